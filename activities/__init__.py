@@ -1,1 +1,1 @@
-"""Every side effect of a pod's life, each idempotent, against the container runtime and the node's file system."""
+"""Activities: every side effect on the container runtime, the node's files and the API server. All are idempotent."""

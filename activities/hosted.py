@@ -1,7 +1,6 @@
-"""Every activity of a node, in the one list that the worker hosts.
+"""The list of all activities that the worker registers.
 
-Not in `__init__.py`: the poller asks the runtime through `clients/`, too, and would else carry what only activities need,
-Temporal's worker among it.
+Not in `__init__.py`: the poller also uses `clients/` and would otherwise import Temporal's worker.
 """
 
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from activities.volumes.pod_volumes import VolumeActivities
 
 
 def activities(services: NodeServices) -> list[Callable[..., Any]]:
-    """List the activities of this node, bound to its services."""
+    """List the activities of this node."""
     directories, sandbox, volumes, images, collection, containers, resize = (
         DirectoryActivities(services),
         SandboxActivities(services),

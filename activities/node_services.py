@@ -1,4 +1,7 @@
-"""What every activity of this node stands on, made once by the worker and handed to all of them."""
+"""The services that activities use, created once by the worker.
+
+Rooms see them through Protocols of their own (`services.py`).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,13 +18,13 @@ from activities.images.access.rights import PullRights
 from activities.images.image_pulls import ImagePulls
 from activities.logs.links import ContainerLinks
 from activities.machine.cgroups import Cgroups
-from activities.objects.going_pods import GoingPods
 from activities.objects.objects import NoObjects, ObjectSource
 from activities.objects.pod_objects import PodObjects
+from activities.objects.terminating_pods import TerminatingPods
 from activities.objects.tokens import NoTokens, TokenSource
 from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.probes.loops import ProbeLoops
-from activities.probes.outcome import ProbeHeard, nobody
+from activities.probes.outcome import ProbeListener, ignore_outcome
 from activities.runtime.image_users import ImageUsers
 from activities.sandbox.user_namespaces import UserNamespaces
 from activities.settings.activity_settings import ActivitySettings
@@ -32,13 +35,13 @@ if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
 
 
-def unheard(_: PullImage) -> None:
-    """Hear nothing."""
+def ignore_pull(_: PullImage) -> None:
+    """Ignore a pull."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServices:
-    """The node, as its activities see it."""
+    """The services of this node; each room's Protocol names the part that it uses."""
 
     settings: ActivitySettings
     runtime: RuntimeClient
@@ -47,30 +50,30 @@ class NodeServices:
     api: "ApiServer | None" = None
     """None: a standalone node."""
     pod_objects: PodObjects | None = None
-    """The pods as the API has them; None: a standalone node."""
+    """The pods' objects in the API; None: a standalone node."""
     objects: ObjectSource = field(default_factory=NoObjects)
     service_links: ServiceSource = field(default_factory=NoServices)
     tokens: TokenSource = field(default_factory=NoTokens)
     trust_bundles: TrustBundleSource = field(default_factory=NoTrustBundles)
     logins: ImageLogins = field(default_factory=ImageLogins)
     pull_rights: PullRights | None = None
-    """None: an image that is there is everybody's (the feature gate KubeletEnsureSecretPulledImages is off)."""
+    """None: any pod may use any image on the node (the feature gate KubeletEnsureSecretPulledImages is off)."""
     locks: PodLocks = field(default_factory=PodLocks)
-    going: GoingPods = field(default_factory=GoingPods)
+    terminating: TerminatingPods = field(default_factory=TerminatingPods)
     user_namespaces: UserNamespaces = field(default_factory=UserNamespaces)
     image_users: ImageUsers = field(default_factory=ImageUsers)
     probes: ProbeLoops = field(default_factory=ProbeLoops)
-    probe_heard: ProbeHeard = nobody
-    pull_begun: Callable[[PullImage], None] = unheard
-    """Hears of a pull that has a registry asked: of an image that is there none does."""
+    probe_listener: ProbeListener = ignore_outcome
+    pull_started: Callable[[PullImage], None] = ignore_pull
+    """Called when a pull asks a registry, not when the image is already present."""
     csi: CsiDrivers = field(default_factory=CsiDrivers)
     timings: Timings = field(default_factory=Timings)
 
     @property
     def links(self) -> ContainerLinks:
-        """The links to the containers' logs."""
+        """Manages the links to container logs."""
         return ContainerLinks(self.settings.legacy_container_logs_dir, self.settings.pod_logs_dir)
 
     def paths(self, pod: PodKey) -> PodPaths:
-        """Say where a pod's files lie."""
+        """Return the paths of a pod's files."""
         return PodPaths(self.settings.root_dir, self.settings.pod_logs_dir, pod)

@@ -1,1 +1,1 @@
-"""The only code of the house that speaks outward, one file a wire."""
+"""Clients: the code that talks to other programs over the network or a socket, one file for each protocol."""

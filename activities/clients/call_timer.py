@@ -1,4 +1,4 @@
-"""Every CRI call counted and timed, for a process that traces nothing (`observe.CallObserver` does both)."""
+"""Counts and times CRI calls, for a process without tracing (`observe.CallObserver` does both)."""
 
 import asyncio
 import time
@@ -10,14 +10,14 @@ import grpc.aio
 
 
 class Measure(Protocol):
-    """Where a finished call is counted."""
+    """Records a finished call."""
 
     def __call__(self, call: str, seconds: float, *, failed: bool) -> None:
-        """Take the CRI's name of the call, how long it took, and whether it failed."""
+        """Take the CRI's name of the call, its duration, and whether it failed."""
 
 
 class CallTimer(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
-    """Sees every unary CRI call."""
+    """A gRPC interceptor for all unary CRI calls."""
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
@@ -25,8 +25,8 @@ class CallTimer(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]
     async def intercept_unary_unary(
         self, continuation: Callable[..., Any], client_call_details: grpc.aio.ClientCallDetails, request: Any
     ) -> Any:
-        """Wait for the call's end to time it; the caller gets the finished call."""
-        _, name = called(client_call_details)
+        """Wait for the end of the call to time it; the caller gets the finished call."""
+        _, name = method_of(client_call_details)
         start = time.perf_counter()
         call = await continuation(client_call_details, request)
         code = await code_of(call)
@@ -34,18 +34,18 @@ class CallTimer(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]
         return call
 
 
-def called(details: grpc.aio.ClientCallDetails) -> tuple[str, str]:
-    """Name the service and the method that are called."""
+def method_of(details: grpc.aio.ClientCallDetails) -> tuple[str, str]:
+    """Return the service and the method of a call."""
     path = details.method.decode() if isinstance(details.method, bytes) else details.method
     service, _, name = path.lstrip("/").partition("/")
     return service, name
 
 
 async def code_of(call: Any) -> grpc.StatusCode:
-    """Wait for a call's end; who gives it up meanwhile ends it."""
+    """Wait for the end of a call; cancelling the wait cancels the call."""
     try:
         code: grpc.StatusCode = await call.code()
     except asyncio.CancelledError:
-        call.cancel()  # waiting for a code, unlike waiting for the answer, doesn't end the call by itself
+        call.cancel()  # unlike waiting for the response, waiting for the code does not cancel the call by itself
         raise
     return code

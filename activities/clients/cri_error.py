@@ -1,6 +1,6 @@
-"""A runtime call that did not succeed, with what the caller may do about it, found in one table from gRPC's status.
+"""A failed runtime call and what the caller may do about it, from one table of gRPC status codes.
 
-Raised by the clients; apart from `activities/execution/errors.py`, for the node process knows no Temporal.
+Raised by the clients. Apart from `activities/execution/errors.py`, because the node process does not import Temporal.
 """
 
 import re
@@ -34,11 +34,11 @@ _REMEDIES: Final = {
     grpc.StatusCode.ABORTED: Remedy.WAIT,
 }
 _NAME_RESERVED: Final = re.compile(r'name "[^"]+" is reserved for "')
-"""containerd answers UNKNOWN for it, and CRI-O its own words; the text is all there is (containerd#4604)."""
+"""containerd answers UNKNOWN for it, CRI-O has other words; only the text tells (containerd#4604)."""
 
 
 class CriError(Exception):
-    """A runtime call that did not succeed: which call, what it said, and what may be done."""
+    """A failed runtime call: which call, what the runtime said, and what may be done."""
 
     def __init__(self, call: str, code: grpc.StatusCode, details: str) -> None:
         self.call = call
@@ -49,7 +49,10 @@ class CriError(Exception):
 
     @classmethod
     def joined(cls, errors: "Sequence[CriError]") -> "CriError":
-        """Combine the errors of several tries of one call, each text once; tries with the same text give the first one."""
+        """Combine the errors of several tries of one call, each text once.
+
+        If all have the same text, return the first.
+        """
         said = list(dict.fromkeys(one.details for one in errors))
         if len(said) == 1:
             return errors[0]
@@ -57,7 +60,7 @@ class CriError(Exception):
 
 
 def remedy_for(code: grpc.StatusCode, details: str) -> Remedy:
-    """Look up what a gRPC status means for the caller; a reserved name is known by its text alone."""
+    """Look up what a gRPC status means for the caller; a reserved name shows only in the text."""
     if _NAME_RESERVED.search(details):
         return Remedy.ADOPT
     return _REMEDIES.get(code, Remedy.PERMANENT)

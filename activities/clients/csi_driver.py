@@ -1,7 +1,7 @@
-"""A CSI driver's node service as typed calls; the messages stay CSI's own.
+"""The node service of a CSI driver as typed calls with CSI's own messages.
 
-Imported when a driver is first spoken to, for its stubs cost memory that a node without drivers need not have. One
-connection an operation, as the kubelet makes them: a driver that was restarted is then found at once.
+Imported with the first call to a driver: a node without drivers saves the memory of the stubs. Each operation has its
+own connection, as in the kubelet, so a restarted driver is found at once.
 """
 
 import asyncio
@@ -12,17 +12,17 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from activities.clients.hidden_secrets import told_in_secret, without_secrets
+from activities.clients.secret_redaction import redact_secrets, secrets_of
 from proto.csi.v1 import csi_pb2 as csi
 from proto.csi.v1 import csi_pb2_grpc
 from proto.temporal.messages import shorten
 
 CALL_SECONDS: Final = 120.0
-"""Each call's deadline (csi_plugin.go csiTimeout)."""
+"""Deadline of each call (csi_plugin.go csiTimeout)."""
 OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.default_authority", "localhost"),
-    ("grpc.use_local_subchannel_pool", 1),  # else a connection waits out the backoff of the one before it
+    ("grpc.use_local_subchannel_pool", 1),  # otherwise a connection waits for the backoff of an earlier one
 )
 _UNCERTAIN: Final = frozenset(
     {
@@ -39,9 +39,9 @@ _CODES: Final = {code: code.name.title().replace("_", "") for code in grpc.Statu
 
 
 class CsiError(Exception):
-    """A driver's call that did not succeed, in the words that Go's gRPC has for it, which operators search for.
+    """A failed call of a driver, in the words of Go's gRPC, which operators search for.
 
-    What the call told in secret is hidden in them.
+    Secrets of the call are redacted.
     """
 
     def __init__(self, call: str, code: grpc.StatusCode, details: str) -> None:
@@ -51,12 +51,12 @@ class CsiError(Exception):
 
     @property
     def is_final(self) -> bool:
-        """Whether the call is over for sure; else the driver may still be at it (csi_client.go isFinalError)."""
+        """Whether the call has surely ended; otherwise the driver may still be working (csi_client.go isFinalError)."""
         return self.code not in _UNCERTAIN
 
 
 def unix_target(endpoint: str) -> str:
-    """Name a socket as gRPC does; an endpoint may come as a bare path or with its scheme."""
+    """Return a socket's address for gRPC; an endpoint may be a bare path or have a scheme."""
     return endpoint if endpoint.startswith("unix:") else f"unix://{endpoint}"
 
 
@@ -67,30 +67,30 @@ class CsiNode:
         self._node: Any = csi_pb2_grpc.NodeStub(channel)
 
     async def info(self) -> csi.NodeGetInfoResponse:
-        """Ask how the driver calls this node, and how many volumes it can have here."""
+        """Ask for the driver's name of this node, and how many volumes it can have here."""
         answer: csi.NodeGetInfoResponse = await self._ask(self._node.NodeGetInfo, csi.NodeGetInfoRequest())
         return answer
 
     async def capabilities(self) -> frozenset[int]:
-        """Ask what the driver can do here, as numbers of NodeServiceCapability.RPC.Type."""
+        """Ask for the driver's capabilities on this node, as numbers of NodeServiceCapability.RPC.Type."""
         answer = await self._ask(self._node.NodeGetCapabilities, csi.NodeGetCapabilitiesRequest())
         return frozenset(one.rpc.type for one in answer.capabilities)
 
     async def stage(self, request: csi.NodeStageVolumeRequest) -> None:
-        """Bring a volume onto the node."""
+        """Stage a volume on the node."""
         await self._ask(self._node.NodeStageVolume, request)
 
     async def publish(self, request: csi.NodePublishVolumeRequest) -> None:
-        """Bring a volume into a pod."""
+        """Publish a volume to a pod."""
         await self._ask(self._node.NodePublishVolume, request)
 
     async def unpublish(self, handle: str, target: str) -> None:
-        """Take a volume out of a pod."""
+        """Unpublish a volume from a pod."""
         request = csi.NodeUnpublishVolumeRequest(volume_id=handle, target_path=target)
         await self._ask(self._node.NodeUnpublishVolume, request)
 
     async def unstage(self, handle: str, staging: str) -> None:
-        """Take a volume off the node."""
+        """Unstage a volume from the node."""
         request = csi.NodeUnstageVolumeRequest(volume_id=handle, staging_target_path=staging)
         await self._ask(self._node.NodeUnstageVolume, request)
 
@@ -99,9 +99,9 @@ class CsiNode:
         try:
             return await method(request, timeout=CALL_SECONDS)
         except grpc.aio.AioRpcError as error:
-            said = without_secrets(error.details() or "", told_in_secret(request))
+            said = redact_secrets(error.details() or "", secrets_of(request))
             failure = CsiError(call, error.code(), said)
-        raise failure  # out here it has no context, which may quote the request
+        raise failure  # raised here to have no context, which may quote the request
 
 
 @asynccontextmanager

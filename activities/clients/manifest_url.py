@@ -1,7 +1,7 @@
-"""One GET of the manifests behind a URL: bytes, or why there are none.
+"""Reads the manifests behind a URL: bytes, or why there are none.
 
-Asked by the poller's `url_source` (pkg/kubelet/config/http.go). Loads an HTTP client of 25 MB, so only who has such a URL imports it.
-Headers may carry credentials and are told nobody, nor is what the URL says beside its place.
+Used by the poller's `url_source` (pkg/kubelet/config/http.go). Loads an HTTP client of 25 MB, so it is imported only
+if such a URL is configured. Headers and the query may hold credentials and are never logged.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ import aiohttp
 LIMIT: Final = timedelta(seconds=10)
 
 
-class NoManifests(Exception):
-    """The URL gave nothing that could be read; the message says why."""
+class ManifestsUnreadable(Exception):
+    """The URL gave nothing readable; the message says why."""
 
 
 class ManifestUrl:
-    """A URL and what is sent along; used from one event loop."""
+    """A URL and the headers to send; use it from one event loop."""
 
     def __init__(
         self, url: str, headers: Sequence[tuple[str, str]], *, most_bytes: int, limit: timedelta = LIMIT
@@ -31,13 +31,13 @@ class ManifestUrl:
         self._timeout = aiohttp.ClientTimeout(total=limit.total_seconds())
 
     async def _tls(self) -> ssl.SSLContext | bool:
-        """Give the TLS of the system's authorities, which is made where the URL needs it: 2.5 MB."""
+        """Create the TLS context with the system's CAs only if the URL needs it: it takes 2.5 MB."""
         if self._url.startswith("https:") and self._context is None:
             self._context = await asyncio.to_thread(ssl.create_default_context)
         return self._context or True
 
     async def read(self) -> bytes:
-        """Read it; raises NoManifests."""
+        """Read the URL; raises NoManifests."""
         try:
             async with (
                 aiohttp.TCPConnector(ssl=await self._tls()) as connector,
@@ -45,16 +45,16 @@ class ManifestUrl:
                 session.get(self._url, headers=self._headers) as response,
             ):
                 if response.status != HTTPStatus.OK:
-                    raise NoManifests(f"{response.status} {response.reason or ''}".strip())
+                    raise ManifestsUnreadable(f"{response.status} {response.reason or ''}".strip())
                 found = bytearray()
                 async for chunk in response.content.iter_any():
                     found += chunk
                     if len(found) > self._most:
-                        raise NoManifests(f"more than {self._most} bytes came back")
+                        raise ManifestsUnreadable(f"more than {self._most} bytes came back")
                 return bytes(found)
         except TimeoutError:
-            raise NoManifests(f"no answer within {self._timeout.total:g} s") from None
+            raise ManifestsUnreadable(f"no answer within {self._timeout.total:g} s") from None
         except aiohttp.ClientResponseError as error:
-            raise NoManifests(f"{error.status} {error.message}") from error
+            raise ManifestsUnreadable(f"{error.status} {error.message}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise NoManifests(type(error).__name__) from error  # its message may repeat the URL
+            raise ManifestsUnreadable(type(error).__name__) from error  # the message may repeat the URL

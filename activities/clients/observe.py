@@ -1,8 +1,8 @@
-"""Every CRI call measured, and part of a trace when the work that makes it is traced.
+"""Measures CRI calls, and traces those made within a recorded span.
 
-Given to `RuntimeClient` as its interceptor by worker and poller. Only calls below a span that is recorded get one of
-their own: the poller's relists would else be a trace a minute that tells nothing. OpenTelemetry's API only: whether
-there is an exporter is the worker's to know.
+An interceptor of `RuntimeClient` in worker and poller. A call outside a span gets none of its own, otherwise the
+poller's relists would write a useless trace each minute. Uses OpenTelemetry's API only; the worker configures the
+exporter.
 """
 
 import time
@@ -14,14 +14,14 @@ import grpc
 import grpc.aio
 from opentelemetry import trace
 
-from activities.clients.call_timer import Measure, called, code_of
+from activities.clients.call_timer import Measure, code_of, method_of
 
 _SPAN_ATTRIBUTES: Final = {"container_id": "container.id", "pod_sandbox_id": "k8s.pod.sandbox.id"}
-"""Fields of CRI requests that say which object a call is about."""
+"""Fields of CRI requests that name the object of a call."""
 
 
 class CallObserver(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
-    """Sees every unary CRI call; the event stream, which has no end, is not its business."""
+    """A gRPC interceptor for all unary CRI calls; the event stream has no end and is not measured."""
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
@@ -29,8 +29,8 @@ class CallObserver(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-a
     async def intercept_unary_unary(
         self, continuation: Callable[..., Any], client_call_details: grpc.aio.ClientCallDetails, request: Any
     ) -> Any:
-        """Wait for the call's end to measure it; the caller gets the finished call."""
-        service, name = called(client_call_details)
+        """Wait for the end of the call to measure it; the caller gets the finished call."""
+        service, name = method_of(client_call_details)
         start = time.perf_counter()
         with _span(service, name, request) as span:
             call = await continuation(client_call_details, request)
@@ -39,7 +39,7 @@ class CallObserver(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-a
             if span is not None:
                 span.set_attribute("rpc.grpc.status_code", code.value[0])
                 if failed:
-                    # what is said of a pull may quote a login: the activity's own error has the words without it
+                    # the message of a failed pull may quote a login; the activity's own error has it redacted
                     said = "" if name == "PullImage" else f": {await call.details()}"
                     span.set_status(trace.Status(trace.StatusCode.ERROR, f"{code.name}{said}"))
         self._measure(name, time.perf_counter() - start, failed=failed)

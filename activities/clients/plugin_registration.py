@@ -1,6 +1,6 @@
-"""What a plugin of the node says of itself over its registration socket, and what it is told (pluginregistration v1).
+"""The registration service of a node plugin (pluginregistration v1).
 
-Imported when a socket is first found. Deadlines are the kubelet's (pluginmanager operation_generator.go).
+Imported when the first socket is found. The deadlines are the kubelet's (pluginmanager operation_generator.go).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _NOTIFY_SECONDS: Final = 5.0
 
 
 class PluginUnreachable(Exception):
-    """The plugin behind a socket does not answer, or not in time."""
+    """The plugin behind a socket does not answer in time."""
 
 
 class Plugin:
@@ -34,14 +34,14 @@ class Plugin:
         self._plugin: Any = api_pb2_grpc.RegistrationStub(channel)
 
     async def info(self) -> registration.PluginInfo:
-        """Ask what it is."""
+        """Ask for the plugin's type, name and endpoint."""
         answer: registration.PluginInfo = await self._ask(
             self._plugin.GetInfo, registration.InfoRequest(), _INFO_SECONDS
         )
         return answer
 
     async def notify(self, error: str = "") -> None:
-        """Tell it that it is registered, or why it is not."""
+        """Notify the plugin that it is registered, or why not."""
         status = registration.RegistrationStatus(plugin_registered=not error, error=error)
         await self._ask(self._plugin.NotifyRegistrationStatus, status, _NOTIFY_SECONDS)
 
@@ -55,7 +55,7 @@ class Plugin:
 
 @asynccontextmanager
 async def plugin_at(socket: Path) -> AsyncIterator[Plugin]:
-    """Connect to the plugin behind a socket; raises PluginUnreachable when nobody listens there."""
+    """Connect to the plugin behind a socket; raises PluginUnreachable if nothing listens there."""
     channel = grpc.aio.insecure_channel(unix_target(str(socket)), options=OPTIONS)
     try:
         try:

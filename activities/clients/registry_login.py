@@ -1,4 +1,4 @@
-"""The login that a registry is given with a pull."""
+"""The login for a registry, sent with a pull."""
 
 import base64
 import hashlib
@@ -13,12 +13,12 @@ from proto.cri.v1 import api_pb2 as cri
 _GO_ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
-"""What Go's encoder escapes and Python's does not: a credential's hash must be the one that the kubelet writes."""
+"""What Go's JSON encoder escapes and Python's does not: a credential's hash must equal the kubelet's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """What a registry is told; none of it is ever shown."""
+    """The login for a registry; never logged."""
 
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
@@ -27,7 +27,7 @@ class Login:
     registry_token: str = field(default="", repr=False)
 
     def auth_config(self) -> cri.AuthConfig:
-        """Write it for the runtime."""
+        """Convert it for the runtime."""
         return cri.AuthConfig(
             username=self.username,
             password=self.password,
@@ -36,7 +36,7 @@ class Login:
         )
 
     def digest(self) -> str:
-        """Hash it as the kubelet does (keyring.go hashAuthConfig), for its records."""
+        """Hash it as the kubelet does (keyring.go hashAuthConfig), for image pull records."""
         fields = {
             "username": self.username,
             "password": self.password,
@@ -49,7 +49,7 @@ class Login:
         return hashlib.sha256(written.encode()).hexdigest()
 
     def secrets(self) -> Iterator[str]:
-        """Give every form in which somebody could quote what must not be told, the longest first."""
+        """Yield every form in which a secret could be quoted, the longest first."""
         plain = [one for one in (self.password, self.identity_token, self.registry_token) if one]
         pairs = [f"{name}:{one}" for name in {self.username, ""} for one in plain]
         encoded = (base64.b64encode(one.encode()).decode() for one in (*pairs, *plain))

@@ -1,8 +1,8 @@
 """The container runtime's RuntimeService and ImageService as typed calls over one channel.
 
-Used by the activities and by the poller. Each call has a deadline of its own, shorter than the limit of the activity
-around it, so that the activity and not Temporal says what happened. A restarted containerd is found within a second,
-for gRPC's own wait between connection attempts (up to two minutes) is bounded here. Use it from one event loop only
+Used by activities and poller. Each call has a deadline below the timeout of the activity around it, so that the
+activity can report what happened before Temporal times it out. gRPC's own backoff between connection attempts (up to
+two minutes) is limited, so a restarted containerd is found within a second. Use it from one event loop only
 (grpc/grpc#25364).
 """
 
@@ -15,8 +15,8 @@ import grpc.aio
 
 from activities.clients.cri_error import CriError
 from activities.clients.registry_login import Login
-from activities.clients.scrub import scrubbed
-from activities.clients.start_limit import StartLimit, Turn
+from activities.clients.scrub import scrub
+from activities.clients.start_limit import StartLimit, StartPriority
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
 
@@ -31,21 +31,21 @@ CHANNEL_OPTIONS: Final = (
 )
 
 READ_SECONDS: Final = 20.0
-"""Lists and statuses: a runtime that needs longer is as good as away, and the caller asks again."""
+"""Lists and statuses: a runtime that needs longer counts as away."""
 REQUEST_SECONDS: Final = 120.0
-"""Create, Start, Remove and StopPodSandbox: runtimeRequestTimeout's default, and the most that the limits leave room for."""
+"""Create, Start, Remove and StopPodSandbox: runtimeRequestTimeout's default, and the most that the activities' timeouts allow."""
 SANDBOX_SHARE: Final = 2
-"""RunPodSandbox gets twice as long, as from the kubelet: it waits for CNI."""
+"""RunPodSandbox gets twice as long, as in the kubelet: it waits for CNI."""
 PULL_SECONDS: Final = 82800.0
 """containerd itself ends a pull that makes no progress."""
 STOP_MARGIN_SECONDS: Final = 60.0
-"""StopContainer may last its grace and this long: the runtime waits until the killed process is gone."""
+"""StopContainer may take its grace period and this long: the runtime waits until the killed process is gone."""
 
 
 class RuntimeClient:
-    """One connection to a CRI endpoint; raises `CriError` where a call does not succeed.
+    """One connection to a CRI endpoint; raises CriError for a failed call.
 
-    `interceptors` are grpc.aio client interceptors (metrics, tracing); they see every call.
+    `interceptors` are grpc.aio client interceptors (metrics, tracing) for all calls.
     """
 
     def __init__(self, endpoint: str, start_limit: StartLimit, interceptors: Sequence[Any] = ()) -> None:
@@ -61,7 +61,7 @@ class RuntimeClient:
         await self._channel.close(None)
 
     async def version(self) -> cri.VersionResponse:
-        """Ask who answers here, and with which CRI version."""
+        """Ask for the runtime's name and version, and its CRI version."""
         answer: cri.VersionResponse = await self._ask(self._runtime.Version, cri.VersionRequest())
         return answer
 
@@ -72,42 +72,42 @@ class RuntimeClient:
         return status
 
     async def abilities(self) -> cri.StatusResponse:
-        """Read what the runtime can do, altogether and with each of its handlers; an old one says nothing of that."""
+        """Read the features of the runtime and of each of its handlers; old runtimes report none."""
         answer: cri.StatusResponse = await self._ask(self._runtime.Status, cri.StatusRequest())
         return answer
 
     async def update_runtime_config(self, pod_cidr: str) -> None:
-        """Tell which addresses the cluster has given this node for its pods; idempotent."""
+        """Set the pod CIDR that the cluster has given this node; idempotent."""
         network = cri.NetworkConfig(pod_cidr=pod_cidr)
         request = cri.UpdateRuntimeConfigRequest(runtime_config=cri.RuntimeConfig(network_config=network))
         await self._ask(self._runtime.UpdateRuntimeConfig, request)
 
     async def run_pod_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> str:
-        """Make and start a sandbox, network included; answers its id."""
+        """Create and start a sandbox with its network; returns its id."""
         request = cri.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)
-        async with self._start_limit.permit(Turn.RUN_POD_SANDBOX):
+        async with self._start_limit.permit(StartPriority.RUN_POD_SANDBOX):
             answer = await self._ask(self._runtime.RunPodSandbox, request, SANDBOX_SHARE * REQUEST_SECONDS)
         return str(answer.pod_sandbox_id)
 
     async def stop_pod_sandbox(self, sandbox_id: str) -> None:
-        """Kill what runs in a sandbox and give its network back; idempotent by CRI's word."""
+        """Stop everything in a sandbox and release its network; idempotent as CRI requires."""
         request = cri.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
         await self._ask(self._runtime.StopPodSandbox, request, REQUEST_SECONDS)
 
     async def remove_pod_sandbox(self, sandbox_id: str) -> None:
-        """Remove a sandbox with all containers in it; idempotent by CRI's word."""
+        """Remove a sandbox with all its containers; idempotent as CRI requires."""
         request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
         await self._ask(self._runtime.RemovePodSandbox, request, REQUEST_SECONDS)
 
     async def list_pod_sandbox(self, labels: Mapping[str, str] | None = None) -> Sequence[cri.PodSandbox]:
-        """List sandboxes that carry all of `labels`."""
+        """List the sandboxes that have all of `labels`."""
         request = cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector=labels))
         answer = await self._ask(self._runtime.ListPodSandbox, request)
         items: Sequence[cri.PodSandbox] = answer.items
         return items
 
     async def pod_sandbox_status(self, sandbox_id: str) -> cri.PodSandboxStatus:
-        """Read a sandbox's state, IPs and time of creation."""
+        """Read a sandbox's state, IPs and creation time."""
         request = cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id)
         answer = await self._ask(self._runtime.PodSandboxStatus, request)
         status: cri.PodSandboxStatus = answer.status
@@ -116,31 +116,31 @@ class RuntimeClient:
     async def create_container(
         self, sandbox_id: str, config: cri.ContainerConfig, sandbox_config: cri.PodSandboxConfig
     ) -> str:
-        """Make a container without starting it; answers its id."""
+        """Create a container without starting it; returns its id."""
         request = cri.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config)
-        async with self._start_limit.permit(Turn.CREATE_CONTAINER):
+        async with self._start_limit.permit(StartPriority.CREATE_CONTAINER):
             answer = await self._ask(self._runtime.CreateContainer, request, REQUEST_SECONDS)
         return str(answer.container_id)
 
     async def start_container(self, container_id: str) -> None:
         """Start a created container."""
         request = cri.StartContainerRequest(container_id=container_id)
-        async with self._start_limit.permit(Turn.START_CONTAINER):
+        async with self._start_limit.permit(StartPriority.START_CONTAINER):
             await self._ask(self._runtime.StartContainer, request, REQUEST_SECONDS)
 
     async def stop_container(self, container_id: str, grace_seconds: int) -> None:
-        """Send the stop signal, SIGKILL after the grace (0: at once); returns when the container is down."""
+        """Send the stop signal, and SIGKILL after the grace period (0: at once); returns when the container is down."""
         request = cri.StopContainerRequest(container_id=container_id, timeout=grace_seconds)
         deadline = grace_seconds + STOP_MARGIN_SECONDS
         await self._ask(self._runtime.StopContainer, request, deadline)
 
     async def remove_container(self, container_id: str) -> None:
-        """Remove a container; idempotent by CRI's word."""
+        """Remove a container; idempotent as CRI requires."""
         request = cri.RemoveContainerRequest(container_id=container_id)
         await self._ask(self._runtime.RemoveContainer, request, REQUEST_SECONDS)
 
     async def list_containers(self, labels: Mapping[str, str] | None = None) -> Sequence[cri.Container]:
-        """List containers that carry all of `labels`."""
+        """List the containers that have all of `labels`."""
         request = cri.ListContainersRequest(filter=cri.ContainerFilter(label_selector=labels))
         answer = await self._ask(self._runtime.ListContainers, request)
         containers: Sequence[cri.Container] = answer.containers
@@ -154,70 +154,70 @@ class RuntimeClient:
         return status
 
     async def reopen_container_log(self, container_id: str) -> None:
-        """Have a running container's log written to a file of its name that is opened anew."""
+        """Make the runtime reopen the log file of a running container."""
         await self._ask(self._runtime.ReopenContainerLog, cri.ReopenContainerLogRequest(container_id=container_id))
 
     async def container_stats(self, container_id: str) -> cri.ContainerStats:
-        """Read what a container uses now."""
+        """Read the resource usage of a container."""
         answer = await self._ask(self._runtime.ContainerStats, cri.ContainerStatsRequest(container_id=container_id))
         stats: cri.ContainerStats = answer.stats
         return stats
 
     async def list_container_stats(self, sandbox_id: str) -> Sequence[cri.ContainerStats]:
-        """Read what the containers of a sandbox use now."""
+        """Read the resource usage of a sandbox's containers."""
         request = cri.ListContainerStatsRequest(filter=cri.ContainerStatsFilter(pod_sandbox_id=sandbox_id))
         answer = await self._ask(self._runtime.ListContainerStats, request)
         stats: Sequence[cri.ContainerStats] = answer.stats
         return stats
 
     async def update_container_resources(self, container_id: str, resources: cri.LinuxContainerResources) -> None:
-        """Give a container other limits while it runs; of one that does not only its configuration changes."""
+        """Change a container's resources; of one that is not running, only its configuration."""
         request = cri.UpdateContainerResourcesRequest(container_id=container_id, linux=resources)
         await self._ask(self._runtime.UpdateContainerResources, request, REQUEST_SECONDS)
 
     async def update_pod_sandbox_resources(
         self, sandbox_id: str, resources: cri.LinuxContainerResources, overhead: cri.LinuxContainerResources
     ) -> None:
-        """Tell the runtime what a pod has altogether; one that does not want to know (containerd 2) is fine."""
+        """Tell the runtime the resources of a whole pod; a runtime without this call (containerd 2) is no error."""
         request = cri.UpdatePodSandboxResourcesRequest(
             pod_sandbox_id=sandbox_id, overhead=overhead, resources=resources
         )
         try:
             await self._ask(self._runtime.UpdatePodSandboxResources, request, REQUEST_SECONDS)
         except CriError as error:
-            # containerd 2.2 says so with the code UNKNOWN (containerd#13023)
+            # containerd 2.2 answers with the code UNKNOWN (containerd#13023)
             if error.code is not grpc.StatusCode.UNIMPLEMENTED and "not implemented" not in error.details:
                 raise
 
     async def exec_sync(
         self, container_id: str, command: Sequence[str], timeout_seconds: int = 0
     ) -> cri.ExecSyncResponse:
-        """Run a command in a container and wait for its end; a timeout is DEADLINE_EXCEEDED, 0 is none."""
+        """Run a command in a container and wait for its end; a timeout raises DEADLINE_EXCEEDED, 0 is no timeout."""
         request = cri.ExecSyncRequest(container_id=container_id, cmd=command, timeout=timeout_seconds)
         deadline = timeout_seconds + REQUEST_SECONDS if timeout_seconds else None
         answer: cri.ExecSyncResponse = await self._ask(self._runtime.ExecSync, request, deadline)
         return answer
 
     async def exec(self, request: cri.ExecRequest) -> str:
-        """Ask for a command to be run in a container; answers the URL, good for one use, where its streams are served."""
+        """Prepare a command in a container; returns the URL, good for one use, that serves its streams."""
         return str((await self._ask(self._runtime.Exec, request)).url)
 
     async def attach(self, request: cri.AttachRequest) -> str:
-        """Ask for a container's own streams; answers the URL, good for one use, where they are served."""
+        """Prepare attaching to a container; returns the URL, good for one use, that serves its streams."""
         return str((await self._ask(self._runtime.Attach, request)).url)
 
     async def port_forward(self, request: cri.PortForwardRequest) -> str:
-        """Ask for a way to a sandbox's ports; answers the URL, good for one use, where that is served."""
+        """Prepare forwarding to a sandbox's ports; returns the URL, good for one use, that serves it."""
         return str((await self._ask(self._runtime.PortForward, request)).url)
 
     async def checkpoint_container(self, container_id: str, location: Path, timeout_seconds: int = 0) -> None:
-        """Have a container's state written to a file; waits at least as long as any request may last."""
+        """Write a container's checkpoint to a file; waits at least as long as any request may take."""
         seconds = max(timeout_seconds, int(REQUEST_SECONDS))
         request = cri.CheckpointContainerRequest(container_id=container_id, location=str(location), timeout=seconds)
         await self._ask(self._runtime.CheckpointContainer, request, float(seconds))
 
     async def container_events(self) -> AsyncIterator[cri.ContainerEventResponse]:
-        """Follow the runtime's events until it goes away (CriError); containerd before 2.0 shares one stream."""
+        """Yield the runtime's events until it goes away (CriError); containerd before 2.0 has one shared stream."""
         try:
             async for event in self._runtime.GetContainerEvents(cri.GetEventsRequest()):
                 yield event
@@ -225,14 +225,14 @@ class RuntimeClient:
             raise CriError("GetContainerEvents", error.code(), error.details() or "") from error
 
     async def image_status(self, image: str) -> cri.Image | None:
-        """Look an image up by name, digest or id; None when the node does not have it."""
+        """Look an image up by name, digest or id; None if the node does not have it."""
         request = cri.ImageStatusRequest(image=cri.ImageSpec(image=image))
         answer = await self._ask(self._images.ImageStatus, request)
         found: cri.Image | None = answer.image if answer.HasField("image") else None
         return found
 
     async def image_id(self, image: str) -> str:
-        """Look up the id of an image; empty when the node does not have it."""
+        """Return the id of an image; empty if the node does not have it."""
         found = await self.image_status(image)
         return str(found.id) if found else ""
 
@@ -243,25 +243,25 @@ class RuntimeClient:
         return images
 
     async def image_fs_info(self) -> Sequence[cri.FilesystemUsage]:
-        """Say on which file systems the images lie."""
+        """Return the file systems that hold the images."""
         answer = await self._ask(self._images.ImageFsInfo, cri.ImageFsInfoRequest())
         systems: Sequence[cri.FilesystemUsage] = answer.image_filesystems
         return systems
 
     async def remove_image(self, image_id: str) -> None:
-        """Remove an image with all its names; idempotent by CRI's word."""
+        """Remove an image with all its names; idempotent as CRI requires."""
         request = cri.RemoveImageRequest(image=cri.ImageSpec(image=image_id))
         await self._ask(self._images.RemoveImage, request, REQUEST_SECONDS)
 
     async def pull_image(self, image: str, login: Login | None = None) -> str:
-        """Pull an image; answers the reference to create containers with. Its error tells no login."""
+        """Pull an image; returns the reference to create containers with. Errors have the login redacted."""
         auth = login.auth_config() if login else None
         request = cri.PullImageRequest(image=cri.ImageSpec(image=image), auth=auth)
         try:
             answer = await self._images.PullImage(request, timeout=PULL_SECONDS)
         except grpc.aio.AioRpcError as error:
-            details = scrubbed(error.details() or "no details", login.secrets() if login else ())
-            raise CriError("PullImage", error.code(), details) from None  # the cause quotes the runtime's own words
+            details = scrub(error.details() or "no details", login.secrets() if login else ())
+            raise CriError("PullImage", error.code(), details) from None  # the cause has the runtime's words unredacted
         return str(answer.image_ref)
 
     async def _ask(self, method: Any, request: Any, deadline: float | None = READ_SECONDS) -> Any:

@@ -1,7 +1,8 @@
-"""What a runtime or a program has said, without what must not be told.
+"""Removes credentials from what a runtime or a program says.
 
-An error of a pull quotes what went over the wire: the address of a token's server with a user in it, a signed address of a
-layer, a login that a registry sent back. Scrubbed where the words come in, before anybody can log or raise them.
+The error of a pull quotes what went over the wire: the address of a token server with a user in it, the signed address
+of a layer, a login that a registry sent back. Messages are scrubbed where they arrive, before they can be logged or
+raised.
 """
 
 import re
@@ -11,12 +12,12 @@ from typing import Final
 HIDDEN: Final = "***"
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@\"']+@")
 _QUERY_VALUE: Final = re.compile(r"(?<=[?&])(?!(?:scope|service|ns)=)([\w.~%-]+)=[^&\s\"']+")
-"""Signed addresses carry their signature there; what of a registry is asked for may stay."""
+"""Signed addresses carry their signature there; the scope of a registry request may stay."""
 _BEARER: Final = re.compile(r"\b(Basic|Bearer) +[A-Za-z0-9+/=._~-]{8,}")
 
 
-def scrubbed(text: str, secrets: Iterable[str] = ()) -> str:
-    """Hide logins in addresses and headers, and each of `secrets` (the longest first) wherever it stands."""
+def scrub(text: str, secrets: Iterable[str] = ()) -> str:
+    """Hide logins in addresses and headers, and each of `secrets` (the longest first)."""
     for one in secrets:
         text = text.replace(one, HIDDEN)
     text = _USERINFO.sub(f"{HIDDEN}@", text)

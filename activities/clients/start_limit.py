@@ -1,10 +1,10 @@
-"""How many heavy calls the runtime gets at once, and which goes first.
+"""Limits how many heavy calls the runtime gets at once, and decides which goes first.
 
-RunPodSandbox, CreateContainer and StartContainer go through it, nothing else: containerd starts 110 pods sooner with
-two calls a core than with all of them (design §5), and a stop, a removal or an exec must never wait behind a start.
-What is furthest goes first: sandboxes alone hold each other up in the kernel's network locks, and a container alone
-leaves those idle, so 110 pods that go on one by one all run in two thirds of the time of 110 sandboxes followed by 110
-containers. A call that takes longer than `stale_after` gives its permit back while it goes on, so one bad pod stops no other.
+Only RunPodSandbox, CreateContainer and StartContainer are limited. With two calls per core containerd starts 110 pods
+sooner than with all at once, and a stop, a removal or an exec must never wait behind a start. Calls for pods that are
+furthest along go first: sandboxes alone block each other in the kernel's network locks, and containers alone leave
+those idle, so alternating starts 110 pods in two thirds of the time. A call that takes longer than `stale_after`
+returns its permit while it continues, so one bad pod does not block others.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from datetime import timedelta
 from enum import IntEnum
 
 
-class Turn(IntEnum):
-    """Who goes first among those that wait: the lowest."""
+class StartPriority(IntEnum):
+    """Who goes first among the waiting calls: the lowest number."""
 
     START_CONTAINER = 0
     CREATE_CONTAINER = 1
@@ -25,19 +25,19 @@ class Turn(IntEnum):
 
 
 class StartLimit:
-    """Permits for calls that start something; of one turn, first come, first served."""
+    """Permits for calls that start something; first come, first served within a turn."""
 
     def __init__(self, permits: int, stale_after: timedelta = timedelta(seconds=5)) -> None:
         if permits < 1:
             raise ValueError(f"the start limit is {permits}; it must let at least one call through")
         self._free = permits
-        self._waiting: list[tuple[Turn, int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[StartPriority, int, asyncio.Future[None]]] = []
         self._arrivals = itertools.count()
         self._stale_after = stale_after.total_seconds()
 
     @asynccontextmanager
-    async def permit(self, turn: Turn) -> AsyncIterator[None]:
-        """Hold a permit around a call, for `stale_after` at most."""
+    async def permit(self, turn: StartPriority) -> AsyncIterator[None]:
+        """Hold a permit during a call, for `stale_after` at most."""
         await self._acquire(turn)
         given_back = False
 
@@ -54,7 +54,7 @@ class StartLimit:
             timer.cancel()
             give_back()
 
-    async def _acquire(self, turn: Turn) -> None:
+    async def _acquire(self, turn: StartPriority) -> None:
         if self._free:  # then nobody waits
             self._free -= 1
             return
@@ -63,14 +63,14 @@ class StartLimit:
         try:
             await given
         except asyncio.CancelledError:
-            if given.done() and not given.cancelled():  # given in the moment of the cancel: pass it on
+            if given.done() and not given.cancelled():  # granted while it was cancelled: pass it on
                 self._release()
             raise
 
     def _release(self) -> None:
         while self._waiting:
             _, _, given = heapq.heappop(self._waiting)
-            if not given.done():  # else it was cancelled while it waited
+            if not given.done():  # otherwise it was cancelled while it waited
                 given.set_result(None)
                 return
         self._free += 1

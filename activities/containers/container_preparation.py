@@ -1,7 +1,7 @@
-"""All that the runtime is told of a container: its files made, its parts built, one after the other.
+"""Prepares a container: writes its files and builds the configurations for the runtime.
 
-Asked by `containers` before a creation and by `hook_containers` for a command of a hook. What a part needs from elsewhere is
-awaited first; then the files are made in a thread and each part is built by its own pure builder.
+Called by `containers` before a container is created, and by `hook_containers` for a hook's command. First whatever
+needs waiting is fetched; then the files are written in a thread and each part is built by its own pure function.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from activities.cri_config.container_config import ContainerInputs, container_co
 from activities.cri_config.environment import Environment, UnresolvedVariable
 from activities.cri_config.security_context import SecurityInputs, container_security, verify_non_root
 from activities.cri_config.volume_mounts import volume_devices
-from activities.runtime.confidential import QUOTABLE, Hidden, hidden_in, is_quotable
+from activities.runtime.confidential import QUOTABLE, Redaction, quotes_confidential, redaction_for
 from activities.sandbox.isolation import Isolation, isolation_of
 from activities.sandbox.sandbox import describe_sandbox
-from activities.volumes.types.image import check_image_paths
+from activities.volumes.types.image import check_image_sub_paths
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.resources import container_resources
 from proto.temporal.activities.requests import StartContainer
@@ -27,16 +27,16 @@ from proto.temporal.activities.requests import StartContainer
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the runtime is told, and what of it nobody else is."""
+    """The configurations for the runtime, and the confidential values in them."""
 
     config: cri.ContainerConfig = field(repr=False)
     sandbox: cri.PodSandboxConfig
-    hidden: Hidden = field(default_factory=Hidden)
+    hidden: Redaction = field(default_factory=Redaction)
 
 
 @dataclass(frozen=True, slots=True)
 class _Awaited:
-    """What was asked for elsewhere before anything is made."""
+    """What was fetched before any file is written."""
 
     environment: Environment = field(repr=False)
     security: SecurityInputs
@@ -44,21 +44,26 @@ class _Awaited:
 
 
 async def prepare(services: ContainerServices, request: StartContainer, attempt: int) -> Prepared:
-    """Make a container's files and build both configurations. Raises OSError, ValueError, UnresolvedVariable, CriError."""
-    await check_image_paths(services.runtime, request.container, request.volumes)
+    """Write a container's files and build both configurations.
+
+    Raises OSError, ValueError, UnresolvedVariable, CriError.
+    """
+    await check_image_sub_paths(services.runtime, request.container, request.volumes)
     environment = await container_environment(services, request)
-    hidden = hidden_in(environment, request.container)
+    hidden = redaction_for(environment, request.container)
     isolation = await isolation_of(services, request.pod, request.sandbox_spec)
     awaited = _Awaited(environment, await _security(services, request, isolation), isolation)
     verify_non_root(awaited.security)
     try:
         config, sandbox = await asyncio.to_thread(_configure, services, request, attempt, awaited)
-    except UnicodeEncodeError:  # it quotes the text
+    except UnicodeEncodeError:  # the error quotes the text
         raise UnresolvedVariable("the command or its arguments hold a value that is no UTF-8 text") from None
     except (OSError, ValueError) as error:
         if not hidden.values:
             raise
-        raise ValueError(hidden.hide(str(error))) from None  # a path may hold a value, and that of its cause
+        raise ValueError(
+            hidden.hide(str(error))
+        ) from None  # the path may hold a confidential value, and so may the cause
     return Prepared(config, sandbox, hidden)
 
 
@@ -95,7 +100,7 @@ def _configure(
             security=container_security(awaited.security),
         )
     )
-    if is_quotable(environment, container):
+    if quotes_confidential(environment, container):
         config.annotations[QUOTABLE] = "true"
     whole = awaited.isolation.whole(pod)
     sandbox = describe_sandbox(services, request.pod, whole, request.sandbox_attempt, isolation=awaited.isolation)

@@ -1,8 +1,9 @@
-"""Read one variable out of a file that a container has written into a volume: fileKeyRef.
+"""Reads one variable from a file that a container has written into a volume (fileKeyRef).
 
-Asked by `environment_sources`; blocks on files: call it in a thread. The grammar is pkg/kubelet/util/env/env_util.go's, a strict
-piece of the shell's: `NAME='value'` a line, the value in single quotes and over as many lines as it takes, nothing expanded.
-Whoever writes the file is not trusted: no link leads out of the volume, nothing but a plain file is read, and not endlessly.
+Called by `environment_sources`; blocks on files, so call it in a thread. The grammar is that of
+pkg/kubelet/util/env/env_util.go, a strict subset of shell: `NAME='value'`, single quotes, possibly several lines, no
+expansion. The writer is not trusted: no link leads out of the volume, only regular files are read, and the size is
+limited.
 """
 
 import os
@@ -11,22 +12,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from activities.files.beneath import opened_beneath
+from activities.files.safe_open import open_beneath
 
 LONGEST_LINE: Final = 64 * 1024
-"""Bytes; as much as Go's scanner takes."""
+"""Bytes; the limit of Go's scanner."""
 LARGEST_FILE: Final = 16 << 20
-"""Bytes; ours: a file that grows as it is read would never end."""
+"""Bytes; our limit: a file that grows while it is read would never end."""
 
 
 class EnvFileRefused(Exception):
-    """The file cannot be read or is none of that grammar; the message names a line, never what is in it."""
+    """The file cannot be read or parsed; the message names a line, never its content."""
 
 
 def read_variable(volume: Path, path: str, name: str) -> str:
-    """Answer a variable's value, empty where there is none; raises EnvFileRefused."""
+    """Return a variable's value, empty if it is not there; raises EnvFileRefused."""
     try:
-        with opened_beneath(volume, path, make=False) as found:
+        with open_beneath(volume, path, make=False) as found:
             if not stat.S_ISREG(os.fstat(found).st_mode):
                 raise EnvFileRefused("it is no plain file")
             descriptor = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -37,7 +38,7 @@ def read_variable(volume: Path, path: str, name: str) -> str:
 
 
 def parse_variable(lines: Iterator[str], name: str) -> str:
-    """Look for a variable in a file's lines; raises EnvFileRefused for the first one before it that is wrong."""
+    """Look for a variable in a file's lines; raises EnvFileRefused for the first invalid line before it."""
     numbered = enumerate(lines, start=1)
     for number, raw in numbered:
         line = raw.lstrip(" \t")
@@ -46,7 +47,7 @@ def parse_variable(lines: Iterator[str], name: str) -> str:
         found, equals, rest = line.partition("=")
         if not equals or not found or found != found.rstrip(" \t"):
             raise EnvFileRefused(f"line {number}: NAME='value' is expected, with no space before the equals sign")
-        if rest[:1] in {" ", "\t"}:  # a shell reads an empty value there
+        if rest[:1] in {" ", "\t"}:  # a shell reads an empty value here
             value = ""
         elif rest.startswith("'"):
             value = _quoted(rest[1:], numbered, number)
@@ -58,7 +59,7 @@ def parse_variable(lines: Iterator[str], name: str) -> str:
 
 
 def _quoted(rest: str, numbered: Iterator[tuple[int, str]], began: int) -> str:
-    """Read a value up to its closing quote, which may stand lines below."""
+    """Read a value up to its closing quote, possibly over several lines."""
     value, number = "", began
     while "'" not in rest:
         value += f"{rest}\n"
@@ -73,7 +74,7 @@ def _quoted(rest: str, numbered: Iterator[tuple[int, str]], began: int) -> str:
 
 
 def _lines(file: IO[bytes]) -> Iterator[str]:
-    """Read line by line, within the limits; bytes that are no UTF-8 become surrogates."""
+    """Read line by line within the limits; bytes that are not UTF-8 become surrogates."""
     left = LARGEST_FILE
     while line := file.readline(LONGEST_LINE + 1):
         left -= len(line)

@@ -1,7 +1,7 @@
-"""Reads what a container's variables come from: the objects they name, the node's addresses, what it has for pods.
+"""Reads the sources of a container's variables: objects, addresses of the node, allocatable resources, files.
 
-Asked by `container_preparation` before the files are made. Each object is read once for a start, in the order in which the
-kubelet asks for them. What could not be had is no error here: `environment` says whether somebody needs it.
+Called by `container_preparation` before files are written. Each object is read once per start, in the kubelet's order.
+A missing source is no error here: `environment` decides whether a variable needs it.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from proto.temporal.activities.requests import StartContainer
 
 
 async def container_environment(services: ContainerServices, request: StartContainer) -> Environment:
-    """Resolve the variables of a container that is to start; raises UnresolvedVariable."""
+    """Resolve the variables of a container that is about to start; raises UnresolvedVariable."""
     pod, container = request.sandbox_spec, request.container
     services_known = await _services(services, request)
     sources = Sources(
@@ -48,9 +48,9 @@ async def container_environment(services: ContainerServices, request: StartConta
 
 
 async def _services(services: ContainerServices, request: StartContainer) -> Mapping[str, str]:
-    """Write the variables of Services; a static pod does not wait for an API server, which it may be itself.
+    """Return the variables of Services; raises UnresolvedVariable.
 
-    Raises UnresolvedVariable.
+    A static pod does not wait for the API server, because it may be the API server.
     """
     metadata, spec = request.sandbox_spec.get("metadata") or {}, request.sandbox_spec.get("spec") or {}
     try:
@@ -64,7 +64,7 @@ async def _services(services: ContainerServices, request: StartContainer) -> Map
 
 
 async def _read(objects: ObjectSource, namespace: str, reference: Reference) -> Mapping[str, str] | Absent:
-    """Read an object's text by key, or say why there is none."""
+    """Read an object's text values by key, or say why there are none."""
     kind, name = reference
     try:
         found = await objects.get(kind, namespace, name)
@@ -77,12 +77,12 @@ async def _read(objects: ObjectSource, namespace: str, reference: Reference) -> 
         return {key: str(value) for key, value in data.items()}
     try:
         return {key: _text(value) for key, value in data.items()}
-    except (binascii.Error, ValueError):  # not told on: the error quotes what it could not read
+    except (binascii.Error, ValueError):  # no cause: the error quotes what it could not read
         return Absent(f'secret "{name}" holds something that is no base64', missing=False)
 
 
 async def _files(request: StartContainer, wanted: Sequence[FileReference]) -> Mapping[FileReference, str | Absent]:
-    """Read variables out of files in the pod's volumes, each file anew: a container may write it meanwhile."""
+    """Read variables from files in the pod's volumes, each time anew: a container may write them meanwhile."""
     known = {one.name: one for one in request.volumes}
     found: dict[FileReference, str | Absent] = {}
     for volume, path, key in wanted:
@@ -100,5 +100,5 @@ async def _files(request: StartContainer, wanted: Sequence[FileReference]) -> Ma
 
 
 def _text(encoded: str) -> str:
-    """Read a Secret's value; bytes that are no UTF-8 come out as surrogates, which `container_config` turns back."""
+    """Decode a Secret's value; bytes that are not UTF-8 become surrogates, which `container_config` turns back."""
     return base64.b64decode(encoded, validate=True).decode(errors="surrogateescape")

@@ -1,8 +1,8 @@
-"""Resize what runs: the pod's cgroup, and a container through the runtime, each as often as Temporal asks.
+"""Resizes a running pod: its cgroup, and its containers through the runtime.
 
-Both set what the pod's spec gives, whatever stands there, so a second time changes nothing. No memory limit is set below what
-is used at the time: cgroup v2 would kill for it (pkg/kubelet/kuberuntime/kuberuntime_manager.go doPodResizeAction,
-validateMemoryResizeAction). The runtime is told of the pod's new figures, too, where it wants to know.
+Both set what the pod's spec says, whatever is set now, so they may run any number of times. A memory limit is never
+set below current usage, because cgroup v2 would kill for it (pkg/kubelet/kuberuntime/kuberuntime_manager.go
+doPodResizeAction, validateMemoryResizeAction). The runtime is also told the pod's new resources, if it supports that.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from activities.clients.cri_error import CriError, Remedy
 from activities.clients.runtime import RuntimeClient
 from activities.containers.services import ContainerServices
 from activities.cri_config.container_config import linux_resources
-from activities.execution.errors import failed, translated
+from activities.execution.errors import non_retryable_failure, runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.sandbox.runtime_classes import runtime_class_of, with_overhead
 from proto.cri.v1 import api_pb2 as cri
@@ -35,14 +35,14 @@ _NOT_RESIZED: Final = "ResizePodInPlaceError"
 
 
 class ResizeActivities:
-    """The two halves of a resize."""
+    """Activities that resize a pod and its containers."""
 
     def __init__(self, services: ContainerServices) -> None:
         self._services = services
 
     @activity.defn(name=names.UPDATE_POD_SANDBOX_RESOURCES)
     async def update_pod_sandbox_resources(self, request: UpdatePodSandboxResources) -> None:
-        """Set the pod's cgroup to what its spec gives, or raise it there. Raises ResizePodInPlaceError."""
+        """Set the pod's cgroup to what its spec says; while growing, only raise it. Raises ResizePodInPlaceError."""
         services, pod, spec = self._services, request.pod, request.sandbox_spec
         doing = f"resize the cgroup of {pod}"
         async with heartbeating(doing), services.locks.hold(f"{pod.namespace}/{pod.name}"):
@@ -60,30 +60,30 @@ class ResizeActivities:
                     services.cgroups.resize_pod, pod.uid, qos, resources, only_raise=request.growing
                 )
             except CriError as error:
-                raise translated(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
+                raise runtime_failure(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
             except (OSError, ValueError) as error:
-                raise failed(_NOT_RESIZED, f"{doing}: {error}") from error
+                raise non_retryable_failure(_NOT_RESIZED, f"{doing}: {error}") from error
 
     @activity.defn(name=names.UPDATE_CONTAINER_RESOURCES)
     async def update_container_resources(self, request: UpdateContainerResources) -> RuntimeResources:
-        """Give a container what its spec says and answer what it has then. Raises ResizePodInPlaceError."""
+        """Set a container's resources to what its spec says and return what it has then. Raises ResizePodInPlaceError."""
         services, container_id = self._services, request.container_id
         doing = f"resize container {request.name} of {request.pod}"
         async with heartbeating(doing), services.locks.hold(f"{request.pod.uid}/{request.name}"):
             try:
                 figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
                 await self._refuse_below_usage(request, figures)
-                await update(services.runtime, container_id, figures)
+                await update_container(services.runtime, container_id, figures)
                 return _told(await services.runtime.container_status(container_id))
             except CriError as error:
                 if error.remedy is Remedy.GONE:
                     return RuntimeResources(gone=True)
-                raise translated(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
+                raise runtime_failure(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
             except ValueError as error:
-                raise failed(_NOT_RESIZED, f"{doing}: {error}") from error
+                raise non_retryable_failure(_NOT_RESIZED, f"{doing}: {error}") from error
 
     async def _refuse_below_usage(self, request: UpdateContainerResources, figures: ContainerResources) -> None:
-        """Refuse a lower memory limit that is used already."""
+        """Refuse a lower memory limit that is below current usage."""
         runtime, wanted = self._services.runtime, figures.memory_limit_in_bytes
         limit = _told(await runtime.container_status(request.container_id)).memory_limit_in_bytes
         if wanted and (not limit or wanted < limit):
@@ -91,29 +91,29 @@ class ResizeActivities:
             _refuse_below_usage(f'container "{request.name}"', wanted, limit, usage)
 
 
-async def update(runtime: RuntimeClient, container_id: str, figures: ContainerResources) -> None:
-    """Tell the runtime what a container is to have; raises CriError."""
+async def update_container(runtime: RuntimeClient, container_id: str, figures: ContainerResources) -> None:
+    """Set a container's resources in the runtime; raises CriError."""
     resources = linux_resources(figures)
     await runtime.update_container_resources(container_id, resources)
 
 
-async def update_adopted(services: ContainerServices, request: StartContainer, container_id: str) -> None:
-    """Give a container that an earlier start has left what this one asks for; raises CriError, ValueError."""
+async def update_adopted_container(services: ContainerServices, request: StartContainer, container_id: str) -> None:
+    """Set the resources of a container that an earlier start left; raises CriError, ValueError."""
     figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
     status = await services.runtime.container_status(container_id)
     if status.resources.HasField("linux") and _told(status) != _asked(figures):
-        await update(services.runtime, container_id, figures)
+        await update_container(services.runtime, container_id, figures)
 
 
 def _refuse_below_usage(whose: str, wanted: int, limit: int, usage: int) -> None:
-    """Raise ResizePodInPlaceError for a limit below the present one (0: none) that is used already; all in bytes."""
+    """Raise ResizePodInPlaceError for a limit below both the present one (0: none) and the usage; all in bytes."""
     if (not limit or wanted < limit) and usage >= wanted:
         below = f"attempting to set {whose} memory limit ({wanted}) below current usage ({usage})"
-        raise failed(_NOT_RESIZED, f"cannot decrease memory limits: {below}")
+        raise non_retryable_failure(_NOT_RESIZED, f"cannot decrease memory limits: {below}")
 
 
 def _told(status: cri.ContainerStatus) -> RuntimeResources:
-    """Read what the runtime says that a container has."""
+    """Read the resources that the runtime reports for a container."""
     told = status.resources.linux
     return RuntimeResources(told.cpu_shares, told.cpu_quota, told.cpu_period, told.memory_limit_in_bytes)
 

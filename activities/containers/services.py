@@ -1,4 +1,4 @@
-"""What containers use of the node."""
+"""The services that containers use."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from activities.sandbox.services import SandboxServices
 
 
 class ContainerServices(SandboxServices, Protocol):
-    """What containers use of the node."""
+    """The services that containers use."""
 
     @property
     def image_users(self) -> ImageUsers: ...

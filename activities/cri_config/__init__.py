@@ -1,1 +1,1 @@
-"""Build the CRI's container and sandbox configuration from a pod: pure functions."""
+"""Builds the CRI configuration of containers and sandboxes from a pod's JSON: pure functions."""

@@ -1,8 +1,8 @@
-"""The CRI configuration of a sandbox and of a container, built from the pod's JSON.
+"""The CRI configuration of a sandbox and of a container, built from the pod's JSON; pure.
 
-Pure; asked by sandbox and containers. Labels, annotations, log paths and defaults are the kubelet's (kuberuntime
-labels.go, kuberuntime_sandbox.go, kuberuntime_container.go), so that crictl, cAdvisor and a kubelet that takes the node
-over can read what stands there, and so that our own state can be rebuilt from it.
+Labels, annotations, log paths and defaults are the kubelet's (kuberuntime labels.go, kuberuntime_sandbox.go,
+kuberuntime_container.go), so that crictl, cAdvisor and a kubelet that takes over the node can read them, and so that
+our own state can be rebuilt from them.
 """
 
 import json
@@ -37,7 +37,7 @@ _PORT_FIELDS: Final = ("name", "hostPort", "containerPort", "protocol", "hostIP"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxInputs:
-    """All that a sandbox's configuration is built from."""
+    """The inputs of a sandbox's configuration."""
 
     key: PodKey
     pod: Mapping[str, Any]
@@ -49,14 +49,14 @@ class SandboxInputs:
     security: cri.LinuxSandboxSecurityContext
     sysctls: Mapping[str, str] = field(default_factory=dict)
     overhead: ContainerResources | None = None
-    """What the pod takes beside its containers."""
+    """The pod's overhead."""
     cluster_domain: str = ""
-    """KubeletConfiguration clusterDomain: a pod with a subdomain lies in it."""
+    """KubeletConfiguration clusterDomain, for pods with a subdomain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerInputs:
-    """All that a container's configuration is built from."""
+    """The inputs of a container's configuration."""
 
     key: PodKey
     pod: Mapping[str, Any]
@@ -72,12 +72,12 @@ class ContainerInputs:
 
 
 def pod_labels(key: PodKey) -> dict[str, str]:
-    """Label what belongs to one pod."""
+    """Return the labels that identify a pod."""
     return {POD_NAME: key.name, POD_NAMESPACE: key.namespace, POD_UID: key.uid}
 
 
 def container_labels(key: PodKey, container: str) -> dict[str, str]:
-    """Label one container, whatever its attempt."""
+    """Return the labels that identify a container, whatever its attempt."""
     return {**pod_labels(key), CONTAINER_NAME: container}
 
 
@@ -104,7 +104,7 @@ def sandbox_config(inputs: SandboxInputs) -> cri.PodSandboxConfig:
 
 
 def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
-    """Build a container's configuration; command and arguments see the environment."""
+    """Build a container's configuration; references in command and arguments are expanded."""
     container, environment = inputs.container, inputs.environment
     name = str(container["name"])
     return cri.ContainerConfig(
@@ -130,7 +130,7 @@ def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
 
 
 def _mapped(mounts: Sequence[cri.Mount], users: cri.UserNamespace) -> list[cri.Mount]:
-    """Let what is mounted belong to the pod's own users as it belongs to the node's, where the pod has users of its own."""
+    """Map the IDs of mounts to the pod's user namespace if it has one, so that files keep their owners."""
     mapped = []
     for mount in mounts:
         own = cri.Mount()
@@ -160,7 +160,7 @@ def _container_annotations(pod: Mapping[str, Any], container: Mapping[str, Any],
 
 
 def linux_resources(resources: ContainerResources) -> cri.LinuxContainerResources:
-    """Write what a sandbox or a container is to have, when it is made and when it is resized."""
+    """Convert the resources of a sandbox or a container, for its creation and for a resize."""
     return cri.LinuxContainerResources(
         cpu_shares=resources.cpu_shares,
         cpu_quota=resources.cpu_quota,

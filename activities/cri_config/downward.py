@@ -1,8 +1,8 @@
-"""What a pod is told about itself: its names, labels, annotations, and what its containers ask for and may use.
+"""The downward API: a pod's names, labels and annotations, and its containers' requests and limits; pure.
 
-Pure; asked for environment variables (`environment_sources`) and for the files of downwardAPI volumes. The rules are
-pkg/fieldpath/fieldpath.go (metadata), pkg/api/v1/resource/helpers.go (resources) and pkg/kubelet/kubelet_resources.go (what
-stands in for a limit that is not set). Fields that only a variable may name (spec, status) are for the one who asks.
+Used for environment variables (`environment_sources`) and for downwardAPI volumes. The rules are those of
+pkg/fieldpath/fieldpath.go (metadata), pkg/api/v1/resource/helpers.go (resources) and pkg/kubelet/kubelet_resources.go
+(defaults of limits). Fields that only variables may refer to (spec, status) are handled by the caller.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from proto.kubernetes.resources.quantity import ZERO, parse_quantity
 
 _HUGE_PAGES: Final = "hugepages-"
 _DEFAULTED: Final = ("cpu", "memory", "ephemeral-storage")
-"""Huge pages are never overcommitted: a container that uses them has a limit."""
+"""Not huge pages: they are never overcommitted, so a container that uses them has a limit."""
 _OF_PODS: Final = ("cpu", "memory")
-"""Of these a pod as a whole may set a limit, which then stands in for the node's."""
+"""Resources for which a pod-level limit takes precedence over the node's."""
 _KINDS: Final = ("limits", "requests")
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\"} | dict(
     zip("\a\b\f\n\r\t\v", (rf"\{one}" for one in "abfnrtv"), strict=True)
@@ -26,11 +26,11 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 class FieldError(Exception):
-    """A field that cannot be told; the message is the kubelet's."""
+    """The field cannot be read; the message is the kubelet's."""
 
 
 def metadata_value(pod: Mapping[str, Any], path: str) -> str:
-    """Read a field of the pod's metadata: a name, all labels or annotations, or `labels['key']`; what is not there is empty.
+    """Read a field of the pod's metadata: a name, all labels or annotations, or `labels['key']`; missing ones are empty.
 
     Raises FieldError for any other path (ExtractFieldPathAsString).
     """
@@ -50,9 +50,9 @@ def metadata_value(pod: Mapping[str, Any], path: str) -> str:
 
 
 def resource_value(selector: Mapping[str, Any], container: Mapping[str, Any], defaults: ResourceList) -> str:
-    """Say what a container asks for or may use, in units of the selector's divisor, rounded up.
+    """Return a container's request or limit, in units of the selector's divisor, rounded up.
 
-    `defaults` stand in for limits that it does not set. Raises FieldError for what is none of its resources.
+    `defaults` stand in for limits that it does not set. Raises FieldError for an unknown resource.
     """
     wanted = str(selector.get("resource") or "")
     kind, _, name = wanted.partition(".")
@@ -68,7 +68,7 @@ def resource_value(selector: Mapping[str, Any], container: Mapping[str, Any], de
 
 
 def default_limits(pod: Mapping[str, Any], allocatable: ResourceList) -> ResourceList:
-    """Say what stands in for the limits that a container of this pod does not set: the pod's own, else the node's."""
+    """Return the limits of containers that set none: the pod's own, else the node's."""
     limits = resource_list(pod.get("spec") or {}, "limits")
     return allocatable | {name: amount for name in _OF_PODS if (amount := limits.get(name)) and name in allocatable}
 
@@ -84,12 +84,12 @@ def find_container(pod: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _lines(entries: Mapping[str, str]) -> str:
-    """Write a map as `key="value"` lines, in the order of its keys (FormatMap)."""
+    """Format a map as `key="value"` lines, sorted by key (FormatMap)."""
     return "\n".join(f"{key}={quoted(entries[key])}" for key in sorted(entries))
 
 
 def quoted(text: str) -> str:
-    """Quote as Go's strconv.Quote: what can be printed stays as it is."""
+    """Quote like Go's strconv.Quote: printable characters stay as they are."""
     return '"' + "".join(_escaped(sign) for sign in text) + '"'
 
 

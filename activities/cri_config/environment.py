@@ -1,11 +1,10 @@
-"""A container's environment, and the `$(NAME)` references of its command and arguments.
+"""A container's environment, and the `$(NAME)` references in its command and arguments; pure.
 
-Pure; asked while a container is prepared, and by probes for what a command refers to. The rules are the kubelet's: what
-`env` says goes before what `envFrom` brings, a reference sees what is declared above it, an unknown one stays as it is
-written, `$$` is a dollar sign (pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, third_party/forked/golang/expansion).
-Services add variables only where there is an API server to list them from (`service_links`), so a standalone node adds
-none. Values that came out of an object are confidential, and so is what refers to them: `confidential.py` keeps them out of
-what is told.
+Used when a container is prepared, and by probes and hooks for their commands. The rules are the kubelet's: `env` takes
+precedence over `envFrom`, a reference sees what is declared above it, an unknown one stays as it is written, `$$` is a
+dollar sign (pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, third_party/forked/golang/expansion). Services add
+variables only with an API server (`service_links`). Values from objects are confidential, and so is everything that
+refers to them: `runtime/confidential.py` redacts them.
 """
 
 import re
@@ -26,43 +25,43 @@ _KINDS: Final[Mapping[str, tuple[ObjectKind, str]]] = {
     "secretRef": (ObjectKind.SECRETS, "Secret"),
     "secretKeyRef": (ObjectKind.SECRETS, "Secret"),
 }
-"""What each source of variables refers to, and how the kubelet's messages call it."""
+"""The kinds that a source of variables refers to, and the kubelet's names for them in messages."""
 
 Reference = tuple[ObjectKind, str]
-"""An object of the pod's namespace."""
+"""An object in the pod's namespace."""
 FileReference = tuple[str, str, str]
-"""A volume, the path of a file in it, and a variable there."""
+"""A volume, the path of a file in it, and a variable in the file."""
 _CONFIDENTIAL: Final = frozenset({*_KINDS, "fileKeyRef"})
 
 
 class UnresolvedVariable(Exception):
-    """A variable has no value; the message is the kubelet's, names the variable or its source, never a value."""
+    """A variable has no value; the message is the kubelet's and names the variable or its source, never a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """An object that was asked for and could not be had, and the words for it."""
+    """An object that could not be read, and the message about it."""
 
     words: str
     missing: bool
-    """There is none: an optional reference may pass it over. Else there is one that is not taken."""
+    """It does not exist, which is fine for optional references; otherwise it exists and cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """All that variables may come from, read before they are resolved."""
+    """Everything that variables may refer to, read before they are resolved."""
 
     pod: Mapping[str, Any]
-    """Metadata and spec, of this at the least what the container's fieldRefs name."""
+    """Metadata and spec, at least the fields that the container's fieldRefs name."""
     pod_ips: tuple[str, ...] = ()
     host_ips: tuple[str, ...] = ()
     allocatable: ResourceList = field(default_factory=dict)
-    """What the node has for pods: it stands in for limits that nobody sets."""
+    """The node's allocatable resources: they stand in for limits that are not set."""
     objects: Mapping[Reference, Mapping[str, str] | Absent] = field(default_factory=dict, repr=False)
     files: Mapping[FileReference, str | Absent] = field(default_factory=dict, repr=False)
-    """What files in volumes say; empty text where they do not."""
+    """Values from files in volumes; empty if the file does not have the variable."""
     services: Mapping[str, str] = field(default_factory=dict)
-    """The variables of Services, which a variable of the container's own may refer to, and goes before."""
+    """The variables of Services: the container's own may refer to them, and override them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +69,13 @@ class Environment:
     """A container's variables, in the order of their first declaration."""
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """They go to the runtime and nowhere else. Bytes that are no UTF-8 are kept as surrogates (PEP 383)."""
+    """They go to the runtime and nowhere else. Bytes that are not UTF-8 are kept as surrogates (PEP 383)."""
     confidential: frozenset[str] = frozenset()
-    """Whose value came out of an object, or refers to one that did."""
+    """Names whose value came from an object, or refers to one that did."""
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replace each `$(NAME)` that is known, and `$$` by `$`; everything else stays."""
+    """Replace each known `$(NAME)`, and `$$` by `$`; everything else stays."""
 
     def replacement(match: re.Match[str]) -> str:
         name = match[1]
@@ -86,17 +85,17 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """List the names that a text refers to, in their order."""
+    """List the names that a text refers to, in order."""
     return tuple(match[1] for match in _REFERENCE.finditer(text) if match[1] is not None)
 
 
 def refers_to(text: str, names: Set[str]) -> bool:
-    """Say whether a text refers to one of these variables."""
+    """Report whether a text refers to one of these variables."""
     return not names.isdisjoint(names_in(text))
 
 
 def references(container: Mapping[str, Any]) -> tuple[Reference, ...]:
-    """List the objects that a container's variables come from, each once, in the order in which they are asked for."""
+    """List the objects that a container's variables refer to, each once, in the kubelet's order."""
     return tuple(dict.fromkeys((ObjectKind(plural), name) for plural, name in variable_objects(container)))
 
 
@@ -107,7 +106,7 @@ def file_references(container: Mapping[str, Any]) -> tuple[FileReference, ...]:
 
 
 def resolve_environment(container: Mapping[str, Any], sources: Sources) -> Environment:
-    """Give each variable its value; of a name declared twice the last one counts. Raises UnresolvedVariable."""
+    """Resolve all variables; if a name is declared twice, the last one wins. Raises UnresolvedVariable."""
     values: dict[str, str] = {}
     known = ChainMap(values, dict(sources.services))
     confidential: set[str] = set()
@@ -119,7 +118,7 @@ def resolve_environment(container: Mapping[str, Any], sources: Sources) -> Envir
         name, text, chosen = variable["name"], variable.get("value") or "", variable.get("valueFrom") or {}
         told = text or not chosen
         value = expand(text, known) if told else _value_from(chosen, container, sources)
-        if value is None:  # an optional one that is not there: what envFrom or a line above says stays
+        if value is None:  # an optional one that is missing: the value from envFrom or from above stays
             continue
         hidden = refers_to(text, confidential) if told else not chosen.keys().isdisjoint(_CONFIDENTIAL)
         if hidden:
@@ -128,7 +127,7 @@ def resolve_environment(container: Mapping[str, Any], sources: Sources) -> Envir
             confidential.discard(name)
         values[name] = value
     for name, value in values.items():
-        if "\0" in value:  # the runtime would refuse it with words that quote the value
+        if "\0" in value:  # the runtime's error would quote the value
             raise UnresolvedVariable(f"env {name}: its value holds a NUL byte, which no environment can")
     return Environment({**values, **_unlike(sources.services, values)}, frozenset(confidential))
 
@@ -138,7 +137,7 @@ def _unlike(services: Mapping[str, str], values: Mapping[str, str]) -> dict[str,
 
 
 def _all_of(source: Mapping[str, Any], sources: Sources) -> dict[str, str]:
-    """Take all keys of an object as variables; nothing of one that is optional and not there."""
+    """Return all keys of an object as variables; none if it is optional and missing."""
     prefix = source.get("prefix") or ""
     for ref in ("configMapRef", "secretRef"):
         if chosen := source.get(ref):
@@ -148,7 +147,7 @@ def _all_of(source: Mapping[str, Any], sources: Sources) -> dict[str, str]:
 
 
 def _object(ref: str, chosen: Mapping[str, Any], sources: Sources) -> Mapping[str, str] | None:
-    """Look an object up; None where it is optional and there is none. Raises UnresolvedVariable."""
+    """Look an object up; None if it is optional and missing. Raises UnresolvedVariable."""
     kind, _ = _KINDS[ref]
     found = sources.objects[kind, chosen.get("name", "")]
     if not isinstance(found, Absent):
@@ -159,7 +158,7 @@ def _object(ref: str, chosen: Mapping[str, Any], sources: Sources) -> Mapping[st
 
 
 def _value_from(chosen: Mapping[str, Any], container: Mapping[str, Any], sources: Sources) -> str | None:
-    """Answer a variable's value from where it says; None where that is optional and not there."""
+    """Return a variable's value from its source; None if that is optional and missing."""
     try:
         match chosen:
             case {"fieldRef": selector}:
@@ -190,7 +189,7 @@ def _file_reference(selector: Mapping[str, Any]) -> FileReference:
 
 
 def _from_file(selector: Mapping[str, Any], sources: Sources) -> str | None:
-    """Answer what a file says; a file that is not there is a fault also where the variable is optional, as for the kubelet."""
+    """Return a value from a file; a missing file is an error even if the variable is optional, as in the kubelet."""
     found, (_, path, key) = sources.files[_file_reference(selector)], _file_reference(selector)
     if isinstance(found, Absent):
         raise UnresolvedVariable(found.words)
@@ -200,7 +199,7 @@ def _from_file(selector: Mapping[str, Any], sources: Sources) -> str | None:
 
 
 def _field(path: str, sources: Sources) -> str:
-    """Read a field of the pod that only a variable may name, else of its metadata (podFieldSelectorRuntimeValue)."""
+    """Read a field of the pod that only variables may refer to, else of its metadata (podFieldSelectorRuntimeValue)."""
     read = _FIELDS.get(path)
     return read(sources) if read else metadata_value(sources.pod, path)
 
@@ -216,7 +215,7 @@ def _host_ips(sources: Sources) -> tuple[str, ...]:
 
 
 def _pod_ips(sources: Sources) -> tuple[str, ...]:
-    """Order the pod's addresses: one of the node's own family first, then one of the other (sortPodIPs)."""
+    """Sort the pod's addresses: first one of the node's primary family, then one of the other (sortPodIPs)."""
     six = bool(sources.host_ips) and ":" in sources.host_ips[0]
     own, other = (
         [ip for ip in sources.pod_ips if (":" in ip) is six],
@@ -227,7 +226,7 @@ def _pod_ips(sources: Sources) -> tuple[str, ...]:
 
 _FIELDS: Final[Mapping[str, Callable[[Sources], str]]] = {
     "spec.nodeName": lambda sources: _spec("nodeName", sources),
-    "spec.host": lambda sources: _spec("nodeName", sources),  # what it was called once
+    "spec.host": lambda sources: _spec("nodeName", sources),  # its old name
     "spec.serviceAccountName": lambda sources: _spec("serviceAccountName", sources),
     "status.hostIP": lambda sources: _host_ips(sources)[0],
     "status.hostIPs": lambda sources: ",".join(_host_ips(sources)),
@@ -237,7 +236,7 @@ _FIELDS: Final[Mapping[str, Callable[[Sources], str]]] = {
 
 
 def _resource(selector: Mapping[str, Any], container: Mapping[str, Any], sources: Sources) -> str:
-    """Say what a container may use; an init container named by another one has no default limits, as for the kubelet."""
+    """Return a container's request or limit; another init container's has no default limit, as in the kubelet."""
     defaults = default_limits(sources.pod, sources.allocatable)
     if not (name := selector.get("containerName")):
         return resource_value(selector, container, defaults)

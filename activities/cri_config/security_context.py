@@ -1,8 +1,8 @@
-"""What the runtime is told of a pod's and a container's security: users, groups, privileges, profiles, namespaces.
+"""The security context of pods and containers for the runtime: users, groups, privileges, profiles, namespaces; pure.
 
-Pure; asked by `sandbox` and `container_preparation`, placed by `container_config`. What a container says goes before what its
-pod says, field by field (pkg/securitycontext/util.go, pkg/kubelet/kuberuntime security_context.go, security_context_others.go,
-helpers.go, util/util.go, kuberuntime_sandbox.go). Which fields a pod may have was judged before.
+Used by `sandbox` and `container_preparation`. A container's settings override its pod's, field by field
+(pkg/securitycontext/util.go, pkg/kubelet/kuberuntime security_context.go, security_context_others.go, helpers.go,
+util/util.go, kuberuntime_sandbox.go). The manifest was validated before.
 """
 
 import posixpath
@@ -16,7 +16,7 @@ from proto.kubernetes.sysctls import normalized
 from proto.temporal.pod import PodKey
 
 _FROM_POD: Final = ("runAsUser", "runAsGroup", "runAsNonRoot", "seLinuxOptions")
-"""What a pod says for each of its containers; profiles have their own order, groups are the pod's alone."""
+"""Fields that a pod sets for all its containers; profiles have their own order, groups are the pod's alone."""
 _MAX_ID: Final = 2**31 - 1
 _MASKED_PATHS: Final = (
     "/proc/asound",
@@ -34,16 +34,16 @@ _MASKED_PATHS: Final = (
 )
 _READONLY_PATHS: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 NODES_USERS: Final = cri.UserNamespace(mode=cri.NamespaceMode.NODE)
-"""The user namespace of a pod that has none of its own."""
+"""The user namespace of a pod without one of its own."""
 
 
 class BreaksNonRootError(ValueError):
-    """A container that must not run as root would, or nobody can say that it would not."""
+    """A container that must not run as root would run as root, or nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageUser:
-    """As whom an image runs: by number, or by a name that only its own files can turn into one."""
+    """The user that an image runs as: a number, or a name that only the image's files can resolve."""
 
     uid: int | None = 0
     name: str = ""
@@ -51,19 +51,19 @@ class ImageUser:
 
 @dataclass(frozen=True, slots=True)
 class NodeSecurity:
-    """What of the node a security context depends on."""
+    """Settings of the node that security contexts depend on."""
 
     seccomp_default: bool = False
     """KubeletConfiguration seccompDefault."""
     seccomp_root: str = "/var/lib/kubelet/seccomp"
-    """Where localhostProfile is looked for."""
+    """The folder of localhost profiles."""
     throttle_paths: tuple[str, ...] = ()
-    """Files of this machine that tell of its heat, masked like the others."""
+    """Files of this machine about its temperature, masked like the standard ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityInputs:
-    """All that a container's security context is built from."""
+    """The inputs of a container's security context."""
 
     key: PodKey
     pod: Mapping[str, Any]
@@ -72,13 +72,16 @@ class SecurityInputs:
     node: NodeSecurity = NodeSecurity()
     user_namespace: cri.UserNamespace = field(default_factory=lambda: NODES_USERS)
     target_id: str = ""
-    """The container whose processes it is to see; empty: only its own, or all of its pod."""
+    """The container whose processes it sees; empty: its own, or all of its pod."""
     volume_groups: tuple[int, ...] = ()
-    """The groups that volumes of the pod belong to."""
+    """The groups of the pod's volumes."""
 
 
 def sandbox_security(pod: Mapping[str, Any], user_namespace: cri.UserNamespace) -> cri.LinuxSandboxSecurityContext:
-    """Build a sandbox's security context. Its own seccomp profile is always the runtime's, so that a pod's may be tighter."""
+    """Build a sandbox's security context.
+
+    Its own seccomp profile is always RuntimeDefault, so that the pod's may be stricter.
+    """
     said = _pod_context(pod)
     return cri.LinuxSandboxSecurityContext(
         namespace_options=namespaces(pod, user_namespace),
@@ -95,7 +98,7 @@ def sandbox_security(pod: Mapping[str, Any], user_namespace: cri.UserNamespace) 
 
 
 def sandbox_sysctls(pod: Mapping[str, Any]) -> dict[str, str]:
-    """Give the pod's sysctls, their names with dots: runc knows no others."""
+    """Return the pod's sysctls, named with dots: runc knows no other form."""
     return {normalized(one["name"]): one.get("value") or "" for one in _pod_context(pod).get("sysctls") or ()}
 
 
@@ -127,7 +130,7 @@ def container_security(inputs: SecurityInputs) -> cri.LinuxContainerSecurityCont
 
 
 def verify_non_root(inputs: SecurityInputs) -> None:
-    """Refuse a container that must not run as root and might; raises BreaksNonRootError (verifyRunAsNonRoot)."""
+    """Refuse a container that must not run as root but might; raises BreaksNonRootError (verifyRunAsNonRoot)."""
     said, user = effective(inputs.pod, inputs.container), inputs.image_user
     if not said.get("runAsNonRoot"):
         return
@@ -156,7 +159,7 @@ def verify_non_root(inputs: SecurityInputs) -> None:
 
 
 def effective(pod: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay a container's security context over what its pod says for all (DetermineEffectiveSecurityContext)."""
+    """Merge a container's security context over its pod's (DetermineEffectiveSecurityContext)."""
     pod_said, said = _pod_context(pod), container.get("securityContext") or {}
     return {name: pod_said[name] for name in _FROM_POD if pod_said.get(name) is not None} | {
         name: value for name, value in said.items() if value is not None
@@ -164,9 +167,10 @@ def effective(pod: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str,
 
 
 def namespaces(pod: Mapping[str, Any], user_namespace: cri.UserNamespace, target_id: str = "") -> cri.NamespaceOption:
-    """Say which namespaces are the node's, the pod's, the container's own or another container's.
+    """Choose between the namespaces of the node, the pod, the container and another container.
 
-    A target counts only where each container has its processes for itself: in a shared namespace all are seen anyway.
+    A target counts only if each container has its own process namespace; in a shared one all processes are visible
+    anyway.
     """
     spec = pod.get("spec") or {}
     pid = cri.NamespaceMode.POD if spec.get("shareProcessNamespace") else cri.NamespaceMode.CONTAINER
@@ -196,7 +200,7 @@ def _groups(pod_said: Mapping[str, Any]) -> list[int]:
 
 
 def _groups_of_volumes(pod_said: Mapping[str, Any], groups: tuple[int, ...]) -> list[int]:
-    """List the groups of volumes that the pod does not name itself (volume_manager.go GetExtraSupplementalGroupsForPod)."""
+    """List the groups of volumes that the pod does not set itself (volume_manager.go GetExtraSupplementalGroupsForPod)."""
     return sorted(set(groups) - set(pod_said.get("supplementalGroups") or ()))
 
 
@@ -218,7 +222,7 @@ def _selinux(said: Mapping[str, Any] | None) -> cri.SELinuxOption | None:
 
 
 def _seccomp(inputs: SecurityInputs) -> cri.SecurityProfile:
-    """Take the container's profile, else the pod's, else the node's default; a local one by its whole path."""
+    """Return the container's profile, else the pod's, else the node's default; a localhost one with its full path."""
     own = (inputs.container.get("securityContext") or {}).get("seccompProfile")
     said = own or _pod_context(inputs.pod).get("seccompProfile")
     if not said:
@@ -242,7 +246,7 @@ def _apparmor(pod: Mapping[str, Any], container: Mapping[str, Any]) -> cri.Secur
 
 
 def _old_apparmor(profile: cri.SecurityProfile | None) -> str:
-    """Write the profile as runtimes read it that do not know the field yet."""
+    """Return the profile in the field that old runtimes read."""
     if profile is None:
         return ""
     match profile.profile_type:

@@ -1,27 +1,27 @@
-"""The variables by which a container finds the Services of its namespace (pkg/kubelet/envvars/envvars.go).
+"""The environment variables of Services in a container's namespace (pkg/kubelet/envvars/envvars.go).
 
-Asked by `environment_sources` before a container's variables are resolved. A standalone node knows no Services, so it adds none.
+Used by `environment_sources`. A standalone node has no Services.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 _MASTER: Final = ("default", "kubernetes")
-"""Every container is told of this one (pkg/kubelet/kubelet_pods.go masterServices)."""
+"""Every container gets this one (pkg/kubelet/kubelet_pods.go masterServices)."""
 _NO_ADDRESS: Final = frozenset({None, "", "None"})
 
 _Service = Mapping[str, Any]
 
 
 class ServicesUnknown(Exception):
-    """The Services were not read since this process began."""
+    """Services have not been read since this process started."""
 
 
 class ServiceSource(Protocol):
-    """Who knows the Services."""
+    """A source of Services."""
 
     async def services(self) -> Iterable[_Service]:
-        """Give all of them; raises ServicesUnknown."""
+        """Return all Services; raises ServicesUnknown."""
         ...
 
 
@@ -29,19 +29,19 @@ class NoServices:
     """A node without an API server."""
 
     async def services(self) -> Iterable[_Service]:
-        """Give none."""
+        """Return none."""
         return ()
 
 
 def service_variables(services: Iterable[_Service], namespace: str, *, links: bool) -> dict[str, str]:
-    """Write the variables for a pod's namespace; without `links` (enableServiceLinks) only the API server's own.
+    """Build the variables for a pod's namespace; without `links` (enableServiceLinks) only the API server's.
 
-    A Service of the namespace goes before the API server's of the same name, which cannot be both.
+    A Service of the namespace takes precedence over the API server's of the same name.
     """
     chosen: dict[str, _Service] = {}
     for service in services:
         metadata = service["metadata"]
-        own = links and metadata.get("namespace") == namespace  # first: of a cluster's thousands it is few
+        own = links and metadata.get("namespace") == namespace  # checked first: few of a cluster's thousands match
         if not own and (metadata.get("namespace"), metadata["name"]) != _MASTER:
             continue
         spec = service.get("spec") or {}
@@ -54,8 +54,8 @@ def service_variables(services: Iterable[_Service], namespace: str, *, links: bo
     return {key: value for name in sorted(chosen) for key, value in _of(name, chosen[name])}
 
 
-def linked(service: _Service) -> dict[str, Any]:
-    """Cut out of a Service what its variables are made of: a cluster has thousands, and each is 7 KiB of memory."""
+def service_fields(service: _Service) -> dict[str, Any]:
+    """Return the part of a Service that its variables need: a cluster has thousands, of 7 KiB each."""
     metadata, spec = service["metadata"], service.get("spec") or {}
     place = {key: metadata[key] for key in ("namespace", "name", "resourceVersion") if key in metadata}
     if spec.get("clusterIP") in _NO_ADDRESS:

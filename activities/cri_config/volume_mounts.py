@@ -1,6 +1,6 @@
-"""A container's volumeMounts and volumeDevices as the runtime is told of them (pkg/kubelet/kubelet_pods.go makeMounts).
+"""A container's volumeMounts and volumeDevices for the runtime (pkg/kubelet/kubelet_pods.go makeMounts); pure.
 
-Pure; asked by container_files at each start, with the volumes that the pod's MountVolumes has answered.
+Used at each start, with the volumes that MountVolumes has returned.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,22 +18,22 @@ _PROPAGATION: Final = {
 _READ: Final = "r"
 _READ_WRITE: Final = "mrw"
 Paths = Mapping[int, str]
-"""By the index of a mount: what lies there instead of the volume as a whole (a subPath)."""
+"""Paths that are mounted instead of a whole volume (subPaths), by the index of the mount."""
 
 
 class UnmountableVolume(ValueError):
-    """A container can't have one of its mounts; the message is the kubelet's."""
+    """A container cannot have one of its mounts; the message is the kubelet's."""
 
 
-def is_mounted_over(container: Mapping[str, Any], path: str) -> bool:
-    """Say whether the container itself mounts something at this very path."""
+def is_covered(container: Mapping[str, Any], path: str) -> bool:
+    """Report whether the container itself mounts something at exactly this path."""
     return any(one.get("mountPath") == path for one in container.get("volumeMounts") or ())
 
 
 def volume_mounts(
     container: Mapping[str, Any], volumes: Sequence[MountedVolume], paths: Paths | None = None
 ) -> list[cri.Mount]:
-    """Build the mounts of a container's volumes; `paths` are those of its subPaths. Raises UnmountableVolume."""
+    """Build the mounts of a container's volumes; `paths` are its subPaths. Raises UnmountableVolume."""
     known = {one.name: one for one in volumes if not one.device}
     built = []
     for index, mount in enumerate(container.get("volumeMounts") or ()):
@@ -61,7 +61,7 @@ def volume_mounts(
 
 
 def is_recursive(mount: Mapping[str, Any], *, supported: bool) -> bool:
-    """Say whether a mount is read-only with all below it (resolveRecursiveReadOnly). Raises UnmountableVolume."""
+    """Report whether a mount is recursively read-only (resolveRecursiveReadOnly). Raises UnmountableVolume."""
     mode, name = mount.get("recursiveReadOnly") or "Disabled", mount["name"]
     if mode == "Disabled":
         return False
@@ -78,7 +78,7 @@ def is_recursive(mount: Mapping[str, Any], *, supported: bool) -> bool:
 
 
 def propagation(mode: str) -> cri.MountPropagation:
-    """Say the CRI's word for a mountPropagation (translateMountPropagation). Raises UnmountableVolume."""
+    """Return CRI's value of a mountPropagation (translateMountPropagation). Raises UnmountableVolume."""
     if mode not in _PROPAGATION:
         raise UnmountableVolume(f'invalid MountPropagation mode: "{mode}"')
     return _PROPAGATION[mode]

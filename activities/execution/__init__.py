@@ -1,1 +1,1 @@
-"""What every activity needs to run safely: errors, heartbeats, locks, shared tasks, programs."""
+"""What activities need to run safely: errors, heartbeats, locks, single flight, programs."""

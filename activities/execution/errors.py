@@ -1,9 +1,8 @@
-"""What went wrong, sorted by what the caller may do about it.
+"""Turns errors into Temporal failures, sorted by what the caller may do about them.
 
-The clients raise `CriError` with a `Remedy` (`clients/cri_error.py`); activities turn it into a
-Temporal ApplicationError whose type is the Kubernetes reason. Left to Temporal's retries is only what nobody need decide:
-containerd or the API server is away, the worker stops, a hook may fail. Everything else is the workflow's to judge, so it is
-non-retryable.
+Clients raise `CriError` with a `Remedy` (`clients/cri_error.py`); activities turn it into an ApplicationError whose
+type is the Kubernetes reason. Temporal retries only what needs no decision: containerd or the API server is away, the
+worker stops, a hook may be tried again. Everything else is non-retryable, because the workflow decides what follows.
 """
 
 from typing import Final
@@ -15,34 +14,37 @@ from proto.temporal.failure_types import RUNTIME_UNAVAILABLE
 from proto.temporal.messages import shorten
 
 WORKER_STOPPING: Final = "WorkerStopping"
-"""Of what lasts as long as there is nothing to tell: the next worker goes on with it."""
+"""Ends an activity that lasts until there is something to report: the next worker continues it."""
 
 
-def failed(reason: str, message: str) -> ApplicationError:
-    """Build the error that the workflow judges by its Kubernetes reason; Temporal does not retry it."""
+def non_retryable_failure(reason: str, message: str) -> ApplicationError:
+    """Build a failure for the workflow with a Kubernetes reason; Temporal does not retry it."""
     return ApplicationError(shorten(message), type=reason, non_retryable=True)
 
 
-def tried_again(reason: str, message: str) -> ApplicationError:
-    """Build an error that Temporal retries; benign to the SDK, which would else log every try of every pod."""
+def retryable_failure(reason: str, message: str) -> ApplicationError:
+    """Build a failure that Temporal retries.
+
+    It is benign, otherwise the SDK would log every try for every pod.
+    """
     return ApplicationError(shorten(message), type=reason, category=ApplicationErrorCategory.BENIGN)
 
 
-def unavailable(error: CriError, endpoint: str) -> ApplicationError:
-    """Build the error that Temporal retries because nobody answers at the runtime's endpoint; the poller logs it once."""
+def runtime_unavailable(error: CriError, endpoint: str) -> ApplicationError:
+    """Build the failure for a runtime that does not answer; Temporal retries it, and the poller logs it once."""
     message = (
         f"no container runtime answers at {endpoint} ({error.details}); pods keep their state, work resumes by itself: "
         f"start containerd, or set --container-runtime-endpoint to its socket"
     )
-    return tried_again(RUNTIME_UNAVAILABLE, message)
+    return retryable_failure(RUNTIME_UNAVAILABLE, message)
 
 
-def translated(error: CriError, endpoint: str, reason: str, doing: str = "") -> ApplicationError:
-    """Turn a runtime's refusal into what the workflow is told.
+def runtime_failure(error: CriError, endpoint: str, reason: str, doing: str = "") -> ApplicationError:
+    """Turn a runtime error into a failure.
 
-    `doing` says what and which one; left out where a container's status shows the message, in which the kubelet has the
-    runtime's words alone.
+    `doing` says which action failed, for which object. It is left out where a container's status shows the message,
+    because the kubelet shows the runtime's words alone.
     """
     if error.remedy is Remedy.RETRY:
-        return unavailable(error, endpoint)
-    return failed(reason, f"{doing}: {error.details}" if doing else error.details)
+        return runtime_unavailable(error, endpoint)
+    return non_retryable_failure(reason, f"{doing}: {error.details}" if doing else error.details)

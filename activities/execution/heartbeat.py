@@ -1,7 +1,7 @@
-"""Tell Temporal that a long step is still alive.
+"""Heartbeats of long activities.
 
-Wrapped around everything that may last over a second. A heartbeat is also the way by which a cancel arrives. The first
-one goes out only when the step has lasted a while: most do not, and each costs (design §4.7).
+Wrapped around everything that may take over a second. A cancellation arrives only with a heartbeat. The first one is
+sent only after a while: most activities end before, and each heartbeat has a cost.
 """
 
 import asyncio
@@ -18,19 +18,19 @@ _SHARE: Final = 3
 
 
 class Heartbeat:
-    """The running heartbeat; `say` changes what it tells from the next one on."""
+    """A running heartbeat; `say` changes its details."""
 
     def __init__(self, details: object) -> None:
         self.details = details
 
     def say(self, details: object) -> None:
-        """Set what the next heartbeats tell; no secret belongs into it."""
+        """Set the details of the next heartbeats; never a secret."""
         self.details = details
 
 
 @asynccontextmanager
 async def heartbeating(details: object) -> AsyncIterator[Heartbeat]:
-    """Heartbeat while the block runs, by the activity's own timeout; without one there is nobody to tell."""
+    """Send heartbeats while the block runs, at a third of the activity's heartbeat timeout; without one, none."""
     heart = Heartbeat(details)
     timeout = activity.info().heartbeat_timeout
     if timeout is None:

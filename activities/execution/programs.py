@@ -1,8 +1,8 @@
-"""Run a program of the node (a mount helper, iscsiadm, mkfs), with a deadline, and never for longer than anybody waits for it.
+"""Runs a program of the node (a mount helper, iscsiadm, mkfs) with a deadline.
 
-Used by the types of volume that only such a program can mount. Each runs in a session of its own, with nothing of our
-environment but the PATH, and is killed with all that it has started when its deadline is over or its activity is cancelled.
-A program that this node does not have is an error that says which package brings it.
+Used by volume types that need such a program. Each program runs in a session of its own with nothing of our
+environment but PATH, and is killed with all its children at its deadline or when its activity is cancelled. For a
+program that the node does not have, the error names the package.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ PACKAGES: Final[Mapping[str, str]] = {
     "umount": "util-linux, or mount (Debian, Ubuntu)",
 }
 _BESIDE_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where such programs lie, whatever the service's PATH says."""
+"""Folders of such programs that the service's PATH may lack."""
 _LONGEST: Final = 64 * 1024
 _KILLED_WITHIN: Final = 5.0
-"""Seconds. What does not go on SIGKILL hangs in the kernel and is left to it."""
+"""Seconds. A process that survives SIGKILL hangs in the kernel and is left alone."""
 
 
 class ProgramMissing(Exception):
@@ -39,7 +39,7 @@ class ProgramMissing(Exception):
 
 
 class ProgramTimedOut(Exception):
-    """A program had not ended by its deadline and was killed."""
+    """A program had not ended at its deadline and was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +49,19 @@ class Ended:
     code: int
     """Its exit code; negative: the signal that ended it."""
     output: str
-    """What it wrote, to its output and its errors alike."""
+    """What it wrote to stdout and stderr."""
 
     @property
     def said(self) -> str:
-        """How it ended in words, as the kubelet's messages have it."""
+        """Describe how it ended, in the kubelet's words."""
         return f"exit status {self.code}" if self.code >= 0 else f"signal: {signal.strsignal(-self.code)}"
 
 
 async def run(words: Sequence[str], within: float) -> Ended:
     """Run a program to its end. Raises ProgramMissing, ProgramTimedOut and OSError.
 
-    A daemon that it leaves behind may go on, and holds up nobody: what is written goes to a file in memory, not to a pipe.
+    Output goes to a file in memory instead of a pipe, so that a daemon that the program leaves running does not delay
+    its end.
     """
     program = shutil.which(words[0], path=_path())
     if program is None:
@@ -96,7 +97,7 @@ def _path() -> str:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill a program that has not ended, with all that it has started."""
+    """Kill a program that has not ended, with all its children."""
     if process.returncode is not None:
         return
     with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,7 @@
-"""Where activities say how long a volume or a pod's cgroup took, for the kubelet's metrics of that name; nobody listens unless the worker does."""
+"""Callbacks that record the duration of volume and cgroup operations, for the kubelet's metrics.
+
+The worker sets them.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +19,7 @@ def _unheard(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Who listens; called in any thread."""
+    """The callbacks; called in any thread."""
 
     volume: Callable[[str, str, float, bool], None] = _unheard
     """Plugin, operation, seconds, failed."""
@@ -25,7 +28,7 @@ class Timings:
 
     @contextmanager
     def of_volume(self, operation: str, plugin: str) -> Iterator[None]:
-        """Time what is done with a volume; one that is given up has failed."""
+        """Time an operation on a volume; a cancelled one has failed."""
         start, failed = time.perf_counter(), True
         try:
             yield

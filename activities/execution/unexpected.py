@@ -1,8 +1,8 @@
-"""An activity's own defect is told once, not retried in silence.
+"""Turns unexpected exceptions of activities into failures that are not retried.
 
-Temporal retries whatever an activity raises, and ours are retried without end so that a runtime may be away for hours.
-A defect of ours would be tried for ever with nothing to see but a pending activity; so it becomes a failure like any
-other, with the reason `UnexpectedError`, and the workflow shows it and backs off. The worker installs this interceptor.
+Temporal retries whatever an activity raises, ours without end, so that a runtime may be away for hours. A bug would be
+retried for ever with nothing to see but a pending activity. Instead it becomes a failure with the reason
+`UnexpectedError`, which the workflow shows and backs off from. The worker installs this interceptor.
 """
 
 from typing import Any
@@ -10,16 +10,16 @@ from typing import Any
 from temporalio.exceptions import FailureError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from activities.execution.errors import failed
-from activities.files.pod_paths import NoPlainName
+from activities.execution.errors import non_retryable_failure
+from activities.files.pod_paths import UnsafeName
 from proto.temporal.failure_types import INVALID_POD_NAME, UNEXPECTED
 
 
 class UnexpectedErrors(Interceptor):
-    """Turns what no activity means to raise into a failure that is not retried."""
+    """Turns exceptions that no activity raises on purpose into non-retryable failures."""
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 -- the SDK's name
-        """Stand before every activity."""
+        """Wrap every activity."""
         return _Translating(next)
 
 
@@ -27,10 +27,12 @@ class _Translating(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 -- the SDK's name
         try:
             return await super().execute_activity(input)
-        except FailureError:  # meant, or a cancel
+        except FailureError:  # raised on purpose, or a cancellation
             raise
-        except NoPlainName as error:
-            raise failed(INVALID_POD_NAME, str(error)) from error
+        except UnsafeName as error:
+            raise non_retryable_failure(INVALID_POD_NAME, str(error)) from error
         except Exception as error:
             kind = type(error).__name__
-            raise failed(UNEXPECTED, f"a defect of tempolet, please report it: {kind}: {error}") from error
+            raise non_retryable_failure(
+                UNEXPECTED, f"a defect of tempolet, please report it: {kind}: {error}"
+            ) from error

@@ -1,1 +1,1 @@
-"""Files, mounts and paths, handled safely where others may write beside us."""
+"""Files, mounts and paths, safe against concurrent changes by others."""

@@ -1,11 +1,11 @@
-"""Files that change all at once: whoever reads a volume sees the old ones or the new ones, never a mixture.
+"""Replaces all files of a volume atomically: a reader sees the old ones or the new ones, never a mixture.
 
-Used by the types whose files are written by the node (configMap, secret, downwardAPI, projected), in a thread and under the
-pod's lock. The layout is that of pkg/volume/util/atomic_writer.go, which programs know: the files lie in a folder named by
-the time, `..data` is a link to that folder and is replaced by a rename, and what users see are links through `..data`. It is
-written so that it can end anywhere: the next call looks at what is there, and leaves nothing of an earlier try behind. There
-the kubelet is less thorough: after a crash at the wrong moment its `..data_tmp` stops every later write, a removed key
-stays visible, and an old folder, with an old secret in it, stays for the pod's life.
+Used for configMap, secret, downwardAPI and projected, in a thread and under the pod's lock. The layout is that of
+pkg/volume/util/atomic_writer.go, which programs rely on: the files are in a folder named by a timestamp, the link
+`..data` points to that folder and is replaced by a rename, and users see links through `..data`. It may crash
+anywhere: the next call reads what is there and leaves nothing of an earlier try. The kubelet is less thorough: after a
+crash at the wrong moment its `..data_tmp` makes every later write fail, a removed key stays visible, and an old folder
+with an old secret stays for the pod's life.
 """
 
 import contextlib
@@ -38,27 +38,27 @@ class InvalidPath(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProjectedFile:
-    """What a file of a volume holds."""
+    """A file of a volume."""
 
     data: bytes = field(repr=False)
     mode: int
-    """Permission bits; the umask does not count."""
+    """Permission bits; the umask is not applied."""
     owner: int | None = None
-    """The user whose it is; None: root."""
+    """The user who owns it; None: root."""
 
 
 def write(directory: Path, files: Mapping[str, ProjectedFile], group: int | None = None) -> bool:
-    """Let a volume hold these files and no others; says whether anything of them changed.
+    """Make these the files of a volume; returns whether anything changed.
 
-    `files` are named by their path in the volume. Where nothing changed no file is touched, and links that are missing are
-    made nevertheless. `group` is the pod's fsGroup: all becomes its, readable by it (pkg/volume/volume_linux.go).
-    Raises InvalidPath before anything is done, and OSError.
+    `files` has paths relative to the volume. If nothing changed, no file is touched, but missing links are made.
+    `group` is the pod's fsGroup: it owns everything and can read it (pkg/volume/volume_linux.go). Raises InvalidPath
+    before anything is changed, and OSError.
     """
     wanted = {checked_path(path): content for path, content in files.items()}
     _refuse_files_as_folders(wanted)
     current = _current(directory)
     changed = current is None or _contents(current) != {path: content.data for path, content in wanted.items()}
-    _remove_folders(directory, current)  # of tries that ended halfway, so that they never add up
+    _remove_folders(directory, current)  # of interrupted tries, so that they do not pile up
     if changed:
         fresh = _write_folder(directory, wanted, group)
         _own(directory, group)
@@ -70,7 +70,7 @@ def write(directory: Path, files: Mapping[str, ProjectedFile], group: int | None
 
 
 def checked_path(path: str) -> str:
-    """Answer a path in its shortest form; raises InvalidPath (validatePath)."""
+    """Return a path in its shortest form; raises InvalidPath (validatePath)."""
     if not path:
         raise InvalidPath('invalid path: must not be empty: ""')
     if path.startswith("/"):
@@ -83,7 +83,7 @@ def checked_path(path: str) -> str:
     if any(len(item.encode()) > _LONGEST_NAME for item in items):
         raise InvalidPath(f"invalid path: filenames must be less than or equal to {_LONGEST_NAME} characters")
     clean = normpath(path)
-    if clean.startswith(".."):  # of the kubelet's own; there `./..x` slips through
+    if clean.startswith(".."):  # reserved for the kubelet's layout; in the kubelet `./..x` slips through
         raise InvalidPath(f"invalid path: must not start with '..': {path[:_LONGEST_NAME]}")
     if clean == "." or "\0" in path:
         raise InvalidPath(f"invalid path: names no file: {path[:_LONGEST_NAME]!r}")
@@ -91,7 +91,7 @@ def checked_path(path: str) -> str:
 
 
 def _refuse_files_as_folders(files: Mapping[str, ProjectedFile]) -> None:
-    """Refuse a path that leads through another one; told by itself, for the kernel's words name a folder of this try."""
+    """Refuse a path through another file. The kernel's error would name a temporary folder."""
     for path in files:
         for end in (index for index, letter in enumerate(path) if letter == "/"):
             if path[:end] in files:
@@ -101,7 +101,7 @@ def _refuse_files_as_folders(files: Mapping[str, ProjectedFile]) -> None:
 
 
 def _current(directory: Path) -> Path | None:
-    """Find the folder that is shown now; None where none is, or where the link leads elsewhere."""
+    """Return the folder that is shown now; None if there is none, or the link leads elsewhere."""
     try:
         name = os.readlink(directory / DATA)  # noqa: PTH115 - the text as it stands
     except FileNotFoundError:
@@ -111,12 +111,12 @@ def _current(directory: Path) -> Path | None:
 
 
 def _is_ours(name: str) -> bool:
-    """Say whether it is the name of a folder of files: two dots and a time."""
+    """Report whether it is the name of a folder of files: two dots and a timestamp."""
     return name.startswith("..") and len(name) > 2 and "/" not in name and name not in {DATA, _NEXT_DATA}
 
 
 def _contents(folder: Path) -> dict[str, bytes | None]:
-    """Read all files of a folder; None for what cannot be one of ours, which makes the folder another."""
+    """Read all files of a folder; None for anything that this module does not write, which counts as a change."""
     found: dict[str, bytes | None] = {}
     for place, folders, names in os.walk(folder):
         for name in (*names, *folders):
@@ -137,7 +137,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _write_folder(directory: Path, files: Mapping[str, ProjectedFile], group: int | None) -> Path:
-    """Write all files into a new folder that nobody sees yet."""
+    """Write all files into a new folder that is not visible yet."""
     stamp = datetime.now(UTC).strftime("..%Y_%m_%d_%H_%M_%S.")
     fresh = Path(tempfile.mkdtemp(prefix=stamp, dir=directory))
     fresh.chmod(_FOLDER_MODE)
@@ -161,12 +161,12 @@ def _write_folder(directory: Path, files: Mapping[str, ProjectedFile], group: in
 
 
 def _unless_none(number: int | None) -> int:
-    """Give the number that leaves an owner as it is for none."""
+    """Return -1, which leaves the owner unchanged, for None."""
     return -1 if number is None else number
 
 
 def _own(folder: Path, group: int | None) -> None:
-    """Give a folder to the pod's group, and what is made in it later, too."""
+    """Give a folder to the pod's group, with the set-group-ID bit for what is created in it later."""
     if group is None:
         return
     os.chown(folder, -1, group, follow_symlinks=False)
@@ -175,14 +175,14 @@ def _own(folder: Path, group: int | None) -> None:
 
 
 def _swap(directory: Path, fresh: Path) -> None:
-    """Show the new folder: from one moment to the next."""
+    """Switch `..data` to the new folder atomically."""
     following = directory / _NEXT_DATA
     following.symlink_to(fresh.name)
     following.rename(directory / DATA)
 
 
 def _link(directory: Path, files: Mapping[str, ProjectedFile]) -> None:
-    """Make the links that users see; what is there stays, be it a folder that another volume is mounted on."""
+    """Make the links that users see; existing ones stay, also a folder on which another volume is mounted."""
     for name in {path.partition("/")[0] for path in files}:
         with contextlib.suppress(FileExistsError):
             (directory / name).symlink_to(f"{DATA}/{name}")
@@ -197,7 +197,7 @@ def _remove_folders(directory: Path, shown: Path | None) -> None:
 
 
 def _remove_links(directory: Path, files: Mapping[str, ProjectedFile]) -> None:
-    """Remove the links of files that are no more; nothing else of what lies in a volume is ours."""
+    """Remove the links of removed files; anything else in a volume is not ours."""
     shown = {path.partition("/")[0] for path in files}
     for name in os.listdir(directory):  # noqa: PTH208 - names are what is asked for
         if name not in shown and _leads_to_data(directory / name):

@@ -1,8 +1,8 @@
-"""How much of the node's disk a folder takes, counted as `du` does, however its owner has furnished it.
+"""Counts the disk space that a folder takes, as `du` does.
 
-Asked by the worker's loop for volumes that have a limit, in a thread, for it blocks. Counted are allocated blocks, so a hole in a
-file costs nothing; a file with several names counts once; links are not followed, and what lies on another file system or is
-mounted in the folder is not the folder's (pkg/volume/util/fs/fs.go DiskUsage).
+Used by the worker for volumes with a limit, in a thread, because it blocks. It counts allocated blocks, so a hole in a
+file takes no space; a file with several names counts once. Links are not followed, and other file systems or mounts in
+the folder are not counted (pkg/volume/util/fs/fs.go DiskUsage).
 """
 
 import contextlib
@@ -15,15 +15,15 @@ from typing import Final, NamedTuple
 from activities.files.tree_walk import walk_tree
 
 _BLOCK: Final = 512
-"""Bytes of what `st_blocks` counts, whatever the file system's own are."""
+"""Bytes of a unit of `st_blocks`, on every file system."""
 
 
-class NotCounted(Exception):
-    """It took too long; the message says how far it came."""
+class CountTimedOut(Exception):
+    """Counting took too long; the message says how far it came."""
 
 
 class Count(NamedTuple):
-    """What was counted in a folder."""
+    """The space and inodes of a folder."""
 
     used_bytes: int
     inodes: int
@@ -32,15 +32,15 @@ class Count(NamedTuple):
 def used_bytes(
     folder: Path, is_enough: Callable[[int], bool], seconds: float, clock: Callable[[], float] = monotonic
 ) -> int:
-    """Count until all is counted or it is enough; a folder that is not there takes nothing.
+    """Count until everything is counted or `is_enough`; a missing folder takes nothing.
 
-    Raises NotCounted after so many seconds, OSError, TreeMoved.
+    Raises CountTimedOut after `seconds`, OSError, TreeMoved.
     """
     return _counted(folder, is_enough, seconds, clock).used_bytes
 
 
 def count_files(folder: Path, seconds: float) -> Count:
-    """Count all that a folder takes, inodes too; raises as `used_bytes` does."""
+    """Count the space and inodes of a folder; raises as `used_bytes` does."""
     return _counted(folder, lambda _: False, seconds, monotonic)
 
 
@@ -65,5 +65,5 @@ def _counted(folder: Path, is_enough: Callable[[int], bool], seconds: float, clo
             if is_enough(total):
                 return Count(total, inodes)
             if clock() > until:
-                raise NotCounted(f"not counted in {seconds:.0f} s: {total} bytes and more")
+                raise CountTimedOut(f"not counted in {seconds:.0f} s: {total} bytes and more")
     return Count(total, inodes)

@@ -1,7 +1,8 @@
-"""Remove a directory tree as root without leaving it.
+"""Removes a directory tree as root without leaving it.
 
-A pod can plant symbolic links in its volumes and logs, and a volume may still be mounted below. So links are removed,
-never followed (`tree_walk`), and a directory on another mount ends the removal with an error before anything in it is touched (kubernetes/kubernetes#38498: data lost through a mount).
+A pod can create symbolic links in its volumes and logs, and a volume may still be mounted below. So links are removed
+and never followed (`tree_walk`), and a mount ends the removal with an error before anything in it is touched
+(kubernetes/kubernetes#38498: data lost through a mount).
 """
 
 import errno
@@ -18,7 +19,7 @@ _ROUNDS: Final = 5
 
 
 class StillMounted(Exception):
-    """A mount lies in the tree; nothing behind it was touched."""
+    """There is a mount in the tree; nothing in it was touched."""
 
     def __init__(self, mount: str) -> None:
         self.mount = mount
@@ -26,9 +27,9 @@ class StillMounted(Exception):
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory and all below it; one that is gone is removed, a link in its place is only unlinked.
+    """Remove a directory and everything below it; a missing one is fine, a link in its place is only unlinked.
 
-    A file that is made meanwhile (the node's cache of the pod) is removed as well. Raises StillMounted and OSError.
+    A file created meanwhile (the node's cache of the pod) is removed as well. Raises StillMounted and OSError.
     """
     for left in reversed(range(_ROUNDS)):
         if mounts := mounts_below(directory):

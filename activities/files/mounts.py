@@ -1,9 +1,9 @@
-"""The kernel's mounts: made, undone and looked up.
+"""The kernel's mounts: mount, unmount and look up.
 
-The one place that asks the kernel for them; asked by `volumes/`, `file_trees` and `tempolet down`. Every call may block for
-as long as a file system's server keeps silent, so none belongs on the event loop, and what may hang for ever (a network's
-file system) is mounted by a program with a deadline instead. A failure is the kernel's own OSError with the mount point as
-its path. Source: mount(2), umount2(2), proc_pid_mountinfo(5).
+The only code that makes these system calls. Every call may block as long as the server of a file system does not
+answer, so call them in threads; what may hang without end (a network file system) is mounted by a program with a
+deadline instead. Errors are the kernel's OSError with the mount point as path. Source: mount(2), umount2(2),
+proc_pid_mountinfo(5).
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from typing import Final
 
 
 class MountFlag(IntFlag):
-    """What mount(2) takes beside a file system's own options (linux/mount.h)."""
+    """Flags of mount(2), besides a file system's own options (linux/mount.h)."""
 
     READ_ONLY = 0x1
     NO_SUID = 0x2
@@ -47,12 +47,12 @@ _KEPT: Final = (
     | MountFlag.NO_ATIME
     | MountFlag.NO_DIR_ATIME
 )
-"""Flags that statvfs(3) tells by the numbers of mount(2)."""
+"""Flags that statvfs(3) reports with the numbers of mount(2)."""
 _TABLE: Final = Path("/proc/self/mountinfo")
 _MOUNT_ID: Final = re.compile(r"^mnt_id:\s*(\d+)$", re.MULTILINE)
 _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
 _LAYERS: Final = 64
-"""As many mounts on one point are undone; more come only from something that mounts them again and again."""
+"""The most mounts on one point that are unmounted; more come only from something that mounts in a loop."""
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -64,26 +64,26 @@ class Mount:
     device: str
     """`major:minor` of its file system."""
     root: str
-    """The folder (or file) of its file system that is seen here."""
+    """The folder (or file) of its file system that is visible here."""
     point: str
     options: tuple[str, ...]
     """Of this mount: `ro`, `nosuid` …"""
     kind: str
-    """Of file system: tmpfs, ext4 …"""
+    """The file system's type: tmpfs, ext4 …"""
     source: str
     super_options: tuple[str, ...]
     """Of the file system itself: `size=1024k` …"""
 
 
 def mount(source: str, target: Path, kind: str = "", flags: int = 0, *, options: Sequence[str] = ()) -> None:
-    """Mount once more, whatever is there already; options are the file system's own. Raises OSError."""
+    """Mount, also on top of an existing mount; options are the file system's own. Raises OSError."""
     told = (_word(source), _word(target), _word(kind) or None, ctypes.c_ulong(flags), _word(",".join(options)) or None)
     if _libc.mount(*told) != 0:
         raise _refused(target)
 
 
 def bind(source: Path, target: Path, *, read_only: bool = False, recursive: bool = False) -> None:
-    """Show a folder or file at another place as well; the source's link is followed, as /proc/self/fd needs. Raises OSError."""
+    """Bind-mount a folder or file. The source's link is followed, as /proc/self/fd needs. Raises OSError."""
     mount(str(source), target, flags=MountFlag.BIND | (MountFlag.RECURSIVE if recursive else 0))
     if not read_only:
         return
@@ -95,17 +95,17 @@ def bind(source: Path, target: Path, *, read_only: bool = False, recursive: bool
 
 
 def make_read_only(target: Path) -> None:
-    """Let a mount take no more writes at this place; its other flags stay. Raises OSError."""
+    """Make a mount read-only at this point; its other flags stay. Raises OSError."""
     told = os.statvfs(target).f_flag
     kept = (told & _KEPT) | (MountFlag.REL_ATIME if told & _ST_REL_ATIME else 0)
     mount("", target, flags=MountFlag.BIND | MountFlag.REMOUNT | MountFlag.READ_ONLY | kept)
 
 
 def unmount(target: Path, *, detach: bool = False) -> bool:
-    """Undo every mount on a point; says whether there was one. A link in its place is never followed.
+    """Unmount every mount on a point; returns whether there was one. A link in its place is never followed.
 
-    Raises OSError, with EBUSY while somebody uses it. `detach` takes it out of sight and lets the kernel end it when
-    nobody uses it any more, which hides that it is busy.
+    Raises OSError, with EBUSY while it is in use. `detach` makes it invisible and lets the kernel unmount it when it
+    is no longer used, which hides that it is busy.
     """
     flags = _NO_FOLLOW | (_DETACH if detach else 0)
     for layer in range(_LAYERS):
@@ -117,28 +117,28 @@ def unmount(target: Path, *, detach: bool = False) -> bool:
 
 
 def mount_table() -> tuple[Mount, ...]:
-    """Read the mounts that this process sees, in the order in which they lie on each other."""
+    """Read the mounts that this process sees, in mount order."""
     return tuple(_read_line(line) for line in _lines())
 
 
 def mounts_below(directory: Path) -> list[str]:
-    """List the mount points at or below a folder, the deepest first; a point with two mounts is there twice."""
+    """List the mount points at or below a folder, the deepest first; a point with two mounts is listed twice."""
     own = _real(directory)
     points = map(_point_of, _lines())
     return sorted((one for one in points if one == own or one.startswith(f"{own}/")), key=len, reverse=True)
 
 
 def mount_at(point: Path) -> Mount | None:
-    """Look up what is mounted at a point, the topmost; None where nothing is."""
+    """Return the topmost mount at a point; None if there is none."""
     own = _real(point)
     return next((_read_line(line) for line in reversed(_lines()) if _point_of(line) == own), None)
 
 
 def is_mount_point(path: Path) -> bool:
-    """Say whether something is mounted at a path, which may be a file; a path that does not exist is none.
+    """Report whether something is mounted at a path, which may be a file; a missing path is no mount point.
 
-    The kernel is asked for both paths' mounts, which costs a small part of reading the table; that is read where the file
-    system no longer answers (a stale handle of NFS).
+    Compares the mount IDs of the path and its parent, which costs far less than reading the table; the table is read
+    only if the file system does not answer (a stale NFS handle).
     """
     try:
         return _mount_of(path) != _mount_of(Path(_real_parent(path)))
@@ -149,7 +149,7 @@ def is_mount_point(path: Path) -> bool:
 
 
 def mount_id(descriptor: int) -> int:
-    """Say in which mount an open file lies. Raises OSError."""
+    """Return the ID of the mount of an open file. Raises OSError."""
     found = _MOUNT_ID.search(Path(f"/proc/self/fdinfo/{descriptor}").read_text())
     if found is None:
         raise OSError(f"/proc/self/fdinfo/{descriptor} names no mount; /proc of this node is not Linux's")
@@ -169,7 +169,7 @@ def _real_parent(path: Path) -> str:
 
 
 def _real(path: Path) -> str:
-    """Resolve the links of all but the last part, for a link is not what is mounted on."""
+    """Resolve links in all but the last part, because nothing is mounted on a link itself."""
     return f"{_real_parent(path).rstrip('/')}/{path.name}"
 
 
@@ -178,7 +178,7 @@ def _lines() -> list[bytes]:
 
 
 def _point_of(line: bytes) -> str:
-    """Read of a line where it is mounted: a node of a hundred pods has a thousand lines, and few of them are asked about."""
+    """Return the mount point of a line. Only that is parsed first: a node of a hundred pods has a thousand lines."""
     return _unescaped(line.split(b" ", 5)[4])
 
 
@@ -199,14 +199,14 @@ def _read_line(line: bytes) -> Mount:
 
 
 def _unescaped(field: bytes) -> str:
-    """Read a field back: the kernel writes spaces, tabs, line ends and backslashes by their number."""
+    """Decode a field: the kernel writes spaces, tabs, line ends and backslashes as octal numbers."""
     if b"\\" not in field:
         return os.fsdecode(field)
     return os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8)]), field))
 
 
 def _word(text: str | Path) -> bytes:
-    """Write a word for the kernel, which would read it up to its first NUL and act on that. Raises OSError."""
+    """Encode a string for the kernel, which would cut it at its first NUL. Raises OSError."""
     word = os.fsencode(text)
     if b"\0" in word:
         raise OSError(errno.EINVAL, "a NUL in what is to be mounted", str(text))

@@ -1,8 +1,9 @@
-"""Go through a directory tree as root without leaving it: what its owner planted there leads nowhere else.
+"""Walks a directory tree as root without leaving it, whatever its owner has put there.
 
-Asked by file_trees, which removes, and by volumes, which give files to a group. Links are seen, never followed; every
-directory is opened relative to its parent's descriptor; one that lies on another mount is shown and not entered. Only one
-descriptor is open however deep the tree is: the way back is `..`, which must lead to where we came from.
+Used by file_trees, which removes, and by volumes, which change groups. Links are visited, never followed; every
+directory is opened relative to its parent's descriptor; a directory on another mount is visited but not entered. Only
+one descriptor is open, however deep the tree is: the way back is `..`, which must lead to the directory that the walk
+came from.
 """
 
 import os
@@ -16,26 +17,26 @@ from activities.files.mounts import mount_id
 
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST_SHOWN: Final = 20
-"""Parts of a path; a deeper one is told by its end."""
+"""Parts of a path; of a longer one the end is shown."""
 
 
 class TreeMoved(OSError):
-    """Somebody has moved the directories that are being walked; it begins anew the next time."""
+    """Somebody has moved directories during the walk; the next one starts again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One thing of a tree: a directory comes after all that is in it."""
+    """One file or directory of a tree; a directory comes after its content."""
 
     parent: int
-    """The descriptor of the directory that holds it, open until the next visit."""
+    """The descriptor of its directory, open until the next visit."""
     name: str
     found: os.stat_result
-    """Of itself; of a link, not of what it leads to."""
+    """Its own status; for a link, not the target's."""
     path: str
     """For messages."""
     is_foreign: bool = False
-    """A directory on another mount, of which nothing was looked at."""
+    """It is a directory on another mount and was not entered."""
 
 
 @dataclass(slots=True)
@@ -46,9 +47,9 @@ class _Level:
 
 
 def walk_tree(root: Path) -> Generator[Visit, None, None]:
-    """Visit all that is in a tree and then the root itself; what vanishes meanwhile, or is not there, is left out.
+    """Visit everything in a tree and then its root; files that vanish meanwhile are skipped.
 
-    To be closed when it is not consumed to its end. Raises OSError, TreeMoved.
+    Close it if it is not consumed to its end. Raises OSError, TreeMoved.
     """
     try:
         here = os.open(root.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -80,7 +81,7 @@ def walk_tree(root: Path) -> Generator[Visit, None, None]:
 
 
 def _enter(here: int, name: str, levels: list[_Level], mount: int, *, is_root: bool) -> Visit | int | None:
-    """Open a directory and answer it, or what stands there instead; None for what has vanished."""
+    """Open a directory and return it, or whatever has replaced it; None if it has vanished."""
     try:
         found = os.stat(name, dir_fd=here, follow_symlinks=False)
         if not stat.S_ISDIR(found.st_mode):
@@ -100,7 +101,7 @@ def _enter(here: int, name: str, levels: list[_Level], mount: int, *, is_root: b
 
 
 def _leave(here: int, levels: list[_Level]) -> int:
-    """Go back to the directory that we came from."""
+    """Return to the directory that the walk came from."""
     parent = os.open("..", _FLAGS, dir_fd=here)
     found, expected = os.fstat(parent), levels[-1].found
     if (found.st_dev, found.st_ino) != (expected.st_dev, expected.st_ino):

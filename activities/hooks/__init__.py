@@ -1,1 +1,1 @@
-"""Run lifecycle hooks."""
+"""Lifecycle hooks."""

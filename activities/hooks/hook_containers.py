@@ -1,9 +1,9 @@
-"""The container that runs the command of a hook of ours, beside the pod's own and in the same sandbox: it sees their network.
+"""Runs the command of our own hooks in a container of their own, in the pod's sandbox and network.
 
-Asked by `hooks`, for no container of the pod runs when its preStart or postStop hook does. It is made as the hook's container
-would be (image, environment, working directory, resources), but carries labels of its own, so that nobody takes it for one of
-the pod. Before a command runs and when it is done, whatever these labels find is removed: a worker may have died in between,
-and a command whose end nobody saw runs again.
+Used by `hooks`, because no container of the pod is running when a preStart or postStop hook is. It is configured like
+the hook's container (image, environment, working directory, resources), but has its own labels, so that it is never
+taken for a container of the pod. Before a command runs and after it, everything with these labels is removed: a worker
+may have died in between. A command whose end nobody saw runs again.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from activities.clients.cri_error import CriError, Remedy
 from activities.containers.container_preparation import Prepared, prepare
 from activities.containers.containers import START_UNDER_WAY_SECONDS
 from activities.cri_config.environment import UnresolvedVariable
-from activities.execution.errors import unavailable
+from activities.execution.errors import runtime_unavailable
 from activities.execution.heartbeat import Heartbeat
 from activities.hooks.services import HookServices
 from activities.images.images import ImageActivities
-from activities.runtime.confidential import Hidden
+from activities.runtime.confidential import Redaction
 from activities.runtime.termination_messages import log_tail
 from proto.cri.ownership import HOOK_CONTAINER, HOOK_LABEL, HOOK_POD_UID
 from proto.cri.v1 import api_pb2 as cri
@@ -36,19 +36,19 @@ _LONGEST_PAUSE: Final = 0.25
 
 
 class HookContainerFailed(Exception):
-    """The command could not be run; the message says why."""
+    """The command could not run; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended, and its last words."""
+    """How a command ended, and the last of its output."""
 
     exit_code: int
     said: str
 
 
 def hook_labels(request: RunHook) -> dict[str, str]:
-    """Label a hook's container: none of the labels by which a pod's own are found."""
+    """Return the labels of a hook's container, none of which finds a pod's own containers."""
     return {HOOK_LABEL: request.hook, HOOK_POD_UID: request.pod.uid, HOOK_CONTAINER: request.name}
 
 
@@ -59,9 +59,9 @@ class HookContainers:
         self._services = services
 
     async def get_ready(self, request: RunHook, helper: StartContainer) -> StartContainer:
-        """Remove what an earlier try left, pull an image of the hook's own where it is not there; not a part of its time.
+        """Remove what an earlier try left, and pull the hook's own image if it is absent.
 
-        Raises HookContainerFailed, or RuntimeUnavailable.
+        Not counted into the hook's time. Raises HookContainerFailed, or RuntimeUnavailable.
         """
         with self._told():
             await self._remove(request)
@@ -70,7 +70,7 @@ class HookContainers:
     async def _image_ref(self, request: RunHook, helper: StartContainer) -> str:
         wanted = PullImage(helper.pod, str(helper.container["image"]), "IfNotPresent", request.secrets)
         try:
-            unheard = Heartbeat("")  # the hook's own heartbeat leaves to its next try how often it has failed
+            unheard = Heartbeat("")  # the hook's own heartbeat carries the number of failures to its next try
             return (await ImageActivities(self._services).have(wanted, unheard)).image_ref
         except ApplicationError as error:
             if error.type == RUNTIME_UNAVAILABLE:
@@ -78,7 +78,7 @@ class HookContainers:
             raise HookContainerFailed(f"{error.type}: {error.message}") from error
 
     async def run(self, request: RunHook, helper: StartContainer) -> Ended:
-        """Run the command to its end; raises HookContainerFailed, or RuntimeUnavailable. Nothing is left of it."""
+        """Run the command to its end and remove its container; raises HookContainerFailed, or RuntimeUnavailable."""
         if not helper.sandbox_id:
             raise HookContainerFailed("the pod has no sandbox any more")
         async with self._services.locks.hold(f"{request.pod.uid}/{request.name}/{request.hook}"):
@@ -90,14 +90,14 @@ class HookContainers:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Say of an error whether the hook has failed, or the runtime is away."""
+        """Turn an error into a failed hook, or into an unavailable runtime."""
         try:
             yield
         except (OSError, ValueError, UnresolvedVariable) as error:
             raise HookContainerFailed(str(error)) from error
         except CriError as error:
             if error.remedy is Remedy.RETRY:
-                raise unavailable(error, self._services.runtime.endpoint) from error
+                raise runtime_unavailable(error, self._services.runtime.endpoint) from error
             raise HookContainerFailed(error.details) from error
 
     async def _run(self, request: RunHook, helper: StartContainer) -> Ended:
@@ -108,7 +108,7 @@ class HookContainers:
     async def _run_to_its_end(self, helper: StartContainer, made: Prepared) -> Ended:
         runtime, config, sandbox = self._services.runtime, made.config, made.sandbox
         log = Path(sandbox.log_directory, config.log_path)
-        said_before = await asyncio.to_thread(_size, log)  # by earlier tries
+        said_before = await asyncio.to_thread(_size, log)  # written by earlier tries
         container_id = await runtime.create_container(helper.sandbox_id, config, sandbox)
         await runtime.start_container(container_id)
         pause = _FIRST_LOOK
@@ -122,7 +122,7 @@ class HookContainers:
         return Ended(status.exit_code, ": ".join(filter(None, (made.hidden.hide(status.message), said.strip()))))
 
     async def _configured(self, request: RunHook, helper: StartContainer) -> Prepared:
-        """Build both configurations; its name is none that a container of a pod can have."""
+        """Build both configurations, with a name that no container of a pod can have."""
         made = await prepare(self._services, helper, helper.attempt)
         config = made.config
         config.metadata.name = f"{request.name}.{request.hook}"
@@ -133,7 +133,7 @@ class HookContainers:
         return made
 
     async def _remove(self, request: RunHook) -> None:
-        """Remove what this hook's labels find, running or not; a start of a killed worker is waited for."""
+        """Remove the containers with this hook's labels, running or not; a start by a killed worker is waited for."""
         runtime, wait_until = self._services.runtime, monotonic() + START_UNDER_WAY_SECONDS
         while found := await runtime.list_containers(hook_labels(request)):
             for one in found:
@@ -147,12 +147,12 @@ class HookContainers:
 
 
 @contextmanager
-def _without_values(hidden: Hidden) -> Iterator[None]:
-    """Take out of the runtime's errors what may not be told."""
+def _without_values(hidden: Redaction) -> Iterator[None]:
+    """Redact confidential values in the runtime's errors."""
     try:
         yield
     except CriError as error:
-        raise hidden.hide_in(error) from None
+        raise hidden.redact_error(error) from None
 
 
 def _size(log: Path) -> int:

@@ -1,9 +1,8 @@
-"""The HTTP GET of a lifecycle hook: any answer is success, whatever its status (pkg/kubelet/lifecycle/handlers.go).
+"""The HTTP GET of a lifecycle hook. Any response is a success, whatever its status.
 
-Hooks of our own ask as a probe does, and need a probe's success.
-
-Asked as a probe is (`probes/http_get.py`). A server that answers an HTTPS request in plain HTTP is asked once more in that,
-without the credentials that were meant for the other.
+Source: pkg/kubelet/lifecycle/handlers.go. Our own hooks need the success of a probe instead. The request is made like
+a probe's (`probes/http_get.py`). If a server answers an HTTPS request in plain HTTP, the request is repeated in plain
+HTTP without its credentials.
 """
 
 from collections.abc import Mapping
@@ -13,22 +12,22 @@ from activities.probes.http_get import HttpGet
 from activities.probes.http_message import Head
 from activities.probes.http_stream import Stream
 from activities.probes.loop import HANDLERS
-from activities.probes.outcome import NoOutcome, Outcome, Target
+from activities.probes.outcome import Outcome, ProbeNotRun, Target
 
 USER_AGENT: Final = "kube-lifecycle/1.36"
 _SPEAKS_PLAIN_HTTP: Final = "WRONG_VERSION_NUMBER"
-"""OpenSSL's word for a server whose first bytes are no TLS."""
+"""OpenSSL's reason when the first bytes of a server are not TLS."""
 
 
 class _AnyAnswer(HttpGet):
-    """A request that only wants to be answered."""
+    """A request that accepts any response."""
 
     async def _judge(self, _: Head, __: Stream) -> Outcome:
         return Outcome(success=True)
 
 
-async def answered(action: Mapping[str, Any], target: Target) -> Outcome:
-    """Make the request; it takes as long as it takes, a grace ends it from outside."""
+async def send_hook_request(action: Mapping[str, Any], target: Target) -> Outcome:
+    """Make the request without a limit; the grace period ends it from outside."""
     outcome = await _ask(action, target)
     if outcome.success or action.get("scheme") != "HTTPS" or _SPEAKS_PLAIN_HTTP not in outcome.output:
         return outcome
@@ -37,12 +36,12 @@ async def answered(action: Mapping[str, Any], target: Target) -> Outcome:
     return plain if plain.success else outcome
 
 
-async def asked_as_probe(kind: str, action: Mapping[str, Any], target: Target, timeout: float) -> Outcome:
-    """Ask once as a probe of this kind does, and judge as it does; `timeout` in seconds."""
+async def send_as_probe(kind: str, action: Mapping[str, Any], target: Target, timeout: float) -> Outcome:
+    """Make one request as a probe of this kind does and judge it likewise; `timeout` in seconds."""
     handler = HANDLERS[kind](dict(action), target, timeout)
     try:
         return await handler.ask()
-    except NoOutcome as unasked:
+    except ProbeNotRun as unasked:
         return Outcome(success=False, output=str(unasked))
     finally:
         await handler.close()
@@ -54,5 +53,5 @@ async def _ask(action: Mapping[str, Any], target: Target) -> Outcome:
         headers.append({"name": "User-Agent", "value": USER_AGENT})
     try:
         return await _AnyAnswer({**action, "httpHeaders": headers}, target, None).ask()
-    except NoOutcome as unasked:
+    except ProbeNotRun as unasked:
         return Outcome(success=False, output=str(unasked))

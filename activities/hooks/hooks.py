@@ -1,9 +1,9 @@
-"""Run a container's lifecycle hooks (pkg/kubelet/lifecycle/handlers.go), and those of our own beside them.
+"""Runs a container's lifecycle hooks (pkg/kubelet/lifecycle/handlers.go), and our own hooks.
 
-How a hook ended is an answer, also when it failed, for what follows is the workflow's to judge. Raised is only what Temporal
-is to try again: a runtime that is away (whether the try before had run the hook nobody knows then, and the answer says so),
-and a failure of a hook that may be tried again, by the policy that its pod gave it. What a hook wrote is told in its last
-bytes, as a termination message is.
+The result says how a hook ended, also when it failed: the workflow decides what follows. An error is raised only for
+what Temporal should retry: the runtime is unavailable (then nobody knows whether the hook ran, and the answer says
+so), or the hook failed and its policy allows another try. The end of a hook's output is reported, like a termination
+message.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from typing import Any, Final
 from temporalio import activity
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.execution.errors import tried_again, unavailable
+from activities.execution.errors import retryable_failure, runtime_unavailable
 from activities.execution.heartbeat import heartbeating
 from activities.hooks.hook_containers import HookContainerFailed, HookContainers
-from activities.hooks.hook_request import answered, asked_as_probe
+from activities.hooks.hook_request import send_as_probe, send_hook_request
 from activities.hooks.services import HookServices
 from activities.probes.outcome import Target
 from proto.temporal import names
@@ -29,21 +29,21 @@ from proto.temporal.hooks import Hook, HookEnded, HookRetry
 from proto.temporal.messages import shorten
 
 SHORTEST: Final = timedelta(seconds=1)
-"""A hook that comes late (its worker was away) still runs: a grace is never shorter than this."""
+"""A hook that starts late (its worker was away) still gets at least this long."""
 OUTPUT_BYTES: Final = 1024
-"""How much of what a command wrote is told."""
-_UNLIMITED: Final = 3600.0  # seconds, where a request without its limit was left by another release
+"""How much of a command's output is reported."""
+_UNLIMITED: Final = 3600.0  # seconds; for a request without a limit, written by another release
 TRIED_AGAIN: Final = "HookFailed"
 _OURS: Final = (Hook.PRE_START, Hook.POST_STOP)
 _Handlers = Mapping[str, Callable[[RunHook, Mapping[str, Any]], Awaitable[None]]]
 
 
 class HookFailed(Exception):
-    """The hook did not do what it was to do; the message says why."""
+    """The hook failed; the message says why."""
 
 
 class HookActivities:
-    """Hooks, from the request to how they ended."""
+    """Activities that run hooks."""
 
     def __init__(self, services: HookServices) -> None:
         self._services = services
@@ -56,9 +56,9 @@ class HookActivities:
 
     @activity.defn(name=names.RUN_HOOK)
     async def run_hook(self, request: RunHook) -> HookEnded:
-        """Run it within its limits, if it has any, and answer how it ended.
+        """Run a hook within its limits, if it has any, and return how it ended.
 
-        Raises RuntimeUnavailable, and HookFailed while its policy lets it be tried again.
+        Raises RuntimeUnavailable, and HookFailed while its policy allows another try.
         """
         failed = _known_failures(activity.info().heartbeat_details)
         again, doing = activity.info().attempt - 1 > failed, f"{request.hook} of {request.name} of {request.pod}"
@@ -69,11 +69,11 @@ class HookActivities:
             if _may_try_again(request, failed + 1):
                 heart.say(HookProgress(doing, failed + 1))
                 activity.heartbeat(heart.details)
-                raise tried_again(TRIED_AGAIN, message)
+                raise retryable_failure(TRIED_AGAIN, message)
             return HookEnded(succeeded=False, message=message, again=again, tries=failed + 1)
 
     async def _tried(self, request: RunHook) -> str | None:
-        """Run it once; None when it went well, else why it did not."""
+        """Run it once; returns None on success, else why it failed."""
         try:
             if request.helper:
                 request = replace(request, helper=await self._containers.get_ready(request, request.helper))
@@ -94,7 +94,7 @@ class HookActivities:
         raise HookFailed(f"invalid handler: {', '.join(request.handler) or 'none'}")
 
     async def _exec(self, request: RunHook, handler: Mapping[str, Any]) -> None:
-        """Run a command in the container; one that does not end with 0 has failed."""
+        """Run a command in the container; any exit code but 0 is a failure."""
         left = _seconds_left(request)
         try:
             answer = await self._services.runtime.exec_sync(
@@ -102,13 +102,13 @@ class HookActivities:
             )
         except CriError as error:
             if error.remedy is Remedy.RETRY:
-                raise unavailable(error, self._services.runtime.endpoint) from error
+                raise runtime_unavailable(error, self._services.runtime.endpoint) from error
             raise HookFailed(error.details) from error
         if answer.exit_code:
             raise HookFailed(f"exit code {answer.exit_code}{_told(answer.stdout + answer.stderr)}")
 
     async def _exec_beside(self, request: RunHook, _: Mapping[str, Any]) -> None:
-        """Run a command in a container of its own, for the hook's runs no more, or not yet."""
+        """Run a command in a container of its own, because the hook's container is not running."""
         if request.helper is None:
             raise HookFailed("nothing says what its container is made of")
         ended = await self._containers.run(request, request.helper)
@@ -116,17 +116,17 @@ class HookActivities:
             raise HookFailed(f"exit code {ended.exit_code}{_told(ended.said.encode())}")
 
     async def _http_get(self, request: RunHook, handler: Mapping[str, Any]) -> None:
-        """Ask a server, by default one of the pod's own; that it answers is all."""
-        outcome = await answered(handler, self._target(request, handler))
+        """Send the request, by default to the pod itself; any response is a success."""
+        outcome = await send_hook_request(handler, self._target(request, handler))
         if not outcome.success:
             raise HookFailed(outcome.output)
 
     def _asking(self, kind: str) -> Callable[[RunHook, Mapping[str, Any]], Awaitable[None]]:
-        """Give the way to ask as a probe of this kind does, and to judge as it does."""
+        """Return how to ask, and judge, as a probe of this kind does."""
 
         async def ask(request: RunHook, handler: Mapping[str, Any]) -> None:
             seconds = _seconds_left(request) or _UNLIMITED
-            outcome = await asked_as_probe(kind, handler, self._target(request, handler), seconds)
+            outcome = await send_as_probe(kind, handler, self._target(request, handler), seconds)
             if not outcome.success:
                 raise HookFailed(outcome.output)
 
@@ -144,7 +144,7 @@ async def _sleep(_: RunHook, handler: Mapping[str, Any]) -> None:
 
 
 def _known_failures(details: Sequence[Any]) -> int:
-    """Read how many tries are known to have failed from what the last one left."""
+    """Read the number of known failures from the last try's heartbeat."""
     match list(details):
         case [{"failed": int(failed)}, *_]:
             return failed
@@ -153,7 +153,7 @@ def _known_failures(details: Sequence[Any]) -> int:
 
 
 def _may_try_again(request: RunHook, failed: int) -> bool:
-    """Say whether its policy leaves another try, and its grace the time for one."""
+    """Report whether the policy allows another try and the grace period has time for it."""
     retry = request.retry
     if retry is None or failed >= retry.max_attempts:
         return False
@@ -172,7 +172,7 @@ def _grace_left(request: RunHook) -> timedelta | None:
 
 
 def _seconds_left(request: RunHook) -> float | None:
-    """Say how long this try may still last; None for one whose time nobody limits."""
+    """Return how long this try may still last; None: no limit."""
     left = _grace_left(request)
     limits = [] if left is None else [max(SHORTEST, left)]
     limits += [request.timeout] if request.timeout else []

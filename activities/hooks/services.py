@@ -1,4 +1,4 @@
-"""What hooks use of the node: they run in containers and may pull an image for that."""
+"""The services that hooks use: they may run containers and pull images."""
 
 from typing import Protocol
 
@@ -7,4 +7,4 @@ from activities.images.services import ImageServices
 
 
 class HookServices(ContainerServices, ImageServices, Protocol):
-    """What hooks use of the node."""
+    """The services that hooks use."""

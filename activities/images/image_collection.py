@@ -1,8 +1,8 @@
-"""The images of the node: watched, and removed when nobody uses them.
+"""Image garbage collection: watches the node's images, and removes unused ones.
 
-What goes and why is decided in `workflows/decide/node/image_collection.py`. The watch belongs to no pod and lasts as long as
-there is nothing to do: since when each image is known and when it was last used travels in its heartbeats, so a worker that
-dies forgets neither. A removal asks once more whether somebody uses the image: a pod may have come in between.
+workflows/decide/node/image_collection.py decides what is removed. The watch belongs to no pod and lasts until there is
+something to do. Its heartbeats carry since when each image is known and when it was last used, so the next worker
+knows that too. A removal checks again that no container uses the image.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from temporalio import activity
 from temporalio.converter import value_to_type
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.execution.errors import WORKER_STOPPING, translated, tried_again
+from activities.execution.errors import WORKER_STOPPING, retryable_failure, runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.images.services import ImageServices
 from proto.cri.v1 import api_pb2 as cri
@@ -43,16 +43,16 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class ImageCollectionActivities:
-    """Which images are there, and that there are the right ones."""
+    """Activities that watch and remove images."""
 
     def __init__(self, services: ImageServices) -> None:
         self._services = services
 
     @activity.defn(name=names.WATCH_IMAGES)
     async def watch_images(self, request: WatchImages) -> ImageUse:
-        """Look at all images now and then; answers once something has to be done about them.
+        """Look at all images periodically; returns once something has to be done.
 
-        Raises WorkerStopping, which Temporal tries again with the next worker.
+        Raises WorkerStopping, which Temporal retries in the next worker.
         """
         stopping = asyncio.create_task(activity.wait_for_worker_shutdown())
         ages = _left_by_earlier_try() or {age.image_id: age for age in request.known}
@@ -72,7 +72,7 @@ class ImageCollectionActivities:
 
     @activity.defn(name=names.REMOVE_IMAGE)
     async def remove_image(self, request: RemoveImage) -> RemovedImage:
-        """Remove an image with all its names, unless a container uses it by now; one that is gone is removed.
+        """Remove an image with all its names unless a container uses it; one that is gone counts as removed.
 
         Raises ImageGCFailed.
         """
@@ -89,11 +89,11 @@ class ImageCollectionActivities:
                 await self._forget_records()
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
-                    raise translated(error, self._services.runtime.endpoint, "ImageGCFailed", doing) from error
+                    raise runtime_failure(error, self._services.runtime.endpoint, "ImageGCFailed", doing) from error
             return RemovedImage()
 
     async def _forget_records(self) -> None:
-        """Forget who pulled what is gone; a record that stays for now is forgotten with the next image."""
+        """Remove the pull records of images that are gone; on failure, the next removal tries again."""
         if (rights := self._services.pull_rights) is None:
             return
         until = datetime.now(UTC)
@@ -104,7 +104,7 @@ class ImageCollectionActivities:
             _log.warning("the records of images that are gone stay for now", err=str(error))
 
     async def _look(self, ages: Mapping[str, ImageAge]) -> ImageUse | None:
-        """See what is there; None while the runtime is away, which its pods tell."""
+        """List images and their use; None while the runtime is away, which its pods report."""
         runtime = self._services.runtime
         try:
             images, containers, disks = await asyncio.gather(
@@ -121,7 +121,7 @@ class ImageCollectionActivities:
         return use
 
     async def _with_mounted(self, use: ImageUse) -> ImageUse:
-        """Count as used what containers have as volumes, too: that takes a call for each, so it is asked before a removal."""
+        """Count image volumes as use, too; it takes a call for each container, so it is done only before a removal."""
         try:
             containers = await self._services.runtime.list_containers()
             mounted = {name for one in containers for name in await self._mounted(one)}
@@ -133,7 +133,7 @@ class ImageCollectionActivities:
         )
 
     async def _mounted(self, container: cri.Container) -> set[str]:
-        """Name the images that a container has as volumes (handleImageVolumes)."""
+        """List the images that a container has as volumes (handleImageVolumes)."""
         try:
             status = await self._services.runtime.container_status(container.id)
         except CriError as error:
@@ -144,7 +144,7 @@ class ImageCollectionActivities:
 
 
 def _left_by_earlier_try() -> dict[str, ImageAge]:
-    """Read the ages that a try before this one left in its last heartbeat."""
+    """Read the ages from the last heartbeat of an earlier try."""
     details = activity.info().heartbeat_details
     if not details:
         return {}
@@ -153,7 +153,7 @@ def _left_by_earlier_try() -> dict[str, ImageAge]:
 
 
 async def _pause(time: timedelta, stopping: Awaitable[None], ages: Mapping[str, ImageAge]) -> None:
-    """Wait for the next look, heartbeating what is known; raises WorkerStopping when the worker ends meanwhile."""
+    """Wait for the next look and send heartbeats; raises WorkerStopping if the worker stops meanwhile."""
     until = monotonic() + time.total_seconds()
     known = [asdict(age) for age in ages.values()]
     while (left := until - monotonic()) > 0:
@@ -164,11 +164,11 @@ async def _pause(time: timedelta, stopping: Awaitable[None], ages: Mapping[str, 
         except TimeoutError:
             continue
         activity.heartbeat(known)
-        raise tried_again(WORKER_STOPPING, "the worker stops; the next one goes on watching the images")
+        raise retryable_failure(WORKER_STOPPING, "the worker stops; the next one goes on watching the images")
 
 
 def _disk_use(mountpoints: Iterable[str]) -> DiskUse:
-    """Ask the kernel how full the fullest of the images' file systems is. Raises OSError."""
+    """Return the use of the fullest file system with images. Raises OSError."""
     found = []
     for mountpoint in mountpoints:
         disk = os.statvfs(mountpoint)
@@ -177,7 +177,7 @@ def _disk_use(mountpoints: Iterable[str]) -> DiskUse:
 
 
 def _show(root_dir: Path, use: ImageUse) -> None:
-    """Let readers on the node see what was seen."""
+    """Write what was seen to a file, for readers on the node."""
     seen = NodeImages(len(use.images), use.disk.capacity_bytes, use.disk.used_percent, use.at.isoformat())
     try:
         write_node_images(root_dir, seen)
@@ -186,7 +186,7 @@ def _show(root_dir: Path, use: ImageUse) -> None:
 
 
 def _used(containers: Iterable[cri.Container]) -> set[str]:
-    """Name the images that containers are made of, be they dead or alive."""
+    """List the images of all containers, running or not."""
     return {name for one in containers for name in (one.image_id, one.image_ref, one.image.image) if name}
 
 
@@ -199,7 +199,7 @@ def _in_use(image: NodeImage, now: datetime) -> NodeImage:
 
 
 def _seen(image: cri.Image, used: set[str], ages: Mapping[str, ImageAge], now: datetime) -> NodeImage:
-    """Say of one image what is known by now."""
+    """Merge what is known of one image."""
     before = ages.get(image.id)
     in_use = not used.isdisjoint(_names_of(image))
     age = ImageAge(

@@ -1,27 +1,27 @@
-"""Pulls under way on this node: a bounded number at once, a bounded rate, and one pull for all who wait for an image.
+"""Pulls under way on this node: limited in number and rate, and shared by all who wait for the same image.
 
-A slow registry holds back only the pods that need it (kubernetes/kubernetes#109673): the rest go on as long as a place
-is free. Who waits may leave; the pull ends when nobody waits any more. Where the kubelet refuses what comes too fast ("pull
-QPS exceeded") and has the pod wait out a back-off, here it waits for its turn.
+A slow registry delays only the pods that need it (kubernetes/kubernetes#109673), as long as there are free slots. A
+waiting activity may be cancelled; the pull is cancelled when nobody waits any more. Pulls above the rate wait for
+their turn, where the kubelet refuses them ("pull QPS exceeded") and the pod waits for a back-off.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from activities.execution.shared_tasks import SharedTasks
+from activities.execution.single_flight import SingleFlight
 
 MAX_PARALLEL: Final = 4
 REGISTRY_PULL_QPS: Final = 5  # KubeletConfiguration's defaults
 REGISTRY_BURST: Final = 10
 
 
-def uncounted(_seconds: float, _size_bytes: int) -> None:
-    """Count nothing."""
+def ignore_measurement(_seconds: float, _size_bytes: int) -> None:
+    """Record nothing."""
 
 
 class ImagePulls:
-    """The node's one gate to registries; `qps` 0 means no limit of the rate."""
+    """Limits and shares pulls; `qps` 0 means no rate limit."""
 
     def __init__(
         self, max_parallel: int = MAX_PARALLEL, *, qps: float = REGISTRY_PULL_QPS, burst: int = REGISTRY_BURST
@@ -30,15 +30,15 @@ class ImagePulls:
         self._pause = 1 / qps if qps > 0 else 0.0
         self._burst = max(1, burst)
         self._next_at = 0.0
-        self._under_way: SharedTasks[str] = SharedTasks()
-        self.measure: Callable[[float, int], None] = uncounted
-        """Takes how many seconds a pull took, and how many bytes the image has."""
+        self._under_way: SingleFlight[str] = SingleFlight()
+        self.measure: Callable[[float, int], None] = ignore_measurement
+        """Called with the duration of a pull in seconds, and the image's size in bytes."""
 
     async def pull(self, image: str, pull_image: Callable[[str], Awaitable[str]], logins: str = "") -> str:
-        """Pull an image, or wait for the pull of it that is under way; answers its reference, raises its error.
+        """Pull an image, or wait for its pull under way; returns its reference, raises its error.
 
-        Only who has the same `logins` shares a pull: what one may have the other may not. `pull_image` is called when there
-        is a place for it, and not at all by those who share a pull.
+        Only callers with the same `logins` share a pull, because their rights differ otherwise. `pull_image` is called
+        when there is a free slot, and not at all if a pull is shared.
         """
         return await self._under_way.run((image, logins), lambda: self._run(image, pull_image), f"pull {image}")
 
@@ -48,7 +48,7 @@ class ImagePulls:
             return await pull_image(image)
 
     async def _wait_for_rate(self) -> None:
-        """Let a burst through, then one pull in each pause; who comes too early waits, nobody is refused."""
+        """Let a burst through, then one pull per interval; early ones wait, none is refused."""
         now = asyncio.get_running_loop().time()
         self._next_at = max(self._next_at, now - self._pause * (self._burst - 1))
         wait = self._next_at - now

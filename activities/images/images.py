@@ -1,8 +1,9 @@
-"""Have an image on the node, by its pull policy.
+"""Makes images present on the node, by pull policy.
 
-An image that is there is not everybody's: `image_access` says whether this pod may use it as it is. Reasons are the kubelet's (pkg/kubelet/images): InvalidImageName, ImageInspectError, ErrImageNeverPull, ErrImagePull,
-RegistryUnavailable, SignatureValidationFailed. The back-off between tries is the workflow's. Images are pulled while
-the sandbox is being made.
+An image on the node is not free for every pod: `access` decides whether this pod may use it without a pull. Reasons
+are the kubelet's (pkg/kubelet/images): InvalidImageName, ImageInspectError, ErrImageNeverPull, ErrImagePull,
+RegistryUnavailable, SignatureValidationFailed. The workflow decides the back-off between tries. Images are pulled
+while the sandbox is created.
 """
 
 import asyncio
@@ -16,11 +17,11 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.execution.errors import failed, translated
+from activities.execution.errors import non_retryable_failure, runtime_failure
 from activities.execution.heartbeat import Heartbeat, heartbeating
 from activities.images.access.image_names import InvalidImageName, quoted_name, with_default_tag
-from activities.images.access.logins import FoundLogins
-from activities.images.access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
+from activities.images.access.logins import PullLogins
+from activities.images.access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_unavailable
 from activities.images.access.verification import Standing
 from activities.images.credentials.docker_config import NotADockerConfig
 from activities.images.services import ImageServices
@@ -35,30 +36,30 @@ _REGISTRY_REASONS: Final = {  # cri-api pkg/errors: the runtime opens its messag
     "SignatureValidationFailed": "because the signature validation failed",
 }
 _NO_POD: Final = PodKey("", "", "")
-"""Whose pull secrets nobody asks for."""
+"""A pod without pull secrets."""
 
 
 class ImageActivities:
-    """Images on this node."""
+    """Activities for images."""
 
     def __init__(self, services: ImageServices) -> None:
         self._services = services
 
     @activity.defn(name=names.READ_IMAGES)
     async def read_images(self, request: ReadImages) -> ImagesPresent:
-        """Say which images are there for whoever asks; of any other a pull tells whether this pod may have it, or why not."""
+        """Return the images that any pod may use; for others, a pull decides whether this pod may have them."""
         async with heartbeating(f"look for the images of {request.pod}"):
             found = await asyncio.gather(*(self._present(image) for image in request.images))
         return ImagesPresent({image: ref for image, ref in zip(request.images, found, strict=True) if ref})
 
     @activity.defn(name=names.PULL_IMAGE)
     async def pull_image(self, request: PullImage) -> PulledImage:
-        """Answer an image that is on the node, pulled if the policy says so; a second call finds it there."""
+        """Return an image on the node, pulled if the policy says so; a second call finds it there."""
         return await self._have(request)
 
     @activity.defn(name=names.PREPULL_IMAGE)
     async def prepull_image(self, request: PrepullImage) -> PulledImage:
-        """Answer an image that the node itself wants, pulled with the node's own logins if it is not there."""
+        """Return an image that the node itself needs, pulled with the node's own logins if it is absent."""
         return await self._have(PullImage(_NO_POD, request.image, "IfNotPresent"))
 
     async def _have(self, request: PullImage) -> PulledImage:
@@ -66,21 +67,21 @@ class ImageActivities:
             return await self.have(request, heart)
 
     async def have(self, request: PullImage, heart: Heartbeat) -> PulledImage:
-        """Do what PullImage does, for an activity that heartbeats itself."""
+        """Do what PullImage does, for an activity with heartbeats of its own."""
         try:
             image = with_default_tag(request.image)
         except InvalidImageName as error:
             doing = f"Failed to apply default image tag {quoted_name(request.image)}"
-            raise failed("InvalidImageName", f"{doing}: {error}") from error
+            raise non_retryable_failure("InvalidImageName", f"{doing}: {error}") from error
         wanted = _Wanted(request, image, self._services)
         heart.say(f"look for {image}")
         if request.policy != "Always":
             found = await self._inspect(image)
             if found and await self._may_use(wanted, found.id):
                 return PulledImage(found.id, present=True, size_bytes=found.size, warnings=wanted.warnings)
-            if request.policy == "Never":  # whether it is there is nobody's business who may not have it
+            if request.policy == "Never":  # a pod without access must not learn whether the image is there
                 message = f'Container image "{request.image}" is not present with pull policy of Never'
-                raise failed("ErrImageNeverPull", message)
+                raise non_retryable_failure("ErrImageNeverPull", message)
         return await self._pull(wanted, heart)
 
     async def _present(self, asked: str) -> str:
@@ -93,24 +94,24 @@ class ImageActivities:
             return ""
         except CriError as error:
             if error.remedy is Remedy.RETRY:
-                raise translated(
+                raise runtime_failure(
                     error, self._services.runtime.endpoint, "ImageInspectError", f"look for {asked}"
                 ) from error
             return ""
         return str(found.id)
 
     async def _standing(self, image: str, image_ref: str) -> Standing:
-        """Judge an image that is there without the pod's logins; raises CriError while the runtime is away."""
+        """Judge an image on the node without the pod's logins; raises CriError while the runtime is away."""
         if (rights := self._services.pull_rights) is None:
             return Standing.ALLOWED
         try:
             await rights.ready(self._services.runtime.image_id)
         except OSError as error:
-            raise failed("ImageInspectError", f"The records of pulls cannot be read: {error}") from error
+            raise non_retryable_failure("ImageInspectError", f"The records of pulls cannot be read: {error}") from error
         return rights.standing(image, image_ref)
 
     async def _may_use(self, wanted: "_Wanted", image_ref: str) -> bool:
-        """Say whether the pod may use an image that is there as it is."""
+        """Report whether the pod may use an image on the node without a pull."""
         try:
             standing = await self._standing(wanted.image, image_ref)
         except CriError as error:
@@ -122,13 +123,13 @@ class ImageActivities:
             logins = await wanted.find_logins()
             if await rights.allows(wanted.image, image_ref, logins.secret_rights()):
                 return True
-        wanted.withheld = rights.why_withheld(wanted.image, image_ref)
+        wanted.withheld = rights.why_denied(wanted.image, image_ref)
         return False
 
     async def _pull(self, wanted: "_Wanted", heart: Heartbeat) -> PulledImage:
         started, begun = monotonic(), monotonic()
         logins = await wanted.find_logins()
-        self._services.pull_begun(wanted.request)
+        self._services.pull_started(wanted.request)
         heart.say(f"wait for {wanted.image}: other pulls go first, or another pod pulls it")
 
         def pull(asked: str) -> Awaitable[str]:
@@ -142,7 +143,7 @@ class ImageActivities:
         except CriError as error:
             raise self._pull_failed(wanted, error) from error
         except IntentNotWritten as error:
-            raise failed("ErrImagePull", str(error)) from error
+            raise non_retryable_failure("ErrImagePull", str(error)) from error
         found = await self._inspect(image_ref)
         took, size = monotonic() - started, found.size if found else 0
         self._services.pulls.measure(took, size)
@@ -161,7 +162,7 @@ class ImageActivities:
             raise self._not_inspected(image, error) from error
 
     def _not_inspected(self, image: str, error: CriError) -> ApplicationError:
-        return translated(
+        return runtime_failure(
             error, self._services.runtime.endpoint, "ImageInspectError", f'Failed to inspect image "{image}"'
         )
 
@@ -169,34 +170,34 @@ class ImageActivities:
         image, word, rest = wanted.image, *error.details.partition(":")[::2]
         remarks = "".join(f"; {one}" for one in (wanted.withheld, *wanted.warnings) if one)
         if because := _REGISTRY_REASONS.get(word):
-            return failed(word, f"image pull failed for {image} {because}:{rest}{remarks}")
-        if is_runtime_away(error):
-            return translated(error, self._services.runtime.endpoint, "ErrImagePull")
-        return failed("ErrImagePull", f"{error.details}{remarks}")
+            return non_retryable_failure(word, f"image pull failed for {image} {because}:{rest}{remarks}")
+        if is_runtime_unavailable(error):
+            return runtime_failure(error, self._services.runtime.endpoint, "ErrImagePull")
+        return non_retryable_failure("ErrImagePull", f"{error.details}{remarks}")
 
 
 @dataclass(slots=True)
 class _Wanted:
-    """An image that a pod wants, and the logins for it once somebody needs them."""
+    """An image that a pod needs, and the logins for it once they are needed."""
 
     request: PullImage
     image: str
     """With its tag."""
     services: ImageServices
-    logins: FoundLogins | None = None
+    logins: PullLogins | None = None
     withheld: str = ""
-    """Why it has to be pulled though it is there."""
+    """Why it has to be pulled although it is on the node."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was found out about the logins, where they were needed."""
+        """Warnings about the logins, if they were needed."""
         return self.logins.warnings if self.logins else ()
 
-    async def find_logins(self) -> FoundLogins:
-        """Find them, the first time."""
+    async def find_logins(self) -> PullLogins:
+        """Find the logins, the first time only."""
         if self.logins is None:
             try:
                 self.logins = await self.services.logins.find(self.services.objects, self.request)
             except NotADockerConfig as error:
-                raise failed("ErrImagePull", str(error)) from None
+                raise non_retryable_failure("ErrImagePull", str(error)) from None
         return self.logins

@@ -1,4 +1,4 @@
-"""What images use of the node."""
+"""The services that images use."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -13,7 +13,7 @@ from proto.temporal.activities.requests import PullImage
 
 
 class ImageServices(Protocol):
-    """What images use of the node."""
+    """The services that images use."""
 
     @property
     def settings(self) -> ActivitySettings: ...
@@ -34,4 +34,4 @@ class ImageServices(Protocol):
     def pulls(self) -> ImagePulls: ...
 
     @property
-    def pull_begun(self) -> Callable[[PullImage], None]: ...
+    def pull_started(self) -> Callable[[PullImage], None]: ...

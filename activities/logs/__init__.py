@@ -1,1 +1,1 @@
-"""What containers write: the files, their rotation, who reads them, and the links by their old names."""
+"""Container logs: files, rotation, reading, and links for log agents."""

@@ -1,7 +1,7 @@
 """One line of a container's log in the CRI's format: `<time> <stream> <tags> <text>`.
 
-Asked by `reader`. The time is RFC 3339 with any number of digits, the first tag says whether the text is a whole line (F) or
-goes on in the next entry (P); further tags are for later versions of the format (cri-client/pkg/logs parseCRILog).
+Used by `reader`. The time is RFC 3339 with any number of digits. The first tag says whether the text is a whole line
+(F) or continues in the next entry (P); further tags are reserved (cri-client/pkg/logs parseCRILog).
 """
 
 import re
@@ -16,7 +16,7 @@ _PARTIAL: Final = b"P"
 
 
 class Stream(StrEnum):
-    """Where a container wrote to."""
+    """The stream that a container wrote to."""
 
     STDOUT = "stdout"
     STDERR = "stderr"
@@ -27,7 +27,7 @@ _STREAMS: Final = {one.encode(): one for one in Stream}
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One entry; a whole line's text ends in its newline."""
+    """One entry; a whole line's text includes its newline."""
 
     seconds: bytes
     fraction: bytes
@@ -37,19 +37,19 @@ class LogLine:
 
     @property
     def at(self) -> tuple[int, int]:
-        """Its time: seconds since 1970, and nanoseconds; raises ValueError for a day that no calendar has."""
+        """Its time: seconds since 1970, and nanoseconds; raises ValueError for an impossible date."""
         moment = datetime.fromisoformat((self.seconds + self.zone.replace(b"Z", b"+00:00")).decode())
         return timegm(moment.utctimetuple()), int(self.fraction.ljust(9, b"0") or 0)
 
     @property
     def timestamp(self) -> bytes:
-        """Its time as readers are shown it: RFC 3339 with nine digits, in the zone that it was written in."""
+        """Its time as shown to readers: RFC 3339 with nine digits, in the zone that it was written in."""
         zone = b"Z" if self.zone in {b"+00:00", b"-00:00"} else self.zone
         return self.seconds + b"." + self.fraction.ljust(9, b"0") + zone
 
 
 def parse_line(entry: bytes) -> LogLine | None:
-    """Read an entry; None for what is none (a runtime that died while it wrote)."""
+    """Parse an entry; None if it is not one (the runtime died while it wrote)."""
     parts = entry.split(b" ", 3)
     if len(parts) != 4:
         return None
@@ -63,5 +63,5 @@ def parse_line(entry: bytes) -> LogLine | None:
 
 
 def nanoseconds(moment: datetime) -> tuple[int, int]:
-    """Write a time as `LogLine.at` does."""
+    """Return a time in the form of `LogLine.at`."""
     return timegm(moment.utctimetuple()), moment.microsecond * 1000

@@ -1,9 +1,9 @@
-"""The links `<pod>_<namespace>_<container>-<id>.log` by which log agents find the logs of a node's running containers.
+"""The links `<pod>_<namespace>_<container>-<id>.log` by which log agents find the logs of running containers.
 
-They point at the pods' log files and lie in /var/log/containers (pkg/kubelet/kuberuntime/legacy.go; our key
-logs.legacyContainerLogsDir names another folder). Made when a container has started, removed with it; what is left dangling
-(a sandbox that went with its containers) the worker's loop sweeps (kuberuntime_gc.go evictPodLogsDirectories). No start or
-removal fails for a link. Only links are ever removed here, and only those that point into this node's podLogsDir.
+They point to the pods' log files and are in /var/log/containers (pkg/kubelet/kuberuntime/legacy.go; our key
+logs.legacyContainerLogsDir sets another folder). They are created when a container has started and removed with it.
+The worker removes dangling ones (kuberuntime_gc.go evictPodLogsDirectories). No start or removal fails because of a
+link. Only links are removed, and only those into this node's podLogsDir.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ContainerLinks:
-    """The folder of links; None: there is none, and nothing is done."""
+    """The folder of links; None: no links are made."""
 
     def __init__(self, folder: Path | None, pod_logs_dir: Path) -> None:
         self._folder, self._pod_logs_dir = folder, pod_logs_dir
 
     def name(self, pod: PodKey, container: str, container_id: str) -> str:
-        """Name the link of a container, as long as a file's name may be."""
+        """Return the name of a container's link, cut to the length of a file name."""
         return f"{pod.name}_{pod.namespace}_{container}-{container_id}"[: _LONGEST_NAME - len(_SUFFIX)] + _SUFFIX
 
     def make(self, pod: PodKey, container: str, container_id: str, log: str) -> None:
-        """Link a container's log, where it has one; raises OSError."""
+        """Link a container's log if it has one; raises OSError."""
         if self._folder is None or not log or not os.path.lexists(log):
             return
         link = self._folder / self.name(pod, container, container_id)
@@ -47,7 +47,7 @@ class ContainerLinks:
                 link.symlink_to(log)
 
     def remove(self, pod: PodKey, container: str, container_id: str) -> None:
-        """Remove a container's link; one that is gone is removed. Raises OSError."""
+        """Remove a container's link; a missing one is fine. Raises OSError."""
         if self._folder is not None:
             self._remove(self._folder / self.name(pod, container, container_id), self._pod_logs_dir)
 
@@ -59,9 +59,9 @@ class ContainerLinks:
                 self._remove(link, paths.logs)
 
     def sweep(self, running: Collection[str]) -> int:
-        """Remove the links whose log is gone; those of `running` container ids stay, for a log is away while it is rotated.
+        """Remove the links whose log is gone, except those of `running` container IDs, whose log may be in rotation.
 
-        Answers how many; raises OSError.
+        Returns how many; raises OSError.
         """
         swept = 0
         for link in self._links():
@@ -79,7 +79,7 @@ class ContainerLinks:
                     yield self._folder / entry.name
 
     def _remove(self, link: Path, below: Path) -> bool:
-        """Remove a link that points below a folder; what else has its name is somebody else's."""
+        """Remove a link that points below a folder; any other file stays."""
         try:
             if not Path(os.readlink(link)).is_relative_to(below):  # noqa: PTH115 -- as it is written, not resolved
                 return False
@@ -87,14 +87,14 @@ class ContainerLinks:
         except FileNotFoundError:
             return True
         except OSError as error:
-            if error.errno == errno.EINVAL:  # no link
+            if error.errno == errno.EINVAL:  # not a link
                 return False
             raise
         return True
 
 
 async def link_log(links: ContainerLinks, pod: PodKey, started: cri.ContainerStatus) -> None:
-    """Let log agents find what a container writes that has started; it does not fail for it."""
+    """Link a started container's log; never fails."""
     name = started.metadata.name
     try:
         await asyncio.to_thread(links.make, pod, name, started.id, started.log_path)
@@ -103,7 +103,7 @@ async def link_log(links: ContainerLinks, pod: PodKey, started: cri.ContainerSta
 
 
 async def unlink_log(links: ContainerLinks, pod: PodKey, container: str, container_id: str) -> None:
-    """Remove the link of a container that is removed, which does not fail for it."""
+    """Remove the link of a removed container; never fails."""
     try:
         await asyncio.to_thread(links.remove, pod, container, container_id)
     except OSError as error:
@@ -111,7 +111,7 @@ async def unlink_log(links: ContainerLinks, pod: PodKey, container: str, contain
 
 
 async def unlink_logs(links: ContainerLinks, paths: PodPaths) -> None:
-    """Remove all links of a pod whose logs are removed, which does not fail for them."""
+    """Remove all links of a pod whose logs are removed; never fails."""
     try:
         await asyncio.to_thread(links.remove_all, paths)
     except OSError as error:

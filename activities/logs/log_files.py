@@ -1,9 +1,9 @@
-"""A container's log files, opened so that nothing but a log file is ever read, moved or removed.
+"""A container's log files, opened such that only a log file is ever read, moved or removed.
 
-Asked by `rotation`, `reader` and `links`. Whoever can write into a log folder (a pod that mounts it, a log agent) could put a
-link there and have root read or compress a host file for him. So every folder below podLogsDir is opened relative to the one
-above it without following links, a file is looked at after it was opened, and one with a second name (a hard link) counts as
-foreign as well.
+Used by `rotation`, `reader` and `links`. Whoever can write to a log folder (a pod that mounts it, a log agent) could
+put a link there and let root read or compress a file of the host. So every folder below podLogsDir is opened relative
+to its parent without following links, a file is checked after it was opened, and a file with a second name (a hard
+link) is refused as well.
 """
 
 import errno
@@ -23,7 +23,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # of 
 
 
 class ForeignFile(OSError):
-    """What lies where a log file belongs is none: a link, a FIFO, a file that has another name elsewhere."""
+    """The file is no log file: a link, a FIFO, or a file with another name elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class ContainerLog:
 
     @property
     def path(self) -> Path:
-        """Where it lies, for messages and a first look; what is done to it goes through `folder`."""
+        """Its path, for messages and a first check; everything else uses `folder`."""
         return self.paths.container_logs(self.container) / self.name
 
     @contextmanager
     def folder(self) -> Iterator[int]:
-        """Give a descriptor of the container's log folder; raises OSError, also for a link on the way to it."""
+        """Yield a descriptor of the container's log folder; raises OSError, also for a link in its path."""
         path = self.path.parent
         opened = [os.open(self.paths.pod_logs_dir, _FOLDER)]
         try:
@@ -61,19 +61,19 @@ class ContainerLog:
                 os.close(one)
 
     def open(self) -> BinaryIO:
-        """Open the file to read; raises FileNotFoundError, ForeignFile or another OSError."""
+        """Open the file for reading; raises FileNotFoundError, ForeignFile or another OSError."""
         with self.folder() as folder:
             return open_log(folder, self.name)
 
     def attempts(self) -> list[int]:
-        """List the attempts whose logs lie in the folder, oldest first; raises OSError."""
+        """List the attempts that have logs in the folder, oldest first; raises OSError."""
         with self.folder() as folder:
             stems = (name.removesuffix(SUFFIX) for name in names_in(folder) if name.endswith(SUFFIX))
             return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdecimal())
 
 
 def open_log(folder: int, name: str) -> BinaryIO:
-    """Open a log file of a folder to read; raises FileNotFoundError, ForeignFile or another OSError."""
+    """Open a log file of a folder for reading; raises FileNotFoundError, ForeignFile or another OSError."""
     try:
         opened = os.open(name, _FILE, dir_fd=folder)
     except OSError as error:
@@ -89,14 +89,14 @@ def open_log(folder: int, name: str) -> BinaryIO:
 
 
 def status_of(folder: int, name: str) -> os.stat_result:
-    """Look at a log file of a folder; raises FileNotFoundError, ForeignFile or another OSError."""
+    """Return the status of a log file of a folder; raises FileNotFoundError, ForeignFile or another OSError."""
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     refuse_foreign(found, name)
     return found
 
 
 def refuse_foreign(found: Any, name: str) -> None:
-    """Raise ForeignFile unless it is a plain file with one name, as the runtime makes a log."""
+    """Raise ForeignFile unless it is a regular file with one name, as the runtime creates logs."""
     if not stat.S_ISREG(found.st_mode):
         raise ForeignFile(f"{name} is no plain file, so it is left alone")
     if found.st_nlink > 1:
@@ -104,5 +104,5 @@ def refuse_foreign(found: Any, name: str) -> None:
 
 
 def names_in(folder: int) -> list[str]:
-    """List what lies in a folder."""
+    """List the names in a folder."""
     return os.listdir(folder)

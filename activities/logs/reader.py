@@ -1,9 +1,9 @@
-"""What a container has written, as `kubectl logs` shows it: the end of it, from a time on, a number of bytes, what follows.
+"""Reads a container's log as `kubectl logs` shows it: tail, since a time, up to a number of bytes, following.
 
-Asked by `tempolet logs` and by whatever else serves logs. The rules are the kubelet's (cri-client/pkg/logs ReadLogs): only the
-newest file is read, not what was rotated away; a tail counts the log's entries, so a long line that was written in pieces
-counts more than once; a byte limit counts what is shown. While it follows, the kubelet loses what was written to the old file
-between its last look and a rotation; here that is read first.
+Used by `tempolet logs` and by the node's API. The rules are the kubelet's (cri-client/pkg/logs ReadLogs): only the
+newest file is read, not rotated ones; a tail counts entries, so a long line that was written in pieces counts more
+than once; a byte limit counts what is shown. While following, the kubelet loses what was written to the old file
+between its last read and a rotation; here that is read first.
 """
 
 import os
@@ -18,34 +18,34 @@ from activities.logs.log_files import ContainerLog
 
 _BLOCK: Final = 64 * 1024
 _LONGEST: Final = 1 << 20
-"""Bytes of one entry that are shown; runtimes write 16 KiB, and nobody may fill our memory with one line."""
+"""Bytes of one entry that are shown; runtimes write 16 KiB, and no line may fill our memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """What of a log is asked for; the API's PodLogOptions. None: no bound."""
+    """What part of a log is requested; the API's PodLogOptions. None: no limit."""
 
     tail_lines: int | None = None
     since: datetime | None = None
-    """Aware; what was written before is left out."""
+    """With a time zone; earlier entries are left out."""
     timestamps: bool = False
     limit_bytes: int | None = None
     streams: frozenset[Stream] = frozenset(Stream)
 
 
 class Following(Protocol):
-    """Who waits for more of a log, in a thread of its own."""
+    """Waits for more of a log, in a thread of its own."""
 
     def running(self) -> bool:
-        """Say whether the container may write more."""
+        """Report whether the container may write more."""
 
     def wait(self) -> None:
-        """Return when the log may have grown, after a second at the latest."""
+        """Return when the log may have grown, after at most a second."""
 
 
 @dataclass(slots=True)
 class _Shown:
-    """What goes out: which lines, in which form, until the limit is reached."""
+    """Selects and formats lines until the limit is reached."""
 
     options: LogOptions
     left: int | None = None
@@ -53,7 +53,7 @@ class _Shown:
     full: bool = False
 
     def show(self, line: LogLine) -> tuple[Stream, bytes] | None:
-        """Give what is shown of an entry; None: nothing."""
+        """Return what is shown of an entry; None: nothing."""
         options, begins = self.options, self.new_line
         self.new_line = not line.text or line.text.endswith(b"\n")
         if line.stream not in options.streams or (options.since is not None and not _since(line, options.since)):
@@ -74,13 +74,13 @@ class _Entries:
     file: BinaryIO
     kept: ExitStack
     cut: bytes = b""
-    """The begin of an entry whose end is not written yet."""
+    """The beginning of an entry that is not complete yet."""
     skipping: bool = False
     running: Callable[[], bool] | None = None
-    """Says whether the container may write more; None: what is written now is all that is asked for."""
+    """Whether the container may write more; None: read only what is there."""
 
     def __iter__(self) -> Iterator[bytes | None]:
-        """Give whole entries, None where more is to be waited for, then, at the end of all, what there is of an unfinished one."""
+        """Yield complete entries, None when there is nothing more for now, and at the end an incomplete one."""
         last_look = False
         newer: BinaryIO | None = None
         while True:
@@ -93,12 +93,12 @@ class _Entries:
                 if self.running():
                     yield None
                 else:
-                    last_look = True  # what it wrote between our look and its end
+                    last_look = True  # what it wrote between our read and its end
         if self.cut and not self.skipping:
             yield self.cut
 
     def _written(self) -> Iterator[bytes]:
-        """Give the entries up to the file's present end."""
+        """Yield the entries up to the present end of the file."""
         while piece := self.file.readline(_LONGEST - len(self.cut)):
             whole = piece.endswith(b"\n")
             entry, self.cut = self.cut + piece, b""
@@ -111,7 +111,7 @@ class _Entries:
                 self.cut = entry
 
     def _newer(self) -> BinaryIO | None:
-        """Open the file that has taken this one's name, if there is one."""
+        """Open the file that has replaced this one, if there is one."""
         try:
             file = self.log.open()
         except FileNotFoundError:
@@ -125,7 +125,7 @@ class _Entries:
 def read_log(
     log: ContainerLog, options: LogOptions, following: Following | None = None
 ) -> Iterator[tuple[Stream, bytes]]:
-    """Give what is asked for of a log, piece by piece; blocks on files and on `following`.
+    """Yield the requested part of a log in pieces; blocks on files and on `following`.
 
     Raises FileNotFoundError, ForeignFile or another OSError, at the first piece.
     """
@@ -142,9 +142,10 @@ def read_log(
 def log_pieces(
     log: ContainerLog, options: LogOptions, running: Callable[[], bool] | None = None
 ) -> Generator[tuple[Stream, bytes] | None, None, None]:
-    """Give what is asked for of a log, piece by piece, and None where more is to be waited for; blocks on files only.
+    """Yield the requested part of a log in pieces, and None when there is nothing more for now; blocks on files only.
 
-    With `running` the log is followed until that says no; closed early, it closes its files. Raises as `read_log` does.
+    With `running` the log is followed until that returns False. Closing it early closes its files. Raises as
+    `read_log` does.
     """
     shown = _Shown(options, options.limit_bytes)
     count = options.tail_lines if running is None else None
@@ -171,12 +172,12 @@ def log_pieces(
 def _since(line: LogLine, moment: datetime) -> bool:
     try:
         return line.at >= nanoseconds(moment)
-    except ValueError:  # a day that no calendar has: nobody's words
+    except ValueError:  # an impossible date: the entry is damaged
         return False
 
 
 def tail_start(file: BinaryIO, entries: int | None) -> int:
-    """Say at which byte the last entries of a file begin; one without its newline does not count."""
+    """Return the byte where the last entries of a file begin; an entry without a newline is not counted."""
     if entries is None:
         return 0
     position = file.seek(0, os.SEEK_END)

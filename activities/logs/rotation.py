@@ -1,9 +1,9 @@
-"""The rotation of one container's log: what is full gets a name with its time, and the runtime begins a new file.
+"""Rotates one container's log: renames the full file, and has the runtime start a new one.
 
-Asked by the worker's loop (`worker/host/log_rotation.py`) for a log that has reached its size. Names, order and numbers are
-the kubelet's (pkg/kubelet/logs/container_log_manager.go), so that log agents know them: `0.log` -> `0.log.20261121-120410`,
-which the next rotation compresses to `….gz`; the oldest go. Every step can be repeated: a worker that dies halfway leaves a
-temporary file, which the next rotation removes, or a log without its name, which the next look has reopened.
+Called by the worker's loop (`worker/host/log_rotation.py`). Names, order and numbers are the kubelet's
+(pkg/kubelet/logs/container_log_manager.go), so that log agents know them: `0.log` -> `0.log.20261121-120410`, which
+the next rotation compresses to `….gz`; the oldest are removed. Every step can be repeated: a crash leaves a temporary
+file, which the next rotation removes, or no log file, which the next round has the runtime reopen.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ COMPRESSED: Final = ".gz"
 TEMPORARY: Final = ".tmp"
 _TIME: Final = "%Y%m%d-%H%M%S"
 _LATEST: Final = 2
-"""The log itself and the one that it becomes stay beside the older ones."""
+"""The log itself and the newest rotated one, besides the older ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRotation:
-    """When a log is rotated and what stays of it; the names are KubeletConfiguration's."""
+    """When a log is rotated and how much is kept; the names are KubeletConfiguration's."""
 
     max_size: int
     """Bytes."""
     max_files: int
-    """At least 2: the log and the one before it."""
+    """At least 2: the log and the newest rotated one."""
 
 
 def split_unused(names: list[str]) -> tuple[list[str], list[str]]:
-    """Part rotated logs into those in use, oldest first, and what an earlier rotation left halfway."""
+    """Separate rotated logs, oldest first, from files that an interrupted rotation left."""
     compressed = {name for name in names if name.endswith(COMPRESSED)}
     used = [
         name
@@ -47,7 +47,7 @@ def split_unused(names: list[str]) -> tuple[list[str], list[str]]:
 
 
 async def rotate(log: ContainerLog, container_id: str, rules: LogRotation, runtime: RuntimeClient) -> None:
-    """Rotate a log that has reached its size; raises OSError, CriError (its name is then what it was)."""
+    """Rotate a log that has reached its size; raises OSError or CriError, and then the log has its old name."""
     rotated = await asyncio.to_thread(_move, log, rules)
     if not rotated:
         return
@@ -59,7 +59,7 @@ async def rotate(log: ContainerLog, container_id: str, rules: LogRotation, runti
 
 
 async def reopen_missing(log: ContainerLog, container_id: str, runtime: RuntimeClient) -> None:
-    """Have the runtime begin a log file that is not there; raises CriError, OSError when it still is not."""
+    """Have the runtime create a log file that is missing; raises CriError, or OSError if it is still missing."""
     await runtime.reopen_container_log(container_id)
     await asyncio.to_thread(_look, log)
 
@@ -70,7 +70,7 @@ def _look(log: ContainerLog) -> None:
 
 
 def _move(log: ContainerLog, rules: LogRotation, now: datetime | None = None) -> str:
-    """Make room, compress what is not, and rename the log; answers its new name, none when that is taken already."""
+    """Remove the oldest, compress, and rename the log; returns its new name, empty if that exists already."""
     with log.folder() as folder:
         status_of(folder, log.name)
         names = [name for name in names_in(folder) if name.startswith(f"{log.name}.")]
@@ -84,20 +84,20 @@ def _move(log: ContainerLog, rules: LogRotation, now: datetime | None = None) ->
         new = f"{log.name}.{now or datetime.now():{_TIME}}"  # noqa: DTZ005 -- the kubelet's names are in the node's time
         taken = names_in(folder)
         if new in taken or f"{new}{COMPRESSED}" in taken:
-            return ""  # twice within a second: the next look rotates it
+            return ""  # twice within a second: rotated in the next round
         os.rename(log.name, new, src_dir_fd=folder, dst_dir_fd=folder)
         return new
 
 
 def _move_back(log: ContainerLog, rotated: str) -> None:
-    """Give a log its name back where the runtime has not begun a new one; raises OSError."""
+    """Restore a log's name if the runtime has not started a new one; raises OSError."""
     with log.folder() as folder, suppress(FileExistsError, FileNotFoundError):
         os.link(rotated, log.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         os.unlink(rotated, dir_fd=folder)
 
 
 def compress(folder: int, name: str) -> None:
-    """Replace a rotated log by its compressed copy, of the same mode; raises OSError, ForeignFile untouched."""
+    """Replace a rotated log by its compressed copy with the same mode; raises OSError, also ForeignFile."""
     temporary = f"{name}{TEMPORARY}"
     try:
         with open_log(folder, name) as source:
@@ -117,7 +117,7 @@ def compress(folder: int, name: str) -> None:
 
 
 def _compress_or_remove(folder: int, name: str) -> None:
-    """Compress a rotated log; a link with such a name is itself removed, or it would hold up every rotation."""
+    """Compress a rotated log; a link of that name is removed, or it would block every rotation."""
     try:
         compress(folder, name)
     except ForeignFile:
@@ -125,6 +125,6 @@ def _compress_or_remove(folder: int, name: str) -> None:
 
 
 def _remove(folder: int, name: str) -> None:
-    """Remove a name from the folder; of a link the link, and what is gone is removed."""
-    with suppress(FileNotFoundError, IsADirectoryError):  # a folder of such a name is nobody's log
+    """Remove a name from the folder, of a link the link itself; a missing one is fine."""
+    with suppress(FileNotFoundError, IsADirectoryError):  # a folder of such a name is not a log
         os.unlink(name, dir_fd=folder)

@@ -1,7 +1,8 @@
-"""Which run of a container is meant when its log is asked for, which file that run has written, and whether it goes on.
+"""Finds the run of a container whose log is requested, its log file, and whether it is still running.
 
-Asked by `tempolet logs` and by the node's API. The rules are the kubelet's (kubelet_pods.go validateContainerLogStatus): the
-run that goes on, else the one that ended last; with `previous` the one before that. A run is known by its container's id.
+Used by `tempolet logs` and by the node's API. The rules are the kubelet's (kubelet_pods.go
+validateContainerLogStatus): the current run, else the one that ended last; with `previous` the one before. A run is
+identified by its container ID.
 """
 
 from collections.abc import Mapping
@@ -14,16 +15,16 @@ from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
 from proto.temporal.pod import ContainerState
 
 STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-"""Where a pod's status tells of its containers."""
+"""The fields of a pod's status with container statuses."""
 
 
 def statuses_of(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Give a pod's container statuses by name, init containers first."""
+    """Return a pod's container statuses by name, init containers first."""
     return {one["name"]: one for kind in STATUSES for one in status.get(kind) or ()}
 
 
 def run_of(status: Mapping[str, Any], *, previous: bool) -> str:
-    """Say which run of a container is meant, by its id; empty where there is none to read of."""
+    """Return the container ID of the requested run; empty if there is none to read."""
     state, last = status.get("state") or {}, (status.get("lastState") or {}).get("terminated") or {}
     if previous:
         found = last.get("containerID")
@@ -35,7 +36,7 @@ def run_of(status: Mapping[str, Any], *, previous: bool) -> str:
 
 
 def log_of_run(paths: PodPaths, container: str, newest: ContainerSnapshot, run: str) -> ContainerLog | None:
-    """Find the log of the newest run or of one before it; None: that is gone. Looks at the disk; raises OSError."""
+    """Find the log of the newest run or of the one before; None if it is gone. Reads the disk; raises OSError."""
     log = ContainerLog(paths, container, newest.attempt)
     if run == newest.container_id:
         return log
@@ -45,7 +46,7 @@ def log_of_run(paths: PodPaths, container: str, newest: ContainerSnapshot, run: 
 
 @dataclass(slots=True)
 class StillRunning:
-    """Says, by the node's cache of the pod, whether one run of a container goes on."""
+    """Reports, by the node's cache of the pod, whether a run of a container is still running."""
 
     log: ContainerLog
     container_id: str
@@ -53,7 +54,7 @@ class StillRunning:
     _running: bool = True
 
     def __call__(self) -> bool:
-        """Look; called in threads, one after the other."""
+        """Check; called in threads, one at a time."""
         path = snapshot_path(self.log.paths.root_dir, self.log.paths.key.uid)
         try:
             found = path.stat()

@@ -1,1 +1,1 @@
-"""The node's cgroups, memory protection and capacity."""
+"""The machine: cgroups, capacity, memory protection."""

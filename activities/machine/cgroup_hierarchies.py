@@ -1,6 +1,6 @@
-"""Where the node's cgroups are mounted, and which controllers a pod's limits are written in.
+"""Finds where cgroups are mounted and which controllers hold a pod's limits.
 
-Asked by `cgroups` for its tree and by `node_capacity` for what the kernel can.
+Used by `cgroups`, and by `node_capacity` for the kernel's features.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Final
 
 LIMITED: Final = ("cpu", "memory", "pids", "hugetlb")
-"""Controllers in which limits are written; the runtime makes the rest of v1's hierarchies itself."""
+"""Controllers whose limits are written; on v1 the runtime creates the cgroups of the others."""
 ENABLED: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
-"""What v2 hands down to the pods (cm/cgroup_manager_linux.go)."""
+"""Controllers that v2 enables for the pods (cm/cgroup_manager_linux.go)."""
 COUNTED: Final = ("cpuacct", "blkio")
-"""What v1 counts in hierarchies of their own, where nothing is limited."""
+"""Controllers of v1 that only count, in hierarchies of their own."""
 _MOUNTS: Final = Path("/proc/self/mounts")
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """Where the node's cgroups are mounted: one folder a controller on v1, one in all on v2."""
+    """The mounted hierarchies: one folder for each controller on v1, a single one on v2."""
 
     v2: Path | None
     v1: Mapping[str, Path]
@@ -28,7 +28,8 @@ class Hierarchies:
     def of_this_node(cls, mounts: Path = _MOUNTS) -> "Hierarchies":
         """Read them from the mount table.
 
-        A hybrid node counts as v1, with the controllerless v2 tree as one more hierarchy: the runtime makes cgroups there.
+        A hybrid node counts as v1, with the controllerless v2 tree as one more hierarchy, because the runtime creates
+        cgroups there.
         """
         v1: dict[str, Path] = {}
         v2 = None
@@ -44,7 +45,7 @@ class Hierarchies:
         return cls(v2=None if v1 else v2, v1=v1)
 
     def folders(self, cgroup: str) -> Iterator[Path]:
-        """Walk a cgroup's folder in every hierarchy."""
+        """Yield a cgroup's folder in every hierarchy."""
         roots = [self.v2] if self.v2 else list(dict.fromkeys(self.v1.values()))
         for root in roots:
             yield root / cgroup.lstrip("/")

@@ -1,10 +1,10 @@
-"""The pods' cgroups: `<cgroup root>/kubepods/{burstable,besteffort}/pod<uid>`, by the cgroupfs driver's names.
+"""The pods' cgroups: `<cgroup root>/kubepods/{burstable,besteffort}/pod<uid>`, named as by the cgroupfs driver.
 
-The worker makes the QoS tiers when it starts; RunPodSandbox makes a pod's own one before the sandbox, because a limit
-that comes later has not counted; RemovePodDirectories removes it after the last container. Works on v1 (each controller
-a hierarchy) and v2. What is left running in a pod's cgroup is killed there and nowhere else.
+The worker creates the QoS tiers when it starts. RunPodSandbox creates a pod's cgroup before the sandbox, because
+processes that run before a limit is set are not limited. RemovePodDirectories removes it after the last container.
+Works on v1 (a hierarchy for each controller) and v2. Processes left in a pod's cgroup are killed.
 
-Everything here may block for milliseconds: call it in a thread.
+Everything may block for milliseconds: call it in a thread.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ from proto.kubernetes.resources.resources import MAX_SHARES, MIN_SHARES, PodReso
 KUBEPODS: Final = "kubepods"
 _TIERS: Final = {QosClass.GUARANTEED: "", QosClass.BURSTABLE: "burstable", QosClass.BEST_EFFORT: "besteffort"}
 _NO_MEMORY_LIMIT: Final = 2**62
-"""Bytes. Where cgroup v1 knows no limit, it tells the largest number of whole pages."""
+"""Bytes. Without a limit, cgroup v1 reports the largest number of whole pages."""
 
 
 class Cgroups:
-    """The tree of the node's pods; `root` is KubeletConfiguration cgroupRoot."""
+    """The cgroups of the node's pods; `root` is KubeletConfiguration cgroupRoot."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Cgroups:
         memory_qos: bool = False,
         timings: Timings | None = None,
     ) -> None:
-        """Take where the pods' tree begins, KubeletConfiguration's podPidsLimit, the gate MemoryQoS, and who listens."""
+        """Take the root, KubeletConfiguration's podPidsLimit, the gate MemoryQoS, and callbacks for durations."""
         self._timings = timings or Timings()
         self.root = str(PurePosixPath("/") / root / KUBEPODS)
         if ".." in PurePosixPath(self.root).parts:
@@ -58,15 +58,15 @@ class Cgroups:
 
     @property
     def v2(self) -> bool:
-        """Say whether the node runs the unified hierarchy."""
+        """Whether the node runs cgroup v2."""
         return self._hierarchies.v2 is not None
 
     def pod_cgroup(self, pod_uid: str, qos: QosClass) -> str:
-        """Name a pod's cgroup as the runtime takes it for cgroup_parent."""
+        """Return a pod's cgroup as the runtime takes it for cgroup_parent."""
         return str(PurePosixPath(self.root) / _TIERS[qos] / f"pod{plain_name(pod_uid, 'pod uid')}")
 
     def make_tiers(self) -> None:
-        """Make kubepods and the two tiers; best-effort pods together weigh as little as can be."""
+        """Create kubepods and the two tiers; best-effort pods together get the least weight."""
         for qos in (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT):
             tier = str(PurePosixPath(self.root) / _TIERS[qos])
             shares = MIN_SHARES if qos is QosClass.BEST_EFFORT else None
@@ -76,14 +76,14 @@ class Cgroups:
             self._protection.begin()
 
     def remove_tiers(self) -> None:
-        """Remove the tiers and kubepods where they are empty: the node takes its leave."""
+        """Remove the tiers and kubepods if they are empty, when the node is taken down."""
         for tier in ("besteffort", "burstable", ""):
             for folder in self._hierarchies.folders(str(PurePosixPath(self.root) / tier)):
                 with contextlib.suppress(OSError):  # not empty or not there
                     folder.rmdir()
 
     def make_pod(self, pod_uid: str, qos: QosClass, resources: PodResources) -> str:
-        """Make a pod's cgroup with its limits, or set them again; answers its name. Raises OSError."""
+        """Create a pod's cgroup with its limits, or set them again; returns its name. Raises OSError."""
         cgroup, start = self.pod_cgroup(pod_uid, qos), time.perf_counter()
         self._make(cgroup, self._pod_files(resources))
         self._timings.cgroup("create", time.perf_counter() - start)
@@ -94,7 +94,7 @@ class Cgroups:
         return cgroup
 
     def resize_pod(self, pod_uid: str, qos: QosClass, resources: PodResources, *, only_raise: bool) -> None:
-        """Set the limits of a pod's cgroup again, or of them only those that are too low. Raises OSError."""
+        """Set the limits of a pod's cgroup again, or only raise those that are too low. Raises OSError."""
         cgroup, start = self.pod_cgroup(pod_uid, qos), time.perf_counter()
         for controller, files in self._pod_files(resources).items():
             if folder := self._folder(controller, cgroup):
@@ -107,7 +107,7 @@ class Cgroups:
             self._protection.pod(pod_uid, qos, resources.unified)
 
     def pod_memory(self, pod_uid: str, qos: QosClass) -> tuple[int, int]:
-        """Read the memory limit of a pod's cgroup (0: none) and what it uses, in bytes. Raises OSError."""
+        """Read the memory limit (0: none) and usage of a pod's cgroup, in bytes. Raises OSError."""
         folder = self._folder("memory", self.pod_cgroup(pod_uid, qos))
         if folder is None:
             return 0, 0
@@ -118,14 +118,14 @@ class Cgroups:
         return 0 if found >= _NO_MEMORY_LIMIT else int(found), int((folder / usage).read_text())
 
     def _folder(self, controller: str, cgroup: str) -> Path | None:
-        """Say where a controller keeps a cgroup; None on a node without that controller."""
+        """Return a cgroup's folder for a controller; None on a node without that controller."""
         root = self._hierarchies.v2 or self._hierarchies.v1.get(controller)
         return root / cgroup.lstrip("/") if root else None
 
     def remove_pod(self, pod_uid: str) -> list[Path]:
-        """Kill what runs in a pod's cgroup and remove it from every tier; gone is fine.
+        """Kill what runs in a pod's cgroup and remove it from every tier; a missing one is fine.
 
-        Answers the folders that the kernel still holds: a killed process takes a moment to go, so ask again.
+        Returns the folders that the kernel still holds: a killed process takes a moment to go, so try again.
         """
         start = time.perf_counter()
         folders = [folder for qos in _TIERS for folder in self._hierarchies.folders(self.pod_cgroup(pod_uid, qos))]
@@ -139,9 +139,9 @@ class Cgroups:
         return left
 
     def _weigh_burstable(self, changed: Mapping[str, int]) -> None:
-        """Give the burstable tier the shares that its pods have together (qos_container_manager_linux.go).
+        """Give the burstable tier the sum of its pods' shares (qos_container_manager_linux.go).
 
-        The least that there is stands for a pod that asks for no cpu, and counts as none.
+        A pod that requests no CPU has the minimum and is not counted.
         """
         with self._weighing:
             self._burstable.update(changed)
@@ -193,7 +193,7 @@ class Cgroups:
         return files
 
     def _has_huge_pages(self) -> bool:
-        """Say whether the kernel counts huge pages for each cgroup."""
+        """Report whether the kernel has the hugetlb controller."""
         if self._hierarchies.v2 is None:
             return "hugetlb" in self._hierarchies.v1
         return "hugetlb" in (self._hierarchies.v2 / "cgroup.controllers").read_text().split()
@@ -203,7 +203,7 @@ class Cgroups:
 
 
 def _shares_of(folder: Path) -> int:
-    """Read a cgroup's shares, on v2 back from its weight (cgroup_v2_manager_linux.go)."""
+    """Read a cgroup's shares, on v2 converted from its weight (cgroup_v2_manager_linux.go)."""
     try:
         if (weight := folder / "cpu.weight").exists():
             return (int(weight.read_text()) - 1) * 262142 // 9999 + MIN_SHARES
@@ -213,12 +213,12 @@ def _shares_of(folder: Path) -> int:
 
 
 def _raises(folder: Path, name: str, value: str) -> bool:
-    """Say whether a file of a cgroup holds less than this value."""
+    """Report whether a file of a cgroup has a smaller value than this."""
     return _amount((folder / name).read_text()) < _amount(value)
 
 
 def _amount(text: str) -> float:
-    """Read an amount, or the quota of a quota and a period; no limit is more than any."""
+    """Parse an amount, or the quota in a quota and period; no limit is larger than any."""
     amount = text.split(maxsplit=1)[0]
     return math.inf if amount in ("max", "-1") else int(amount)
 
@@ -229,7 +229,7 @@ def _write_files(folder: Path, files: tuple[tuple[str, str], ...]) -> None:
 
 
 def _make_unified(root: Path, folder: Path) -> None:
-    """Make a v2 cgroup, handing the controllers down from each parent."""
+    """Create a v2 cgroup and enable the controllers in each parent."""
     folder.mkdir(parents=True, exist_ok=True)
     available = set((root / "cgroup.controllers").read_text().split())
     wanted = " ".join(f"+{name}" for name in ENABLED if name in available)
@@ -257,7 +257,7 @@ def _removed(folder: Path) -> bool:
 def pids_below(folder: Path) -> Iterator[int]:
     """List the processes in a cgroup and below."""
     for path, _, _ in os.walk(folder):
-        with contextlib.suppress(OSError):  # it went away meanwhile, or is threaded (v2)
+        with contextlib.suppress(OSError):  # it vanished meanwhile, or is threaded (v2)
             for line in (Path(path) / "cgroup.procs").read_text().split():
                 if (pid := int(line)) > 1:
                     yield pid

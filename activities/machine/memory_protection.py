@@ -1,7 +1,7 @@
-"""What the cgroups above the pods keep of their memory, so that what a pod's own cgroup keeps can count (feature gate MemoryQoS).
+"""Memory protection of the cgroups above the pods, without which a pod's own has no effect (feature gate MemoryQoS).
 
-Asked by `cgroups` whenever a pod's cgroup is made, resized or removed; only cgroup v2 can. The kernel shares out among the
-children no more than their parent keeps: kubepods keeps what all pods asked for, the burstable tier what its own did
+Called by `cgroups` whenever a pod's cgroup is created, resized or removed; cgroup v2 only. Children together are
+protected no more than their parent: kubepods gets the sum of all pods' requests, the burstable tier the sum of its own
 (pkg/kubelet/cm/qos_container_manager_linux.go setMemoryQoS). Blocks on files.
 """
 
@@ -16,15 +16,15 @@ _FILE_OF: Final = {QosClass.GUARANTEED: MEMORY_MIN, QosClass.BURSTABLE: MEMORY_L
 
 
 class MemoryProtection:
-    """The sums of one node; without the gate, or on v1, it does nothing."""
+    """The sums of one node; does nothing on v1 or without the gate."""
 
     def __init__(self, kubepods: Path | None, burstable: Path | None) -> None:
-        """Take both cgroups' folders; None: nothing is to be kept."""
+        """Take both cgroups' folders; None: disabled."""
         self._kubepods, self._burstable = kubepods, burstable
         self._kept: dict[str, tuple[QosClass, int]] = {}
 
     def begin(self) -> None:
-        """Take over what the pods of an earlier worker keep, and set the sums."""
+        """Read the protection of pods that an earlier worker left, and set the sums."""
         if self._kubepods is None or self._burstable is None:
             return
         for qos, tier in ((QosClass.GUARANTEED, self._kubepods), (QosClass.BURSTABLE, self._burstable)):
@@ -33,14 +33,14 @@ class MemoryProtection:
         self._write()
 
     def pod(self, uid: str, qos: QosClass, unified: Mapping[str, str]) -> None:
-        """Count a pod by the files of its cgroup."""
+        """Add a pod, by the files of its cgroup."""
         kept = int(unified.get(_FILE_OF.get(qos, ""), 0))
         if self._kept.get(uid, (qos, 0)) != (qos, kept):
             self._kept[uid] = (qos, kept)
             self._write()
 
     def gone(self, uid: str) -> None:
-        """Count a pod no longer."""
+        """Remove a pod."""
         if self._kept.pop(uid, (None, 0))[1]:
             self._write()
 

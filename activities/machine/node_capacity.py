@@ -1,4 +1,4 @@
-"""What the machine has of cpu, memory, huge pages, swap, disk and process ids (cadvisor's MachineInfo, as the kubelet asks it)."""
+"""The machine's CPU, memory, huge pages, swap, disk and process IDs (cAdvisor's MachineInfo, as the kubelet uses it)."""
 
 import os
 import platform
@@ -12,11 +12,11 @@ _HUGE_PAGES: Final = Path("/sys/kernel/mm/hugepages")
 _MEMORY: Final = Path("/proc/meminfo")
 _KIB: Final = 1024
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Go's words for what the kernel calls a machine."""
+"""Go's names for the kernel's machine names."""
 
 
 def architecture() -> str:
-    """Name the machine's architecture as Go does, which is Kubernetes' word for it."""
+    """Return the machine's architecture in Go's words, which Kubernetes uses."""
     machine = platform.machine()
     return _MACHINES.get(machine, machine)
 
@@ -32,7 +32,7 @@ def cpu_capacity() -> int:
 
 
 def storage_capacity(directory: Path) -> int:
-    """Read the size in bytes of the file system that a directory lies on, or will lie on; raises OSError."""
+    """Read the size in bytes of the file system of a directory, which need not exist yet; raises OSError."""
     while not directory.exists() and directory != directory.parent:
         directory = directory.parent
     found = os.statvfs(directory)
@@ -40,13 +40,13 @@ def storage_capacity(directory: Path) -> int:
 
 
 def throttle_paths(cpus: Path = Path("/sys/devices/system/cpu")) -> tuple[str, ...]:
-    """List the files that tell how often a processor was slowed down for its heat, which a container must not see."""
+    """List the files that tell how often a processor was throttled, which are masked in containers."""
     found = cpus.glob("cpu[0-9]*/thermal_throttle")
     return tuple(str(one) for one in sorted(found, key=lambda one: int(one.parent.name.removeprefix("cpu"))))
 
 
 def apparmor_enabled(system: Path = Path("/sys")) -> bool:
-    """Say whether the kernel confines by AppArmor (as github.com/opencontainers/runc asks it)."""
+    """Report whether AppArmor is enabled in the kernel (as github.com/opencontainers/runc does)."""
     if not (system / "kernel/security/apparmor").exists():
         return False
     try:
@@ -56,7 +56,7 @@ def apparmor_enabled(system: Path = Path("/sys")) -> bool:
 
 
 def huge_page_sizes(folder: Path = _HUGE_PAGES) -> tuple[int, ...]:
-    """List the sizes of huge pages that the kernel has, in bytes."""
+    """List the sizes of huge pages that the kernel supports, in bytes."""
     if not folder.is_dir():
         return ()
     names = (one.name.removeprefix("hugepages-").removesuffix("kB") for one in folder.iterdir())
@@ -64,13 +64,13 @@ def huge_page_sizes(folder: Path = _HUGE_PAGES) -> tuple[int, ...]:
 
 
 def huge_pages(folder: Path = _HUGE_PAGES) -> dict[int, int]:
-    """Count the bytes that are set aside for huge pages of each size."""
+    """Return the bytes that are reserved for huge pages of each size."""
     counted = ((size, folder / f"hugepages-{size // _KIB}kB" / "nr_hugepages") for size in huge_page_sizes(folder))
     return {size: size * int(count.read_text()) for size, count in counted}
 
 
 def swap_capacity(meminfo: Path = _MEMORY) -> int:
-    """Read how many bytes of swap there are."""
+    """Read the bytes of swap."""
     for line in meminfo.read_text().splitlines():
         name, _, amount = line.partition(":")
         if name == "SwapTotal":
@@ -79,13 +79,13 @@ def swap_capacity(meminfo: Path = _MEMORY) -> int:
 
 
 def task_capacity(proc: Path = Path("/proc")) -> tuple[int, int]:
-    """Count the tasks that there may be, and those that there are (pkg/kubelet/stats/pidlimit); raises OSError, ValueError."""
+    """Return the maximum and the current number of tasks (pkg/kubelet/stats/pidlimit); raises OSError, ValueError."""
     most = min(int((proc / "sys/kernel" / limit).read_text()) for limit in ("pid_max", "threads-max"))
     return most, int((proc / "loadavg").read_text().split()[3].partition("/")[2])
 
 
 def swap_accounted(hierarchies: Hierarchies) -> bool:
-    """Say whether the kernel counts swap for each cgroup; the root one of v2 has no file for it."""
+    """Report whether the kernel counts swap for each cgroup; v2's root has no file for it."""
     if hierarchies.v2 is not None:
         return next(hierarchies.v2.glob("*/memory.swap.max"), None) is not None
     memory = hierarchies.v1.get("memory")
@@ -93,7 +93,7 @@ def swap_accounted(hierarchies: Hierarchies) -> bool:
 
 
 def this_node(hierarchies: Hierarchies | None = None) -> NodeResources:
-    """Read what the figures of pods depend on, with the kubelet's own settings."""
+    """Read the facts about this node that pods' resources depend on, with the kubelet's default settings."""
     found = hierarchies or Hierarchies.of_this_node()
     return NodeResources(
         memory_capacity=memory_capacity(),

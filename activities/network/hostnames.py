@@ -1,6 +1,6 @@
-"""What a pod's host is called, by itself and in its domain.
+"""A pod's host name and domain; pure.
 
-Pure; asked for the sandbox's configuration, which names the host to the kernel, and for /etc/hosts. Sources:
+Used for the sandbox's configuration, which sets the kernel's host name, and for /etc/hosts. Sources:
 pkg/kubelet/kubelet_pods.go GeneratePodHostNameAndDomain and pkg/kubelet/util/util.go GetNodenameForKernel.
 """
 
@@ -12,7 +12,7 @@ _FQDN_MAX: Final = 64  # the kernel's nodename
 
 
 class HostnameTooLong(ValueError):
-    """The kernel takes no host name of this length; the message is the kubelet's."""
+    """The host name is too long for the kernel; the message is the kubelet's."""
 
 
 class Hostname(NamedTuple):
@@ -23,12 +23,12 @@ class Hostname(NamedTuple):
 
     @property
     def line(self) -> str:
-        """Write what /etc/hosts calls the pod's addresses."""
+        """Return the names for the pod's addresses in /etc/hosts."""
         return f"{self.name}.{self.domain}\t{self.name}" if self.domain else self.name
 
 
 def pod_hostname(pod: Mapping[str, Any], cluster_domain: str = "") -> Hostname:
-    """Name the pod's host: `hostnameOverride`, or `hostname`, or the pod's name, in the domain of its `subdomain`."""
+    """Return the pod's host name (`hostnameOverride`, `hostname` or the pod's name) and its domain, from `subdomain`."""
     spec, metadata = pod.get("spec") or {}, pod["metadata"]
     if override := spec.get("hostnameOverride"):
         return Hostname(_cut(str(override)))
@@ -39,7 +39,7 @@ def pod_hostname(pod: Mapping[str, Any], cluster_domain: str = "") -> Hostname:
 
 
 def kernel_hostname(pod: Mapping[str, Any], cluster_domain: str) -> str:
-    """Say what `hostname` prints in the pod: the name, or all of it where setHostnameAsFQDN asks. Raises HostnameTooLong."""
+    """Return the kernel's host name: the name, or with setHostnameAsFQDN the full name. Raises HostnameTooLong."""
     host = pod_hostname(pod, cluster_domain)
     if not (host.domain and (pod.get("spec") or {}).get("setHostnameAsFQDN")):
         return host.name

@@ -1,8 +1,8 @@
-"""What a pod sees of the network: /etc/hosts, host ports, and its addresses read back.
+"""A pod's network: /etc/hosts, host ports and addresses.
 
-Pure but for the two readers at the end. The contents are the kubelet's, line by line (kubelet_pods.go
-managedHostsFileContent and nodeHostsFileContent); CNI itself is the runtime's business. How its host is called stands in
-`hostnames`, its resolv.conf in `resolver`.
+Pure, except for the two readers at the end. The contents are the kubelet's, line by line (kubelet_pods.go
+managedHostsFileContent and nodeHostsFileContent); the runtime calls CNI. For the host name see `hostnames`, for
+resolv.conf `resolver`.
 """
 
 import ipaddress
@@ -27,16 +27,16 @@ _LOCAL_NAMES: Final = (
 
 
 def on_host_network(pod: Mapping[str, Any]) -> bool:
-    """Say whether the pod shares the node's network."""
+    """Report whether the pod shares the node's network."""
     return bool((pod.get("spec") or {}).get("hostNetwork"))
 
 
 def hosts_file(
     pod: Mapping[str, Any], pod_ips: Sequence[str], node_hosts: str, *, cluster_domain: str = ""
 ) -> str | None:
-    """Write the pod's /etc/hosts; None while a pod of its own network has no address yet.
+    """Build the pod's /etc/hosts; None while a pod with its own network has no address yet.
 
-    `node_hosts` is the node's own file, which a pod on the host network sees.
+    `node_hosts` is the node's own file, which a pod on the host network gets.
     """
     if on_host_network(pod):
         return _MANAGED_HOST_NETWORK + node_hosts + _aliases(pod)
@@ -47,14 +47,17 @@ def hosts_file(
 
 
 def _aliases(pod: Mapping[str, Any]) -> str:
-    """Write the pod's hostAliases, one line an address; nothing where it has none (hostsEntriesFromHostAliases)."""
+    """Build the lines of the pod's hostAliases, one for each address (hostsEntriesFromHostAliases)."""
     aliases = (pod.get("spec") or {}).get("hostAliases") or ()
     lines = ("\t".join((alias.get("ip", ""), *(alias.get("hostnames") or ()))) for alias in aliases)
     return "".join(("\n# Entries added by HostAliases.\n", *(f"{line}\n" for line in lines))) if aliases else ""
 
 
 def port_mappings(containers: Iterable[Mapping[str, Any]]) -> list[cri.PortMapping]:
-    """Map the regular containers' ports; a port that a container declares twice counts once (MakePortMappings)."""
+    """Map the host ports of regular containers.
+
+    A port that a container declares twice counts once (MakePortMappings).
+    """
     mappings = []
     for container in containers:
         ports: dict[tuple[Any, ...], Mapping[str, Any]] = {}
@@ -82,14 +85,14 @@ def _port_name(port: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def sandbox_ips(status: cri.PodSandboxStatus) -> tuple[str, ...]:
-    """Read a sandbox's addresses, the first one first; none on the host network."""
+    """Return a sandbox's addresses, the primary one first; none on the host network."""
     network = status.network
     found = [network.ip, *(more.ip for more in network.additional_ips)]
     return tuple(ip for ip in found if ip)
 
 
 async def network_failure(runtime: RuntimeClient) -> str | None:
-    """Say why the runtime's network is not ready, in its own words; None when it is."""
+    """Return why the runtime's network is not ready, in the runtime's words; None if it is."""
     for condition in (await runtime.status()).conditions:
         if condition.type == "NetworkReady" and not condition.status:
             said = f"NetworkReady=false reason:{condition.reason} message:{condition.message}"
@@ -98,5 +101,5 @@ async def network_failure(runtime: RuntimeClient) -> str | None:
 
 
 def read_node_file(path: Path | None) -> str | None:
-    """Read the node's hosts or resolv.conf; None when no path is set. Raises OSError."""
+    """Read the node's hosts or resolv.conf; None if no path is set. Raises OSError."""
     return None if path is None else path.read_text(errors="replace")

@@ -1,7 +1,7 @@
-"""A pod's resolv.conf: by its dnsPolicy the node's or the cluster's, with what its dnsConfig adds, within what resolvers take.
+"""A pod's resolv.conf: the node's or the cluster's by its dnsPolicy, plus its dnsConfig, within the limits of resolvers.
 
-Pure; asked for the sandbox's configuration. The rules and the words about limits are pkg/kubelet/network/dns/dns.go's; the
-limits stand in pkg/apis/core/validation.
+Pure; used for the sandbox's configuration. The rules and messages are those of pkg/kubelet/network/dns/dns.go; the
+limits are in pkg/apis/core/validation.
 """
 
 from collections.abc import Mapping
@@ -20,27 +20,27 @@ _EVENT: Final = "DNSConfigForming"
 
 @dataclass(frozen=True, slots=True)
 class NodeDns:
-    """The node's name resolution: KubeletConfiguration clusterDNS and clusterDomain, and its resolv.conf as read."""
+    """The node's DNS settings: KubeletConfiguration clusterDNS and clusterDomain, and its resolv.conf as read."""
 
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = ""
     resolv_conf: str | None = None
-    """Content of the file that resolvConf names; None when it names none: lookups then go to loopback alone."""
+    """Content of the file that resolvConf names; None if it names none: then only loopback is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """The three lines of a resolv.conf."""
+    """The three parts of a resolv.conf."""
 
     servers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    """What was left out, as the kubelet's events tell it."""
+    """What was left out, in the words of the kubelet's events."""
 
 
 def parse_resolv_conf(text: str) -> Resolver:
-    """Read a resolv.conf: nameservers add up, of `search` lines the last counts, of one option the last."""
+    """Parse a resolv.conf: nameservers add up, the last `search` line wins, and so does the last value of an option."""
     servers: list[str] = []
     searches: list[str] = []
     options: dict[str, str] = {}
@@ -52,13 +52,13 @@ def parse_resolv_conf(text: str) -> Resolver:
                 searches = [domain.removesuffix(".") for domain in domains if domain != "."]
             case ["options", *given]:
                 options.update({option.partition(":")[0]: option for option in given})
-            case _:  # comments, and words that the kubelet passes over too
+            case _:  # comments, and words that the kubelet ignores too
                 pass
     return Resolver(tuple(servers), tuple(searches), tuple(options.values()))
 
 
 def pod_resolver(pod: Mapping[str, Any], dns: NodeDns) -> Resolver:
-    """Answer the pod's name resolution (GetPodDNS)."""
+    """Return the pod's DNS configuration (GetPodDNS)."""
     base = _by_policy(pod, dns)
     if config := (pod.get("spec") or {}).get("dnsConfig"):
         base = _with_config(base, config)
@@ -66,7 +66,7 @@ def pod_resolver(pod: Mapping[str, Any], dns: NodeDns) -> Resolver:
 
 
 def wants_cluster_dns(pod: Mapping[str, Any]) -> bool:
-    """Say whether a pod is to ask the cluster's name servers, where the node knows them."""
+    """Report whether a pod is to use the cluster's DNS servers, if the node has any."""
     policy = _policy(pod)
     return policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not on_host_network(pod))
 
@@ -89,7 +89,7 @@ def _by_policy(pod: Mapping[str, Any], dns: NodeDns) -> Resolver:
 
 
 def _with_config(base: Resolver, config: Mapping[str, Any]) -> Resolver:
-    """Add a pod's own lines: servers and domains behind the others, once each; options in place of those (appendDNSConfig)."""
+    """Add the pod's dnsConfig: servers and domains are appended without duplicates, options replace equal ones (appendDNSConfig)."""
     options = {name: value for name, _, value in (one.partition(":") for one in base.options)}
     options |= {one["name"]: one.get("value") or "" for one in config.get("options") or ()}
     return Resolver(

@@ -1,8 +1,8 @@
-"""The Kubernetes objects that a pod refers to, read through one protocol wherever they are kept.
+"""The Kubernetes objects that pods refer to, read through one protocol.
 
-Asked by every activity that needs a ConfigMap, a Secret, a volume's claim or a RuntimeClass. A standalone node keeps them in
-a folder (`worker/objects/`), a cluster behind its API; the readers see no difference. What is read stays in the process: of
-an object only its name and its `version` may be told to anybody.
+Used by every activity that needs a ConfigMap, a Secret, a claim or a RuntimeClass. A standalone node keeps them in a
+folder (`worker/objects/`), a cluster in its API. An object's content stays in this process; only its name and
+`version` may be reported.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 
 class ObjectKind(StrEnum):
-    """What can be referred to, by the API's plural name."""
+    """Kinds that can be referred to, by the API's plural name."""
 
     CONFIG_MAPS = "configmaps"
     SECRETS = "secrets"
@@ -25,12 +25,12 @@ class ObjectKind(StrEnum):
 
     @property
     def namespaced(self) -> bool:
-        """Say whether it belongs to a namespace."""
+        """Report whether objects of this kind have a namespace."""
         return self not in _CLUSTER_SCOPED
 
     @property
     def singular(self) -> str:
-        """The word that the kubelet's messages have for it."""
+        """The kubelet's word for it in messages."""
         return _SINGULAR.get(self, str(self))
 
 
@@ -53,36 +53,39 @@ _SINGULAR: Final[Mapping[ObjectKind, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class KeptObject:
-    """One object as its source has it now."""
+class StoredObject:
+    """An object as its source has it now."""
 
     version: str
-    """Changes with the object and says nothing of what is in it; may be written into history."""
+    """Changes with the object and reveals nothing of its content; may be written to history."""
     json: Mapping[str, Any] = field(repr=False)
-    """The API's form; of a Secret `data` is complete (base64) and `stringData` is merged into it. Shared: never changed."""
+    """The API's form; a Secret's `data` is complete (base64), with `stringData` merged into it.
+
+    Shared: never modify it.
+    """
 
     @property
     def immutable(self) -> bool:
-        """Say whether its content is promised to stay (ConfigMaps and Secrets)."""
+        """Whether its content is guaranteed not to change (ConfigMaps and Secrets)."""
         return self.json.get("immutable") is True
 
 
 class ObjectMissing(Exception):
-    """There is no such object; the words begin with the API's own."""
+    """There is no such object; the message begins like the API's."""
 
     def __init__(self, kind: ObjectKind, name: str, hint: str = "") -> None:
         super().__init__(f'{kind.singular} "{name[:253]}" not found' + (f": {hint}" if hint else ""))
 
 
 class ObjectRefused(Exception):
-    """There is something, and it is not taken: which object, why, and what now; never a value."""
+    """The object exists but cannot be used; the message says which, why and what to do, and never quotes a value."""
 
 
 class ObjectSource(Protocol):
-    """Where objects are kept."""
+    """A source of objects."""
 
-    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
-        """Read one object as it is now; `namespace` is not looked at where the kind has none.
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
+        """Read one object; `namespace` is ignored for kinds without one.
 
         Raises ObjectMissing and ObjectRefused.
         """
@@ -90,8 +93,8 @@ class ObjectSource(Protocol):
 
 
 class NoObjects:
-    """A node that keeps none."""
+    """A source without objects."""
 
-    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
-        """Find nothing."""
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
+        """Raise ObjectMissing."""
         raise ObjectMissing(kind, name, f"no place for the objects of namespace {namespace} is configured")

@@ -1,7 +1,6 @@
-"""What the activities know of pods' objects in the API: how one is told the last word, and whether it is still there.
+"""The pods' objects in the API, as activities need them: write the last status, and see whether the object is still there.
 
-Implemented by the worker's status keeper (worker/status/), which writes all other statuses, too: so the last one is never overtaken
-by one before it.
+Implemented by worker/status/, which writes all other statuses, so the last one is never overtaken by an earlier one.
 """
 
 from collections.abc import Mapping
@@ -12,20 +11,20 @@ from proto.temporal.pod import PodKey
 
 
 class ObjectState(StrEnum):
-    """How the API has a pod."""
+    """The state of a pod's object."""
 
     GONE = "gone"
-    """There is none, or another one of that name."""
+    """It does not exist, or another pod has its name."""
     DELETING = "deleting"
     WANTED = "wanted"
-    """Nobody has deleted it."""
+    """It exists and is not being deleted."""
 
 
 class PodObjects(Protocol):
-    """The pods of this node in the API."""
+    """The objects of this node's pods in the API."""
 
     async def write_last(self, pod: PodKey, status: Mapping[str, Any]) -> ObjectState:
-        """Write the status that a pod ends with; raises ApiAway, ApiRefused."""
+        """Write a pod's last status; raises ApiAway, ApiRefused."""
 
     def forget(self, pod: PodKey) -> None:
-        """Know that a pod's object is gone."""
+        """Drop what is stored about a pod whose object is gone."""

@@ -1,7 +1,7 @@
-"""Service account tokens, read through one protocol: a cluster's API server gives them out, a standalone node has none.
+"""Service account tokens, read through one protocol: the API server issues them; a standalone node has none.
 
-Asked by projected volumes, by CSI drivers that want tokens and by credential providers. A token stays in this process and in
-what it is written for; Temporal and the logs hear only of its version, which is when it was issued and when it ends.
+Used by projected volumes, CSI drivers and credential providers. A token stays in this process and where it is written
+to; Temporal and logs get only its version: when it was issued and when it expires.
 """
 
 import functools
@@ -11,15 +11,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 OLDEST: Final = timedelta(hours=24)
-"""No token grows older (pkg/kubelet/token maxTTL)."""
+"""No token gets older (pkg/kubelet/token maxTTL)."""
 JITTER: Final = timedelta(seconds=10)
-"""At most so much sooner, or all pods of a node would come back at once."""
+"""Tokens are refreshed up to this much earlier, so that a node's pods do not refresh all at once."""
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True)
 class BoundPod:
-    """The pod with which a token ends."""
+    """The pod that a token is bound to."""
 
     namespace: str
     name: str
@@ -27,28 +27,28 @@ class BoundPod:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenWish:
-    """Which token is asked for."""
+class TokenSpec:
+    """Which token is requested."""
 
     namespace: str
     service_account: str
     audiences: tuple[str, ...] = ()
-    """None: the API server's own."""
+    """Empty: the API server's default."""
     expiration_seconds: int | None = None
     pod: BoundPod | None = None
-    """None: the account itself, which the API server refuses to a node unless it is allowed by name."""
+    """None: for the account itself, which the API server refuses to nodes unless it is allowed explicitly."""
     service_account_uid: str = ""
-    """Another account of the same name is refused."""
+    """A later account of the same name is refused."""
 
 
-def wish_of_pod(pod: BoundPod, account: str, audience: str, seconds: int | None) -> TokenWish:
-    """Ask for a token that ends with its pod; without an audience it is for the API server itself."""
-    return TokenWish(pod.namespace, account, (audience,) if audience else (), seconds, pod)
+def pod_token_spec(pod: BoundPod, account: str, audience: str, seconds: int | None) -> TokenSpec:
+    """Request a token that is bound to a pod; without an audience it is for the API server."""
+    return TokenSpec(pod.namespace, account, (audience,) if audience else (), seconds, pod)
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccountToken:
-    """A token and its time."""
+    """A token and its times."""
 
     text: str = field(repr=False)
     issued: datetime
@@ -56,38 +56,38 @@ class ServiceAccountToken:
 
     @property
     def version(self) -> str:
-        """Tell it from the one before; may be written into history."""
+        """Identifies the token; may be written to history."""
         return f"{self.issued:{_TIME}}/{self.expires:{_TIME}}"
 
 
 class TokenRefused(Exception):
-    """There is no token; the words are the API server's, and name account and reason."""
+    """No token was issued; the message is the API server's, with account and reason."""
 
 
 class TokenSource(Protocol):
-    """Who gives tokens out."""
+    """A source of tokens."""
 
-    async def token(self, wish: TokenWish) -> ServiceAccountToken:
-        """Give a token that is not due for another one, asking for it where needed; raises TokenRefused."""
+    async def token(self, wish: TokenSpec) -> ServiceAccountToken:
+        """Return a token that need not be refreshed yet, requesting it if necessary; raises TokenRefused."""
         ...
 
 
 class NoTokens:
     """A node without an API server."""
 
-    async def token(self, wish: TokenWish) -> ServiceAccountToken:
-        """Refuse it, in the kubelet's words."""
+    async def token(self, wish: TokenSpec) -> ServiceAccountToken:
+        """Refuse, in the kubelet's words."""
         raise TokenRefused(
             f"failed to fetch token for service account {wish.namespace}/{wish.service_account}: "
             f"a node in standalone mode has nobody who issues them"
         )
 
 
-@functools.lru_cache(maxsize=512)  # all tokens of a node are asked about whenever one of its pods shows another object
+@functools.lru_cache(maxsize=512)  # all tokens of a node are checked whenever one of its pods shows another version
 def due(version: str, seed: str) -> datetime:
-    """Say when the token of some version is to be replaced: at 80 % of its life or after a day, a bit sooner by `seed`.
+    """Return when a token is to be refreshed: at 80 % of its life or after a day, a bit earlier by `seed`.
 
-    pkg/kubelet/token requiresRefresh, whose jitter is drawn anew at each look; here one token has one.
+    pkg/kubelet/token requiresRefresh draws its jitter at each check; here a token keeps one.
     """
     issued, expires = (datetime.strptime(one, _TIME).replace(tzinfo=UTC) for one in version.split("/"))
     drawn = int.from_bytes(hashlib.sha256(f"{seed} {version}".encode()).digest()[:4]) / 2**32

@@ -1,6 +1,6 @@
-"""ClusterTrustBundles, read through one protocol: what a cluster lets its pods trust.
+"""ClusterTrustBundles, read through one protocol.
 
-Asked by projected volumes. Each source is given as a pod names it: one bundle, or all of a signer that carry some labels.
+Used by projected volumes. A pod selects one bundle by name, or all of a signer with some labels.
 """
 
 from collections.abc import Mapping
@@ -10,27 +10,30 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class TrustAnchors:
-    """The certificates of one or several bundles, each once, in an order that says nothing."""
+    """The certificates of one or several bundles, each once, in no particular order."""
 
     version: str
     pem: bytes
 
 
 class TrustBundleRefused(Exception):
-    """There are no trust anchors; the words are the kubelet's."""
+    """There are no trust anchors; the message is the kubelet's."""
 
 
 class TrustBundleSource(Protocol):
-    """Where bundles are."""
+    """A source of trust bundles."""
 
     async def anchors(self, source: Mapping[str, Any]) -> TrustAnchors:
-        """Give what a clusterTrustBundle projection chooses; raises TrustBundleRefused where it is not optional."""
+        """Return what a clusterTrustBundle projection selects.
+
+        Raises TrustBundleRefused if it is missing and not optional.
+        """
         ...
 
 
 class NoTrustBundles:
-    """A node without an API server, or with the feature gate ClusterTrustBundleProjection off, as it is by itself."""
+    """A node without an API server, or with the feature gate ClusterTrustBundleProjection off (the default)."""
 
     async def anchors(self, source: Mapping[str, Any]) -> TrustAnchors:  # noqa: ARG002 - there are none of any
-        """Refuse them, in the words that the kubelet has for both (pkg/kubelet/clustertrustbundle NoopManager)."""
+        """Refuse, in the kubelet's words (pkg/kubelet/clustertrustbundle NoopManager)."""
         raise TrustBundleRefused("ClusterTrustBundle projection is not supported in static kubelet mode")

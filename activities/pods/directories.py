@@ -1,4 +1,4 @@
-"""Make and remove a pod's directories: the kubelet's `pods/<uid>` and the pod's log folder."""
+"""Makes and removes a pod's directories: the kubelet's `pods/<uid>` and the pod's log folder."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from typing import Final
 
 from temporalio import activity
 
-from activities.execution.errors import failed
+from activities.execution.errors import non_retryable_failure
 from activities.execution.heartbeat import heartbeating
 from activities.files.file_trees import StillMounted, remove_tree
 from activities.files.pod_paths import PodPaths
@@ -28,14 +28,14 @@ _POD_FOLDERS: Final = ("volumes", "plugins", "containers")
 
 
 class DirectoryActivities:
-    """The first step of a pod's life and the last one."""
+    """Activities for a pod's directories: the first step of its life and the last."""
 
     def __init__(self, services: PodServices) -> None:
         self._services = services
 
     @activity.defn(name=names.MAKE_POD_DIRECTORIES)
     async def make_pod_directories(self, request: MakePodDirectories) -> None:
-        """Make the pod's directories; those that exist stay as they are. Raises FailedToMakePodDataDirectories."""
+        """Make the pod's directories; existing ones stay as they are. Raises FailedToMakePodDataDirectories."""
         await make_directories(self._services.paths(request.pod), request.containers)
 
     @activity.defn(name=names.REMOVE_POD_DIRECTORIES)
@@ -52,27 +52,29 @@ class DirectoryActivities:
                 await asyncio.to_thread(remove_tree, paths.logs)
                 await asyncio.to_thread(remove_tree, paths.directory)
             except StillMounted as error:
-                raise failed("VolumeStillMounted", f"directories of {request.pod}: {error}") from error
+                raise non_retryable_failure("VolumeStillMounted", f"directories of {request.pod}: {error}") from error
             except OSError as error:
-                raise failed("FailedToRemovePodDirectories", f"directories of {request.pod}: {error}") from error
+                raise non_retryable_failure(
+                    "FailedToRemovePodDirectories", f"directories of {request.pod}: {error}"
+                ) from error
 
     async def _remove_cgroup(self, pod: PodKey) -> None:
-        """Ask again until the kernel lets go; no thread waits for it meanwhile."""
+        """Retry until the kernel releases the cgroup, without blocking a thread."""
         until = monotonic() + _CGROUP_SECONDS
         while left := await asyncio.to_thread(self._services.cgroups.remove_pod, pod.uid):
             if monotonic() > until:
                 pids = sorted({pid for folder in left for pid in pids_below(folder)})
                 message = f"{left[0]} is still in use by processes {pids} after SIGKILL; see their state in /proc"
-                raise failed("CgroupNotRemoved", message)
+                raise non_retryable_failure("CgroupNotRemoved", message)
             await asyncio.sleep(_CGROUP_PAUSE)
 
 
 async def make_directories(paths: PodPaths, containers: Sequence[str]) -> None:
-    """Make the pod's directories, those that exist stay as they are; raises FailedToMakePodDataDirectories."""
+    """Make the pod's directories; existing ones stay as they are. Raises FailedToMakePodDataDirectories."""
     try:
         await asyncio.to_thread(_make, paths, containers)
     except OSError as error:
-        raise failed("FailedToMakePodDataDirectories", f"directories of {paths.key}: {error}") from error
+        raise non_retryable_failure("FailedToMakePodDataDirectories", f"directories of {paths.key}: {error}") from error
 
 
 def _make(paths: PodPaths, containers: Sequence[str]) -> None:
@@ -84,10 +86,10 @@ def _make(paths: PodPaths, containers: Sequence[str]) -> None:
 
 
 def _make_directory(directory: Path, mode: int) -> None:
-    """Make one directory with its parents, exact in mode whatever the umask says."""
+    """Make one directory with its parents and exactly this mode, whatever the umask is."""
     with contextlib.suppress(FileExistsError):
         directory.parent.mkdir(parents=True, exist_ok=True)
-        directory.mkdir(mode)  # who dies here leaves none that is open to more than it should be
+        directory.mkdir(mode)  # never more open than wanted, even if this process dies here
         directory.chmod(mode)
     if directory.is_symlink() or not directory.is_dir():
         raise NotADirectoryError(f"{directory} is no directory; remove it, then the pod goes on by itself")

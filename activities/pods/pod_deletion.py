@@ -1,15 +1,15 @@
-"""The end of a pod's life in the API: its last status, then its object's removal.
+"""Ends a pod's life in the API: writes its last status and deletes its object.
 
-The object goes by a delete without grace and with its UID, as from the kubelet (pkg/kubelet/status/status_manager.go syncPod). An API
-server that is away is waited for by Temporal's retries, so that a pod that is stuck in Terminating for that is seen with its
-reason and the number of tries.
+The object is deleted with grace period 0 and its UID as a precondition, as the kubelet does
+(pkg/kubelet/status/status_manager.go syncPod). Temporal's retries wait for an API server that is away, so that a pod
+stuck in Terminating shows the reason and the number of tries.
 """
 
 from temporalio import activity
 
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.resources import PODS
-from activities.execution.errors import tried_again
+from activities.execution.errors import retryable_failure
 from activities.execution.heartbeat import heartbeating
 from activities.objects.pod_objects import ObjectState
 from activities.pods.services import PodServices
@@ -19,31 +19,31 @@ from proto.temporal.failure_types import API_SERVER_AWAY
 
 
 class PodDeletionActivities:
-    """The last step of the life of a pod of the API."""
+    """The last step in the life of a pod from the API."""
 
     def __init__(self, services: PodServices) -> None:
         self._services = services
 
     @activity.defn(name=names.DELETE_POD_OBJECT)
     async def delete_pod_object(self, request: DeletePodObject) -> None:
-        """Write the last status and remove the object; one that is gone, or is another one, counts as removed.
+        """Write the last status and delete the object; one that is gone or was replaced counts as deleted.
 
-        Raises APIServerAway, NoAPIServer, PodObjectRefused and PodObjectWanted, which Temporal retries for ever.
+        Raises APIServerAway, NoAPIServer, PodObjectRefused and PodObjectWanted, which Temporal retries without end.
         """
         try:
             async with heartbeating(f"delete the object of {request.pod}"):
                 await self._delete(request)
         except ApiAway as error:
             message = f"the API server does not answer, {request.pod} stays in it as it is: {error}"
-            raise tried_again(API_SERVER_AWAY, message) from error
+            raise retryable_failure(API_SERVER_AWAY, message) from error
         except ApiRefused as error:
             message = f"the API server refuses what {request.pod} ends with: {error.status} {error.reason}: {error}"
-            raise tried_again("PodObjectRefused", message) from error
+            raise retryable_failure("PodObjectRefused", message) from error
 
     async def _delete(self, request: DeletePodObject) -> None:
         api, objects, pod = self._services.api, self._services.pod_objects, request.pod
         if api is None or objects is None:
-            raise tried_again(
+            raise retryable_failure(
                 "NoAPIServer", f"{pod} came from an API server, and this node has none: give --kubeconfig again"
             )
         state = await objects.write_last(pod, request.status)
@@ -51,7 +51,7 @@ class PodDeletionActivities:
             return
         if state is ObjectState.WANTED:
             message = f"nothing of {pod} is left here, but nobody has deleted its object: `kubectl delete` it"
-            raise tried_again("PodObjectWanted", message)
+            raise retryable_failure("PodObjectWanted", message)
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}}
         try:
             await api.delete(PODS.path(pod.name, namespace=pod.namespace), options)

@@ -1,8 +1,8 @@
-"""One pod of a name at a time: an edited static manifest has a new UID, and its predecessor goes first.
+"""Ensures that only one pod of a name runs: an edited static manifest has a new UID, and the old pod must go first.
 
-`AwaitPredecessor` waits for that; RunPodSandbox asks the same question again under a lock, for two successors may have
-waited side by side. A predecessor is what the runtime still holds under the same namespace and name, or a pod whose
-snapshot in the node's cache is older than ours: its sandbox may not exist yet.
+AwaitPredecessor waits for that. RunPodSandbox checks again under a lock, because two successors may have waited side
+by side. A predecessor is whatever the runtime holds under the same namespace and name, or a pod of that name with an
+older snapshot on the node: it may not have a sandbox yet.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from temporalio import activity
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.execution.errors import translated
+from activities.execution.errors import runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.pods.services import PodServices
 from activities.runtime.runtime_facts import READ_FAILED
@@ -37,7 +37,7 @@ class PredecessorActivities:
 
     @activity.defn(name=names.AWAIT_PREDECESSOR)
     async def await_predecessor(self, request: AwaitPredecessor) -> None:
-        """Return once no other pod of this full name is left on the node."""
+        """Return once no other pod of this namespace and name is left on the node."""
         pause = _FIRST_PAUSE
         async with heartbeating(f"look for a predecessor of {request.pod}") as heart:
             while uid := await self._predecessor(request.pod):
@@ -50,7 +50,7 @@ class PredecessorActivities:
             sandboxes, containers = await list_of_full_name(self._services.runtime, pod)
         except CriError as error:
             doing = f"look for a predecessor of {pod}"
-            raise translated(error, self._services.runtime.endpoint, READ_FAILED, doing) from error
+            raise runtime_failure(error, self._services.runtime.endpoint, READ_FAILED, doing) from error
         if uid := other_uid(pod, sandboxes, containers):
             return uid
         snapshots = await asyncio.to_thread(read_snapshots, self._services.settings.root_dir)
@@ -60,13 +60,13 @@ class PredecessorActivities:
 async def list_of_full_name(
     runtime: RuntimeClient, pod: PodKey
 ) -> tuple[Sequence[cri.PodSandbox], Sequence[cri.Container]]:
-    """List what the runtime holds under a pod's namespace and name, of any uid. Raises CriError."""
+    """List what the runtime holds under a pod's namespace and name, of any UID. Raises CriError."""
     labels = {POD_NAMESPACE: pod.namespace, POD_NAME: pod.name}
     return await asyncio.gather(runtime.list_pod_sandbox(labels), runtime.list_containers(labels))
 
 
 def other_uid(pod: PodKey, sandboxes: Iterable[cri.PodSandbox], containers: Iterable[cri.Container]) -> str | None:
-    """Name the uid of another pod that holds a sandbox or container under the same full name."""
+    """Return the UID of another pod that has a sandbox or container under the same name, or None."""
     for labels in (*(one.labels for one in sandboxes), *(one.labels for one in containers)):
         uid = labels.get(POD_UID, "")
         if uid and uid != pod.uid:
@@ -75,7 +75,7 @@ def other_uid(pod: PodKey, sandboxes: Iterable[cri.PodSandbox], containers: Iter
 
 
 def older_snapshot(pod: PodKey, snapshots: Iterable[PodSnapshot]) -> str | None:
-    """Name the uid of a pod of this full name that started before ours and is not terminated."""
+    """Return the UID of a pod of this name that started before ours and is not terminated, or None."""
     same_name = [one for one in snapshots if (one.namespace, one.name) == (pod.namespace, pod.name)]
     own = next((_started(one) for one in same_name if one.uid == pod.uid), None)
     for other in same_name:

@@ -1,4 +1,4 @@
-"""What the activities of a pod as a whole use of the node."""
+"""The services that activities about a whole pod use."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PodServices(Protocol):
-    """What the activities of a pod as a whole use of the node."""
+    """The services that activities about a whole pod use."""
 
     @property
     def settings(self) -> ActivitySettings: ...

@@ -1,4 +1,4 @@
-"""Probing containers: one file a handler, the loop that counts, the registry of loops, and the activity that tells.
+"""Probes: one file for each handler, the loop that runs them, the registry of loops, and the activity that reports.
 
-A loop belongs to the process, not to the activity: continue-as-new and a second try find it running (design §4.6).
+A loop belongs to the process, not to the activity: the activity of the next run or try finds it running.
 """

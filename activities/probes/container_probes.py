@@ -1,9 +1,9 @@
-"""The activity that tells a pod's workflow what the probes of one container have found.
+"""The activity that reports the results of one container's probes to its pod's workflow.
 
-It lasts as long as the container and signals only when a verdict turns, so a healthy pod adds nothing to its history
-(design §4.6). What is found travels in heartbeats: the next try, in another worker, goes on from there. A verdict goes out
-as a heartbeat first and as a signal then, so that a worker which dies in between leaves it marked as untold; then it may be
-told twice, never not at all.
+It lasts as long as the container and signals only when a result changes, so a healthy pod adds nothing to its history.
+What is known is stored in heartbeats: the next try, in another worker, continues from there. A change is first stored
+in a heartbeat, then signalled, so that after a crash in between it is still marked as unreported; it may be reported
+twice, but is never lost.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from temporalio.client import AsyncActivityHandle, Client
 from temporalio.converter import ActivitySerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.execution.errors import WORKER_STOPPING, tried_again
+from activities.execution.errors import WORKER_STOPPING, retryable_failure
 from activities.probes.loop import ProbeLoop
 from activities.probes.services import ProbeServices
 from proto.temporal import names
@@ -39,27 +39,27 @@ class ProbeActivities:
 
     @activity.defn(name=names.PROBE_CONTAINER)
     async def probe_container(self, request: ProbeContainer) -> None:
-        """Probe a container until it has ended, or another activity takes this one's place.
+        """Probe a container until it has ended, or another activity takes over.
 
-        Raises WorkerStopping, which Temporal tries again with the next worker.
+        Raises WorkerStopping, which Temporal retries in the next worker.
         """
         loops, uid = self._services.probes, request.pod.uid
-        progress = begin_with(request, activity.info().heartbeat_details)
+        progress = initial_progress(request, activity.info().heartbeat_details)
         loop = loops.attach(
             request.container_id,
             lambda: ProbeLoop(
                 request,
                 self._services.runtime,
                 progress,
-                lambda: self._services.going.goes(uid),
-                heard=self._services.probe_heard,
-                tallies=loops.tallies,
+                lambda: self._services.terminating.has(uid),
+                heard=self._services.probe_listener,
+                result_counts=loops.result_counts,
             ),
         )
         if loop is None:
             return
-        if activity.info().attempt == 1:  # later tries have the first one's request, and what it says is old
-            loop.tell_again({kind: found.sequence for kind, found in request.known.items()})
+        if activity.info().attempt == 1:  # later tries have the first try's request, which is outdated
+            loop.mark_unreported({kind: found.sequence for kind, found in request.known.items()})
         listener = _Listener(loop, activity.client())
         stop = asyncio.create_task(listener.end_with_worker())
         try:
@@ -74,13 +74,13 @@ class ProbeActivities:
 
 
 class _Listener:
-    """What one try of the activity does for a loop: tell Temporal what is new, for as long as no newer one does."""
+    """One try of the activity: reports a loop's changes to Temporal until a newer try takes over."""
 
     def __init__(self, loop: ProbeLoop, client: Client) -> None:
         self._loop, self._news = loop, asyncio.Event()
         before, loop.listener = loop.listener, self._news
         before.set()
-        self._news.set()  # there may be something untold already
+        self._news.set()  # something may be unreported already
         info = activity.info()
         timeout = info.heartbeat_timeout
         self._pause = timeout.total_seconds() / _SHARE if timeout else None
@@ -88,7 +88,7 @@ class _Listener:
         self._handle = _activity_handle(client, info)
 
     def is_newest(self) -> bool:
-        """Say whether the loop listens to nobody else."""
+        """Report whether no newer listener has taken over."""
         return self._loop.listener is self._news
 
     async def end_with_worker(self) -> None:
@@ -97,7 +97,7 @@ class _Listener:
         self._news.set()
 
     async def listen(self) -> bool:
-        """Tell what is new until the container has ended; False when nobody wants to know any more."""
+        """Report changes until the container has ended; False if nobody wants to know any more."""
         while self.is_newest() and not self._loop.has_ended:
             self._news.clear()
             if activity.is_worker_shutdown():
@@ -112,13 +112,13 @@ class _Listener:
         return True
 
     async def _hand_over(self) -> None:
-        """Leave all that is known to the next worker."""
+        """Store what is known for the next worker."""
         await self._keep()
-        raise tried_again(WORKER_STOPPING, f"the worker stops; the next one goes on probing {self._loop.name}")
+        raise retryable_failure(WORKER_STOPPING, f"the worker stops; the next one goes on probing {self._loop.name}")
 
     async def _tell(self) -> bool:
-        """Signal each verdict that has turned; False when the workflow, or this activity of it, is gone."""
-        while kinds := self._loop.untold():
+        """Signal each changed result; False if the workflow, or its interest in this activity, is gone."""
+        while kinds := self._loop.unreported():
             try:
                 await self._keep()
                 for kind in kinds:
@@ -127,7 +127,7 @@ class _Listener:
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     return False
-                await asyncio.sleep(_PAUSE_SECONDS)  # Temporal is away; probing goes on
+                await asyncio.sleep(_PAUSE_SECONDS)  # Temporal is away; probing continues
             if not self.is_newest() or self._loop.has_ended:
                 break
         return True
@@ -146,15 +146,15 @@ class _Listener:
         found.told = found.sequence == verdict.sequence
 
     async def _keep(self) -> None:
-        """Leave what is known with Temporal now: the SDK's own heartbeats wait up to two seconds."""
+        """Store what is known at once: the SDK's own heartbeats wait up to two seconds."""
         await self._handle.heartbeat(self._details())
 
     def _details(self) -> dict[str, Any]:
         return {kind.value: asdict(found) for kind, found in self._loop.progress.items()}
 
 
-def begin_with(request: ProbeContainer, heartbeats: Any) -> dict[ProbeKind, ProbeProgress]:
-    """Say what a new loop knows already: what an earlier try left, or what the workflow knew when it asked."""
+def initial_progress(request: ProbeContainer, heartbeats: Any) -> dict[ProbeKind, ProbeProgress]:
+    """Return what a new loop starts with: the heartbeat of an earlier try, or what the workflow knew in its request."""
     left: Mapping[str, Any] = heartbeats[0] if heartbeats and isinstance(heartbeats[0], Mapping) else {}
     known = {field.name for field in fields(ProbeProgress)}
     progress = {}
@@ -173,7 +173,10 @@ def begin_with(request: ProbeContainer, heartbeats: Any) -> dict[ProbeKind, Prob
 
 
 def _activity_handle(client: Client, info: activity.Info) -> AsyncActivityHandle:
-    """Give a handle on this very try; its payloads are sealed for the workflow, which the SDK's own leaves out."""
+    """Return a handle on this very try.
+
+    Its payloads are encrypted for the workflow, which the SDK's own handle leaves out.
+    """
     handle = client.get_async_activity_handle(task_token=info.task_token)
     return handle.with_context(
         ActivitySerializationContext(

@@ -1,4 +1,4 @@
-"""When a row of outcomes becomes a verdict (pkg/kubelet/prober/worker.go doProbe). Pure; asked by `loop`."""
+"""Decides when a series of outcomes changes the result of a probe (pkg/kubelet/prober/worker.go doProbe); pure."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,12 +8,12 @@ from proto.temporal.activities.heartbeats import ProbeProgress
 from proto.temporal.pod import ProbeKind
 
 MAX_MESSAGE: Final = 1024
-"""Characters of an output that are told with a verdict."""
+"""Characters of a probe's output that are reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """How many outcomes of a kind in a row are needed."""
+    """How many consecutive outcomes change the result."""
 
     success: int
     failure: int
@@ -25,7 +25,7 @@ class Thresholds:
 
 
 def count(progress: ProbeProgress, outcome: Outcome, needed: Thresholds) -> None:
-    """Count an outcome; a verdict that it turns is numbered and not yet told."""
+    """Count an outcome; a changed result gets the next number and counts as unreported."""
     progress.run = progress.run + 1 if progress.last is outcome.success else 1
     progress.last = outcome.success
     enough = progress.run >= (needed.success if outcome.success else needed.failure)
@@ -36,7 +36,7 @@ def count(progress: ProbeProgress, outcome: Outcome, needed: Thresholds) -> None
 
 
 def has_settled(kind: ProbeKind, *, verdict: bool | None) -> bool:
-    """Say whether this instance is probed no more: it has started, or it is to be restarted."""
+    """Report whether this instance needs no more of this probe: it has started, or will be restarted."""
     match kind:
         case ProbeKind.STARTUP:
             return verdict is not None

@@ -1,7 +1,7 @@
-"""Open a TCP connection for a probe, and say why not in the words that operators search for (Go's net package's).
+"""Opens TCP connections for probes; errors have the words of Go's net package, which operators search for.
 
-Used by the handlers of tcpSocket and httpGet. A socket without asyncio's transport costs a third of one with it, and a
-node opens hundreds a second.
+Used by tcpSocket and httpGet. A bare socket costs a third of one with asyncio's transport, and a node opens hundreds a
+second.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from activities.probes.outcome import address
 
 
 async def dial(host: str, port: int) -> socket.socket:
-    """Connect; the caller closes. Raises OSError, with the last address's reason where a name has several."""
+    """Connect; the caller closes the socket. Raises OSError, with the last address's reason if a name has several."""
     loop = asyncio.get_running_loop()
     failed: OSError = OSError(f"no address for {host}")
     for family, where in await _addresses(loop, host, port):
@@ -35,9 +35,9 @@ async def dial(host: str, port: int) -> socket.socket:
 
 
 def _is_through(connection: socket.socket, where: Any) -> bool:
-    """Begin to connect, and look again: to a pod of this node it is through by then, and nothing is to be waited for.
+    """Start to connect and check at once: on this node the connection is made by then.
 
-    Raises OSError. Waiting would cost two more calls and a turn of the event loop, a third of a probe.
+    Raises OSError. Waiting would cost two more system calls and a turn of the event loop, a third of a probe.
     """
     code = connection.connect_ex(where)
     if code == errno.EINPROGRESS:
@@ -49,8 +49,8 @@ def _is_through(connection: socket.socket, where: Any) -> bool:
     return True
 
 
-def refusal(host: str, port: int, error: OSError) -> str:
-    """Say why a connection did not come to be."""
+def refusal_reason(host: str, port: int, error: OSError) -> str:
+    """Describe why a connection failed."""
     if isinstance(error, socket.gaierror):
         return f"dial tcp: lookup {host}: {error.strerror}"
     why = os.strerror(error.errno).lower() if error.errno else str(error)
@@ -58,7 +58,7 @@ def refusal(host: str, port: int, error: OSError) -> str:
 
 
 async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[tuple[int, Any]]:
-    """Look a name up in a thread; an address needs no looking up."""
+    """Look a name up in a thread; an address needs no look-up."""
     try:
         numeric = ip_address(host)
     except ValueError:

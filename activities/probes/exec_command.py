@@ -1,6 +1,6 @@
-"""Probe by a command in the container: exit code 0 is success (pkg/probe/exec/exec.go).
+"""exec probes: a command in the container, exit code 0 is success (pkg/probe/exec/exec.go).
 
-Of environment variables a command sees those that the container declares by value, as `$(NAME)`.
+In the command, `$(NAME)` refers to variables that the container declares by value.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ import grpc
 
 from activities.clients.cri_error import CriError
 from activities.cri_config.environment import expand
-from activities.probes.outcome import MAX_OUTPUT, NoOutcome, Outcome, Target
+from activities.probes.outcome import MAX_OUTPUT, Outcome, ProbeNotRun, Target
 
 
 class ExecCommand:
@@ -22,16 +22,16 @@ class ExecCommand:
         self._target, self._timeout = target, timeout
 
     async def ask(self) -> Outcome:
-        """Run the command; raises NoOutcome when the runtime could not."""
+        """Run the command; raises NoOutcome if the runtime could not."""
         try:
             ran = await self._target.runtime.exec_sync(self._target.container_id, self._command, int(self._timeout))
         except CriError as error:
             if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
                 said = f'command timed out: "{self._asked}" timed out after {self._timeout:g}s'
                 return Outcome(success=False, output=said)
-            raise NoOutcome(error.details) from error
+            raise ProbeNotRun(error.details) from error
         said = (ran.stdout + ran.stderr)[:MAX_OUTPUT].decode(errors="replace")
         return Outcome(success=ran.exit_code == 0, output=said)
 
     async def close(self) -> None:
-        """Hold nothing."""
+        """Nothing to close."""

@@ -1,7 +1,7 @@
-"""Probe by the gRPC health protocol, grpc.health.v1 (pkg/probe/grpc/grpc.go).
+"""grpc probes: the gRPC health protocol, grpc.health.v1 (pkg/probe/grpc/grpc.go).
 
-Its two messages have one field each, so they are written and read here instead of carrying generated stubs. A probe keeps
-its connection, where the kubelet opens one for each question: a server that is gone, or answers no more, fails either way.
+Its two messages have one field each, so they are encoded here without generated stubs. A probe keeps its connection,
+where the kubelet opens one for each check: a server that is gone or does not answer fails either way.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _SERVING: Final = 1
 _OPTIONS: Final = (
     ("grpc.primary_user_agent", USER_AGENT),
     ("grpc.enable_http_proxy", 0),
-    ("grpc.use_local_subchannel_pool", 1),  # a container's next instance has the same address and is another server
+    ("grpc.use_local_subchannel_pool", 1),  # the container's next instance has the same address and is another server
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
@@ -26,7 +26,7 @@ _OPTIONS: Final = (
 
 
 class GrpcHealth:
-    """grpc: port, and the service that is asked about."""
+    """grpc: port, and the service to ask about."""
 
     def __init__(self, action: dict[str, Any], target: Target, timeout: float) -> None:
         self._where = address(target.pod_ip, action["port"])
@@ -52,7 +52,7 @@ class GrpcHealth:
             await self._channel.close(None)
 
     def _connecting(self, request: bytes, **how: Any) -> Any:
-        """Make the channel with the first question: many probes of a node never get that far."""
+        """Create the channel with the first check: many probes of a node never get that far."""
         scheme = "ipv6" if self._where.startswith("[") else "ipv4"
         self._channel = grpc.aio.insecure_channel(f"{scheme}:{self._where}", options=_OPTIONS)
         self._check = self._channel.unary_unary(_CHECK, None, health_status)
@@ -78,13 +78,13 @@ class GrpcHealth:
 
 
 def health_check_request(service: str) -> bytes:
-    """Write a HealthCheckRequest: field 1, the service's name; an empty one is left out, as protobuf does."""
+    """Encode a HealthCheckRequest: field 1, the service's name, left out if it is empty as in protobuf."""
     name = service.encode()
     return b"\x0a" + _varint(len(name)) + name if name else b""
 
 
 def health_status(response: bytes) -> int:
-    """Read field 1 of a HealthCheckResponse; left out it is UNKNOWN, and so is what is no such message."""
+    """Decode field 1 of a HealthCheckResponse; UNKNOWN if it is missing or the message is invalid."""
     if not response.startswith(b"\x08"):
         return 0
     value = shift = 0

@@ -1,7 +1,7 @@
-"""Probe by an HTTP GET: an answer from 200 to 399 is success (pkg/probe/http/http.go, request.go).
+"""httpGet probes: a status from 200 to 399 is success (pkg/probe/http/http.go, request.go).
 
-HTTP/1.1, a connection a request, no proxy, no compression; certificates are not verified. Redirects
-are followed on the same host; one to another host ends the probe as a success with a warning.
+HTTP/1.1, one request per connection, no proxy, no compression; certificates are not verified. Redirects are followed
+on the same host; one to another host ends the probe as a success with a warning.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import quote, urljoin, urlsplit
 
-from activities.probes.dialing import dial, refusal
+from activities.probes.dialing import dial, refusal_reason
 from activities.probes.http_message import BadResponse, Head, read_body, read_head
 from activities.probes.http_stream import PlainStream, SecureStream, Stream
-from activities.probes.outcome import USER_AGENT, NoOutcome, Outcome, Target, address, port_of
+from activities.probes.outcome import USER_AGENT, Outcome, ProbeNotRun, Target, address, port_of
 
 _MOST_REDIRECTS: Final = 10
 _PLAIN: Final = 80
@@ -27,22 +27,22 @@ _NEVER_IN_A_VALUE: Final = ("\r", "\n", "\0")
 
 @dataclass(slots=True)
 class _Way:
-    """How far a question has come."""
+    """The progress of a request through redirects."""
 
     urls: list[str]
-    """Asked so far, each redirected to the next."""
+    """URLs requested so far, each redirected to the next."""
     in_body: bool = False
 
 
 class HttpGet:
-    """httpGet: scheme, host (default the pod's address), port, path and headers."""
+    """httpGet: scheme, host (by default the pod's address), port, path and headers."""
 
     def __init__(self, action: Mapping[str, Any], target: Target, timeout: float | None) -> None:
         self._action, self._target, self._timeout = action, target, timeout
         self._headers = request_headers(action.get("httpHeaders") or ())
 
     async def ask(self) -> Outcome:
-        """Get the page; raises NoOutcome for a port that the container does not name, or a body that breaks off."""
+        """Send the request; raises NoOutcome for an unknown port name, or a body that breaks off."""
         way = _Way([self._url()])
         try:
             async with asyncio.timeout(self._timeout):
@@ -52,14 +52,14 @@ class HttpGet:
         except (BadResponse, OSError) as error:
             why = str(error)
         if way.in_body:
-            raise NoOutcome(f"the response's body broke off: {why}")
+            raise ProbeNotRun(f"the response's body broke off: {why}")
         return Outcome(success=False, output=f'Get "{way.urls[-1]}": {why}')
 
     async def close(self) -> None:
-        """Hold nothing."""
+        """Nothing to close."""
 
     def _url(self) -> str:
-        """Write the address as the kubelet does; host and port replace whatever the path says of them."""
+        """Build the URL as the kubelet does; host and port override those in the path."""
         host = self._action.get("host") or self._target.pod_ip
         port = port_of(self._target, self._action["port"])
         path = str(self._action.get("path") or "/").partition("#")[0]
@@ -68,7 +68,7 @@ class HttpGet:
         return f"{scheme}://{address(host, port)}{slash}{quote(path, safe=_AS_WRITTEN)}"
 
     async def _follow(self, way: _Way) -> Outcome:
-        """Get the page and go where it redirects to, as far as that is the same host."""
+        """Send the request and follow redirects on the same host."""
         first = urlsplit(way.urls[0]).hostname
         while True:
             stream = await _open(way.urls[-1])
@@ -86,10 +86,10 @@ class HttpGet:
                 raise BadResponse(f"stopped after {_MOST_REDIRECTS} redirects")
 
     async def _judge(self, head: Head, stream: Stream) -> Outcome:
-        return judged(head.status, await read_body(head, stream))
+        return judge_response(head.status, await read_body(head, stream))
 
     def _request(self, reached: Sequence[str]) -> bytes:
-        """Write the request; a relative redirect keeps the Host that the probe asks for."""
+        """Send one request; a relative redirect keeps the probe's Host header."""
         parts = urlsplit(reached[-1])
         own_host = self._headers.get("Host", [""])[0] if parts.netloc == urlsplit(reached[0]).netloc else ""
         lines = [f"GET {parts.path or '/'}{'?' if parts.query else ''}{parts.query} HTTP/1.1"]
@@ -106,7 +106,7 @@ class HttpGet:
 
 
 def request_headers(given: Sequence[dict[str, str]]) -> dict[str, list[str]]:
-    """Gather a request's headers: those that are given, and the kubelet's own where they say nothing."""
+    """Return the request's headers: the given ones, and the kubelet's defaults for the rest."""
     headers: dict[str, list[str]] = {}
     for one in given:
         name = "-".join(part.capitalize() for part in one["name"].split("-"))
@@ -126,7 +126,7 @@ async def _open(url: str) -> Stream:
     try:
         connection = await dial(host, port)
     except OSError as error:
-        raise BadResponse(refusal(host, port, error)) from error
+        raise BadResponse(refusal_reason(host, port, error)) from error
     if parts.scheme == "http":
         return PlainStream(connection)
     try:
@@ -136,8 +136,8 @@ async def _open(url: str) -> Stream:
         raise
 
 
-def judged(status: int, body: bytes) -> Outcome:
-    """Say what an answer means; a failure is told without its body, which may hold a secret (kubernetes#99425)."""
+def judge_response(status: int, body: bytes) -> Outcome:
+    """Judge a response; a failure is reported without the body, which may contain a secret (kubernetes#99425)."""
     if status < 200 or status >= 400:
         return Outcome(success=False, output=f"HTTP probe failed with statuscode: {status}")
     if status >= 300:
@@ -159,7 +159,7 @@ def _port(scheme: str, port: int | None) -> int:
 
 @cache
 def _unverified() -> ssl.SSLContext:
-    """A probe asks whether the server answers, not who it is; old keys are taken, too."""
+    """Do not verify certificates and accept old keys: a probe asks whether the server answers, not who it is."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,6 +1,6 @@
-"""Read an HTTP/1 response as far as a probe needs it: status, where it redirects to, and the body's first 10 KiB.
+"""Reads an HTTP/1 response as far as a probe needs it: status, redirect, and the first 10 KiB of the body.
 
-Used by `http_get`. Lenient where Go's client is: lines may end without a carriage return.
+As lenient as Go's client: lines may end without a carriage return.
 """
 
 import re
@@ -20,12 +20,12 @@ _LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
 class BadResponse(Exception):
-    """What came is no answer to the request; the message says why."""
+    """The bytes received are not a response to the request; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A response's head, and what was read behind it."""
+    """The head of a response, and the bytes read after it."""
 
     status: int
     location: str = ""
@@ -35,7 +35,7 @@ class Head:
 
 
 async def read_head(reader: Stream) -> Head:
-    """Read until the head is whole, interim answers left out; raises BadResponse."""
+    """Read until the head is complete, skipping interim responses; raises BadResponse."""
     read = b""
     while True:
         while (end := _BLANK_LINE.search(read)) is None:
@@ -52,7 +52,7 @@ async def read_head(reader: Stream) -> Head:
 
 
 async def read_body(head: Head, reader: Stream) -> bytes:
-    """Read the body, 10 KiB at most; raises OSError when it breaks off."""
+    """Read at most 10 KiB of the body; raises OSError if it breaks off."""
     body = head.rest
     if head.status in _WITHOUT_BODY:
         return b""

@@ -1,6 +1,6 @@
-"""The connection that an HTTP probe speaks over: a bare socket, or asyncio's stream where there is TLS.
+"""The connection of an HTTP probe: a bare socket, or asyncio's stream for TLS.
 
-Used by `http_get` and `http_message`. A bare socket costs half of what a stream does, and most probes need no more.
+A bare socket costs half as much as a stream, and most probes need no more.
 """
 
 import asyncio
@@ -9,10 +9,10 @@ from typing import Protocol
 
 
 class Stream(Protocol):
-    """What is read and written in order."""
+    """A connection to read from and write to."""
 
     async def read(self, most: int, /) -> bytes:
-        """Read what has come, so many bytes at most; nothing at the end. Raises OSError."""
+        """Read what has arrived, at most so many bytes; empty at the end. Raises OSError."""
 
     async def write(self, data: bytes, /) -> None:
         """Write all of it; raises OSError."""
@@ -22,13 +22,13 @@ class Stream(Protocol):
 
 
 class PlainStream:
-    """A connected socket that does not block."""
+    """A connected, non-blocking socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection, self._loop = connection, asyncio.get_running_loop()
 
     async def read(self, most: int) -> bytes:
-        """Read what has come."""
+        """Read what has arrived."""
         return await self._loop.sock_recv(self._connection, most)
 
     async def write(self, data: bytes) -> None:
@@ -47,7 +47,7 @@ class SecureStream:
         self._reader, self._writer = reader, writer
 
     async def read(self, most: int) -> bytes:
-        """Read what has come."""
+        """Read what has arrived."""
         return await self._reader.read(most)
 
     async def write(self, data: bytes) -> None:
@@ -56,5 +56,5 @@ class SecureStream:
         await self._writer.drain()
 
     def close(self) -> None:
-        """Close without TLS's farewell, which would wait for the server's own."""
+        """Close without TLS's shutdown, which would wait for the server."""
         self._writer.transport.abort()

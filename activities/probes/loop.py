@@ -1,9 +1,9 @@
-"""The probing of one container instance, from its start to its end; it knows nothing of Temporal.
+"""The probe loop of one container instance, from its start to its end; it does not use Temporal.
 
-Made and ended by `loops`, listened to by `container_probes`. Each probe is one task that sleeps most of the time. The
-kubelet probes at a time of its own, somewhere in the period that a container starts in; here readiness and startup are
-asked at once, so that a container which is up counts as up, and liveness at the end of that period, so that one which
-is not yet up isn't killed for it.
+Created and ended by `loops`; `container_probes` listens to it. Each probe is a task that sleeps most of the time. The
+kubelet starts probing at a random time within the period. Here startup and readiness are probed at once, so that a
+container that is up counts as up, and liveness at the end of the first period, so that one that is not up yet is not
+killed.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from activities.probes.counting import Thresholds, count, has_settled
 from activities.probes.exec_command import ExecCommand
 from activities.probes.grpc_health import GrpcHealth
 from activities.probes.http_get import HttpGet
-from activities.probes.outcome import Handler, NoOutcome, Outcome, ProbeHeard, Target, nobody
-from activities.probes.tallies import ProbeTallies
+from activities.probes.outcome import Handler, Outcome, ProbeListener, ProbeNotRun, Target, ignore_outcome
+from activities.probes.result_counts import ProbeResultCounts
 from activities.probes.tcp_socket import TcpSocket
 from proto.temporal.activities.heartbeats import ProbeProgress
 from proto.temporal.activities.requests import ProbeContainer
@@ -33,12 +33,12 @@ HANDLERS: Final[Mapping[str, Callable[[dict[str, Any], Target, float], Handler]]
     "grpc": GrpcHealth,
 }
 _TRIES: Final = 3
-"""For a question that could not be asked (pkg/kubelet/prober/prober.go maxProbeRetries)."""
+"""For a probe that could not run (pkg/kubelet/prober/prober.go maxProbeRetries)."""
 _log: Final = logging.getLogger(__name__)
 
 
 class ProbeLoop:
-    """All probes of one container instance; `progress` is what they have found."""
+    """All probes of one container instance; `progress` has their results."""
 
     def __init__(  # noqa: PLR0913 - the last two only listen, and each to something of its own
         self,
@@ -47,40 +47,49 @@ class ProbeLoop:
         progress: dict[ProbeKind, ProbeProgress],
         goes: Callable[[], bool] = lambda: False,
         *,
-        tallies: ProbeTallies | None = None,
-        heard: ProbeHeard = nobody,
+        result_counts: ProbeResultCounts | None = None,
+        heard: ProbeListener = ignore_outcome,
     ) -> None:
         self.pod, self.name, self.container_id = request.pod, request.name, request.container_id
         self.has_ended = False
         self.progress = progress
         self.listener = asyncio.Event()
-        """Set when there is something to tell; whoever listens brings its own."""
+        """Set when there is a change to report.
+
+        Each listener installs its own event; the latest replaces the earlier.
+        """
         self._started_at, self._goes, self._heard = request.started_at, goes, heard
         self._target = Target(request.container, request.container_id, request.pod_ip, runtime)
-        numbers = tallies or ProbeTallies()
+        numbers = result_counts or ProbeResultCounts()
         self._tallies = {kind: numbers.of(self.pod, self.name, kind) for kind in progress}
         self._specs = {kind: request.container[kind.field] for kind in progress}
         self._started = asyncio.Event()
         self._let_others_begin()
         self._tasks = {kind: asyncio.create_task(self._run(kind), name=f"{kind} {self.name}") for kind in progress}
 
-    def untold(self) -> list[ProbeKind]:
-        """Name the probes whose verdict has turned since it was told."""
+    def unreported(self) -> list[ProbeKind]:
+        """List the probes whose result has changed and is not reported yet."""
         return [kind for kind, progress in self.progress.items() if not progress.told]
 
-    def tell_again(self, known: Mapping[ProbeKind, int]) -> None:
-        """Tell once more what the workflow has not heard: of each probe it knows the verdict with this number."""
+    def mark_unreported(self, known: Mapping[ProbeKind, int]) -> None:
+        """Mark results as unreported that the workflow has not received.
+
+        It has received the ones with these numbers.
+        """
         for kind, progress in self.progress.items():
             progress.told = progress.told and progress.sequence <= known.get(kind, 0)
 
     def stopping(self) -> None:
-        """Ask no more whether it lives: it is being stopped. Whether it is ready is asked until it is gone."""
+        """Stop startup and liveness probes because the container is being stopped.
+
+        Readiness continues until it is gone.
+        """
         for kind in (ProbeKind.LIVENESS, ProbeKind.STARTUP):
             if kind in self._tasks:
                 self._tasks[kind].cancel()
 
     def end(self) -> None:
-        """Stop probing for good: the container has ended."""
+        """Stop all probes: the container has ended."""
         self.has_ended = True
         for task in self._tasks.values():
             task.cancel()
@@ -92,7 +101,7 @@ class ProbeLoop:
             self._started.set()
 
     async def _run(self, kind: ProbeKind) -> None:
-        """Probe until the verdict is final or the loop ends."""
+        """Probe until the result is final or the loop ends."""
         spec, progress = self._specs[kind], self.progress[kind]
         name, make = next((name, make) for name, make in HANDLERS.items() if spec.get(name) is not None)
         handler = make(spec[name], self._target, spec.get("timeoutSeconds") or 1)
@@ -105,14 +114,14 @@ class ProbeLoop:
             while not has_settled(kind, verdict=progress.verdict):
                 await asyncio.sleep(due - clock())
                 if kind is not ProbeKind.READINESS and self._goes():
-                    return  # a container of a pod that goes need not live, and is waiting for its turn to be stopped
+                    return  # the pod is terminating: its container need not be live, and will be stopped
                 await self._ask(kind, handler, needed)
                 due = max(due + period, clock())
         finally:
             await handler.close()
 
     def _first_wait(self, kind: ProbeKind, period: float) -> float:
-        """Say how long to wait, in seconds; what a worker takes over from another is spread over the period."""
+        """Return the first wait in seconds; loops taken over from another worker are spread over the period."""
         runs_for = (datetime.now(UTC) - self._started_at).total_seconds() if self._started_at else 0.0
         delay = float(self._specs[kind].get("initialDelaySeconds") or 0)
         if kind is ProbeKind.LIVENESS:
@@ -122,12 +131,12 @@ class ProbeLoop:
         return min(max(0.0, delay - runs_for), delay)  # a clock that was set back makes no wait longer
 
     async def _ask(self, kind: ProbeKind, handler: Handler, needed: Thresholds) -> None:
-        """Ask once and count the answer; what could not be asked counts for nothing."""
+        """Probe once and count the outcome; a probe that could not run does not count."""
         begun, why = perf_counter(), ""
         for _ in range(_TRIES):
             try:
                 outcome = await handler.ask()
-            except NoOutcome as unasked:
+            except ProbeNotRun as unasked:
                 why = str(unasked)
                 _log.debug("%s probe of %s in %s errored: %s", kind, self.name, self.pod, unasked)
             except Exception:  # noqa: BLE001 - a defect of one handler ends no other probe, nor this one for good
@@ -137,7 +146,7 @@ class ProbeLoop:
                 self._tallies[kind].count(perf_counter() - begun, success=outcome.success)
                 count(self.progress[kind], outcome, needed)
                 if not outcome.success or outcome.warning:
-                    self._heard(self.pod, self.name, kind, said(outcome))
+                    self._heard(self.pod, self.name, kind, failure_text(outcome))
                 self._let_others_begin()
                 if not self.progress[kind].told:
                     self.listener.set()
@@ -145,6 +154,6 @@ class ProbeLoop:
         self._heard(self.pod, self.name, kind, f"probe errored and resulted in unknown state: {why}")
 
 
-def said(outcome: Outcome) -> str:
-    """Write how a probe ended as the kubelet's events do, after the probe's kind."""
+def failure_text(outcome: Outcome) -> str:
+    """Describe a failed probe as the kubelet's events do, after the kind of the probe."""
     return f"probe {'warning' if outcome.success else 'failed'}: {outcome.output}"

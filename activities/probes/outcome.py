@@ -1,6 +1,7 @@
-"""What one probe of a container comes back with, and what every handler is given.
+"""The outcome of one probe, and what every handler gets.
 
-Implemented by each handler of this folder, asked by `loop`. Source: pkg/probe/probe.go and pkg/kubelet/prober/prober.go.
+Implemented by the handlers in this folder, used by `loop`. Source: pkg/probe/probe.go and
+pkg/kubelet/prober/prober.go.
 """
 
 from collections.abc import Callable
@@ -11,67 +12,67 @@ from activities.clients.runtime import RuntimeClient
 from proto.temporal.pod import PodJson, PodKey, ProbeKind
 
 MAX_OUTPUT: Final = 10 * 1024
-"""Bytes of a response or of a command's output that are read; the kubelet's own."""
+"""Bytes of a response or of a command's output that are read, as in the kubelet."""
 USER_AGENT: Final = "kube-probe/1.36"
 _LAST_PORT: Final = 65535
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a probe ended; what it said counts only when it failed, or succeeded with a warning."""
+    """How a probe ended; its output matters only after a failure, or a success with a warning."""
 
     success: bool
     output: str = ""
     warning: bool = False
-    """It succeeded, and its output says what is wrong all the same."""
+    """It succeeded, but the output says that something is wrong."""
 
 
-ProbeHeard = Callable[[PodKey, str, ProbeKind, str], None]
-"""Told of each probe that did not simply succeed: of which container, and how it ended, in the kubelet's words."""
+ProbeListener = Callable[[PodKey, str, ProbeKind, str], None]
+"""Called for each probe that did not simply succeed, with the container and a description in the kubelet's words."""
 
 
-def nobody(_pod: PodKey, _container: str, _kind: ProbeKind, _said: str) -> None:
-    """Listen to nothing."""
+def ignore_outcome(_pod: PodKey, _container: str, _kind: ProbeKind, _said: str) -> None:
+    """Ignore all outcomes."""
 
 
-class NoOutcome(Exception):
-    """The container could not be asked, so nothing is known: the kubelet throws such a result away."""
+class ProbeNotRun(Exception):
+    """The probe could not run, so nothing is known: the kubelet ignores such a result."""
 
 
 class Handler(Protocol):
-    """One way to ask a container."""
+    """One kind of probe."""
 
     async def ask(self) -> Outcome:
-        """Ask once, within the probe's timeout; raises NoOutcome."""
+        """Probe once, within the probe's timeout; raises NoOutcome."""
 
     async def close(self) -> None:
-        """Give back what is held between two questions."""
+        """Release what is held between two probes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom a handler asks."""
+    """The container that a handler probes."""
 
     container: PodJson
-    """Its name, ports and environment, as the pod says."""
+    """Its name, ports and environment, from the pod's spec."""
     container_id: str
     pod_ip: str
     runtime: RuntimeClient
 
 
 def port_of(target: Target, port: Any) -> int:
-    """Find a port by number or by the name that the container gives it; raises NoOutcome."""
+    """Find a port by number or by the container's name for it; raises NoOutcome."""
     number = port
     if isinstance(port, str):
         named = [one["containerPort"] for one in target.container.get("ports") or () if one.get("name") == port]
         number = named[0] if named else int(port) if port.isdecimal() else None
     if number is None:
-        raise NoOutcome(f"port {port} not found")
+        raise ProbeNotRun(f"port {port} not found")
     if not 0 < number <= _LAST_PORT:
-        raise NoOutcome(f"invalid port number: {number}")
+        raise ProbeNotRun(f"invalid port number: {number}")
     return int(number)
 
 
 def address(host: str, port: int) -> str:
-    """Write host and port as one; an IPv6 address in brackets."""
+    """Join host and port, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

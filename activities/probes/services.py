@@ -1,15 +1,15 @@
-"""What probes use of the node."""
+"""The services that probes use."""
 
 from typing import Protocol
 
 from activities.clients.runtime import RuntimeClient
-from activities.objects.going_pods import GoingPods
+from activities.objects.terminating_pods import TerminatingPods
 from activities.probes.loops import ProbeLoops
-from activities.probes.outcome import ProbeHeard
+from activities.probes.outcome import ProbeListener
 
 
 class ProbeServices(Protocol):
-    """What probes use of the node."""
+    """The services that probes use."""
 
     @property
     def runtime(self) -> RuntimeClient: ...
@@ -18,7 +18,7 @@ class ProbeServices(Protocol):
     def probes(self) -> ProbeLoops: ...
 
     @property
-    def probe_heard(self) -> ProbeHeard: ...
+    def probe_listener(self) -> ProbeListener: ...
 
     @property
-    def going(self) -> GoingPods: ...
+    def terminating(self) -> TerminatingPods: ...

@@ -1,1 +1,1 @@
-"""Read the runtime: pod facts, ends, termination messages."""
+"""Reads the runtime: facts about pods, ends of containers, termination messages."""

@@ -1,8 +1,8 @@
-"""Keeps the values of ConfigMaps and Secrets out of what the runtime says about a container, for that goes into history.
+"""Redacts values of ConfigMaps and Secrets in the runtime's messages about a container, because they go into history.
 
-A runtime quotes the command that it could not start or the path that it could not mount, and either may refer to a Secret's
-value. Asked where a container is made and started, which knows the values and puts the reference in their place, and where one
-is read back later, which knows only that there were some: an annotation tells.
+A runtime quotes the command that it could not start or the path that it could not mount, and either may contain a
+Secret's value. When a container is created and started the values are known and replaced by their references. When it
+is read back later, only an annotation tells that there were some, and the whole message is withheld.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +15,9 @@ from activities.cri_config.environment import Environment, expand, refers_to
 from proto.cri.v1 import api_pb2 as cri
 
 QUOTABLE: Final = "tempolet.dev/confidential"
-"""On a container whose command, arguments or subPaths hold the value of an object: what a runtime may quote."""
+"""Annotation of a container whose command, arguments or subPaths contain the value of an object."""
 _SHORT: Final = 6
-"""Shorter values are hidden only where they stand alone: else every letter of a message could be one."""
+"""Shorter values are redacted only as whole words, otherwise any letter of a message could match."""
 _CUT: Final = "…"
 _UNTOLD: Final = (
     "what the runtime said is not shown: the command or a subPath refers to values of a ConfigMap or Secret"
@@ -25,21 +25,21 @@ _UNTOLD: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
-    """What may not be told, and what stands in its place; the longest first, for one may hold another."""
+class Redaction:
+    """Values to redact and their replacements, the longest first, because one may contain another."""
 
     values: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     everything: bool = False
-    """The values are not known any more."""
+    """The values are no longer known: withhold the whole message."""
 
-    def hide_in(self, error: CriError) -> CriError:
-        """Give the same error without the values; the given one is not to be told, not even as a cause."""
+    def redact_error(self, error: CriError) -> CriError:
+        """Return a redacted copy of an error; never report the original, not even as a cause."""
         told = CriError(error.call, error.code, self.hide(error.details))
-        told.remedy = error.remedy  # it may be known by its text alone
+        told.remedy = error.remedy  # it may have been derived from the unredacted text
         return told
 
     def hide(self, message: str) -> str:
-        """Put the references back in place of their values, also of one that the end of the message cuts off."""
+        """Replace values by their references, also a value that is cut off at the end of the message."""
         if self.everything and message:
             return _UNTOLD
         for value, shown in self.values:
@@ -47,28 +47,28 @@ class Hidden:
         return message
 
 
-def hidden_in(environment: Environment, container: Mapping[str, Any]) -> Hidden:
-    """Say what of a container's variables, command and arguments may not be told."""
+def redaction_for(environment: Environment, container: Mapping[str, Any]) -> Redaction:
+    """Collect the confidential values in a container's variables, command and arguments."""
     pairs = {environment.values[name]: f"$({name})" for name in environment.confidential}
     pairs |= {expand(word, environment.values): word for word in _confidential_words(environment, container)}
     written = pairs | {quoted(value)[1:-1]: shown for value, shown in pairs.items()}
-    return Hidden(tuple(sorted(((v, s) for v, s in written.items() if v.strip()), key=lambda one: -len(one[0]))))
+    return Redaction(tuple(sorted(((v, s) for v, s in written.items() if v.strip()), key=lambda one: -len(one[0]))))
 
 
-def is_quotable(environment: Environment, container: Mapping[str, Any]) -> bool:
-    """Say whether a container's command, arguments or subPaths hold the value of an object."""
+def quotes_confidential(environment: Environment, container: Mapping[str, Any]) -> bool:
+    """Report whether a container's command, arguments or subPaths contain the value of an object."""
     return any(_confidential_words(environment, container))
 
 
-def hidden_of(annotations: Mapping[str, str]) -> Hidden:
-    """Say the same of a container that was made before: of one that may quote a value nothing may be told."""
-    return Hidden(everything=QUOTABLE in annotations)
+def redaction_of_status(annotations: Mapping[str, str]) -> Redaction:
+    """Return the same for an existing container: if it may quote a value, withhold everything."""
+    return Redaction(everything=QUOTABLE in annotations)
 
 
-def without_values(status: cri.ContainerStatus, hidden: Hidden | None = None) -> cri.ContainerStatus:
-    """Take what may not be told out of the runtime's own words about a container."""
+def redact_status(status: cri.ContainerStatus, hidden: Redaction | None = None) -> cri.ContainerStatus:
+    """Redact the runtime's messages in a container's status."""
     if status.message:
-        status.message = (hidden or hidden_of(status.annotations)).hide(status.message)
+        status.message = (hidden or redaction_of_status(status.annotations)).hide(status.message)
     return status
 
 
@@ -91,7 +91,7 @@ def _replaced(message: str, value: str, shown: str) -> str:
 
 
 def _alone(message: str, value: str, shown: str) -> str:
-    """Replace a short value where no letter or digit stands beside it."""
+    """Replace a short value where it stands as a word."""
     found, start = [], 0
     while (at := message.find(value, start)) >= 0:
         before, after = message[at - 1 : at], message[at + len(value) : at + len(value) + 1]

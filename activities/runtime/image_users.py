@@ -1,6 +1,6 @@
-"""As whom an image runs, asked of the runtime once for each image (kuberuntime/helpers.go getImageUser).
+"""The user that an image runs as, asked of the runtime once for each image (kuberuntime/helpers.go getImageUser).
 
-What an image id names never changes, so what was answered for one is kept; a name that is no id is asked for each time.
+An image ID never changes its meaning, so the answer is cached; for a name that is not an ID it is not.
 """
 
 from typing import Final
@@ -9,17 +9,17 @@ from activities.clients.runtime import RuntimeClient
 from activities.cri_config.security_context import ImageUser
 
 _KEPT: Final = 1000
-"""More images than a node holds; beyond that all is forgotten and asked again."""
+"""More images than a node has; beyond that the cache is cleared."""
 
 
 class ImageUsers:
-    """The users of this node's images."""
+    """A cache of the users of images."""
 
     def __init__(self) -> None:
         self._known: dict[str, ImageUser] = {}
 
     async def user_of(self, runtime: RuntimeClient, image_ref: str) -> ImageUser:
-        """Say as whom an image runs; one that the runtime does not know, or that names nobody, runs as root.
+        """Return the user that an image runs as; root if the runtime does not know the image or it names no user.
 
         Raises CriError.
         """

@@ -1,7 +1,7 @@
-"""What the runtime knows of a pod, in the words that history remembers.
+"""Reads what the runtime knows of a pod, in the types that history stores.
 
-`ReadPodRuntime` is how a workflow learns anything it was not told by an answer of its own; the conversions are used by
-every activity that reads a container or a sandbox back.
+By `ReadPodRuntime` a workflow learns whatever no other activity has told it. The conversions are used by every
+activity that reads a container or a sandbox.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from temporalio import activity
 
 from activities.clients.cri_error import CriError, Remedy
 from activities.cri_config.stop_signals import signal_name
-from activities.execution.errors import translated
+from activities.execution.errors import runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.network.network import sandbox_ips
-from activities.runtime.confidential import without_values
+from activities.runtime.confidential import redact_status
 from activities.runtime.services import RuntimeServices
 from activities.runtime.termination_messages import termination_message
 from proto.cri.labels import CONTAINER_HASH, POD_UID
@@ -31,14 +31,14 @@ _Found = TypeVar("_Found", Sandbox, RuntimeContainer)
 
 
 class RuntimeFactsActivities:
-    """Reading, no change."""
+    """Activities that read the runtime and change nothing."""
 
     def __init__(self, services: RuntimeServices) -> None:
         self._services = services
 
     @activity.defn(name=names.READ_POD_RUNTIME)
     async def read_pod_runtime(self, request: ReadPodRuntime) -> PodRuntime:
-        """Read all sandboxes and containers that carry the pod's uid, newest attempt first."""
+        """Read all sandboxes and containers with the pod's UID, newest attempt first."""
         runtime, labels = self._services.runtime, {POD_UID: request.pod.uid}
         async with heartbeating(f"read pod {request.pod}"):
             try:
@@ -48,7 +48,7 @@ class RuntimeFactsActivities:
                 read_sandboxes = await asyncio.gather(*(self._sandbox(one) for one in sandboxes))
                 read_containers = await asyncio.gather(*(self._container(one) for one in containers))
             except CriError as error:
-                raise translated(
+                raise runtime_failure(
                     error, self._services.runtime.endpoint, READ_FAILED, f"read pod {request.pod}"
                 ) from error
         found = [one for one in read_containers if one]
@@ -60,7 +60,7 @@ class RuntimeFactsActivities:
 
     async def _sandbox(self, listed: cri.PodSandbox) -> Sandbox | None:
         if listed.state != cri.PodSandboxState.SANDBOX_READY:
-            return Sandbox(listed.id, listed.metadata.attempt, ready=False, created_at=moment(listed.created_at))
+            return Sandbox(listed.id, listed.metadata.attempt, ready=False, created_at=timestamp(listed.created_at))
         try:
             return runtime_sandbox(await self._services.runtime.pod_sandbox_status(listed.id))
         except CriError as error:
@@ -75,11 +75,11 @@ class RuntimeFactsActivities:
             if error.remedy is Remedy.GONE:
                 return None
             raise
-        return await runtime_container(without_values(status), listed.pod_sandbox_id)
+        return await runtime_container(redact_status(status), listed.pod_sandbox_id)
 
 
-def moment(nanoseconds: int) -> datetime | None:
-    """Turn the CRI's nanoseconds into a time; 0 is its word for never."""
+def timestamp(nanoseconds: int) -> datetime | None:
+    """Turn the CRI's nanoseconds into a time; 0 means never."""
     return _EPOCH + timedelta(microseconds=nanoseconds // 1000) if nanoseconds > 0 else None
 
 
@@ -90,7 +90,7 @@ def runtime_sandbox(status: cri.PodSandboxStatus) -> Sandbox:
         attempt=status.metadata.attempt,
         ready=status.state == cri.PodSandboxState.SANDBOX_READY,
         ips=sandbox_ips(status),
-        created_at=moment(status.created_at),
+        created_at=timestamp(status.created_at),
     )
 
 
@@ -106,9 +106,9 @@ async def runtime_container(status: cri.ContainerStatus, sandbox_id: str) -> Run
         state=state,
         image=status.image.image,
         image_ref=status.image_ref,
-        created_at=moment(status.created_at),
-        started_at=moment(status.started_at),
-        finished_at=moment(status.finished_at) if ended else None,
+        created_at=timestamp(status.created_at),
+        started_at=timestamp(status.started_at),
+        finished_at=timestamp(status.finished_at) if ended else None,
         exit_code=status.exit_code if ended else None,
         reason=status.reason,
         message=await asyncio.to_thread(termination_message, status) if ended else status.message,

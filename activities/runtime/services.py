@@ -1,4 +1,4 @@
-"""What reading the runtime uses of the node."""
+"""The services that reading the runtime uses."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from activities.probes.loops import ProbeLoops
 
 
 class RuntimeServices(Protocol):
-    """What reading the runtime uses of the node."""
+    """The services that reading the runtime uses."""
 
     @property
     def runtime(self) -> RuntimeClient: ...

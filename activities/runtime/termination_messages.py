@@ -1,6 +1,6 @@
-"""What a container said when it ended: its termination message file, else the tail of its log where it asked for that.
+"""A container's termination message: its file, or the end of its log if it asked for that.
 
-Asked when an ended container is read back (kuberuntime_container.go getTerminationMessage). Blocks on files: call it in
+Read when an ended container is read back (kuberuntime_container.go getTerminationMessage). Blocks on files: call it in
 a thread.
 """
 
@@ -20,12 +20,12 @@ _LOG_TAIL: Final = 64 * 1024
 
 
 def message_mount(path: str) -> str:
-    """Say where in the container the file lies: a path that is not absolute counts from the root."""
+    """Return the path of the file in the container; a relative path is relative to the root."""
     return "/" + posixpath.normpath(f"/{path}").lstrip("/") if path else ""
 
 
 def termination_message(status: cri.ContainerStatus) -> str:
-    """Join the runtime's own message and what the container left."""
+    """Join the runtime's own message and the container's."""
     path = message_mount(status.annotations.get(TERMINATION_MESSAGE_PATH, ""))
     policy = status.annotations.get(TERMINATION_MESSAGE_POLICY, "")
     said = "".join(_left_in(Path(mount.host_path)) for mount in status.mounts if path and mount.container_path == path)
@@ -45,29 +45,29 @@ def _left_in(path: Path) -> str:
 
 
 def log_tail(path: Path, skip: int = 0) -> str:
-    """Read the last lines of a CRI log, without time, stream and tags; a line tagged P goes on in the next.
+    """Read the last lines of a CRI log without time, stream and tags; a line tagged P continues in the next entry.
 
-    Of a log that another container began, its first `skip` bytes are not read.
+    The first `skip` bytes, written by another container, are not read.
     """
     try:
         tail = _tail(path, _LOG_TAIL, skip)
     except OSError as error:
         return f"Error on reading termination message from logs: {error.strerror or error}"
-    lines = tail.removesuffix(b"\n").split(b"\n")  # at nothing else: what a program prints may hold carriage returns
+    lines = tail.removesuffix(b"\n").split(b"\n")  # at nothing else: a program's output may contain carriage returns
     if len(tail) == _LOG_TAIL:
-        del lines[0]  # cut off in its middle
+        del lines[0]  # cut off at its beginning
     text = b""
     for line in lines[-MAX_LOG_LINES:]:
         match line.split(b" ", 3):
             case [_, _, tags, said]:
                 text += said if tags.split(b":")[0] == b"P" else said + b"\n"
-            case _:  # nobody's words: the runtime died while it wrote them
+            case _:  # incomplete: the runtime died while it wrote
                 continue
     return text[-MAX_LOG_BYTES:].decode(errors="replace")
 
 
 def _tail(path: Path, size: int, skip: int = 0) -> bytes:
-    """Read the end of a file; raises OSError, also for a link, a FIFO and a file that has another name elsewhere."""
+    """Read the end of a file; raises OSError, also for a link, a FIFO and a file with several names."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         refuse_foreign(os.fstat(descriptor), path.name)

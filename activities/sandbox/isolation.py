@@ -1,6 +1,6 @@
-"""In what a pod is kept, where that is not the same for every pod and has to be asked for: the runtime's handler, its users.
+"""How a pod is isolated, where it asks for more than the default: runtime handler, user namespace.
 
-Asked before a sandbox is made and before a container is; an ordinary pod costs nothing here.
+Read before a sandbox or a container is created; costs nothing for an ordinary pod.
 """
 
 import asyncio
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from activities.cri_config.security_context import NODES_USERS
-from activities.execution.errors import failed
+from activities.execution.errors import non_retryable_failure
 from activities.sandbox.runtime_classes import (
     NO_CLASS,
     RuntimeClass,
-    refuse_other_overhead,
+    refuse_conflicting_overhead,
     runtime_class_of,
     with_overhead,
 )
@@ -23,21 +23,21 @@ from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
 from proto.temporal.pod import PodKey
 
 
-class NoUsersOfItsOwnError(ValueError):
-    """A pod wants users of its own, and the runtime has none to give; the message is the kubelet's."""
+class UserNamespacesUnsupportedError(ValueError):
+    """The pod asks for a user namespace, which the runtime does not support; the message is the kubelet's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What a pod is kept in."""
+    """How a pod is isolated."""
 
     handler: str = ""
-    """Of the runtime; empty: its default."""
+    """Of the runtime; empty: the default handler."""
     user_namespace: cri.UserNamespace = field(default_factory=lambda: NODES_USERS)
     runtime_class: RuntimeClass = NO_CLASS
 
     def whole(self, pod: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Give the pod with what its RuntimeClass adds to it."""
+        """Return the pod with the overhead of its RuntimeClass."""
         return with_overhead(pod, self.runtime_class)
 
 
@@ -45,17 +45,17 @@ ORDINARY: Final = Isolation()
 
 
 async def isolation_of(services: SandboxServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
-    """Say what a pod is kept in, and give it users of its own where it wants them.
+    """Return a pod's isolation, and allocate its user IDs if it asks for a user namespace.
 
-    Raises RuntimeClassRefused, NoUsersOfItsOwnError, NoRangeError, OSError, CriError.
+    Raises RuntimeClassRefused, UserNamespacesUnsupportedError, NoRangeError, OSError, CriError.
     """
     return await _isolation(services, key, pod, await runtime_class_of(services.objects, pod))
 
 
-async def isolation_of_new(services: SandboxServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
-    """Say the same of a pod whose sandbox is to be made, and refuse first what can't be.
+async def isolation_of_new_pod(services: SandboxServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
+    """Do the same for a pod without a sandbox, after refusing what the node does not support.
 
-    Raises SupplementalGroupsPolicyNotSupported besides.
+    Also raises SupplementalGroupsPolicyNotSupported.
     """
     named = await runtime_class_of(services.objects, pod)
     await refuse_unsupported(services, pod, named)
@@ -63,17 +63,17 @@ async def isolation_of_new(services: SandboxServices, key: PodKey, pod: Mapping[
 
 
 async def refuse_unsupported(services: SandboxServices, pod: Mapping[str, Any], named: RuntimeClass) -> None:
-    """Refuse what can't be; raises SupplementalGroupsPolicyNotSupported, RuntimeClassRefused, and CriError.
+    """Raise SupplementalGroupsPolicyNotSupported, RuntimeClassRefused or CriError for what the node does not support.
 
-    A runtime that does not know the policy would let the image's own groups in, which the pod wants to be kept from.
+    A runtime that does not know the policy would add the groups from the image, which the pod wants to prevent.
     """
-    refuse_other_overhead(pod, named)
+    refuse_conflicting_overhead(pod, named)
     context = (pod.get("spec") or {}).get("securityContext") or {}
     if context.get("supplementalGroupsPolicy") == "Strict":
         abilities = await services.runtime.abilities()
         if not abilities.features.supplemental_groups_policy:
             message = "SupplementalGroupsPolicy=Strict is not supported in this node"
-            raise failed(GROUPS_POLICY_NOT_SUPPORTED, message)
+            raise non_retryable_failure(GROUPS_POLICY_NOT_SUPPORTED, message)
 
 
 async def _isolation(services: SandboxServices, key: PodKey, pod: Mapping[str, Any], named: RuntimeClass) -> Isolation:
@@ -86,13 +86,13 @@ async def _isolation(services: SandboxServices, key: PodKey, pod: Mapping[str, A
 
 
 async def _require_user_namespaces(services: SandboxServices, handler: str) -> None:
-    """Ask the runtime whether this handler of its gives pods users of their own (HandlerSupportsUserNamespaces)."""
+    """Ask the runtime whether this handler supports user namespaces (HandlerSupportsUserNamespaces)."""
     handlers = (await services.runtime.abilities()).runtime_handlers
     own = next((one for one in handlers if one.name == handler), None)
     if own is not None and own.features.user_namespaces:
         return
     subject = f'RuntimeClass handler "{handler}"' if handler else "runtime"
     unknown = f': the handler "{handler}" is not known' if handlers and own is None else ""
-    raise NoUsersOfItsOwnError(
+    raise UserNamespacesUnsupportedError(
         f"can't set `spec.hostUsers: false`, {subject} does not support user namespaces{unknown}"
     )

@@ -1,9 +1,8 @@
-"""What a pod's RuntimeClass says: the runtime's handler that runs it, and what that takes beside the pod's containers.
+"""A pod's RuntimeClass: the runtime handler that runs it, and its overhead.
 
-Asked through `isolation`; a pod that names no class asks for none. The handler is the kubelet's business
-(pkg/kubelet/runtimeclass), the overhead what the API server's admission writes into a pod (plugin/pkg/admission/runtimeclass): a
-manifest has no API server, so it is looked up here where the pod leaves it open. Where a class wants its pods to be
-scheduled is nobody's business on a node that has them already.
+A pod that names no class needs no look-up. The handler is the kubelet's part (pkg/kubelet/runtimeclass). The overhead
+is written into pods by the API server's admission (plugin/pkg/admission/runtimeclass); a manifest skips admission, so
+it is filled in here. The scheduling part of a class does not matter to a node.
 """
 
 from collections.abc import Mapping
@@ -18,16 +17,16 @@ _HAS_NONE: Final = "pod rejected: Pod Overhead set without corresponding Runtime
 
 
 class RuntimeClassRefused(ValueError):
-    """A pod's RuntimeClass is not there, is none, or does not agree with the pod; the words are Kubernetes'."""
+    """A pod's RuntimeClass is missing, invalid or contradicts the pod; the message is Kubernetes'."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeClass:
-    """What of a RuntimeClass matters to a node."""
+    """The part of a RuntimeClass that matters to a node."""
 
     handler: str = ""
     overhead: Mapping[str, str] | None = None
-    """Its podFixed; None: the class says nothing of it."""
+    """Its podFixed; None: not set."""
 
 
 NO_CLASS: Final = RuntimeClass()
@@ -50,8 +49,8 @@ async def runtime_class_of(objects: ObjectSource, pod: Mapping[str, Any]) -> Run
     return RuntimeClass(handler, _amounts(name, overhead))
 
 
-def refuse_other_overhead(pod: Mapping[str, Any], found: RuntimeClass) -> None:
-    """Refuse a pod whose own overhead is not its class's; one that leaves it open has that. Raises RuntimeClassRefused."""
+def refuse_conflicting_overhead(pod: Mapping[str, Any], found: RuntimeClass) -> None:
+    """Refuse a pod whose own overhead differs from its class's. Raises RuntimeClassRefused."""
     own = (pod.get("spec") or {}).get("overhead")
     if not own:
         return
@@ -64,7 +63,7 @@ def refuse_other_overhead(pod: Mapping[str, Any], found: RuntimeClass) -> None:
 
 
 def with_overhead(pod: Mapping[str, Any], found: RuntimeClass) -> Mapping[str, Any]:
-    """Write the class's overhead into a pod that leaves it open, as the API server does."""
+    """Fill in the overhead of the class if the pod has none, as the API server does."""
     spec = pod.get("spec") or {}
     if spec.get("overhead") or not found.overhead:
         return pod
@@ -72,7 +71,7 @@ def with_overhead(pod: Mapping[str, Any], found: RuntimeClass) -> Mapping[str, A
 
 
 def _amounts(name: str, overhead: Any) -> dict[str, str] | None:
-    """Read what a class takes; none said is none, which is not the same as nothing."""
+    """Read the overhead of a class; None if it is not set, which differs from an empty one."""
     if overhead is None:
         return None
     fixed = overhead.get("podFixed") or {} if isinstance(overhead, Mapping) else overhead

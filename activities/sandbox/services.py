@@ -1,4 +1,4 @@
-"""What sandboxes use of the node."""
+"""The services that sandboxes use."""
 
 from typing import Protocol
 
@@ -6,15 +6,15 @@ from activities.clients.runtime import RuntimeClient
 from activities.execution.pod_locks import PodLocks
 from activities.files.pod_paths import PodPaths
 from activities.machine.cgroups import Cgroups
-from activities.objects.going_pods import GoingPods
 from activities.objects.objects import ObjectSource
+from activities.objects.terminating_pods import TerminatingPods
 from activities.sandbox.user_namespaces import UserNamespaces
 from activities.settings.activity_settings import ActivitySettings
 from proto.temporal.pod import PodKey
 
 
 class SandboxServices(Protocol):
-    """What sandboxes use of the node."""
+    """The services that sandboxes use."""
 
     @property
     def settings(self) -> ActivitySettings: ...
@@ -35,6 +35,6 @@ class SandboxServices(Protocol):
     def locks(self) -> PodLocks: ...
 
     @property
-    def going(self) -> GoingPods: ...
+    def terminating(self) -> TerminatingPods: ...
 
     def paths(self, pod: PodKey) -> PodPaths: ...

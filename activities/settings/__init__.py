@@ -1,1 +1,1 @@
-"""The part of the configuration of the node that activities read."""
+"""The part of the node's configuration that activities read."""

@@ -1,4 +1,4 @@
-"""What of the node's configuration the activities need."""
+"""The part of the node's configuration that activities read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ from proto.kubernetes.resources.quantity import Quantity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivitySettings:
-    """What of the node's configuration the activities need; the names are KubeletConfiguration's where it has them."""
+    """Settings for activities; names are KubeletConfiguration's where it has them."""
 
     root_dir: Path = Path("/var/lib/kubelet")
     node_name: str = ""
     node_labels: Mapping[str, str] = field(default_factory=dict)
-    """What is known of the node without an API server: its name, system and machine."""
+    """The labels that are known without an API server: name, operating system and architecture."""
     pod_logs_dir: Path = Path("/var/log/pods")
     legacy_container_logs_dir: Path | None = None
-    """Where each container's log has a link; None: nowhere."""
+    """The folder of links to container logs; None: no links."""
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = ""
     resolv_conf: Path | None = Path("/etc/resolv.conf")
@@ -30,6 +30,6 @@ class ActivitySettings:
     security: NodeSecurity = field(default_factory=NodeSecurity)
     resources: NodeResources = field(default_factory=this_node)
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
-    """What the node has for pods, by the resource's name: what a container without a limit is told to have."""
+    """The node's allocatable resources: they stand in for limits that a container does not set."""
     name_reserved_wait: timedelta = timedelta(seconds=5)
-    """How long a name that an earlier try still holds in the runtime is waited for before the attempt is raised."""
+    """How long to wait for a name that an earlier try still holds in the runtime, before the attempt is raised."""

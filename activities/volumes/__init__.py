@@ -1,1 +1,1 @@
-"""Volumes: what mounts and unmounts them, one file a type."""
+"""Volumes: mounted and unmounted by their types (`types/`), which the table in `plugin/` lists."""

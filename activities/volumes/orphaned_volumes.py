@@ -53,7 +53,7 @@ def orphaned_volumes(pod: Path) -> list[OrphanedVolume]:
     return sorted(found)
 
 
-def unmount_memory(pod: Path) -> None:
+def unmount_memory_volumes(pod: Path) -> None:
     """Unmount the subPaths and the volumes in memory of a pod's folder. Raises OSError, with EBUSY while one is in use.
 
     Any other mount stays, and with it the folder: it may hold what outlives the pod.

@@ -1,7 +1,7 @@
-"""MountVolumes and UnmountVolumes: all volumes of a pod side by side, each by its type.
+"""MountVolumes and UnmountVolumes: all volumes of a pod in parallel, each by its type.
 
-A volume that can't be mounted holds up its own pod only, and the others of that pod are mounted nevertheless: the next try
-finds them. What is undone is undone for each volume, whether or not it was ever mounted.
+If a volume cannot be mounted, the pod's others are mounted nevertheless, and the next try finds them. Unmounting
+covers every volume, whether or not it was mounted.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.clients.cri_error import CriError
-from activities.execution.errors import failed, translated
+from activities.execution.errors import non_retryable_failure, runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.execution.timings import MOUNT, UNMOUNT
 from activities.files.file_trees import StillMounted
 from activities.files.pod_paths import plain_name
-from activities.objects.going_pods import GivenUpError
+from activities.objects.terminating_pods import PodTerminatingError
 from activities.pods.directories import make_directories
 from activities.sandbox.runtime_classes import RuntimeClassRefused, runtime_class_of
 from activities.volumes.orphaned_volumes import unmark
-from activities.volumes.plugin.ownership import FsGroup, fs_group_of, give_to_group
+from activities.volumes.plugin.ownership import FsGroup, apply_fs_group, fs_group_of
 from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.table import kind_of, plugin_of, volume_type
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
@@ -38,53 +38,58 @@ _EXPECTED: Final = (VolumeFailed, StillMounted, OSError, CriError, ApplicationEr
 
 
 class VolumeActivities:
-    """A pod's volumes, from their mounting to their end."""
+    """Activities for the volumes of a pod."""
 
     def __init__(self, services: VolumeServices) -> None:
         self._services = services
 
     @activity.defn(name=names.MOUNT_VOLUMES)
     async def mount_volumes(self, request: MountVolumes) -> MountedVolumes:
-        """Mount every volume of a pod, those that are mounted are found. Raises FailedMount, which tells of each that is not.
+        """Mount every volume of a pod; mounted ones are found. Raises FailedMount, which lists every volume that failed.
 
-        This also when the pod begins to go while one of them hangs.
+        Also raised when the pod begins to terminate while a mount hangs.
         """
         pod, services = request.pod, self._services
         async with heartbeating(f"mount the volumes of {pod}"), services.locks.hold(f"{pod.uid}//volumes"):
             await make_directories(services.paths(pod), ())
             await asyncio.to_thread(unmark, services.paths(pod).directory)
             try:
-                return await services.going.unless_it_goes(pod.uid, self._mount_all(request))
-            except GivenUpError as given_up:
-                raise failed(FAILED_MOUNT, f"the volumes of {pod} were not mounted: {given_up}") from None
+                return await services.terminating.unless_terminating(pod.uid, self._mount_all(request))
+            except PodTerminatingError as given_up:
+                raise non_retryable_failure(
+                    FAILED_MOUNT, f"the volumes of {pod} were not mounted: {given_up}"
+                ) from None
 
     @activity.defn(name=names.UNMOUNT_VOLUMES)
     async def unmount_volumes(self, request: UnmountVolumes) -> None:
-        """Unmount every volume of a pod; what is gone is unmounted. Raises FailedUnmount, which tells of each that is not."""
+        """Unmount every volume of a pod; missing ones are fine.
+
+        Raises FailedUnmount, which lists every volume that failed.
+        """
         pod = request.pod
         async with heartbeating(f"unmount the volumes of {pod}"), self._services.locks.hold(f"{pod.uid}//volumes"):
             await self._unmount_sub_paths(pod)
             found = pod_volumes(self._services, request)
             ends = await asyncio.gather(*(self._unmount(kind, one) for kind, one in found), return_exceptions=True)
-            said = faults("UnmountVolume.TearDown", [one for _, one in found], ends)
+            said = failure_message("UnmountVolume.TearDown", [one for _, one in found], ends)
             if said:
-                raise failed(FAILED_UNMOUNT, said)
+                raise non_retryable_failure(FAILED_UNMOUNT, said)
 
     async def _unmount_sub_paths(self, pod: PodKey) -> None:
-        """Undo what containers were shown of a volume, before the volumes themselves."""
+        """Unmount the subPaths of containers, before the volumes themselves."""
         try:
             await asyncio.to_thread(unmount_sub_paths, self._services.paths(pod).directory)
         except OSError as error:
-            raise failed(FAILED_UNMOUNT, f"error cleaning subPath mounts: {error}") from error
+            raise non_retryable_failure(FAILED_UNMOUNT, f"error cleaning subPath mounts: {error}") from error
 
     async def _mount_all(self, request: MountVolumes) -> MountedVolumes:
         found = pod_volumes(self._services, request)
         ends = await asyncio.gather(*(self._mount(kind, one) for kind, one in found), return_exceptions=True)
-        if said := faults("MountVolume.SetUp", [one for _, one in found], ends):
-            raise failed(FAILED_MOUNT, said)
+        if said := failure_message("MountVolume.SetUp", [one for _, one in found], ends):
+            raise non_retryable_failure(FAILED_MOUNT, said)
         mounted = [one for one in ends if isinstance(one, Mounted)]
         asked = request.asks_recursive_read_only
-        recursive = asked and await self._can_be_read_only_with_all_below(request.pod_spec)
+        recursive = asked and await self._supports_recursive_read_only(request.pod_spec)
         return MountedVolumes(
             tuple(replace(one.volume, recursive_read_only=recursive) for one in mounted),
             tuple(one.volume.name for one in mounted if one.found),
@@ -92,10 +97,10 @@ class VolumeActivities:
         )
 
     async def _mount(self, kind: str, volume: PodVolume) -> Mounted:
-        """Mount one; it becomes the fsGroup's where its type asks for that, once and to the end."""
+        """Mount one volume and apply fsGroup if its type asks for that."""
         with self._services.timings.of_volume(MOUNT, plugin_of(kind)):
             mounted = await type_named(kind, volume.name).mount(volume)
-        if mounted.takes_fs_group and (group := fs_group_of(volume.pod_spec)):
+        if mounted.needs_fs_group and (group := fs_group_of(volume.pod_spec)):
             await asyncio.to_thread(_give_once, volume, mounted, group)
         return mounted
 
@@ -103,33 +108,36 @@ class VolumeActivities:
         with self._services.timings.of_volume(UNMOUNT, plugin_of(kind)):
             await type_named(kind, volume.name).unmount(volume)
 
-    async def _can_be_read_only_with_all_below(self, pod: PodJson) -> bool:
-        """Ask whether the pod's handler can mount so (pkg/kubelet/kubelet.go runtimeHandlerSupportsRecursiveReadOnlyMounts)."""
+    async def _supports_recursive_read_only(self, pod: PodJson) -> bool:
+        """Ask whether the pod's runtime handler supports recursive read-only mounts.
+
+        Source: pkg/kubelet/kubelet.go runtimeHandlerSupportsRecursiveReadOnlyMounts.
+        """
         services = self._services
         try:
             wanted = (await runtime_class_of(services.objects, pod)).handler or services.settings.runtime_handler
             handlers = (await services.runtime.abilities()).runtime_handlers
         except RuntimeClassRefused as refused:
-            raise failed(FAILED_MOUNT, str(refused)) from refused
+            raise non_retryable_failure(FAILED_MOUNT, str(refused)) from refused
         except CriError as error:
             doing = "ask the runtime whether it can mount read-only with all below"
-            raise translated(error, services.runtime.endpoint, FAILED_MOUNT, doing) from error
+            raise runtime_failure(error, services.runtime.endpoint, FAILED_MOUNT, doing) from error
         return any(one.name == wanted and one.features.recursive_read_only_mounts for one in handlers)
 
 
 def _give_once(volume: PodVolume, mounted: Mounted, group: FsGroup) -> None:
-    """Give a volume to a group; a mark says that an earlier try came to its end, for a volume that was found."""
+    """Give a volume to a group; for one that was mounted before, a mark file says whether that was completed."""
     mark = volume.paths.plugin_state(_GIVEN) / plain_name(volume.name, "volume name")
     if mounted.found and mark.exists():
         return
     mark.unlink(missing_ok=True)
-    give_to_group(Path(mounted.volume.path), group, read_only=mounted.volume.read_only)
+    apply_fs_group(Path(mounted.volume.path), group, read_only=mounted.volume.read_only)
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
 
 
 def pod_volumes(services: VolumeServices, request: MountVolumes | UnmountVolumes) -> list[tuple[str, PodVolume]]:
-    """List a pod's volumes, each with the name of its type."""
+    """List a pod's volumes, each with its type's name."""
     found = []
     for volume in request.volumes:
         kind = kind_of(volume)
@@ -143,12 +151,12 @@ def type_named(kind: str, name: str) -> VolumeType:
     """Find the type of the volume `name`; raises FailedMount when this version has none."""
     found = volume_type(kind)
     if found is None:
-        raise failed(FAILED_MOUNT, f'volume "{name}": no volume plugin matched')
+        raise non_retryable_failure(FAILED_MOUNT, f'volume "{name}": no volume plugin matched')
     return found
 
 
-def faults(doing: str, volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
-    """Tell of each volume that failed, in the kubelet's words; a defect of ours is raised as it is."""
+def failure_message(doing: str, volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
+    """Build the kubelet's message with every failed volume; unexpected errors are raised unchanged."""
     said = []
     for volume, end in zip(volumes, ends, strict=True):
         match end:

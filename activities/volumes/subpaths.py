@@ -1,10 +1,10 @@
-"""Show a container one path of a volume: `volumeMounts[].subPath`, safe against whatever happens in the volume meanwhile.
+"""Shows a container one path of a volume (`volumeMounts[].subPath`), safely against concurrent changes in the volume.
 
-Asked by `volume_mounts` before a container is made, and by the unmounting of a volume. What is at the path is opened without
-leaving the volume (`beneath`), and that descriptor, no path, is bound to
-`pods/<uid>/volume-subpaths/<volume>/<container>/<index of the mount>`, which no container can touch and from where the
-runtime mounts it. Same places, modes and words as pkg/volume/util/subpath/subpath_linux.go and kubelet_pods.go makeMounts:
-a failure names the container and its mount, and nothing of what lies on the node. All of it may block: call it in a thread.
+Used before a container is created, and when volumes are unmounted. The path is opened without leaving the volume
+(`safe_open`), and the descriptor is bind-mounted to `pods/<uid>/volume-subpaths/<volume>/<container>/<index of the
+mount>`, which no container can reach and which the runtime mounts. Paths, modes and messages are those of
+pkg/volume/util/subpath/subpath_linux.go and kubelet_pods.go makeMounts: an error names the container and its mount,
+and nothing on the node. Everything may block: call it in a thread.
 """
 
 import contextlib
@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from activities.cri_config.environment import expand, names_in
 from activities.files import mounts
-from activities.files.beneath import NotMade, opened_beneath
 from activities.files.pod_paths import plain_name
+from activities.files.safe_open import NotMade, open_beneath
 from proto.temporal.mounted import MountedVolume
 
 FOLDER: Final = "volume-subpaths"
@@ -29,36 +29,36 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class SubPathFailed(ValueError):
-    """A path of a volume can't be mounted; the message is for the pod's status."""
+    """A path of a volume cannot be mounted; the message is for the pod's status."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubPath:
-    """Which path of which volume, for which mount of which container."""
+    """A path of a volume for one mount of a container."""
 
     pod_dir: Path
     container: str
     index: int
-    """Of the mount among the container's volumeMounts."""
+    """Index of the mount among the container's volumeMounts."""
     name: str
-    """Of the volume in the pod."""
+    """Name of the volume in the pod."""
     volume_path: Path
-    """Where the volume's files lie."""
+    """Root of the volume's files."""
     path: str = field(repr=False)
-    """Relative to it, of `path_of`."""
+    """Relative to `volume_path`, from `path_of`."""
 
     @property
     def place(self) -> Path:
-        """Where the path is bound to."""
+        """The path where it is bound."""
         volume, container = plain_name(self.name, "volume name"), plain_name(self.container, "container name")
         return self.pod_dir / FOLDER / volume / container / str(self.index)
 
 
 def path_of(mount: Mapping[str, Any], variables: Mapping[str, str]) -> str:
-    """Say which path of its volume a volumeMount shows, empty for all of it; raises SubPathFailed.
+    """Return the path of its volume that a volumeMount shows, empty for the whole volume; raises SubPathFailed.
 
-    The message shows an expression as it is written, for what it refers to may be a secret. Source: kubelet_pods.go
-    makeMounts, pkg/kubelet/container/helpers.go ExpandContainerVolumeMounts.
+    Errors show an expression unexpanded, because it may refer to a secret. Source: kubelet_pods.go makeMounts,
+    pkg/kubelet/container/helpers.go ExpandContainerVolumeMounts.
     """
     written = mount.get("subPathExpr") or mount.get("subPath") or ""
     path = written
@@ -76,11 +76,11 @@ def path_of(mount: Mapping[str, Any], variables: Mapping[str, str]) -> str:
 def mount_sub_paths(
     pod_dir: Path, container: Mapping[str, Any], volumes: Sequence[MountedVolume], variables: Mapping[str, str]
 ) -> dict[int, str]:
-    """Bind every path that a container mounts instead of a whole volume; answers by the mount's index where each lies.
+    """Bind every path that a container mounts instead of a whole volume; returns the places by the index of the mount.
 
-    Of an image it answers the path itself, which is the runtime's to look for.
+    For a path of an image the result is the path itself, which the runtime resolves.
 
-    Raises SubPathFailed. A mount of a volume that is not there is for `volume_mounts` to tell.
+    Raises SubPathFailed. A mount of a missing volume is reported by `volume_mounts`.
     """
     found, known = {}, {one.name: one for one in volumes if not one.device}
     for index, mount in enumerate(container.get("volumeMounts") or ()):
@@ -96,13 +96,13 @@ def mount_sub_paths(
 
 
 def mount_sub_path(wanted: SubPath) -> Path:
-    """Bind a path of a volume to the container's place for it, and answer that; directories that are missing are made.
+    """Bind a path of a volume to its place for the container and return the place; missing directories are made.
 
-    What is bound there already is kept when it is the same file, else it is unmounted first. Raises SubPathFailed.
+    An existing bind stays if it shows the same file, otherwise it is unmounted first. Raises SubPathFailed.
     """
     doing = f'for volumeMount "{wanted.name}" of container "{wanted.container}"'
     try:
-        with opened_beneath(wanted.volume_path, wanted.path) as source:
+        with open_beneath(wanted.volume_path, wanted.path) as source:
             _bind(source, wanted.place)
     except NotMade as error:
         _LOG.warning("subPath of %s: a directory of it can't be made: %s", wanted.place, error.strerror)
@@ -115,9 +115,9 @@ def mount_sub_path(wanted: SubPath) -> Path:
 
 
 def unmount_sub_paths(pod_dir: Path) -> None:
-    """Undo every bind of a pod and remove their places; what is gone counts as undone. Raises OSError.
+    """Unmount all subPaths of a pod and remove their places; missing ones are fine. Raises OSError.
 
-    A place that is still busy stays, with all above it; nothing below a place is ever removed.
+    A busy place stays, with everything above it; nothing below a place is ever removed.
     """
     top = pod_dir / FOLDER
     for volume in _listed(top):
@@ -153,7 +153,7 @@ def _is_same(told: os.stat_result, place: Path) -> bool:
 
 
 def _make_place(place: Path, *, is_directory: bool) -> None:
-    """Make what is mounted upon: a directory for a directory, an empty file for anything else."""
+    """Make the mount point: a directory for a directory, an empty file for anything else."""
     for folder in (place.parents[2], place.parents[1], place.parent):
         folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
     if place.is_dir() is not is_directory:
@@ -165,7 +165,7 @@ def _make_place(place: Path, *, is_directory: bool) -> None:
 
 
 def _remove(place: Path) -> None:
-    """Remove an empty directory or a file; the kernel refuses it for a mount point."""
+    """Remove an empty directory or a file; for a mount point the kernel refuses it."""
     with contextlib.suppress(FileNotFoundError):
         try:
             place.unlink()
@@ -174,7 +174,7 @@ def _remove(place: Path) -> None:
 
 
 def _listed(folder: Path) -> list[Path]:
-    """List a folder; what is none, or is a link, has nothing in it."""
+    """List a folder; anything else, links included, counts as empty."""
     try:
         return [] if folder.is_symlink() else sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):

@@ -18,7 +18,7 @@ import grpc.aio
 
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.probes.container_probes import begin_with
+from activities.probes.container_probes import initial_progress
 from activities.probes.loop import ProbeLoop
 from proto.temporal.activities.requests import ProbeContainer
 from proto.temporal.pod import PodKey
@@ -79,7 +79,7 @@ async def measure(ports: list[int], seconds: float) -> None:
     loops = []
     for number in range(2 * PODS):  # httpGet and tcpSocket in one container, grpc in another
         asked = request(number, ports)
-        loops.append(ProbeLoop(asked, runtime, begin_with(asked, ())))
+        loops.append(ProbeLoop(asked, runtime, initial_progress(asked, ())))
         await asyncio.sleep(1 / (2 * PODS))
     await asyncio.sleep(SETTLE_SECONDS)
     begun, cpu = time.monotonic(), time.process_time()

@@ -12,7 +12,7 @@ from typing import Any, Final
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.resources import SERVICES
 from activities.clients.csi_drivers import CsiDrivers
-from activities.cri_config.service_links import ServicesUnknown, linked
+from activities.cri_config.service_links import ServicesUnknown, service_fields
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.change_signals import ObjectChangeSignals, SendSignal
 from worker.api_objects.csi_node import CsiNodeKeeper
@@ -42,7 +42,7 @@ class ClusterObjects:
         self.source = ApiObjects(api, self._pods, self._changed.set)
         self.tokens = ApiTokens(api)
         self.trust_bundles = ApiTrustBundles(api, self._changed.set)
-        self._services = Informer(api, SERVICES, cut=linked)
+        self._services = Informer(api, SERVICES, cut=service_fields)
 
     async def services(self) -> Iterable[Mapping[str, Any]]:
         """Return all Services of the cluster; raises ServicesUnknown."""

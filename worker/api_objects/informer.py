@@ -13,7 +13,7 @@ from typing import Any, Final
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Changed, Listed, Reflector
 from activities.clients.api_server.resources import Resource
-from activities.objects.objects import KeptObject
+from activities.objects.objects import StoredObject
 from worker.documents.defects import in_spite_of_defects
 
 READ_WITHIN: Final = timedelta(seconds=5)
@@ -39,7 +39,7 @@ class Informer:
         self._api, self._resource, self._changed = api, resource, changed
         self._reflector = Reflector(api, resource.path(), what=resource.plural)
         self._reflector.cut = cut
-        self.known: dict[_Name, KeptObject] = {}
+        self.known: dict[_Name, StoredObject] = {}
         """All known objects."""
         self._read = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
@@ -55,7 +55,7 @@ class Informer:
             what = f"follow {self._resource.plural}"
             self._following = asyncio.create_task(in_spite_of_defects(what, self._follow), name=what)
 
-    async def all(self) -> Mapping[_Name, KeptObject]:
+    async def all(self) -> Mapping[_Name, StoredObject]:
         """Return all objects, after the first list; raises NotSynced."""
         self.follow()
         with contextlib.suppress(TimeoutError):
@@ -90,10 +90,10 @@ class Informer:
                 self.known[_name(found)] = without_managed_fields(found)
 
 
-def without_managed_fields(found: Mapping[str, Any]) -> KeptObject:
+def without_managed_fields(found: Mapping[str, Any]) -> StoredObject:
     """Return the object without managedFields, which are as long as the rest and which nobody reads."""
     metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
-    return KeptObject(str(metadata.get("resourceVersion", "")), {**found, "metadata": metadata})
+    return StoredObject(str(metadata.get("resourceVersion", "")), {**found, "metadata": metadata})
 
 
 def _name(found: Mapping[str, Any]) -> _Name:

@@ -17,7 +17,7 @@ from activities.clients.api_server.resources import (
     VOLUME_ATTACHMENTS,
     Resource,
 )
-from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, StoredObject
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.informer import Informer, NotSynced, without_managed_fields
 from worker.api_objects.watched_objects import WATCHED, WatchedObjects
@@ -44,7 +44,7 @@ class ApiObjects:
         self.watched = WatchedObjects(api, pods, changed)
         self._followed = {kind: Informer(api, resource) for kind, resource in _FOLLOWED.items()}
 
-    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
         """Read one object; raises ObjectMissing and ObjectRefused."""
         if kind in WATCHED and (found := await self.watched.find((kind, namespace, name))):
             return found
@@ -58,7 +58,7 @@ class ApiObjects:
         for followed in self._followed.values():
             await followed.stop()
 
-    async def _from_all(self, kind: ObjectKind, name: str) -> KeptObject:
+    async def _from_all(self, kind: ObjectKind, name: str) -> StoredObject:
         try:
             objects = await self._followed[kind].all()
         except NotSynced as error:
@@ -67,7 +67,7 @@ class ApiObjects:
             raise ObjectMissing(kind, name)
         return objects["", name]
 
-    async def _once(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+    async def _once(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
         path = _READ[kind].path(name, namespace=namespace if kind.namespaced else "")
         try:
             return without_managed_fields(await self._api.get(path))

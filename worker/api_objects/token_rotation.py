@@ -15,7 +15,7 @@ from typing import Any, Final
 import structlog
 from temporalio.service import RPCError
 
-from activities.objects.tokens import BoundPod, TokenRefused, TokenSource, TokenWish, due, wish_of_pod
+from activities.objects.tokens import BoundPod, TokenRefused, TokenSource, TokenSpec, due, pod_token_spec
 from proto.kubernetes.contents.projections import TOKENS, audience_of
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
@@ -39,7 +39,7 @@ class MountedToken:
     pod: PodSnapshot
     key: str
     version: str
-    wish: TokenWish
+    wish: TokenSpec
     due: datetime
 
 
@@ -56,12 +56,12 @@ def mounted_tokens(pods: Iterable[PodSnapshot]) -> Iterator[MountedToken]:
                 yield MountedToken(pod, key, version, wish, due(version, seed_of(wish)))
 
 
-def wish_of(pod: PodSnapshot, key: str) -> TokenWish:
+def wish_of(pod: PodSnapshot, key: str) -> TokenSpec:
     """Return the token request for a key of a pod's objects."""
     audience, seconds = audience_of(key)
     spec: Mapping[str, Any] = pod.pod.get("spec") or {}
     bound = BoundPod(pod.namespace, pod.name, pod.uid)
-    return wish_of_pod(bound, str(spec.get("serviceAccountName") or ""), audience, seconds)
+    return pod_token_spec(bound, str(spec.get("serviceAccountName") or ""), audience, seconds)
 
 
 class TokenRotation:

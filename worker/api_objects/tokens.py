@@ -14,8 +14,8 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import SERVICE_ACCOUNTS
-from activities.execution.shared_tasks import SharedTasks
-from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenWish, due
+from activities.execution.single_flight import SingleFlight
+from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenSpec, due
 
 AT_ONCE: Final = 16
 """Concurrent requests: 110 pods that start together must not open as many connections."""
@@ -35,11 +35,11 @@ class ApiTokens:
 
     def __init__(self, api: ApiServer, now: Callable[[], datetime] = _now) -> None:
         self._api, self._now = api, now
-        self._kept: dict[TokenWish, ServiceAccountToken] = {}
-        self._asking: SharedTasks[ServiceAccountToken] = SharedTasks()
+        self._kept: dict[TokenSpec, ServiceAccountToken] = {}
+        self._asking: SingleFlight[ServiceAccountToken] = SingleFlight()
         self._turns = asyncio.Semaphore(AT_ONCE)
 
-    async def token(self, wish: TokenWish) -> ServiceAccountToken:
+    async def token(self, wish: TokenSpec) -> ServiceAccountToken:
         """Return the cached token until it is due, then a new one; if that fails, the cached one while it is valid."""
         kept = self._kept.get(wish)
         if kept is not None and self._now() < due(kept.version, seed_of(wish)):
@@ -55,7 +55,7 @@ class ApiTokens:
             if kept.expires > now and (wish.pod is None or wish.pod.uid in pods)
         }
 
-    async def _renewed(self, wish: TokenWish, kept: ServiceAccountToken | None) -> ServiceAccountToken:
+    async def _renewed(self, wish: TokenSpec, kept: ServiceAccountToken | None) -> ServiceAccountToken:
         try:
             fresh = await self._requested(wish)
         except (ApiAway, ApiRefused) as error:
@@ -72,7 +72,7 @@ class ApiTokens:
         self._kept[wish] = fresh
         return fresh
 
-    async def _requested(self, wish: TokenWish) -> ServiceAccountToken:
+    async def _requested(self, wish: TokenSpec) -> ServiceAccountToken:
         path = SERVICE_ACCOUNTS.path(wish.service_account, namespace=wish.namespace, sub="token")
         pauses = iter(SOON_KNOWN)
         while True:
@@ -86,7 +86,7 @@ class ApiTokens:
                 await asyncio.sleep(pause)
 
 
-def token_request(wish: TokenWish) -> dict[str, Any]:
+def token_request(wish: TokenSpec) -> dict[str, Any]:
     """Return the TokenRequest."""
     spec: dict[str, Any] = {"audiences": list(wish.audiences)}
     if wish.expiration_seconds is not None:
@@ -97,7 +97,7 @@ def token_request(wish: TokenWish) -> dict[str, Any]:
     return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": metadata, "spec": spec}
 
 
-def seed_of(wish: TokenWish) -> str:
+def seed_of(wish: TokenSpec) -> str:
     """Return a text that differs between tokens, which spreads their renewals over time."""
     return f"{wish.pod.uid if wish.pod else wish.service_account} {' '.join(wish.audiences)} {wish.expiration_seconds}"
 

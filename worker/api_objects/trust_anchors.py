@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from activities.objects.objects import KeptObject
+from activities.objects.objects import StoredObject
 from activities.objects.trust_bundles import TrustAnchors, TrustBundleRefused
 
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
@@ -25,7 +25,7 @@ _OPERATORS: Final[Mapping[str, Callable[[_Labels, str, list[str]], bool]]] = {
 }
 
 
-def anchors(source: Mapping[str, Any], bundles: Mapping[str, KeptObject]) -> TrustAnchors:
+def anchors(source: Mapping[str, Any], bundles: Mapping[str, StoredObject]) -> TrustAnchors:
     """Return the selected certificates; empty for an optional source that selects none. Raises TrustBundleRefused."""
     chosen = _chosen(source, bundles)
     if not chosen:
@@ -58,7 +58,7 @@ def matches(selector: Mapping[str, Any] | None, labels: _Labels) -> bool:
     )
 
 
-def _chosen(source: Mapping[str, Any], bundles: Mapping[str, KeptObject]) -> dict[str, KeptObject]:
+def _chosen(source: Mapping[str, Any], bundles: Mapping[str, StoredObject]) -> dict[str, StoredObject]:
     if name := source.get("name"):
         return {name: bundles[name]} if name in bundles else {}
     signer, selector = source.get("signerName") or "", source.get("labelSelector")

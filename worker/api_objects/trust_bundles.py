@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import Resource
-from activities.objects.objects import KeptObject
+from activities.objects.objects import StoredObject
 from activities.objects.trust_bundles import TrustAnchors, TrustBundleRefused
 from worker.api_objects.informer import Informer, NotSynced
 from worker.api_objects.trust_anchors import anchors
@@ -39,7 +39,7 @@ class ApiTrustBundles:
         except (ApiAway, ApiRefused) as error:
             raise TrustBundleRefused(f"failed to find out which ClusterTrustBundles there are: {error}") from error
 
-    def known(self) -> Mapping[str, KeptObject] | None:
+    def known(self) -> Mapping[str, StoredObject] | None:
         """Return the known bundles by name; None before one was requested."""
         if self._followed is None or not self._followed.was_read:
             return None
@@ -71,5 +71,5 @@ class ApiTrustBundles:
         raise TrustBundleRefused("the API server has no ClusterTrustBundles")
 
 
-def _by_name(objects: Mapping[tuple[str, str], KeptObject]) -> dict[str, KeptObject]:
+def _by_name(objects: Mapping[tuple[str, str], StoredObject]) -> dict[str, StoredObject]:
     return {name: one for (_, name), one in objects.items()}

@@ -15,7 +15,7 @@ from typing import Any, Final
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Changed, Listed, Pace, Reflector
 from activities.clients.api_server.resources import Resource
-from activities.objects.objects import KeptObject
+from activities.objects.objects import StoredObject
 from worker.api_objects.informer import without_managed_fields
 from worker.documents.defects import in_spite_of_defects
 
@@ -33,7 +33,7 @@ class WatchedObject:
         namespace, name = place
         self._changed = changed
         self._read = asyncio.Event()
-        self.kept: KeptObject | None = None
+        self.kept: StoredObject | None = None
         """The last known object; None: it does not exist, or was never read."""
         self._reflector = Reflector(
             api,
@@ -86,7 +86,7 @@ class WatchedObject:
                     return
 
 
-def newer(before: KeptObject | None, found: dict[str, Any]) -> KeptObject:
+def newer(before: StoredObject | None, found: dict[str, Any]) -> StoredObject:
     """Return the new state; the version stays if the content did not change (only an annotation, an owner)."""
     now = without_managed_fields(found)
     if before is None or before.json["metadata"].get("uid") != now.json["metadata"].get("uid"):

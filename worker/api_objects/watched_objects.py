@@ -14,7 +14,7 @@ from typing import Final
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.resources import CONFIG_MAPS, SECRETS, Resource
-from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, StoredObject
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.references import Reference, references
 from worker.api_objects.watched_object import WatchedObject
@@ -51,7 +51,7 @@ class WatchedObjects:
         self._references: dict[str, tuple[object, frozenset[Reference]]] = {}
         """By pod uid: the pod that was scanned, and its references."""
 
-    async def find(self, key: Key) -> KeptObject | None:
+    async def find(self, key: Key) -> StoredObject | None:
         """Return an object and watch it from now on; None if no pod of the node refers to it.
 
         Raises ObjectMissing, and ObjectRefused if it cannot be read.

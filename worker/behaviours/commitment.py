@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import structlog
 
-from activities.files.whole_files import write_json
+from activities.files.atomic_files import write_json
 from workflows.decide.versions import BEHAVIOURS, CURRENT, CURRENT_NODE, NODE_BEHAVIOURS, OLDEST, OLDEST_NODE
 
 FILE: Final = "behaviour.json"

@@ -103,7 +103,7 @@ class PodEvents:
             row, subject = found_row
             self._take(row.failed(subject, request, Fault(reason, message)))
 
-    def pull_begun(self, request: PullImage) -> None:
+    def pull_started(self, request: PullImage) -> None:
         """Record that an image is being pulled; pulls for the node itself have no event."""
         if request.pod.uid:
             about = self._subject(request.pod).first_with(request.image)

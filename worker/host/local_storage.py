@@ -20,7 +20,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.clients.cri_error import CriError
-from activities.files.disk_use import NotCounted, used_bytes
+from activities.files.disk_use import CountTimedOut, used_bytes
 from activities.node_services import NodeServices
 from proto.kubernetes.resources.storage_limits import StorageLimits
 from proto.pod_snapshot import PodSnapshot
@@ -92,7 +92,7 @@ class StorageWatch:
                 await self._hint(pod.workflow_id, exceeded)
                 rest = AGAIN.total_seconds()
             self._told.discard(pod.uid)
-        except (OSError, NotCounted, CriError, RPCError, RuntimeError) as error:
+        except (OSError, CountTimedOut, CriError, RPCError, RuntimeError) as error:
             self._failed(pod, error)
         except Exception:  # noqa: BLE001 - a defect of ours may cost a look, not every one after it
             _log.exception("could not measure a pod's disk usage this time", podUID=pod.uid)

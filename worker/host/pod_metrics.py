@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from activities.probes.tallies import ProbeTallies
+from activities.probes.result_counts import ProbeResultCounts
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import Lifecycle
 from worker.host.pod_cache import PodCache
@@ -45,7 +45,7 @@ class PodMetrics:
             self._metrics.pod_started(time.monotonic() - self._pending_since.pop(uid))
         self._cache.publish(snapshot)
 
-    def show_probes(self, tallies: ProbeTallies) -> None:
+    def show_probes(self, tallies: ProbeResultCounts) -> None:
         """Add the probe metrics of the present pods."""
         self._metrics.on_probes_read(lambda: probe_text(tallies, {one.uid for one in self._cache.snapshots()}))
 

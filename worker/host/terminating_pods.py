@@ -1,18 +1,18 @@
 """Tells the worker's activities which pods are terminating, from the snapshots that workflows publish."""
 
-from activities.objects.going_pods import GoingPods
+from activities.objects.terminating_pods import TerminatingPods
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import Lifecycle
 from worker.host.pod_cache import PodCache
 from worker.host.pod_metrics import PodMetrics
 
 
-class TerminatingPods:
+class TerminationTracker:
     """Receives each snapshot before the cache."""
 
-    def __init__(self, going: GoingPods, cache: PodCache, behind: PodCache | PodMetrics) -> None:
+    def __init__(self, terminating: TerminatingPods, cache: PodCache, behind: PodCache | PodMetrics) -> None:
         """Start with the snapshots of the previous worker from the cache: a replay publishes nothing again."""
-        self._going, self._behind = going, behind
+        self._terminating, self._behind = terminating, behind
         for snapshot in cache.snapshots():
             self._tell(snapshot)
 
@@ -22,4 +22,4 @@ class TerminatingPods:
         self._behind.publish(snapshot)
 
     def _tell(self, snapshot: PodSnapshot) -> None:
-        self._going.tell(snapshot.uid, going=snapshot.lifecycle == Lifecycle.TERMINATING)
+        self._terminating.set(snapshot.uid, terminating=snapshot.lifecycle == Lifecycle.TERMINATING)

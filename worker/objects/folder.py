@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, StoredObject
 from worker.documents.manifest_document import read_document
 from worker.documents.manifest_refusal import ManifestUnreadable
 from worker.objects.trusted_file import (
@@ -43,7 +43,7 @@ class _Read:
 
     path: Path
     fingerprint: Fingerprint
-    kept: KeptObject
+    kept: StoredObject
 
 
 class ObjectFolder:
@@ -53,7 +53,7 @@ class ObjectFolder:
         self.folder = folder
         self._cache: OrderedDict[Path, _Read] = OrderedDict()
 
-    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
         """Read an object; raises ObjectMissing and ObjectRefused."""
         parts = place_of(kind, namespace, name)
         for _ in range(_READS):
@@ -90,7 +90,7 @@ class ObjectFolder:
         ((path, data, fingerprint),) = found
         if data is None and known:
             return known
-        return _Read(path, fingerprint, KeptObject(fingerprint.version, parsed(kind, namespace, path, data or b"")))
+        return _Read(path, fingerprint, StoredObject(fingerprint.version, parsed(kind, namespace, path, data or b"")))
 
     def _remember(self, path: Path, read: _Read) -> None:
         self._cache[path] = read

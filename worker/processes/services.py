@@ -14,10 +14,10 @@ from activities.execution.timings import Timings
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroups import Cgroups
 from activities.machine.node_capacity import architecture, this_node, throttle_paths
-from activities.node_services import NodeServices, unheard
+from activities.node_services import NodeServices, ignore_pull
 from activities.objects.tokens import NoTokens
 from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
-from activities.probes.outcome import nobody
+from activities.probes.outcome import ignore_outcome
 from activities.sandbox.user_namespaces import UserNamespaces
 from activities.settings.activity_settings import ActivitySettings
 from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
@@ -53,8 +53,8 @@ def node_services(
         settings=activity_settings(config),
         api=api,
         pod_objects=cluster.keeper if cluster else None,
-        probe_heard=cluster.events.probed if cluster else nobody,
-        pull_begun=cluster.events.pull_begun if cluster else unheard,
+        probe_listener=cluster.events.probed if cluster else ignore_outcome,
+        pull_started=cluster.events.pull_started if cluster else ignore_pull,
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=Cgroups(
             config.cgroup_root,

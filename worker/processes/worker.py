@@ -38,7 +38,7 @@ from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodMetrics
 from worker.host.takeover import take_over
-from worker.host.terminating_pods import TerminatingPods
+from worker.host.terminating_pods import TerminationTracker
 from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
@@ -99,8 +99,8 @@ async def work(
     await asyncio.to_thread(services.cgroups.make_tiers)
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         numbers = PodMetrics(cache, telemetry.metrics)
-        numbers.show_probes(services.probes.tallies)
-        snapshots = TerminatingPods(services.going, cache, numbers)
+        numbers.show_probes(services.probes.result_counts)
+        snapshots = TerminationTracker(services.terminating, cache, numbers)
         publish = cluster.observe(snapshots.publish) if cluster else snapshots.publish
         worker = pod_worker(config, client, services, publish, more=cluster.interceptors if cluster else ())
         drivers = watching_plugins(config.root_dir, services.csi)
@@ -118,7 +118,7 @@ async def work(
             service.ready(f"working for node {config.node_name}")
             await service.stop_requested()
     if services.pull_rights:
-        await services.pull_rights.settled()
+        await services.pull_rights.flushed()
     await services.runtime.close()
 
 

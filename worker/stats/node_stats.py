@@ -16,7 +16,7 @@ import structlog
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.execution.shared_tasks import SharedTasks
+from activities.execution.single_flight import SingleFlight
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
 from worker.daemon.config import NodeConfig
@@ -72,7 +72,7 @@ class NodeStats:
         """The pods' objects."""
         self._disks = NodeDisks(config, runtime, self.pods)
         self._reading = asyncio.Lock()
-        self.shared: SharedTasks[bytes] = SharedTasks()
+        self.shared: SingleFlight[bytes] = SingleFlight()
         """Responses in progress: concurrent requests for one share it."""
 
     async def cadvisor(self) -> bytes:

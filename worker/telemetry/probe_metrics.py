@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from itertools import accumulate
 
-from activities.probes.tallies import BOUNDS, Probed, ProbeTallies
+from activities.probes.result_counts import BOUNDS, ProbedContainer, ProbeResultCounts
 from worker.telemetry.exposition import Family, labels, render
 
 
-def probe_text(tallies: ProbeTallies, pod_uids: Collection[str]) -> bytes:
+def probe_text(tallies: ProbeResultCounts, pod_uids: Collection[str]) -> bytes:
     """Render the probes of these pods, and drop the tallies of all others."""
     tallies.keep(pod_uids)
     total = Family("prober_probe_total", "Probes, by kind and result.", "counter")
@@ -30,7 +30,7 @@ def _bound(bound: float) -> str:
     return f"{bound:g}"
 
 
-def _labels(probed: Probed) -> str:
+def _labels(probed: ProbedContainer) -> str:
     return labels(
         {
             "container": probed.container,

@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from activities.files.whole_files import write_whole
+from activities.files.atomic_files import write_atomically
 
 LEAP: Final = 100_000_000
 """Gap above the last start if the clock is behind it: more signals than one run ever sends."""
@@ -37,7 +37,7 @@ def signal_numbers(state_dir: Path, process: str) -> SignalNumbers:
     first = beginning(time.time_ns() // 1_000_000, _kept(file))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, f"{first}\n".encode())
+        write_atomically(file, f"{first}\n".encode())
     except OSError as error:
         _log.warning("could not write down the start of the signal numbers", path=str(file), err=str(error))
     return SignalNumbers(first)

@@ -1,1 +1,1 @@
-"""The Kubernetes API server: where it is and who we are (`kubeconfig`), one call (`api_server`), a collection followed (`reflector`)."""
+"""The Kubernetes API server: credentials (`kubeconfig`), one call (`api_server`), list and watch (`reflector`)."""

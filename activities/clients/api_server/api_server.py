@@ -1,7 +1,8 @@
-"""One call to the Kubernetes API server: JSON out, JSON back, and what went wrong sorted by what the caller may do.
+"""One call to the Kubernetes API server: JSON in, JSON out, errors sorted by what the caller may do.
 
-Used by poller, worker and node. Objects are plain JSON: histories keep their source's JSON (design §4.14), and a patch must
-not name what it does not mean. `ApiAway` passes by waiting, `ApiRefused` carries the API's own status, reason and message.
+Used by poller, worker and node. Objects are plain JSON, because histories keep an object as it came and a patch must
+not name fields that it does not mean. `ApiAway` passes with time; `ApiRefused` carries the API's status, reason and
+message.
 """
 
 import asyncio
@@ -19,10 +20,10 @@ from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 
+from activities.clients.api_server.connection_errors import authentication_error, not_connected
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.exec_credential import ExecCredential, ExecCredentials, ExecFailed
 from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused
-from activities.clients.api_server.refused_words import not_connected, not_let_in
 
 __all__ = (
     "CALL_LIMIT",
@@ -36,47 +37,50 @@ __all__ = (
 )
 
 CALL_LIMIT: Final = timedelta(seconds=10)
-"""Of a call that is no watch; the kubelet's for node status, leases and webhooks."""
+"""Of a call that is not a watch; the kubelet's limit for node status, leases and webhooks."""
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 LARGEST_LINE: Final = 64 * 2**20
-"""Bytes of one watch event; an object ends at 1.5 MiB of etcd, and its JSON may be longer."""
+"""Bytes of one watch event; etcd limits an object to 1.5 MiB, its JSON may be longer."""
 
 _TLS_BUFFER: Final = 32 * 1024
 sslproto.SSLProtocol.max_size = _TLS_BUFFER
-"""Bytes that each TLS connection of this process keeps for its life to read into, of asyncio's own 256 KiB: a node watches each
-Secret and ConfigMap of its pods on a connection of its own, and a record of TLS has 16 KiB at most."""
+"""Bytes of the read buffer that each TLS connection keeps for its life.
+
+asyncio's own has 256 KiB, and a node watches each Secret and ConfigMap of its pods on a connection of its own. A TLS
+record has at most 16 KiB.
+"""
 
 _SILENT: Final = 30
-"""Seconds without a byte after which a connection's other end is asked whether it is there."""
+"""Seconds without a byte after which TCP probes the other end of a connection."""
 _ASK_EVERY: Final = 10
 _ASK_TIMES: Final = 3
 
 Json = dict[str, Any]
 Measure = Callable[[str, str, int | None, float], None]
-"""Takes the method, the server's host and port, the status (None: no answer) and the seconds until it came."""
+"""Called with the method, the server's host and port, the status (None: no answer) and the duration in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a call sends."""
+    """The body of a request."""
 
     body: Any
     kind: str = "application/json"
 
     def encoded(self) -> bytes:
-        """Write it as JSON."""
+        """Encode it as JSON."""
         return json.dumps(self.body, separators=(",", ":")).encode()
 
 
 class ApiServer:
-    """One process's way to the API server; used from one event loop."""
+    """One process's connection to the API server; use it from one event loop."""
 
     def __init__(self, kubeconfig: Kubeconfig, *, user_agent: str = "tempolet") -> None:
         self._kubeconfig = kubeconfig
         self._agent = user_agent
         self.measure: Measure | None = None
-        """Where requests are counted, by whoever has this process's numbers."""
+        """Counts requests; set by the process that exports metrics."""
         self._session: aiohttp.ClientSession | None = None
         self._stamp: object = None
         self._connecting = asyncio.Lock()
@@ -90,7 +94,7 @@ class ApiServer:
 
     @property
     def server(self) -> str:
-        """Where it is, for messages."""
+        """The server's address, for messages."""
         return self._kubeconfig.server
 
     async def get(self, path: str, **query: str) -> Json:
@@ -102,11 +106,11 @@ class ApiServer:
         return await self.call("POST", path, content=Content(body))
 
     async def replace(self, path: str, body: Mapping[str, Any]) -> Json:
-        """Write an object as a whole; its resourceVersion, where given, must be the newest."""
+        """Replace an object; a resourceVersion that is given must be the newest."""
         return await self.call("PUT", path, content=Content(body))
 
     async def patch(self, path: str, body: Any, *, kind: str = STRATEGIC_PATCH) -> Json:
-        """Change what the patch names."""
+        """Change the fields that the patch names."""
         return await self.call("PATCH", path, content=Content(body, kind))
 
     async def delete(self, path: str, options: Mapping[str, Any] | None = None) -> Json:
@@ -116,16 +120,16 @@ class ApiServer:
     async def call(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, content: Content | None = None
     ) -> Json:
-        """Make a call and give the JSON that came back; raises ApiAway and ApiRefused."""
+        """Make a call and return the JSON of its answer; raises ApiAway and ApiRefused."""
         timeout = aiohttp.ClientTimeout(total=CALL_LIMIT.total_seconds())
         async with self._request(method, _target(path, query), timeout, content) as response:
             answer = await response.read()
         return _decoded(answer)
 
     async def watch(self, path: str, *, seconds: int, **query: str) -> AsyncIterator[Json]:
-        """Give the events of a watch, `{"type": …, "object": …}`, until the server ends it after `seconds`.
+        """Yield the events of a watch, `{"type": …, "object": …}`, until the server ends it after `seconds`.
 
-        Raises ApiAway when the connection breaks, ApiRefused for an ERROR event (of which `gone` asks for a new list).
+        Raises ApiAway when the connection breaks, ApiRefused for an ERROR event (if `gone`, a new list is needed).
         """
         query = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
         timeout = aiohttp.ClientTimeout(total=seconds + 30, sock_connect=CALL_LIMIT.total_seconds())
@@ -143,7 +147,7 @@ class ApiServer:
                     yield event
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -174,7 +178,12 @@ class ApiServer:
                 yield response
         except (KubeconfigRefused, ExecFailed) as error:
             raise ApiAway(f"{method} {target}: {error}") from error
-        except (aiohttp.ClientError, TimeoutError, OSError, RuntimeError) as error:  # the last: closed by a rotation
+        except (
+            aiohttp.ClientError,
+            TimeoutError,
+            OSError,
+            RuntimeError,
+        ) as error:  # RuntimeError: the session was closed by a rotation
             if code is None:
                 self._count(method, None, time.perf_counter() - start)
             raise ApiAway(f"{method} {target}: {not_connected(error, self._kubeconfig)}") from error
@@ -184,7 +193,7 @@ class ApiServer:
             self.measure(method, urlsplit(self._kubeconfig.server).netloc, code, seconds)
 
     async def _connected(self, told: ExecCredential | None) -> aiohttp.ClientSession:
-        """Give the session; a new one where what we show has changed, which ends what the old one had under way."""
+        """Return the session; a new one when a credential has changed, which closes the old session's connections."""
         async with self._connecting:
             stamp = (self._kubeconfig.stamp, told.certificate if told else b"")
             if self._session is not None and stamp == self._stamp:
@@ -200,10 +209,11 @@ class ApiServer:
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Make a connection's socket: a watch only listens, and would not learn for minutes that the other machine is gone.
+    """Make a connection's socket, with TCP keepalive.
 
-    Another one behind the same address (a failed-over load balancer) knows nothing of the connection, and says so when it is asked
-    (the kubelet asks by pings of HTTP/2: apimachinery pkg/util/net/http.go).
+    A watch only reads, and would not notice for minutes that the other machine is gone. After a fail-over, another
+    machine behind the same address resets the connection when it is probed (the kubelet uses HTTP/2 pings:
+    apimachinery pkg/util/net/http.go).
     """
     made = socket.socket(address[0], address[1], address[2])
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -237,7 +247,7 @@ def _trouble(response: aiohttp.ClientResponse, body: bytes, kubeconfig: Kubeconf
         wait = timedelta(seconds=int(seconds)) if seconds.isdecimal() else None
         return ApiAway(f"{response.status} {message}", wait, response.status)
     if response.status == HTTPStatus.UNAUTHORIZED:
-        message = f"{message}: {not_let_in(kubeconfig)}"
+        message = f"{message}: {authentication_error(kubeconfig)}"
     return ApiRefused(response.status, said.get("reason") or "", message)
 
 

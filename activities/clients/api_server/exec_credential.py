@@ -1,8 +1,8 @@
-"""Who we are to the API server, told by a program that the kubeconfig names (`users[].user.exec`, as on EKS).
+"""Credentials from a program that the kubeconfig names (`users[].user.exec`, as on EKS).
 
-The protocol is client.authentication.k8s.io (client-go plugin/pkg/client/auth/exec): the program prints an ExecCredential with a
-token, or a certificate and its key, that is good until its expirationTimestamp, or until the API server takes it no more. What
-it prints is told to nobody.
+The protocol is client.authentication.k8s.io (client-go plugin/pkg/client/auth/exec). The program prints an
+ExecCredential with a token, or a certificate and its key. It is valid until its expirationTimestamp, or until the API
+server refuses it. What the program prints is never logged.
 """
 
 import asyncio
@@ -15,12 +15,15 @@ from typing import Any, Final
 
 TIME_LIMIT: Final = timedelta(minutes=1)
 BEFORE_EXPIRY: Final = timedelta(seconds=10)
-"""So much sooner the program is asked again: a call under way must not outlive what it shows."""
+"""The program runs again this long before its credential expires, so that no call outlives it."""
 VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
 class ExecFailed(Exception):
-    """The program gave no credential; the message names it and what now, and nothing of what it printed to stdout."""
+    """The program gave no credential.
+
+    The message names the program and what to do, and nothing that it printed to stdout.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +35,13 @@ class ExecProgram:
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cluster: Mapping[str, Any] | None = None
-    """What it is told of the cluster, where provideClusterInfo asks for that."""
+    """The cluster information that it gets where provideClusterInfo asks for that."""
     install_hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecCredential:
-    """What the program has given."""
+    """A credential from the program."""
 
     token: str = field(default="", repr=False)
     certificate: bytes = field(default=b"", repr=False)
@@ -46,12 +49,12 @@ class ExecCredential:
     expires: datetime | None = None
 
     def is_good(self, now: datetime) -> bool:
-        """Say whether it can still be shown."""
+        """Report whether it is still valid."""
         return self.expires is None or now < self.expires - BEFORE_EXPIRY
 
 
 class ExecCredentials:
-    """The program's newest credential; who asks while it runs waits for the same run."""
+    """The program's newest credential; concurrent callers share one run."""
 
     def __init__(self, program: ExecProgram) -> None:
         self._program = program
@@ -59,14 +62,14 @@ class ExecCredentials:
         self._running = asyncio.Lock()
 
     async def current(self) -> ExecCredential:
-        """Give a credential that is good now; raises ExecFailed."""
+        """Return a valid credential; raises ExecFailed."""
         async with self._running:
             if self._known is None or not self._known.is_good(datetime.now(UTC)):
                 self._known = await run_program(self._program)
             return self._known
 
     def refused(self, credential: ExecCredential) -> None:
-        """Take that the API server did not take it: the next call asks the program again."""
+        """Drop a credential that the API server refused: the next call runs the program again."""
         if self._known is credential:
             self._known = None
 
@@ -106,7 +109,7 @@ async def run_program(program: ExecProgram) -> ExecCredential:
 
 
 def read_credential(program: ExecProgram, answer: bytes) -> ExecCredential:
-    """Read what the program printed; raises ExecFailed."""
+    """Parse the program's output; raises ExecFailed."""
     failure = f"exec {program.command}: what it printed is no ExecCredential of {program.api_version}"
     try:
         printed = json.loads(answer)
@@ -120,7 +123,9 @@ def read_credential(program: ExecProgram, answer: bytes) -> ExecCredential:
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ExecFailed(failure) from None
-    if credential.expires is not None and credential.expires.tzinfo is None:  # it can't be compared with ours
+    if (
+        credential.expires is not None and credential.expires.tzinfo is None
+    ):  # without a time zone it cannot be compared
         raise ExecFailed(f"{failure}: its expirationTimestamp is in no time zone")
     if printed.get("kind") != "ExecCredential" or printed.get("apiVersion") != program.api_version:
         raise ExecFailed(failure)

@@ -1,8 +1,8 @@
-"""A kubeconfig: where the API server is, by whom it is signed, and who we are to it.
+"""A kubeconfig: the API server's address, its CA, and the client's credentials.
 
-Read by every process of a cluster's node, each for itself. Files that it names are read when they are needed, and again when they
-have changed, so a rotated certificate or token is taken up without a restart (pkg/kubelet/certificate/transport.go closes
-the connections then; so do we).
+Each process of a cluster's node reads it. Files that it names are read when they are needed and again when they have
+changed, so a rotated certificate or token is used without a restart (pkg/kubelet/certificate/transport.go closes
+connections then, and so do we).
 """
 
 import base64
@@ -25,12 +25,12 @@ _UNSUPPORTED_CLUSTER: Final = ("proxy-url",)
 
 
 class KubeconfigRefused(Exception):
-    """A kubeconfig that cannot be used; the message names file, field and what belongs there."""
+    """A kubeconfig that cannot be used; the message names file, field and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A certificate, key or token: a file's path, or the bytes that stand in the kubeconfig itself."""
+    """A certificate, key or token: the path of a file, or the bytes in the kubeconfig itself."""
 
     path: Path | None = None
     data: bytes = field(default=b"", repr=False)
@@ -39,7 +39,7 @@ class Material:
         return self.path is not None or bool(self.data)
 
     def read(self) -> bytes:
-        """Give the bytes; raises KubeconfigRefused for a file that cannot be read."""
+        """Return the bytes; raises KubeconfigRefused for a file that cannot be read."""
         if self.path is None:
             return self.data
         try:
@@ -48,10 +48,10 @@ class Material:
             raise KubeconfigRefused(f"{self.path}: cannot be read: {error.strerror}") from error
 
     def stamp(self) -> tuple[int, ...]:
-        """Give what changes with the file; of what is not there, nothing."""
+        """Return a value that changes with the file; None if there is no file."""
         if self.path is not None:
             with contextlib.suppress(OSError):
-                found = self.path.stat()  # of what a link leads to, which a rotation switches
+                found = self.path.stat()  # of a link's target, which a rotation switches
                 return (found.st_ino, found.st_mtime_ns, found.st_size)
         return ()
 
@@ -63,33 +63,33 @@ class Kubeconfig:
     server: str
     """https://host:port, without a slash at the end."""
     authority: Material = Material()
-    """Empty: the system's authorities."""
+    """Empty: the system's CAs."""
     insecure: bool = False
     server_name: str = ""
     certificate: Material = Material()
     key: Material = Material()
     token: Material = Material()
     rotated: Path | None = None
-    """A file of certificate and key that comes before the kubeconfig's own, as soon as it is there."""
+    """A file with certificate and key that takes precedence over the kubeconfig's own as soon as it exists."""
     program: ExecProgram | None = None
-    """Who tells who we are, where the kubeconfig itself does not."""
+    """The program that gives credentials if the kubeconfig has none itself."""
 
     @property
     def pair(self) -> tuple[Material, Material]:
-        """Give the client certificate and its key."""
+        """Return the client certificate and its key."""
         if self.rotated is not None and self.rotated.exists():
             return Material(self.rotated), Material(self.rotated)
         return self.certificate, self.key or self.certificate
 
     @property
     def stamp(self) -> tuple[tuple[int, ...], ...]:
-        """Change when any of the files does."""
+        """Return a value that changes when any of the files does."""
         return tuple(one.stamp() for one in (self.authority, *self.pair, self.token))
 
     def tls(self, told: ExecCredential | None = None) -> ssl.SSLContext:
-        """Make the context of new connections, from the files as they are now; raises KubeconfigRefused.
+        """Create the TLS context of new connections from the current files; raises KubeconfigRefused.
 
-        `told`: what the kubeconfig's program has given.
+        `told` is the credential from the kubeconfig's program.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
@@ -98,7 +98,7 @@ class Kubeconfig:
                 context.verify_mode = ssl.CERT_NONE
             elif self.authority:
                 context.load_verify_locations(cadata=self.authority.read().decode("ascii", "replace"))
-            else:  # only then: the system's authorities take 2.5 MB
+            else:  # only if needed: the system's CAs take 2.5 MB
                 context.load_default_certs()
             pair = (Material(data=told.certificate), Material(data=told.key)) if told and told.key else self.pair
             if pair[0]:
@@ -106,14 +106,14 @@ class Kubeconfig:
                     context.load_cert_chain(certificate, key)
         except (ssl.SSLError, ValueError) as error:
             raise KubeconfigRefused(f"the certificates for {self.server} cannot be used: {error}") from error
-        except OSError as error:  # by which OpenSSL names no file
+        except OSError as error:  # OpenSSL's error names no file
             files = " or ".join(dict.fromkeys(str(one.path) for one in self.pair if one.path))
             raise KubeconfigRefused(f"{files}: cannot be read: {error.strerror}") from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         return context
 
     def headers(self, told: ExecCredential | None = None) -> dict[str, str]:
-        """Give what each request carries; raises KubeconfigRefused."""
+        """Return the headers of each request; raises KubeconfigRefused."""
         if told and told.token:
             return {"Authorization": f"Bearer {told.token}"}
         if not self.token:
@@ -122,7 +122,7 @@ class Kubeconfig:
 
 
 def load_kubeconfig(path: Path) -> Kubeconfig:
-    """Read the current context; relative paths count from the file's folder. Raises KubeconfigRefused."""
+    """Read the current context; relative paths are relative to the kubeconfig's folder. Raises KubeconfigRefused."""
     try:
         document = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
     except OSError as error:
@@ -187,7 +187,7 @@ def _program(path: Path, given: Mapping[str, Any], cluster: Mapping[str, Any]) -
     if given.get("interactiveMode") == "Always":
         raise KubeconfigRefused(f"{path}: user.exec.interactiveMode: Always, but nobody sits at a node")
     command = str(given["command"])
-    if "/" in command:  # relative to the kubeconfig, as every path in it
+    if "/" in command:  # relative to the kubeconfig, like every path in it
         command = str(path.parent / command)
     return ExecProgram(
         command=command,
@@ -203,7 +203,7 @@ def _program(path: Path, given: Mapping[str, Any], cluster: Mapping[str, Any]) -
 
 @contextlib.contextmanager
 def _as_file(material: Material) -> Iterator[Path]:
-    """Give what `ssl` takes only as a file."""
+    """Yield a file with these bytes, because `ssl` takes only files."""
     if material.path is not None:
         yield material.path
         return

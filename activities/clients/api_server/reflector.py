@@ -1,9 +1,9 @@
-"""A collection of the API server, followed: a complete list, then each change, for ever.
+"""Lists and watches a collection of the API server: a complete list first, then every change.
 
-Used wherever this node needs to know many objects of a kind. A `Listed` is always complete: pages are put together before it is
-given, so that nobody takes half of a list for all there is. A watch that ends goes on from its last resourceVersion
-(bookmarks keep that young); only one that is too old (410), or newer than all that the server knows, is listed anew (client-go
-tools/cache/reflector.go). Whatever fails is tried again after a growing pause, also a server that is too old for everything.
+A `Listed` is always complete: pages are joined first, so that nobody takes a part for the whole. A watch that ends
+continues from its last resourceVersion (bookmarks keep that recent). Only when that version is too old (410), or newer
+than all that the server knows, the collection is listed again (client-go tools/cache/reflector.go). Every failure is
+retried with backoff.
 """
 
 import asyncio
@@ -22,35 +22,41 @@ FIRST_PAUSE: Final = 0.8
 LONGEST_PAUSE: Final = 30.0
 PAGE: Final = 500
 SHORTEST_WATCH: Final = 1.0
-"""Seconds; one that ends sooner and told nothing counts as a failure, or a broken server would be asked without end."""
+"""Seconds.
+
+A watch that ends sooner without an event counts as a failure, so that a broken server is not called in a tight loop.
+"""
 TOO_LARGE: Final = "Too large resource version"
-"""What a server says of a version that it has not reached: it was restored from an older state."""
+"""A server's message about a version that it has not reached: it was restored from an older state."""
 WATCH_SECONDS: Final = (300, 600)
-"""A watch lasts a random time between these, so that not all nodes come back at once."""
+"""A watch lasts a random time between these, so that not all nodes reconnect at once."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a server is asked."""
+    """How often a server is called."""
 
     first_pause: float = FIRST_PAUSE
-    """Seconds after a first failure; somebody may wait who wants it tried again sooner."""
+    """Seconds after a first failure; may be replaced for a faster retry."""
     watch_seconds: tuple[int, int] = WATCH_SECONDS
     """A watch lasts a random time between these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Everything that is there, complete. Who keeps little of it lets go of it: it is all that the server has."""
+    """All objects of the collection.
+
+    The list is the whole collection: keep no reference to it if you need only a part.
+    """
 
     items: tuple[Json, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One object was ADDED, MODIFIED or DELETED (then it is as it was last)."""
+    """One object was ADDED, MODIFIED or DELETED (then in its last state)."""
 
     type: str
     object: Json
@@ -62,11 +68,11 @@ class _Way:
 
     pause: float
     version: str = ""
-    """Empty: it is to be listed."""
+    """Empty: a list is needed."""
     heard: bool = False
-    """The watch has told anything."""
+    """The watch has delivered something."""
     doubted: bool = False
-    """The server was away: it may have come back with an older state."""
+    """The server was away and may have come back with an older state."""
 
 
 class Reflector:
@@ -81,21 +87,24 @@ class Reflector:
         field_selector: str = "",
         pace: Pace | None = None,
     ) -> None:
-        """Take the collection's path, what it is called in the logs, and how often it may be asked for."""
+        """Take the collection's path, its name in logs, and how often it may be requested."""
         self._api, self._path, self._what = api, path, what
         self._query = {"fieldSelector": field_selector} if field_selector else {}
         self._pace = pace or Pace()
         self.cut: Callable[[Json], Json] = lambda found: found
-        """Gives what of an object is wanted: of a large collection nobody shall hold the whole, not even while it is listed."""
+        """Reduces an object to what is wanted, so that a large collection is never held as a whole, not even while it is listed."""
         self._trouble = ""
 
     @property
     def trouble(self) -> str:
-        """Say why it can't be followed at the moment; empty while it can."""
+        """Say why the collection cannot be followed at the moment; empty while it can."""
         return self._trouble
 
     async def changes(self) -> AsyncGenerator[Listed | Changed, None]:
-        """Give a list first, and again whenever the way from it was lost; changes in between. Never ends by itself."""
+        """Yield a list first and again whenever the watch cannot continue, and changes in between.
+
+        Never ends by itself.
+        """
         way = _Way(self._pace.first_pause)
         while True:
             wait = 0.0
@@ -115,17 +124,20 @@ class Reflector:
             way.pause = min(way.pause * 2, LONGEST_PAUSE)
 
     async def _watch(self, way: _Way) -> AsyncGenerator[Changed, None]:
-        """Give the changes of one watch; ends when the server ends it, or when it turns out to have gone back in time."""
+        """Yield the changes of one watch.
+
+        Ends when the server ends it, or when the server turns out to have an older state.
+        """
         if (
             way.doubted
-        ):  # whoever answers now may know less than we do, and a watch from there would tell nothing for long
+        ):  # a server that was away may know less than we do, and a watch from our version would be silent for long
             asked = {"resourceVersion": way.version, "resourceVersionMatch": "NotOlderThan", "limit": "1"}
             await self._api.get(self._path, **self._query, **asked)
             way.doubted = False
         seconds = random.randint(*self._pace.watch_seconds)  # noqa: S311 - no secret
         async for event in self._api.watch(self._path, seconds=seconds, resourceVersion=way.version, **self._query):
             version = event["object"]["metadata"]["resourceVersion"]
-            if went_back(event["type"], way.version, version):
+            if is_older_state(event["type"], way.version, version):
                 way.version = ""
                 return
             way.pause, way.heard, way.version = self._pace.first_pause, True, version
@@ -134,7 +146,7 @@ class Reflector:
                 yield Changed(event["type"], self.cut(event["object"]))
 
     def _failed(self, way: _Way, error: Exception) -> float:
-        """Say from where to go on after a failure, and how many seconds the server wants to be left alone."""
+        """Return from where to continue after a failure, and how many seconds the server wants no call."""
         match error:
             case ApiAway():
                 self._note(str(error))
@@ -142,7 +154,7 @@ class Reflector:
                 way.doubted = bool(way.version)
                 return error.retry_after.total_seconds() if error.retry_after else 0.0
             case ApiRefused(gone=True):
-                pass  # listed anew, as a watch that is too old always is
+                pass  # listed again, as after a watch that is too old
             case ApiRefused():
                 self._note(str(error))
             case _:
@@ -151,7 +163,7 @@ class Reflector:
         return 0.0
 
     async def _list(self, way: _Way) -> Listed:
-        """Read all pages; where a continuation has expired everything is asked for at once, as a whole."""
+        """Read all pages; when a continuation has expired, request everything at once."""
         items: list[Json] = []
         token, page_size = "", str(PAGE)
         while True:
@@ -172,7 +184,7 @@ class Reflector:
                 return Listed(tuple(items))
 
     def _note(self, trouble: str) -> None:
-        """Say once that it cannot be followed, and once that it can again."""
+        """Log once that the collection cannot be followed, and once that it can again."""
         if trouble and not self._trouble:
             _log.warning("the API server cannot be followed, it is tried again", what=self._what, err=trouble)
         elif self._trouble and not trouble:
@@ -180,6 +192,6 @@ class Reflector:
         self._trouble = trouble
 
 
-def went_back(kind: str, known: str, told: str) -> bool:
-    """Say whether a bookmark is older than what we know: an etcd was restored, and would tell us nothing until it catches up."""
+def is_older_state(kind: str, known: str, told: str) -> bool:
+    """Report whether a bookmark is older than what we know: etcd was restored, and the watch would be silent until it catches up."""
     return kind == "BOOKMARK" and known.isdecimal() and told.isdecimal() and int(told) < int(known)

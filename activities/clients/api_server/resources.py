@@ -1,4 +1,4 @@
-"""The collections of the API that a node asks for, and the paths of their objects."""
+"""The API collections that a node uses, and the paths of their objects."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,14 +7,17 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object by its plural name, its group (empty: the core's) and version."""
+    """A kind of object: its plural name, group (empty: core) and version."""
 
     plural: str
     group: str = ""
     version: str = "v1"
 
     def path(self, name: str = "", *, namespace: str = "", sub: str = "") -> str:
-        """Write the path of the collection, of an object or of its subresource; names are quoted, so none leads elsewhere."""
+        """Return the path of the collection, an object or its subresource.
+
+        Names are quoted, so they cannot change the path.
+        """
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         parts += ["namespaces", namespace] if namespace else []
         return "/" + "/".join(quote(one, safe="") for one in (*parts, self.plural, name, sub) if one)

@@ -1,8 +1,7 @@
-"""Image names: what counts as one, and the tag that a name without one means.
+"""Image names: their grammar, and the default tag; pure.
 
-Pure; asked before an image is looked up. The grammar is github.com/distribution/reference's, as the kubelet's
-applyDefaultImageTag uses it: the name itself is passed on unchanged, so which registry a short name means stays the
-runtime's business.
+The grammar is that of github.com/distribution/reference, as in the kubelet's applyDefaultImageTag. The name itself is
+passed on unchanged, so the runtime decides which registry a short name means.
 """
 
 import json
@@ -29,29 +28,29 @@ _LEGACY_HUB: Final = "index.docker.io"
 
 
 class InvalidImageName(ValueError):
-    """The text names no image; its message says why."""
+    """The text is no image name; the message says why."""
 
 
 def with_default_tag(image: str) -> str:
-    """Answer the name to ask the runtime for: `:latest` is added where neither tag nor digest is given."""
+    """Return the name to ask the runtime for: `:latest` is added if there is neither tag nor digest."""
     match = _parsed(image)
     return image if match["tag"] or match["digest"] else f"{image}:{DEFAULT_TAG}"
 
 
 def repository(image: str) -> str:
-    """Answer the registry and path that a name stands for: `busybox:1` is in `docker.io/library/busybox`."""
+    """Return the registry and path of a name: `busybox:1` is in `docker.io/library/busybox`."""
     match = _parsed(image)
     return match.string[: match.end("path")]
 
 
 def without_tag(image: str) -> str:
-    """Answer a name as it is written, without its tag and digest."""
+    """Return a name as it is written, without tag and digest."""
     match = _parsed(image)
     return image[: len(image) - len(match.string) + match.end("path")]
 
 
 def _parsed(image: str) -> re.Match[str]:
-    """Take a name apart, its registry written out; raises InvalidImageName."""
+    """Split a name, with its registry filled in; raises InvalidImageName."""
     if _IDENTIFIER.fullmatch(image):
         why = f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
         raise _invalid(image, why)
@@ -75,12 +74,12 @@ def _invalid(image: str, why: str) -> InvalidImageName:
 
 
 def quoted_name(image: str) -> str:
-    """Write what was to be a name as Go quotes it, cut so that the reason comes after it."""
+    """Quote an invalid name like Go, shortened so that the reason after it is not cut off."""
     return json.dumps(image[:_SHOWN], ensure_ascii=False)
 
 
 def _split_domain(image: str) -> tuple[str, str]:
-    """Tell a registry from the first part of a path: it has a dot, a port, capitals, or is localhost."""
+    """Separate the registry from the path: it has a dot, a port or capitals, or is localhost."""
     first, slash, rest = image.partition("/")
     if slash and (any(mark in first for mark in ".:") or first == "localhost" or first != first.lower()):
         if first in {_DOCKER_HUB, _LEGACY_HUB}:

@@ -1,6 +1,7 @@
-"""All logins that a pod may pull an image with: its secrets' first, then the node's own, then the providers'.
+"""All logins for an image: from the pod's pull secrets, then the node's own, then from credential providers.
 
-Found only when a registry is to be asked, or a right to be shown (image_manager.go makeLookupPullCredentialsFunc).
+Collected only when a registry is asked or the right to use an image is checked (image_manager.go
+makeLookupPullCredentialsFunc).
 """
 
 import hashlib
@@ -12,45 +13,45 @@ from activities.images.access.record_format import SecretRight
 from activities.images.access.rights import secret_right
 from activities.images.credentials.keyring import Credential, Keyring
 from activities.images.credentials.node_logins import NodeLogins
-from activities.images.credentials.providers import CredentialProvider, provided
+from activities.images.credentials.providers import CredentialProvider, collect_logins
 from activities.images.credentials.pull_secrets import pod_logins
 from activities.objects.objects import ObjectSource
 from proto.temporal.activities.requests import PullImage
 
 
 @dataclass(frozen=True, slots=True)
-class FoundLogins:
+class PullLogins:
     """The logins for one image, in the order in which they are tried."""
 
     credentials: tuple[Credential, ...] = field(default=(), repr=False)
     warnings: tuple[str, ...] = ()
 
     def digest(self) -> str:
-        """Tell them from other logins; empty for none."""
+        """Return a digest that identifies these logins; empty if there are none."""
         all_of_them = " ".join(one.login.digest() for one in self.credentials)
         return hashlib.sha256(all_of_them.encode()).hexdigest() if all_of_them else ""
 
     def secret_rights(self) -> list[SecretRight]:
-        """List those of them that are not everybody's."""
+        """List the logins that come from a pod's secrets."""
         return [secret_right(one) for one in self.credentials if one.source]
 
 
 @dataclass(slots=True)
 class ImageLogins:
-    """What the node itself knows."""
+    """Finds logins in the pod's secrets, in the node's own files and through credential providers."""
 
     node: NodeLogins = field(default_factory=NodeLogins)
     providers: Sequence[CredentialProvider] = ()
     admits: bool = True
-    """Pods come past no admission, so what their service accounts would give them is found here: a standalone node."""
+    """A standalone node has no admission, so the pull secrets of service accounts are added here."""
 
-    async def find(self, objects: ObjectSource, asked: PullImage) -> FoundLogins:
-        """Find the logins for an image; raises NotADockerConfig naming the secret that holds none."""
+    async def find(self, objects: ObjectSource, asked: PullImage) -> PullLogins:
+        """Find the logins for an image; raises NotADockerConfig, which names the secret without one."""
         wanted = repository(asked.image)
         secrets = asked.secrets if self.admits else replace(asked.secrets, service_account="")
         of_pod = await pod_logins(objects, asked.pod.namespace, secrets)
         of_node = Keyring()
         of_node.add(await self.node.config())
-        of_providers, warnings = await provided(self.providers, wanted)
+        of_providers, warnings = await collect_logins(self.providers, wanted)
         found = [one for keyring in (of_pod.keyring, of_node, of_providers) for one in keyring.lookup(wanted)]
-        return FoundLogins(tuple(found), (*of_pod.warnings, *warnings))
+        return PullLogins(tuple(found), (*of_pod.warnings, *warnings))

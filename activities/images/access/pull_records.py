@@ -1,8 +1,9 @@
-"""The records of pulls on this node's disk, and in memory what stands there.
+"""The image pull records on this node's disk, with a copy in memory.
 
-`<root-dir>/image_manager/pulling` and `pulled`, as the kubelet's. The node's one worker is the only writer, so its memory
-is right once it has read them, but for what an operator removes: that is looked for before memory is asked. A pull's intent is on the disk before the pull begins, and stays until its record is: a crash, of
-the machine too, takes rights away and gives none. What is not said to be of memory blocks.
+`<root-dir>/image_manager/pulling` and `pulled`, as in the kubelet. The worker is the only writer, so its memory is
+right after reading them once, except for files that an operator removes; these are looked for before memory is used.
+The intent of a pull is on disk before the pull starts and stays until its record is: a crash, of the machine too, can
+only remove rights. Methods block unless their docstring says "in memory".
 """
 
 import logging
@@ -33,29 +34,29 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class PullRecords:
-    """What was pulled, by whom, and what was about to be."""
+    """Which images were pulled with which credentials, and which pulls were started."""
 
     root_dir: Path
     _pulled: dict[str, PulledRecord | None] = field(default_factory=dict)
-    """By file name; None for one that cannot be read."""
+    """By file name; None for an unreadable record."""
     _intents: dict[str, str] = field(default_factory=dict)
     """File name -> image."""
     _pulled_written: set[str] = field(default_factory=set)
-    """Records that stand on the disk as they are in memory; one that has not been written yet nobody can have removed."""
+    """Records whose file equals memory; one that is not written yet cannot have been removed."""
     _intents_written: set[str] = field(default_factory=set)
 
     @property
     def pulling_dir(self) -> Path:
-        """Where it stands which pulls were begun."""
+        """The folder of intents."""
         return self.root_dir / "image_manager" / "pulling"
 
     @property
     def pulled_dir(self) -> Path:
-        """Where it stands who pulled what."""
+        """The folder of records."""
         return self.root_dir / "image_manager" / "pulled"
 
     def load(self) -> None:
-        """Make the folders, and read what stands in them."""
+        """Make the folders and read all files."""
         for folder in (self.pulling_dir, self.pulled_dir):
             _make(folder)
         intents = dict(_read_all(self.pulling_dir, read_intent))
@@ -67,14 +68,14 @@ class PullRecords:
         self._intents_written, self._pulled_written = set(self._intents), set(self._pulled)
 
     def removed(self) -> tuple[set[str], set[str]]:
-        """Name the intents and the records that somebody has removed from the disk; raises OSError."""
+        """List the intents and records that somebody has removed from the disk; raises OSError."""
         return (
             self._intents_written - _listed(self.pulling_dir),
             self._pulled_written - _listed(self.pulled_dir),
         )
 
     def forget_removed(self, intents: Collection[str], pulled: Collection[str], kept: Collection[str]) -> list[str]:
-        """Forget what `removed` named; of memory. Answers which of the images in `kept` have to be intended again."""
+        """Drop what `removed` listed, in memory. Returns the images of `kept` whose intent must be written again."""
         for name in self._pulled_written.intersection(pulled):
             self._pulled_written.remove(name)
             del self._pulled[name]
@@ -88,18 +89,18 @@ class PullRecords:
         return again
 
     def known(self, image: str, image_ref: str) -> Known:
-        """Tell what is known of an image that is there; of memory."""
+        """Return what is known of an image that is on the node, in memory."""
         name = file_name(image_ref)
         record = self._pulled.get(name)
         broken = record is None and name in self._pulled
         return Known(record, intended=file_name(image) in self._intents, broken=broken)
 
     def intents(self) -> tuple[str, ...]:
-        """List the images of which a pull was begun; of memory."""
+        """List the images whose pull was started, in memory."""
         return tuple(self._intents.values())
 
     def intend(self, image: str) -> None:
-        """Write down that a pull begins; raises OSError."""
+        """Write the intent of a pull; raises OSError."""
         name = file_name(image)
         if name not in self._intents_written:
             _write(self.pulling_dir / name, write_intent(image))
@@ -107,7 +108,7 @@ class PullRecords:
             self._intents_written.add(name)
 
     def forget_intent(self, image: str) -> None:
-        """Remove what was written down when a pull began; raises OSError."""
+        """Remove the intent of a pull; raises OSError."""
         name = file_name(image)
         if name in self._intents:
             _remove(self.pulling_dir / name)
@@ -115,9 +116,9 @@ class PullRecords:
             del self._intents[name]
 
     def remember(self, image: str, image_ref: str, rights: Rights | None, now: datetime | None = None) -> bool:
-        """Note who has pulled an image, and say whether that is news; None: nobody knows, so everybody has to show his right.
+        """Add the credentials of a pull, in memory; returns whether they are new. None: unknown, so every pod is verified.
 
-        In memory: while `save` has not written it, the intent of the pull must stay.
+        Until `save` has written the record, the intent of the pull must stay.
         """
         name, at = file_name(image_ref), now or datetime.now(UTC)
         known = self._pulled.get(name)
@@ -129,7 +130,7 @@ class PullRecords:
         return record is not known
 
     def save(self, image_ref: str) -> None:
-        """Write an image's record as it is now; raises OSError, and then nobody has a right by it any more."""
+        """Write an image's record; raises OSError, and then it gives no rights any more."""
         name = file_name(image_ref)
         if (record := self._pulled.get(name)) is None:
             return
@@ -138,16 +139,16 @@ class PullRecords:
         except OSError:
             self._pulled[name] = None
             raise
-        if self._pulled[name] is record:  # else there is something newer to be written
+        if self._pulled[name] is record:  # otherwise a newer one has to be written
             self._pulled_written.add(name)
 
     def pulled(self, image: str, image_ref: str, rights: Rights | None, now: datetime | None = None) -> None:
-        """Write down who has pulled an image, on the disk before this returns; raises OSError."""
+        """Add the credentials of a pull and write the record before returning; raises OSError."""
         if self.remember(image, image_ref, rights, now):
             self.save(image_ref)
 
     def prune(self, image_refs: Collection[str], until: datetime) -> None:
-        """Remove the records of images that are gone, but for those changed after `until`; raises OSError."""
+        """Remove the records of images that are gone, except those changed after `until`; raises OSError."""
         there = {file_name(one) for one in image_refs}
         for name, record in list(self._pulled.items()):
             if name not in there and record is not None and record.updated_at < until:
@@ -168,7 +169,7 @@ def _read_all(folder: Path, read: Callable[[bytes], _Content]) -> Iterator[tuple
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Put a file in place, on the disk before this returns; its folder too, which an operator may have removed."""
+    """Write a file and sync it to disk, and its folder, which an operator may have removed."""
     if not path.parent.is_dir():
         _make(path.parent)
     unfinished = path.with_name(path.name + SUFFIX_OF_UNFINISHED)
@@ -185,7 +186,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _make(folder: Path) -> None:
-    """Have a folder that only root may look into."""
+    """Make a folder that only root can read."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _sync(folder.parent)
     _sync(folder.parent.parent)

@@ -1,7 +1,7 @@
-"""The kubelet's records of pulls: their shapes, their JSON and the names of their files.
+"""The kubelet's image pull records: types, JSON and file names; pure.
 
-Pure. ImagePullIntent and ImagePulledRecord of kubelet.config.k8s.io (pkg/kubelet/images/pullmanager/fs_pullrecords.go), so
-that a kubelet and tempolet on one node know of each other's pulls. v1alpha1 is read, v1beta1 is read and written.
+ImagePullIntent and ImagePulledRecord of kubelet.config.k8s.io (pkg/kubelet/images/pullmanager/fs_pullrecords.go), so
+that a kubelet and tempolet on one node know each other's pulls. v1alpha1 is read, v1beta1 is read and written.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _RIGHTS: Final = frozenset({"kubernetesSecrets", "kubernetesServiceAccounts", "n
 
 
 class BrokenRecord(ValueError):
-    """The text is no record of the kind."""
+    """The text is not such a record."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,25 +35,25 @@ class SecretRight:
     name: str
     uid: str
     hash: str = field(compare=False)
-    """Of the login in it (`Login.digest`)."""
+    """Hash of its login (`Login.digest`)."""
 
     def is_same_secret(self, other: "SecretRight") -> bool:
-        """Say whether it is the same object; one without a uid is known by what is in it alone."""
+        """Report whether it is the same object; without a UID, only its login can tell."""
         return bool(self.uid) and self == other
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Who has shown that he may pull an image."""
+    """The credentials that have pulled an image."""
 
     secrets: tuple[SecretRight, ...] = ()
     service_accounts: tuple[Mapping[str, str], ...] = ()
-    """Which a provider spoke for; kept as they are found, for no token is handed out here."""
+    """Service accounts of a credential provider; kept as they are found, because no tokens are requested here."""
     everyone: bool = False
     """It was pulled without a login, or with one of the node's own."""
 
     def merged(self, new: "Rights") -> "Rights":
-        """Add what a further pull has shown; a secret's newest login counts."""
+        """Add the credentials of another pull; a secret's newest login replaces the older."""
         if self.everyone or not (new.everyone or new.secrets):
             return self
         if new.everyone:
@@ -66,14 +66,14 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class PulledRecord:
-    """An image that was pulled, and who may have it by which name (without tag and digest)."""
+    """An image, and the credentials for each name (without tag and digest) that it was pulled by."""
 
     image_ref: str
     rights: Mapping[str, Rights] = field(default_factory=dict)
     updated_at: datetime = LONG_AGO
 
     def merged(self, name: str, new: Rights | None, now: datetime) -> "PulledRecord":
-        """Add who has pulled it by a name; itself when that is nothing new."""
+        """Add credentials for a name; returns itself if there is nothing new."""
         known = self.rights.get(name)
         if new is None or not (new.everyone or new.secrets):
             return self
@@ -82,17 +82,17 @@ class PulledRecord:
 
 
 def file_name(subject: str) -> str:
-    """Name the file of an image or reference."""
+    """Return the file name for an image or reference."""
     return f"{PREFIX}{hashlib.sha256(subject.encode()).hexdigest()}"
 
 
 def write_intent(image: str) -> bytes:
-    """Write that an image is about to be pulled."""
+    """Write an intent."""
     return _json({"kind": "ImagePullIntent", "apiVersion": VERSION, "image": image})
 
 
 def read_intent(data: bytes) -> str:
-    """Read which image was about to be pulled; raises BrokenRecord."""
+    """Read the image of an intent; raises BrokenRecord."""
     image = _record(data, "ImagePullIntent", {"image"}).get("image", "")
     if not isinstance(image, str):
         raise BrokenRecord("image is no text")
@@ -100,7 +100,7 @@ def read_intent(data: bytes) -> str:
 
 
 def write_pulled(record: PulledRecord) -> bytes:
-    """Write a record of an image."""
+    """Write the record of an image."""
     content: dict[str, Any] = {
         "kind": "ImagePulledRecord",
         "apiVersion": VERSION,
@@ -113,7 +113,7 @@ def write_pulled(record: PulledRecord) -> bytes:
 
 
 def read_pulled(data: bytes) -> PulledRecord:
-    """Read a record of an image; raises BrokenRecord."""
+    """Read the record of an image; raises BrokenRecord."""
     content = _record(data, "ImagePulledRecord", {"lastUpdatedTime", "imageRef", "credentialMapping"})
     try:
         updated_at = datetime.strptime(content["lastUpdatedTime"], _TIME).replace(tzinfo=UTC)

@@ -1,6 +1,6 @@
-"""One pull from a registry: with each login until one is taken, its intent written down before and its right after.
+"""One pull from a registry: tries each login in turn, writes the intent before and the record after.
 
-Run once for all who share it (`image_pulls`). Whatever the runtime may have done without telling, the intent outlives.
+Shared by all who wait for the same image (`image_pulls`). If the outcome in the runtime is unknown, the intent stays.
 """
 
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from activities.images.access.rights import PullRights
 from activities.images.credentials.keyring import Credential
 
 
-def is_runtime_away(error: CriError) -> bool:
-    """Say whether nobody answered a pull; a runtime that is there passes a registry's 503 on with the same code."""
+def is_runtime_unavailable(error: CriError) -> bool:
+    """Report whether the runtime did not answer; a runtime passes a registry's 503 on with the same code."""
     return error.remedy is Remedy.RETRY and not error.details.startswith("failed to pull")
 
 
 class IntentNotWritten(Exception):
-    """A pull could not begin: that it does must stand on the disk first."""
+    """The pull could not start, because its intent must be on disk first."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryPull:
-    """A pull of an image, its tag written out."""
+    """A pull of an image, whose tag is written out."""
 
     runtime: RuntimeClient
     rights: PullRights | None
@@ -31,7 +31,7 @@ class RegistryPull:
     credentials: Sequence[Credential]
 
     async def run(self) -> str:
-        """Pull; answers the image's reference. Raises CriError, and IntentNotWritten before anything has begun."""
+        """Pull; returns the image's reference. Raises CriError, and IntentNotWritten before anything has started."""
         if (rights := self.rights) is None:
             return (await self._pull())[0]
         try:
@@ -43,10 +43,10 @@ class RegistryPull:
         try:
             image_ref, used = await self._pull()
         except CriError as error:
-            if is_runtime_away(error) or error.remedy is Remedy.TIMED_OUT:
+            if is_runtime_unavailable(error) or error.remedy is Remedy.TIMED_OUT:
                 rights.unknown(self.image)
             else:
-                await rights.not_pulled(self.image)
+                await rights.pull_failed(self.image)
             raise
         except BaseException:  # cancelled: the runtime may still finish it
             rights.unknown(self.image)
@@ -55,7 +55,7 @@ class RegistryPull:
         return image_ref
 
     async def _pull(self) -> tuple[str, Credential | None]:
-        """Try each login; answers with which it was. Without logins nobody asks for one."""
+        """Try each login; returns the one that worked. Without logins, pull anonymously."""
         failures = []
         if not self.credentials:
             return await self.runtime.pull_image(self.image), None
@@ -63,7 +63,7 @@ class RegistryPull:
             try:
                 return await self.runtime.pull_image(self.image, one.login), one
             except CriError as error:
-                if is_runtime_away(error):
-                    raise  # another login would not be asked for either
+                if is_runtime_unavailable(error):
+                    raise  # another login would fail as well
                 failures.append(error)
         raise CriError.joined(failures) from None

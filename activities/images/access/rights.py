@@ -1,7 +1,7 @@
-"""Who may have an image that is on the node, and the writing down of it: the one place that pulls and looks go through.
+"""Decides whether a pod may use an image on the node, and keeps the pull records for that.
 
-Without the feature gate KubeletEnsureSecretPulledImages there is none of it. What is decided stands in `verification`,
-what is kept in `pull_records`; here is in which order, and that the event loop waits for no disk.
+Not used without the feature gate KubeletEnsureSecretPulledImages. `verification` has the decisions and `pull_records`
+the files; this module has their order, and keeps blocking calls off the event loop.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from activities.images.access.record_format import Rights, SecretRight
 from activities.images.access.verification import (
     Standing,
     Verification,
-    judged_by_secrets,
+    judge_by_secrets,
     name_of,
     standing,
-    why_withheld,
+    why_denied,
 )
 from activities.images.credentials.keyring import Credential
 
@@ -29,7 +29,7 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class PullRights:
-    """The node's records, and the policy by which they are read."""
+    """The node's pull records and the policy by which they are used."""
 
     records: PullRecords
     verification: Verification = field(default_factory=Verification)
@@ -39,10 +39,10 @@ class PullRights:
     _settling: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def ready(self, image_ref: Callable[[str], Awaitable[str]]) -> None:
-        """Read the records, once, and forget what an operator has removed of them since; raises OSError.
+        """Read the records, once, and drop those that an operator has removed since; raises OSError.
 
-        Where an earlier worker had begun a pull and its image is there (`image_ref`), nobody knows by whose right: whoever
-        wants it has to show his own (image_pull_manager.go initialize).
+        If an earlier worker had started a pull and its image is on the node (`image_ref`), its credentials are
+        unknown, so every pod is verified (image_pull_manager.go initialize).
         """
         if self._loaded:
             await self._follow_the_disk()
@@ -57,56 +57,56 @@ class PullRights:
                 self._loaded = True
 
     async def _follow_the_disk(self) -> None:
-        """Forget what somebody has removed; what stands for a pull under way is written again."""
+        """Drop what somebody has removed; an intent of a pull under way is written again."""
         if not any(await asyncio.to_thread(self.records.removed)):
             return
-        async with self._changing:  # what is being written or removed here is none of it
+        async with self._changing:  # so that files being written or removed here are not mistaken
             intents, pulled = await asyncio.to_thread(self.records.removed)
             for image in self.records.forget_removed(intents, pulled, self._in_flight):
                 await asyncio.to_thread(self.records.intend, image)
 
-    def why_withheld(self, image: str, image_ref: str) -> str:
-        """Say why an image that is there may not be used as it is; from memory."""
-        return why_withheld(self.records.known(image, image_ref))
+    def why_denied(self, image: str, image_ref: str) -> str:
+        """Explain why an image on the node may not be used; from memory."""
+        return why_denied(self.records.known(image, image_ref))
 
     def standing(self, image: str, image_ref: str) -> Standing:
-        """Judge an image that is there as far as that goes without the pod's logins; from memory."""
+        """Judge an image on the node without the pod's logins; from memory."""
         return standing(self.verification, image, self.records.known(image, image_ref))
 
     async def allows(self, image: str, image_ref: str, secrets: Sequence[SecretRight]) -> bool:
-        """Say whether a pod's secrets give it the right to an image, and remember what is new of that."""
+        """Report whether a pod's secrets give access to an image, and record new ones."""
         record = self.records.known(image, image_ref).record
         rights = record.rights.get(name_of(image)) if record else None
-        judged = judged_by_secrets(rights or Rights(), secrets)
+        judged = judge_by_secrets(rights or Rights(), secrets)
         if judged.remember and self.records.remember(image, image_ref, judged.remember):
             await self._save(image_ref)
         return judged.allowed
 
     async def intend(self, image: str) -> None:
-        """Write down that a pull begins; raises OSError, and then nothing may be pulled."""
+        """Write the intent of a pull; raises OSError, and then nothing may be pulled."""
         async with self._changing:
             await asyncio.to_thread(self.records.intend, image)
             self._in_flight[image] += 1
 
     def pulled(self, image: str, image_ref: str, used: Credential | None) -> None:
-        """Give the right by which an image was pulled, at once; the pod waits for no disk, for until then the intent stays."""
+        """Record a finished pull in memory at once; the intent stays until the record is on disk."""
         news = self.records.remember(image, image_ref, rights_of(used))
         task = asyncio.create_task(self._settle(image, image_ref, news=news), name=f"record the pull of {image}")
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
 
-    async def settled(self) -> None:
-        """Wait until everything stands on the disk."""
+    async def flushed(self) -> None:
+        """Wait until everything is on disk."""
         await asyncio.gather(*self._settling)
 
     async def _settle(self, image: str, image_ref: str, *, news: bool) -> None:
         if not news or await self._save(image_ref):
-            await self.not_pulled(image)
+            await self.pull_failed(image)
         else:
             self.unknown(image)
 
-    async def not_pulled(self, image: str) -> None:
-        """Forget the intent of a pull that is over, unless another of the same image is under way."""
+    async def pull_failed(self, image: str) -> None:
+        """Remove the intent of a pull that failed, unless another one of the same image is under way."""
         async with self._changing:
             self.unknown(image)
             if not self._in_flight[image]:
@@ -116,13 +116,13 @@ class PullRights:
                     _log.warning("the record that a pull of %s was begun cannot be removed: %s", image, error.strerror)
 
     def unknown(self, image: str) -> None:
-        """Leave the intent of a pull of which nobody knows how it ended: the runtime may go on with it by itself."""
+        """Keep the intent of a pull with an unknown outcome: the runtime may still finish it."""
         self._in_flight[image] -= 1
         if self._in_flight[image] <= 0:
             del self._in_flight[image]
 
     async def prune(self, image_refs: Collection[str], until: datetime) -> None:
-        """Forget images that are gone from the node: all but these, and but for what changed after `until`."""
+        """Drop records of images that are gone: all but these, and but for those changed after `until`."""
         if self._loaded:
             async with self._changing:
                 await asyncio.to_thread(self.records.prune, image_refs, until)
@@ -138,14 +138,14 @@ class PullRights:
 
 
 def rights_of(used: Credential | None) -> Rights:
-    """Say what a pull with a login has shown (image_manager.go trackedToImagePullCreds)."""
+    """Return the rights that a pull with this login proves (image_manager.go trackedToImagePullCreds)."""
     if used is None or used.source is None:
         return Rights(everyone=True)
     return Rights((secret_right(used),))
 
 
 def secret_right(credential: Credential) -> SecretRight:
-    """Write a secret's login as records do; only for one that comes from a secret."""
+    """Convert a login for records; None unless it comes from a secret."""
     source = credential.source
     assert source is not None
     return SecretRight(source.namespace, source.name, source.uid, credential.login.digest())

@@ -1,7 +1,7 @@
-"""Whether a registry has to be asked before a pod gets an image that is on the node.
+"""Decides whether a registry must be asked before a pod gets an image that is on the node; pure.
 
-Pure: the kubelet's MustAttemptImagePull and its policies (pkg/kubelet/images/pullmanager). An image that somebody pulled
-with his secret is nobody else's, until he shows a login that the registry takes, or has the same one.
+The kubelet's MustAttemptImagePull and its policies (pkg/kubelet/images/pullmanager). An image that was pulled with a
+secret may be used by pods with the same login; others must have a login that the registry accepts.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,10 @@ from activities.images.access.image_names import InvalidImageName, without_tag
 from activities.images.access.record_format import PulledRecord, Rights, SecretRight
 
 MOST_REMEMBERED: Final = 100
-"""Secrets of a record; beyond, one more that has the right login is no longer written down (writeRecordWhileMatchingLimit)."""
+"""Secrets of a record.
+
+Beyond that, another one with the right login is not recorded (writeRecordWhileMatchingLimit).
+"""
 
 
 class VerificationPolicy(StrEnum):
@@ -26,7 +29,7 @@ class VerificationPolicy(StrEnum):
 
 
 class Standing(StrEnum):
-    """Whether an image that is there may be used as it is."""
+    """Whether an image on the node may be used without a pull."""
 
     ALLOWED = "it may be used"
     DENIED = "the registry has to be asked"
@@ -39,10 +42,10 @@ class Verification:
 
     policy: VerificationPolicy = VerificationPolicy.NEVER_PRELOADED
     allowlist: tuple[str, ...] = ()
-    """Image names without tag; one that ends in `/*` stands for all below it."""
+    """Image names without tag; one that ends in `/*` covers everything below it."""
 
     def is_required(self, image: str, *, pulled_here: bool) -> bool:
-        """Say whether an image's right is looked at; `pulled_here`: it was not put there by other means."""
+        """Report whether an image is verified; `pulled_here`: it was not loaded by other means."""
         match self.policy:
             case VerificationPolicy.NEVER:
                 return False
@@ -56,17 +59,17 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the records tell of an image that is there."""
+    """What the records say about an image on the node."""
 
     record: PulledRecord | None = None
     intended: bool = False
-    """A pull of it was begun, and nothing says how it ended."""
+    """A pull was started, and its outcome is unknown."""
     broken: bool = False
     """There is a record, and it cannot be read."""
 
 
 def name_of(image: str) -> str:
-    """Give the name under which an image's rights are kept: as the pod writes it, without tag and digest."""
+    """Return the name under which an image's rights are recorded: as in the pod, without tag and digest."""
     try:
         return without_tag(image)
     except InvalidImageName:
@@ -74,7 +77,7 @@ def name_of(image: str) -> str:
 
 
 def standing(verification: Verification, image: str, known: Known) -> Standing:
-    """Judge an image that is there as far as that goes without the pod's logins."""
+    """Judge an image on the node without the pod's logins."""
     if known.broken:
         return Standing.DENIED
     if not verification.is_required(image, pulled_here=known.record is not None or known.intended):
@@ -87,8 +90,11 @@ def standing(verification: Verification, image: str, known: Known) -> Standing:
     return Standing.ASK_LOGINS if rights.secrets or rights.service_accounts else Standing.DENIED
 
 
-def why_withheld(known: Known) -> str:
-    """Say to whom a pull has failed why what is there does not do: names of images, none of a secret or its login."""
+def why_denied(known: Known) -> str:
+    """Explain why the image on the node may not be used instead of a failed pull.
+
+    Names images, but no secret or login.
+    """
     names = known.record.rights if known.record else {}
     if known.broken:
         how = "and the record of who pulled it cannot be read"
@@ -104,15 +110,15 @@ def why_withheld(known: Known) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """Whether a pod's secrets give it the right to an image, and what of that is new."""
+class SecretsVerdict:
+    """Whether a pod's secrets give access to an image, and which of them is new."""
 
     allowed: bool
     remember: Rights | None = None
 
 
-def judged_by_secrets(rights: Rights, secrets: Sequence[SecretRight]) -> Judgement:
-    """Compare a pod's secrets with those that the image was pulled with: the same login, or the same secret with a new one."""
+def judge_by_secrets(rights: Rights, secrets: Sequence[SecretRight]) -> SecretsVerdict:
+    """Compare a pod's secrets with those that have pulled the image: the same login, or the same secret with a new login."""
     for own in secrets:
         for known in rights.secrets:
             same_login = bool(known.hash) and own.hash == known.hash
@@ -120,8 +126,8 @@ def judged_by_secrets(rights: Rights, secrets: Sequence[SecretRight]) -> Judgeme
             few = len(rights.secrets) < MOST_REMEMBERED
             if same_login or (same_secret and few):
                 new = few and not (same_login and own == known)
-                return Judgement(allowed=True, remember=Rights((own,)) if new else None)
-    return Judgement(allowed=False)
+                return SecretsVerdict(allowed=True, remember=Rights((own,)) if new else None)
+    return SecretsVerdict(allowed=False)
 
 
 def _allows(pattern: str, name: str) -> bool:

@@ -1,8 +1,8 @@
-"""Docker configuration: which login belongs to which registry, in each form that people keep it in.
+"""Docker configuration files: which login belongs to which registry, in every common form.
 
-Read from pull secrets, from the node's own files and from what credential providers answer. The rules are the kubelet's
-(pkg/credentialprovider/config.go); beyond it, an entry's identity or registry token is taken, too, which the CRI has
-fields for. Whatever is wrong is told without a word of what stands there.
+Read from pull secrets, the node's own files and credential providers. The rules are the kubelet's
+(pkg/credentialprovider/config.go). In addition, identity and registry tokens are supported, which the CRI has fields
+for. Error messages quote nothing of the content.
 """
 
 import base64
@@ -17,11 +17,11 @@ _FIELDS: Final = ("username", "password", "email", "auth", "identitytoken", "reg
 
 
 class NotADockerConfig(ValueError):
-    """The text is no docker configuration; its message holds nothing of it."""
+    """The text is no docker configuration; the message quotes nothing of it."""
 
 
 DockerConfig = Mapping[str, Login]
-"""Location (a registry, perhaps with a path; its host may hold `*`) -> login."""
+"""Location (a registry, perhaps with a path; its host may contain `*`) -> login."""
 
 
 def docker_config_json(data: bytes) -> DockerConfig:
@@ -30,7 +30,7 @@ def docker_config_json(data: bytes) -> DockerConfig:
 
 
 def dockercfg(data: bytes) -> DockerConfig:
-    """Read the older form, the logins alone; raises NotADockerConfig."""
+    """Read the older form, only the logins; raises NotADockerConfig."""
     return _logins(_object(data))
 
 
@@ -63,7 +63,7 @@ def _login(entry: Any) -> Login:
         username, password = _decoded(auth)
     identity_token = said.get("identitytoken", "")
     if identity_token:
-        username = password = ""  # the token stands in their place, as docker itself does it
+        username = password = ""  # the token replaces them, as in docker
     return Login(
         username=username,
         password=password,
@@ -74,7 +74,7 @@ def _login(entry: Any) -> Login:
 
 
 def _decoded(auth: str) -> tuple[str, str]:
-    """Read base64 of `user:password`, padded or not."""
+    """Decode base64 of `user:password`, padded or not."""
     plain = auth.replace("\n", "").replace("\r", "")
     if not plain.strip().endswith("="):
         plain += "=" * (-len(plain) % 4)

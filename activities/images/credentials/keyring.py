@@ -1,7 +1,6 @@
-"""The logins at hand for an image: from all docker configurations that count, those that fit, the most specific first.
+"""Finds the logins for an image among all docker configurations, the most specific first; pure.
 
-Pure. Which of two equally good logins is right only the registry can say, so all that fit are tried
-(pkg/credentialprovider/keyring.go).
+Only the registry can tell which of two matching logins is right, so all are tried (pkg/credentialprovider/keyring.go).
 """
 
 from dataclasses import dataclass, field
@@ -18,12 +17,12 @@ class SecretSource:
     namespace: str
     name: str
     uid: str = ""
-    """Empty for one that is kept in a folder without a uid."""
+    """Empty for a secret from a folder without UIDs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A login and whose it is."""
+    """A login and where it comes from."""
 
     login: Login = field(repr=False)
     source: SecretSource | None = None
@@ -37,12 +36,12 @@ class Keyring:
     credentials: dict[str, list[Credential]] = field(default_factory=dict)
 
     def add(self, config: DockerConfig, source: SecretSource | None = None) -> None:
-        """Take over a configuration's logins."""
+        """Add a configuration's logins."""
         for location, login in config.items():
             self.credentials.setdefault(_key(location), []).append(Credential(login, source))
 
     def lookup(self, repository: str) -> list[Credential]:
-        """Find the logins for a repository (`docker.io/library/busybox`), in the order in which they are tried."""
+        """Return the logins for a repository (`docker.io/library/busybox`), in the order in which they are tried."""
         fitting = [key for key in sorted(self.credentials, reverse=True) if matches(key, repository)]
         found = [one for key in fitting for one in self.credentials[key]]
         if not found and is_on_default_registry(repository):
@@ -51,7 +50,7 @@ class Keyring:
 
 
 def _key(location: str) -> str:
-    """Write a location without scheme, user and the API version with which docker writes its own hub."""
+    """Normalize a location: no scheme, user or API version, with which docker writes its own hub."""
     plain = location.removeprefix("https://").removeprefix("http://")
     host, slash, path = plain.partition("/")
     path = slash + path.partition("?")[0].partition("#")[0]

@@ -1,7 +1,7 @@
-"""Whether a location that a login or a credential provider is for covers an image.
+"""Matches the location of a login or a credential provider with an image; pure.
 
-Pure. A location is a registry with an optional port and the beginning of a path; each part of its host may hold `*`. The
-rules are pkg/credentialprovider/keyring.go's URLsMatch and isDefaultRegistryMatch.
+A location is a registry with an optional port and a path prefix; each label of its host may contain `*`. The rules are
+those of pkg/credentialprovider/keyring.go, URLsMatch and isDefaultRegistryMatch.
 """
 
 import re
@@ -15,16 +15,16 @@ _HUB: Final = frozenset({"docker.io", DEFAULT_REGISTRY})
 _SHAPE: Final = re.compile(r"(?P<host>[^/?#\s\x00-\x1f\x7f<>\"\\^`{|}]*)(?P<path>/[^?#\x00-\x1f\x7f]*)?([?#].*)?")
 _PORT: Final = re.compile(r"[0-9]*", re.ASCII)
 _KNOWN: Final = 512
-"""Locations that are kept parsed: the same few are compared for every image."""
+"""Size of the cache of parsed locations: the same few are compared for every image."""
 
 
 class InvalidLocation(ValueError):
-    """The text is no location of images."""
+    """The text is not a location."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A location, taken apart."""
+    """A parsed location."""
 
     host: tuple[str, ...]
     """Its labels."""
@@ -34,12 +34,12 @@ class Location:
 
 @lru_cache(_KNOWN)
 def parse_location(text: str) -> Location:
-    """Take a location without a scheme apart; raises InvalidLocation."""
+    """Parse a location without a scheme; raises InvalidLocation."""
     match = _SHAPE.fullmatch(text)
     if match is None:
         raise InvalidLocation(f"{text[:300]!r} is no registry with an optional port and path")
     name, colon, port = match["host"].rpartition("@")[2].rpartition(":")
-    if not colon or port.endswith("]"):  # the last colon is one of an IPv6 address
+    if not colon or port.endswith("]"):  # the last colon belongs to an IPv6 address
         name, port = name + colon + port, ""
     elif not _PORT.fullmatch(port):
         raise InvalidLocation(f"{text[:300]!r} has no number as its port")
@@ -47,7 +47,7 @@ def parse_location(text: str) -> Location:
 
 
 def matches(glob: str, image: str) -> bool:
-    """Say whether a location covers an image's repository; one that is no location covers nothing."""
+    """Report whether a location covers an image's repository; an invalid one covers nothing."""
     try:
         wanted, found = parse_location(glob), parse_location(image)
     except InvalidLocation:
@@ -58,7 +58,7 @@ def matches(glob: str, image: str) -> bool:
 
 
 def is_on_default_registry(repository: str) -> bool:
-    """Say whether a repository is on Docker Hub, by its name's looks."""
+    """Report whether a repository is on Docker Hub, judging by its name."""
     first, slash, _ = repository.partition("/")
     return bool(first) and (not slash or first in _HUB or not any(mark in first for mark in ".:"))
 

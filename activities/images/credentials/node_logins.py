@@ -1,7 +1,7 @@
-"""The node's own docker configuration: logins that every pod of the node may use.
+"""The node's own docker configuration: logins for every pod of the node.
 
-Looked for where the kubelet looks (credentialprovider.DefaultDockerConfigJSONPaths and DefaultDockercfgPaths): the first
-file that can be read counts, and what it says is kept for five minutes.
+Searched where the kubelet searches (credentialprovider.DefaultDockerConfigJSONPaths and DefaultDockercfgPaths): the
+first readable file is used, and cached for five minutes.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class NodeLogins:
-    """What stands in the first file that can be read; without files nothing is ever read."""
+    """The logins in the first readable file."""
 
     files: Sequence[Path] = ()
     _config: DockerConfig = field(default_factory=dict, repr=False)
     _fresh_until: float = 0.0
 
     async def config(self) -> DockerConfig:
-        """Give the logins, read anew when they are five minutes old."""
+        """Return the logins, read again after five minutes."""
         if self.files and monotonic() >= self._fresh_until:
             self._config = await asyncio.to_thread(_first, self.files)
             self._fresh_until = monotonic() + KEPT_FOR.total_seconds()
@@ -39,7 +39,7 @@ class NodeLogins:
 
 
 def search_paths(root_dir: Path, home: Path) -> tuple[Path, ...]:
-    """List the files in the order in which they are looked for."""
+    """List the files in search order."""
     places, root = (root_dir, Path()), Path("/")
     newer = [one / _JSON for one in (*places, home / ".docker", root / ".docker")]
     older = [one / _OLD for one in (*places, home, root)]

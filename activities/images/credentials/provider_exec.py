@@ -1,8 +1,8 @@
-"""One run of a credential provider: the request on its stdin, the answer on its stdout, a minute at the most.
+"""Runs a credential provider: the request on stdin, the response on stdout, at most a minute.
 
-The protocol is credentialprovider.kubelet.k8s.io; names and limits are pkg/credentialprovider/plugin/plugin.go's. The
-program has a session of its own, so that all of it ends when nobody waits any more. What it answers is told to nobody: an
-answer that cannot be read is only called that.
+The protocol is credentialprovider.kubelet.k8s.io; names and limits are those of
+pkg/credentialprovider/plugin/plugin.go. The program has a session of its own, so that all its children end when nobody
+waits for it any more. Its response is never logged: one that cannot be read is only reported as such.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.clients.registry_login import Login
-from activities.clients.scrub import scrubbed
+from activities.clients.scrub import scrub
 from activities.images.credentials.docker_config import DockerConfig
 from proto.kubernetes.go_duration import parse_duration
 
 TIME_LIMIT: Final = timedelta(minutes=1)
 LARGEST_ANSWER: Final = 1024 * 1024
-"""Bytes; an answer is a few hundred."""
+"""Bytes; a response normally has a few hundred."""
 
 _WORDS_TOLD: Final = 1024
 _STDERR: Final = 2
@@ -33,7 +33,7 @@ _LOGIN_FIELDS: Final = frozenset({"username", "password"})
 
 
 class CacheKeyType(StrEnum):
-    """What an answer is good for."""
+    """What a response may be cached for."""
 
     IMAGE = "Image"
     REGISTRY = "Registry"
@@ -54,16 +54,16 @@ class ProviderProgram:
 
 @dataclass(frozen=True, slots=True)
 class ProviderAnswer:
-    """What a provider has answered."""
+    """The response of a provider."""
 
     config: DockerConfig = field(repr=False)
     good_for: CacheKeyType
     keep_for: timedelta | None = None
-    """None: it says nothing of it."""
+    """None: not specified."""
 
 
 class ProviderFailed(Exception):
-    """A provider gave no answer that can be used; the message is free of what it answered."""
+    """A provider gave no usable response; the message quotes nothing of it."""
 
 
 async def run_provider(program: ProviderProgram, image: str) -> ProviderAnswer:
@@ -87,14 +87,14 @@ async def run_provider(program: ProviderProgram, image: str) -> ProviderAnswer:
     if len(talk.answer) > LARGEST_ANSWER:
         raise ProviderFailed(f"{failure}: it answered more than {LARGEST_ANSWER} bytes")
     if code := transport.get_returncode():
-        said = scrubbed(talk.words.decode(errors="replace").strip())
+        said = scrub(talk.words.decode(errors="replace").strip())
         ended = f"exit status {code}" if code > 0 else f"signal: {signal.Signals(-code).name}"
         raise ProviderFailed(f"{failure}: {ended}: {said}")
     return _read(program, bytes(talk.answer))
 
 
 async def _started(program: ProviderProgram, talk: "_Talk") -> asyncio.SubprocessTransport:
-    """Start it; who is cancelled meanwhile leaves nothing of it behind. Raises OSError and ValueError."""
+    """Start it; a cancellation meanwhile leaves no process behind. Raises OSError and ValueError."""
     environment = {**os.environ, **program.env}
     starting = asyncio.ensure_future(
         asyncio.get_running_loop().subprocess_exec(
@@ -109,7 +109,7 @@ async def _started(program: ProviderProgram, talk: "_Talk") -> asyncio.Subproces
 
 
 class _Talk(asyncio.SubprocessProtocol):
-    """What a provider has said until it ended and closed its ends, or said too much."""
+    """Collects a provider's output until it ends and closes its pipes, or writes too much."""
 
     def __init__(self) -> None:
         self.answer = bytearray()
@@ -118,7 +118,7 @@ class _Talk(asyncio.SubprocessProtocol):
         self.is_over = False
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Keep its answer, and the beginning of what it says beside it."""
+        """Keep its response, and the beginning of its stderr."""
         if fd == _STDERR:
             self.words += data[: _WORDS_TOLD - len(self.words)]
         elif not self.ended.is_set():
@@ -141,7 +141,7 @@ def _ask(transport: asyncio.SubprocessTransport, request: Mapping[str, str]) -> 
 
 
 def _end(transport: asyncio.SubprocessTransport, talk: _Talk) -> None:
-    """Kill all of its session, unless it has ended by itself."""
+    """Kill its whole session, unless it has ended by itself."""
     if not talk.is_over:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(transport.get_pid(), signal.SIGKILL)
@@ -153,13 +153,13 @@ def _read(program: ProviderProgram, data: bytes) -> ProviderAnswer:
     try:
         answer = json.loads(data)
     except (ValueError, RecursionError):
-        raise ProviderFailed(unreadable) from None  # the error quotes the answer
+        raise ProviderFailed(unreadable) from None  # the error quotes the response
     if not isinstance(answer, dict):
         raise ProviderFailed(unreadable)
     if answer.get("apiVersion") != program.api_version:
         group = program.api_version.partition("/")[0]
         found = str(answer.get("apiVersion", ""))[:100]
-        found = found if found.startswith(f"{group}/") else "something else"  # which may be what must not be told
+        found = found if found.startswith(f"{group}/") else "something else"  # it may contain a secret
         raise ProviderFailed(
             "apiVersion from credential plugin response did not match expected "
             f"apiVersion:{program.api_version}, actual apiVersion:{found}"

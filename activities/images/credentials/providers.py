@@ -1,8 +1,8 @@
-"""The node's credential providers: programs that know the logins of some registries.
+"""The node's credential providers: programs that know the logins for some registries.
 
-Asked for an image that one of them is for. An answer is kept as long as it says, for the image, its registry or all that
-the provider is for; who asks for the same image meanwhile waits for the one run. A provider that fails is as good as one
-that knows nothing: other logins may do (pkg/credentialprovider/plugin/plugin.go).
+Run for an image that a provider is configured for. A response is cached as long as it says, for the image, its
+registry or everything that the provider is for; concurrent requests share one run. A provider that fails counts as one
+without logins, because other logins may do (pkg/credentialprovider/plugin/plugin.go).
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import Final, Protocol
 
-from activities.execution.shared_tasks import SharedTasks
+from activities.execution.single_flight import SingleFlight
 from activities.images.credentials.docker_config import DockerConfig
 from activities.images.credentials.keyring import Keyring
 from activities.images.credentials.locations import matches
@@ -30,19 +30,19 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ProviderMeasure(Protocol):
-    """Where a provider's runs are counted."""
+    """Records runs of providers."""
 
     def __call__(self, provider: str, seconds: float, *, failed: bool) -> None:
-        """Take which one ran, how long, and whether it failed."""
+        """Take the provider's name, the duration, and whether it failed."""
 
 
-def uncounted(provider: str, seconds: float, *, failed: bool) -> None:
-    """Count nothing."""
+def ignore_run(provider: str, seconds: float, *, failed: bool) -> None:
+    """Record nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """An answer and until when it is good."""
+    """A cached response and when it expires."""
 
     config: DockerConfig = field(repr=False)
     until: float
@@ -50,22 +50,22 @@ class _Kept:
 
 @dataclass(slots=True)
 class CredentialProvider:
-    """One provider, what it is for, and what it has answered."""
+    """One provider, the images that it is for, and its cached responses."""
 
     program: ProviderProgram
     match_images: tuple[str, ...]
     default_cache_duration: timedelta = timedelta()
-    measure: ProviderMeasure = uncounted
+    measure: ProviderMeasure = ignore_run
     clock: Callable[[], float] = monotonic
     _kept: dict[str, _Kept] = field(default_factory=dict, repr=False)
-    _runs: SharedTasks[ProviderAnswer] = field(default_factory=SharedTasks)
+    _runs: SingleFlight[ProviderAnswer] = field(default_factory=SingleFlight)
 
     def is_for(self, repository: str) -> bool:
-        """Say whether it is asked for a repository."""
+        """Report whether it is configured for a repository."""
         return any(matches(one, repository) for one in self.match_images)
 
     async def config(self, repository: str) -> DockerConfig:
-        """Give what it knows of a repository, from memory or by running it; raises ProviderFailed."""
+        """Return its logins for a repository, cached or by running it; raises ProviderFailed."""
         self._kept = {key: one for key, one in self._kept.items() if one.until >= self.clock()}
         for key in (repository, _registry(repository), _GLOBAL):
             if kept := self._kept.get(key):
@@ -86,8 +86,8 @@ class CredentialProvider:
         return answer
 
 
-async def provided(providers: Iterable[CredentialProvider], repository: str) -> tuple[Keyring, list[str]]:
-    """Gather what all providers know of a repository, and which of them failed; they are asked side by side."""
+async def collect_logins(providers: Iterable[CredentialProvider], repository: str) -> tuple[Keyring, list[str]]:
+    """Collect the logins of all providers for a repository, and the failures; they run in parallel."""
     asked = [one for one in providers if one.is_for(repository)]
     answers = await asyncio.gather(*(one.config(repository) for one in asked), return_exceptions=True)
     keyring, warnings = Keyring(), []

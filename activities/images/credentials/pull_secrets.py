@@ -1,8 +1,8 @@
 """The logins in a pod's image pull secrets.
 
-Asked when an image is pulled, and when the right to one that is there is judged. A secret that cannot be had does not hold
-the pod up: the image may be public (pkg/kubelet/kubelet_pods.go getPullSecretsForPod). A static pod has no admission that
-would give it its service account's secrets, so they are taken here where that object exists.
+Read when an image is pulled, and when the right to one on the node is checked. A missing secret does not block the
+pod, because the image may be public (pkg/kubelet/kubelet_pods.go getPullSecretsForPod). A static pod has no admission
+that adds its service account's secrets, so they are added here if that object exists.
 """
 
 import base64
@@ -22,20 +22,20 @@ _FORMS: Final[Mapping[str, tuple[str, Callable[[bytes], DockerConfig]]]] = {
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson", docker_config_json),
     "kubernetes.io/dockercfg": (".dockercfg", dockercfg),
 }
-"""Type of a secret -> its key, and how that is read; a secret of another type has no login."""
+"""Type of a secret -> its key, and the parser; secrets of other types have no login."""
 
 
 @dataclass(slots=True)
 class PodLogins:
-    """What a pod's pull secrets hold."""
+    """The logins in a pod's pull secrets."""
 
     keyring: Keyring = field(default_factory=Keyring)
     warnings: list[str] = field(default_factory=list)
-    """For the operator, and free of values."""
+    """For the operator; without values."""
 
 
 async def pod_logins(objects: ObjectSource, namespace: str, asked: PullSecrets) -> PodLogins:
-    """Read a pod's pull secrets; raises NotADockerConfig naming the secret that holds none."""
+    """Read a pod's pull secrets; raises NotADockerConfig, which names the secret without a login."""
     found, missing, why = PodLogins(), [], []
     for name in asked.names or await _of_service_account(objects, namespace, asked.service_account):
         try:
@@ -53,7 +53,7 @@ async def pod_logins(objects: ObjectSource, namespace: str, asked: PullSecrets) 
 
 
 async def _of_service_account(objects: ObjectSource, namespace: str, name: str) -> tuple[str, ...]:
-    """List the pull secrets of a service account (plugin/pkg/admission/serviceaccount); none where there is no such one."""
+    """List the pull secrets of a service account (plugin/pkg/admission/serviceaccount); none if it does not exist."""
     if not name:
         return ()
     try:

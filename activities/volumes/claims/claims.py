@@ -1,7 +1,7 @@
-"""Whether a claim can be used, and what its PersistentVolume is: pure, asked by `persistent_volumes`.
+"""Decides whether a claim can be used, and reads its PersistentVolume; pure.
 
-The kubelet's rules and words (pkg/kubelet/volumemanager/populator, getPVCExtractPV and getPVSpec), and the two of the binder
-that matter to a mount (pv_controller.go checkVolumeSatisfyClaim), which where there is no cluster nobody else has asked.
+The rules and messages are the kubelet's (pkg/kubelet/volumemanager/populator, getPVCExtractPV and getPVSpec), and two
+of the binder's (pv_controller.go checkVolumeSatisfyClaim), which on a node without a cluster nobody else has checked.
 """
 
 import re
@@ -23,17 +23,17 @@ _BESIDES: Final = frozenset(
         *("storageClassName", "volumeAttributesClassName", "volumeMode"),
     }
 )
-"""What stands in a PersistentVolume's spec beside that of which it is made."""
+"""The fields of a PersistentVolume's spec that do not name its type."""
 
 
 class ClaimUnusable(Exception):
-    """A claim can't be mounted now; the message is the kubelet's."""
+    """A claim cannot be mounted now; the message is the kubelet's."""
 
 
 def volume_name(claim: Mapping[str, Any]) -> str:
-    """Say which PersistentVolume a claim is bound to; raises ClaimUnusable.
+    """Return the name of the PersistentVolume that a claim is bound to; raises ClaimUnusable.
 
-    A claim that lies in a file has no status: it counts as bound when it names its volume.
+    A claim from a file has no status: it counts as bound if it names its volume.
     """
     metadata, spec, status = (_part(claim, field) for field in ("metadata", "spec", "status"))
     if metadata.get("deletionTimestamp") and _PROTECTION not in (metadata.get("finalizers") or ()):
@@ -47,7 +47,7 @@ def volume_name(claim: Mapping[str, Any]) -> str:
 
 
 def check_owner(claim: Mapping[str, Any], pod_uid: str, pod: str) -> None:
-    """Refuse a claim that was not made for a pod, which is called `pod` in the message; raises ClaimUnusable."""
+    """Refuse a claim that was not created for this pod, which the message calls `pod`; raises ClaimUnusable."""
     owners = _part(claim, "metadata").get("ownerReferences") or ()
     if not any(one.get("controller") is True and one.get("uid") == pod_uid for one in owners):
         name = f"{_part(claim, 'metadata').get('namespace')}/{_part(claim, 'metadata').get('name')}"
@@ -57,7 +57,7 @@ def check_owner(claim: Mapping[str, Any], pod_uid: str, pod: str) -> None:
 def bound_volume(
     name: str, volume: Mapping[str, Any], claim: Mapping[str, Any], *, read_only: bool
 ) -> PersistentVolume:
-    """Read a PersistentVolume that has to be bound to a claim; raises ClaimUnusable."""
+    """Read a PersistentVolume, which must be bound to the claim; raises ClaimUnusable."""
     spec = _part(volume, "spec")
     _check_bound(name, spec, claim)
     kinds = [field for field, value in spec.items() if field not in _BESIDES and value is not None]
@@ -83,13 +83,13 @@ def bound_volume(
 
 
 def reachable(volume_spec: Mapping[str, Any], labels: Labels, node: str) -> bool:
-    """Say whether the node may use the volume; one that asks for nothing may be used from anywhere."""
+    """Report whether the volume's node affinity admits this node; without one, any node is admitted."""
     required = (volume_spec.get("nodeAffinity") or {}).get("required")
     return not required or selects(required.get("nodeSelectorTerms") or (), labels, node)
 
 
 def check_use(name: str, persistent: PersistentVolume, pod_spec: Mapping[str, Any]) -> None:
-    """Refuse a device that a container mounts, and files that one takes for a device; raises ClaimUnusable."""
+    """Refuse a device that a container mounts, and a file system that one uses as a device; raises ClaimUnusable."""
     mode, field = (_BLOCK, "volumeMounts") if persistent.block else (_FILESYSTEM, "volumeDevices")
     used = (one for container in every_container(pod_spec) for one in container.get(field) or ())
     if any(one["name"] == name for one in used):
@@ -117,7 +117,10 @@ def _mode(spec: Mapping[str, Any]) -> str:
 
 
 def _group_of(volume: Mapping[str, Any]) -> int | None:
-    """Read the group to which the volume's files belong; what is no number says nothing (getExtraSupplementalGID)."""
+    """Return the group that owns the volume's files.
+
+    A value that is not a number is ignored (getExtraSupplementalGID).
+    """
     said = _part(_part(volume, "metadata"), "annotations").get(_GROUP_ANNOTATION)
     return int(said) if isinstance(said, str) and _NUMBER.fullmatch(said) else None
 

@@ -5,14 +5,14 @@ from typing import Any
 
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.resources import NODES
-from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing
+from activities.objects.objects import ObjectKind, ObjectMissing, StoredObject
 from activities.volumes.claims.claims import ClaimUnusable, bound_volume, check_owner, check_use, reachable, volume_name
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.volume_type import PodVolume
 
 
-async def bound_to(volume: PodVolume, claim: str, *, own: bool) -> PersistentVolume:
+async def find_bound_volume(volume: PodVolume, claim: str, *, own: bool) -> PersistentVolume:
     """Look up a claim and its volume; raises ClaimUnusable and ObjectRefused."""
     objects, namespace = volume.services.objects, volume.pod.namespace
     kept = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUME_CLAIMS, namespace, claim), "PVC")
@@ -29,7 +29,10 @@ async def bound_to(volume: PodVolume, claim: str, *, own: bool) -> PersistentVol
 
 
 async def _node_labels(services: VolumeServices) -> Mapping[str, str]:
-    """Give the node's labels: in a cluster its object's, where a CSI driver's topology stands, too. Raises ClaimUnusable."""
+    """Return the node's labels, in a cluster those of its Node object, which has the topology of CSI drivers.
+
+    Raises ClaimUnusable.
+    """
     if services.api is None:
         return services.settings.node_labels
     try:
@@ -39,9 +42,9 @@ async def _node_labels(services: VolumeServices) -> Mapping[str, str]:
     return node["metadata"].get("labels") or {}
 
 
-async def _fetched(getting: Any, what: str) -> KeptObject:
+async def _fetched(getting: Any, what: str) -> StoredObject:
     try:
-        kept: KeptObject = await getting
+        kept: StoredObject = await getting
     except ObjectMissing as missing:
         raise ClaimUnusable(f"failed to fetch {what}: {missing}") from missing
     return kept

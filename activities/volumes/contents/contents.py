@@ -1,7 +1,7 @@
-"""Which files a configMap, secret, downwardAPI or projected volume holds, from the objects that it refers to.
+"""Decides which files a configMap, secret, downwardAPI or projected volume holds; pure.
 
-Pure; asked by `written`, which reads the objects and writes the files. The rules and the words of what is missing are the
-kubelet's: MakePayload of pkg/volume/configmap and secret, CollectData of pkg/volume/downwardapi, collectData of projected.
+Called by `written`, which reads the objects and writes the files. The rules and error messages are the kubelet's:
+MakePayload of pkg/volume/configmap and secret, CollectData of pkg/volume/downwardapi, collectData of projected.
 """
 
 import base64
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from activities.cri_config.downward import FieldError, default_limits, find_container, metadata_value, resource_value
 from activities.files.atomic_writer import ProjectedFile
-from activities.objects.objects import KeptObject, ObjectKind
+from activities.objects.objects import ObjectKind, StoredObject
 from activities.objects.tokens import ServiceAccountToken
 from activities.objects.trust_bundles import TrustAnchors
 from activities.volumes.plugin.volume_type import VolumeFailed
@@ -37,30 +37,30 @@ class Reference:
 
     @property
     def key(self) -> str:
-        """How its version is called."""
+        """The key under which its version is reported."""
         return f"{self.kind}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All that a volume's files are made of."""
+    """Everything that a volume's files are made from."""
 
-    objects: Mapping[str, KeptObject | str]
-    """By the key of the reference; a text says why there is none."""
+    objects: Mapping[str, StoredObject | str]
+    """By the key of the reference; a string says why there is none."""
     pod: Source
     allocatable: ResourceList = field(default_factory=dict)
     tokens: Mapping[str, ServiceAccountToken | str] = field(default_factory=dict)
-    """By `projections.token_key`; a text says why there is none."""
+    """By `projections.token_key`; a string says why there is none."""
     trust_bundles: Mapping[str, TrustAnchors | str] = field(default_factory=dict)
     """By `projections.trust_bundle_key`; likewise."""
     owner: int | None = None
-    """The user as whom all containers run, and whose the files of credentials are to be (FsUserFrom)."""
+    """The user that all containers run as, who owns the files of credentials (FsUserFrom)."""
     has_group: bool = False
-    """The files become a group's, which may read what others may not."""
+    """The files belong to a group, which may read them although others may not."""
 
 
 def references(kind: str, source: Source) -> Iterator[Reference]:
-    """Name the objects that a volume of some type refers to."""
+    """List the objects that a volume of this type refers to."""
     match kind:
         case "configMap":
             yield Reference(ObjectKind.CONFIG_MAPS, source.get("name") or "", bool(source.get("optional")))
@@ -74,7 +74,7 @@ def references(kind: str, source: Source) -> Iterator[Reference]:
 
 
 def files_of(kind: str, source: Source, known: Known) -> Files:
-    """Build the files of a volume of some type; raises VolumeFailed with everything that is missing."""
+    """Build the files of a volume of this type; raises VolumeFailed, which lists everything that is missing."""
     return _files(kind, source, known, source.get("defaultMode", DEFAULT_MODE))
 
 
@@ -104,13 +104,13 @@ def _had(found: _Found | str) -> _Found:
 
 
 def _credential(source: Source, data: bytes, known: Known, mode: int) -> Files:
-    """Write what is nobody's but the containers': their user's, or their group's, where either is one for all of them."""
+    """Write a credential, readable only by the containers' common user or group, if they have one."""
     private = known.owner is not None or known.has_group
     return {source["path"]: ProjectedFile(data, _PRIVATE if private else mode, known.owner)}
 
 
 def _chosen(reference: Reference, items: Sequence[Source], known: Known, mode: int) -> Files:
-    """Take all keys of an object, or those that are listed, each under its own path."""
+    """Return all keys of an object, or the listed ones, each under its own path."""
     found = known.objects[reference.key]
     if isinstance(found, str) and not reference.optional:
         raise VolumeFailed(found)
@@ -134,13 +134,13 @@ _NO_KEY: Final = {
 
 
 def _no_key(reference: Reference, key: str, pod: Source) -> str:
-    """Say it in the kubelet's words, which leave out of which object."""
+    """Build the kubelet's message, which does not name the object."""
     words, kind = _NO_KEY[reference.kind]
     return f"{words}: {key} ({kind} {pod['metadata']['namespace']}/{reference.name})"
 
 
 def _values(kind: ObjectKind, content: Mapping[str, Any]) -> dict[str, bytes]:
-    """Read an object's values; of a ConfigMap text comes before bytes."""
+    """Return an object's values; in a ConfigMap, text takes precedence over bytes."""
     encoded = content.get("binaryData" if kind is ObjectKind.CONFIG_MAPS else "data") or {}
     values = {key: base64.b64decode(value or "") for key, value in encoded.items()}
     if kind is ObjectKind.CONFIG_MAPS:
@@ -164,7 +164,7 @@ def _downward(items: Sequence[Source], known: Known, mode: int) -> Files:
 
 
 def _told(item: Source, known: Known) -> str:
-    """Say what a file tells of its pod; raises FieldError."""
+    """Return the content of a file that shows a field of the pod; raises FieldError."""
     if selector := item.get("fieldRef"):
         return metadata_value(known.pod, selector["fieldPath"])
     selector = item["resourceFieldRef"]
@@ -173,7 +173,7 @@ def _told(item: Source, known: Known) -> str:
 
 
 def _projected(sources: Sequence[Source], known: Known, mode: int) -> Files:
-    """Put the files of all sources together; of two with one path the later one counts."""
+    """Join the files of all sources; if two have the same path, the later one wins."""
     files: Files = {}
     said: list[str] = []
     for projection in sources:
@@ -193,6 +193,6 @@ def _mode(item: Source, default: int) -> int:
 
 
 def _aggregate(said: Sequence[str]) -> str:
-    """Put several errors into one, each once (k8s.io/apimachinery pkg/util/errors)."""
+    """Join error messages into one, each once (k8s.io/apimachinery pkg/util/errors)."""
     distinct = list(dict.fromkeys(said))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

@@ -1,13 +1,13 @@
-"""What a projected volume shows that is no object of its pod's namespace: service account tokens and trust bundles.
+"""Reads the service account tokens and trust bundles of a projected volume.
 
-Read before the files are made, beside the objects. What could not be had is a text that says why, so that all that is missing of
-a volume is told at once.
+Read before the files are written. A string instead of a value says why there is none, so that everything that is
+missing can be reported at once.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from activities.objects.tokens import BoundPod, ServiceAccountToken, TokenRefused, wish_of_pod
+from activities.objects.tokens import BoundPod, ServiceAccountToken, TokenRefused, pod_token_spec
 from activities.objects.trust_bundles import TrustAnchors, TrustBundleRefused
 from activities.volumes.plugin.volume_type import PodVolume
 from proto.kubernetes.contents.projections import expiration_seconds, token_key, trust_bundle_key
@@ -16,12 +16,12 @@ _Source = Mapping[str, Any]
 
 
 async def read_tokens(volume: PodVolume) -> dict[str, ServiceAccountToken | str]:
-    """Have a token for each serviceAccountToken projection of a volume, by its key."""
+    """Get a token for each serviceAccountToken projection of a volume, by its key."""
     found: dict[str, ServiceAccountToken | str] = {}
     account = str(volume.pod_spec["spec"].get("serviceAccountName") or "")
     pod = BoundPod(volume.pod.namespace, volume.pod.name, volume.pod.uid)
     for source in _projections(volume.source, "serviceAccountToken"):
-        wish = wish_of_pod(pod, account, source.get("audience") or "", expiration_seconds(source))
+        wish = pod_token_spec(pod, account, source.get("audience") or "", expiration_seconds(source))
         try:
             found[token_key(source)] = await volume.services.tokens.token(wish)
         except TokenRefused as refused:
@@ -30,7 +30,7 @@ async def read_tokens(volume: PodVolume) -> dict[str, ServiceAccountToken | str]
 
 
 async def read_trust_bundles(volume: PodVolume) -> dict[str, TrustAnchors | str]:
-    """Have what each clusterTrustBundle projection of a volume chooses, by its key."""
+    """Get the trust anchors for each clusterTrustBundle projection of a volume, by its key."""
     found: dict[str, TrustAnchors | str] = {}
     for source in _projections(volume.source, "clusterTrustBundle"):
         try:

@@ -1,6 +1,6 @@
-"""Folders inside a read-only volume on which a container mounts other volumes (pkg/volume/util/nested_volumes.go).
+"""Makes mount points inside a read-only volume for other volumes (pkg/volume/util/nested_volumes.go).
 
-The runtime makes mount points as it mounts, but it cannot make one in a volume that is mounted read-only.
+The runtime creates mount points as it mounts, but cannot create one in a volume that is mounted read-only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,17 +15,17 @@ _MODE: Final = 0o755
 
 
 def make_nested_mount_points(directory: Path, name: str, pod: Mapping[str, Any]) -> None:
-    """Make in the volume `name` the folders that mounts of other volumes need; raises VolumeFailed."""
+    """Make the folders in the volume `name` on which other volumes are mounted; raises VolumeFailed."""
     for below in nested_mount_points(name, pod):
         path = directory
         for part in below.split("/"):
             path = path / part
-            if not path.is_dir():  # it may lead through a link of the volume's own files
+            if not path.is_dir():  # a link of the volume's own files may lead there
                 path.mkdir(mode=_MODE, exist_ok=True)
 
 
 def nested_mount_points(name: str, pod: Mapping[str, Any]) -> Iterator[str]:
-    """Name them, relative to the volume: of those that lie in each other the outermost. Raises VolumeFailed."""
+    """List them relative to the volume; of nested ones only the outermost. Raises VolumeFailed."""
     for container in every_container(pod["spec"]):
         mounts = container.get("volumeMounts") or ()
         everything = sorted({normpath(one["mountPath"]) for one in mounts})

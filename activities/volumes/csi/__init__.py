@@ -1,1 +1,1 @@
-"""CSI volumes: staged on the node, published to pods, and undone."""
+"""CSI volumes: staged on the node, published to pods, and the reverse."""

@@ -1,9 +1,9 @@
-"""How a CSI volume comes to a pod and goes: staged once on the node, published to each pod, and back.
+"""Stages CSI volumes on the node, publishes them to pods, and undoes both.
 
-Asked by `activities/volumes/types/csi.py`, which imports this with the first volume of a driver. Each step may come twice, late and
-halfway: CSI promises that its calls may be repeated, what lies on disk says what there is to undo (`places`), and one volume
-is dealt with by one pod at a time. A call that failed for good is forgotten, one whose end nobody knows is undone later
-(csi_mounter.go, csi_attacher.go).
+Used by `activities/volumes/types/csi.py`, which imports this module with the first volume of a driver. Each step may
+run repeatedly, late or after a crash: CSI's calls are idempotent, the records on disk (`places`) say what there is to
+undo, and only one pod at a time works on a volume. After a call that failed for good its record is removed; a call
+whose end is unknown is undone later (csi_mounter.go, csi_attacher.go).
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from typing import Any
 from activities.clients.csi_driver import CsiError, CsiNode, connected
 from activities.clients.csi_drivers import DriverNotRegistered
 from activities.files import mounts
-from activities.volumes.csi.drivers.attachment import attached
+from activities.volumes.csi.drivers.attachment import wait_attached
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
 from activities.volumes.csi.drivers.pod_tokens import pod_tokens
-from activities.volumes.csi.drivers.requests import Asking, publish_request, stage_request
+from activities.volumes.csi.drivers.requests import VolumeRequest, publish_request, stage_request
 from activities.volumes.csi.drivers.secrets import read_secret
 from activities.volumes.csi.records.places import FilesPlace, Place, VolumeRecord
 from activities.volumes.csi.records.republishing import Republished, record_republished
@@ -33,38 +33,38 @@ _IN_USE = "volume uses the ReadWriteOncePod access mode and is already in use by
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A volume that its pod has."""
+    """A volume that is published to a pod."""
 
-    takes_fs_group: bool
-    """Its files are to be given to the pod's fsGroup: the driver has not done that."""
+    needs_fs_group: bool
+    """The driver has not applied the pod's fsGroup, so the node has to."""
     found: bool
-    """It was published already, by this process."""
+    """This process had published it before."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Mounting:
-    """One volume on its way to a pod."""
+    """One volume that is being mounted for a pod."""
 
-    asking: Asking
+    asking: VolumeRequest
     place: Place
     rules: DriverRules
     pod: Mapping[str, Any]
 
     @property
     def key(self) -> tuple[str, str]:
-        """The volume's own name on this node."""
+        """The volume's identity on this node."""
         return self.asking.volume.driver, self.asking.volume.handle
 
 
 class NodeVolumes:
-    """The volumes of all drivers on this node."""
+    """The CSI volumes of this node."""
 
     def __init__(self, services: VolumeServices) -> None:
         self._services = services
         self._drivers = services.csi
 
     async def mount(self, volume: CsiVolume, place: Place, pod: Mapping[str, Any]) -> Published:
-        """Stage and publish a volume, as far as that is not done. Raises VolumeFailed and OSError, without any secret."""
+        """Stage and publish a volume unless that is done. Raises VolumeFailed and OSError, which contain no secret."""
         rules = await driver_rules(self._services.objects, volume.driver)
         check_rules(rules, volume, standalone=self._services.api is None)
         context = await self._attached(rules, volume)
@@ -72,11 +72,11 @@ class NodeVolumes:
             async with self._services.locks.hold(volume.lock):
                 mounting = _Mounting(await _asking(node, volume, pod, context), place, rules, pod)
                 found = await self._stage_and_publish(node, mounting)
-            by_us = rules.takes_fs_group(volume) and not mounting.asking.group_is_drivers
+            by_us = rules.needs_fs_group(volume) and not mounting.asking.driver_applies_group
             return Published(by_us, found)
 
     async def publish_again(self, one: Republished) -> None:
-        """Publish a volume that its pod has once more, if its driver still asks for that. Raises VolumeFailed and OSError."""
+        """Publish a mounted volume again if its driver still asks for that. Raises VolumeFailed and OSError."""
         volume, place = one.volume, one.place
         rules = await driver_rules(self._services.objects, volume.driver)
         if not rules.republish:
@@ -87,20 +87,20 @@ class NodeVolumes:
             self._services.locks.hold(volume.lock),
         ):
             if await asyncio.to_thread(place.record) is None:
-                return  # its pod has gone meanwhile
+                return  # its pod has been removed meanwhile
             asking = await _asking(node, volume, one.pod, context)
             staged = asking.stages and volume.lifecycle is Lifecycle.PERSISTENT
             staging = str(place.staging(volume.driver, volume.handle)) if staged else ""
             await self._publish(node, _Mounting(asking, place, rules, one.pod), staging)
 
     async def unmount(self, place: Place) -> None:
-        """Take a volume out of a pod, and off the node with the last pod; one that is not there is gone.
+        """Unpublish a volume from a pod, and unstage it after the last pod; a missing one counts as unmounted.
 
         Raises VolumeFailed and OSError.
         """
         record = await asyncio.to_thread(place.record)
         if record is None:
-            await asyncio.to_thread(place.forget)  # who forgot it may have died in the middle
+            await asyncio.to_thread(place.forget)  # an earlier try may have died while it removed the record
             return
         async with (
             self._driver(record.driver, "Unmounter.TearDownAt failed to get CSI client") as node,
@@ -117,10 +117,13 @@ class NodeVolumes:
             await asyncio.to_thread(place.forget)
 
     async def _attached(self, rules: DriverRules, volume: CsiVolume) -> dict[str, str]:
-        """Wait until a volume is attached, and give what that answered; nothing where nobody has to. Raises VolumeFailed."""
+        """Wait until a volume is attached and return the publish context; empty if it needs no attaching.
+
+        Raises VolumeFailed.
+        """
         if not rules.needs_attaching(volume):
             return {}
-        return await attached(self._services.objects, volume, self._services.settings.node_name)
+        return await wait_attached(self._services.objects, volume, self._services.settings.node_name)
 
     @asynccontextmanager
     async def _driver(self, name: str, doing: str) -> AsyncIterator[CsiNode]:
@@ -132,7 +135,7 @@ class NodeVolumes:
             yield node
 
     async def _stage_and_publish(self, node: CsiNode, mounting: _Mounting) -> bool:
-        """Do both; answers whether the pod had the volume already."""
+        """Stage and publish a volume; returns whether the pod had it already."""
         volume, place = mounting.asking.volume, mounting.place
         known = str(place.target) in self._drivers.published and not mounting.rules.republish
         if known and await asyncio.to_thread(mounts.is_mount_point, place.target):
@@ -150,12 +153,12 @@ class NodeVolumes:
         return False
 
     async def _stage(self, node: CsiNode, mounting: _Mounting) -> str:
-        """Bring the volume onto the node; answers where it is then."""
+        """Stage the volume; returns the staging path."""
         place, key, volume = mounting.place, mounting.key, mounting.asking.volume
         if key in self._drivers.staged and await asyncio.to_thread(place.staging(*key).is_dir):
             return str(place.staging(*key))
         secrets = await read_secret(self._services.objects, volume.stage_secret, "NodeStageSecretRef")
-        staging = str(await asyncio.to_thread(place.remember_staging, *key))
+        staging = str(await asyncio.to_thread(place.record_staging, *key))
         try:
             await node.stage(stage_request(mounting.asking, staging, secrets))
         except CsiError as error:
@@ -166,7 +169,7 @@ class NodeVolumes:
         return staging
 
     async def _publish(self, node: CsiNode, mounting: _Mounting, staging: str) -> None:
-        """Bring the volume into the pod."""
+        """Publish the volume to the pod."""
         volume, place = mounting.asking.volume, mounting.place
         secrets = await read_secret(self._services.objects, volume.publish_secret, "NodePublishSecretRef")
         rules = mounting.rules
@@ -184,7 +187,7 @@ class NodeVolumes:
             raise VolumeFailed(f"its driver says that it is published, and there is nothing at {place.target}")
 
     def _forget_unpublished(self, mounting: _Mounting) -> None:
-        """Remember that there is nothing to take back from the pod; one that has it from an earlier call keeps it."""
+        """Record that there is nothing to unpublish, unless an earlier call has published the volume."""
         place = mounting.place
         if mounts.is_mount_point(place.target):
             return
@@ -193,7 +196,7 @@ class NodeVolumes:
         place.remember(mounting.asking.volume, self._services.settings.node_name, unpublished=True)
 
     async def _unstage_unless_used(self, node: CsiNode, place: Place, record: VolumeRecord) -> None:
-        """Take a volume off the node that no other pod uses."""
+        """Unstage a volume that no other pod uses."""
         key = (record.driver, record.handle)
         staging = place.staging(*key)
         used = await asyncio.to_thread(place.used_by_others, *key)
@@ -204,23 +207,25 @@ class NodeVolumes:
             await node.unstage(record.handle, str(staging))
         except CsiError as error:
             raise VolumeFailed(f"kubernetes.io/csi: attacher.UnmountDevice failed: {error}") from None
-        await asyncio.to_thread(place.forget_staging, *key)
+        await asyncio.to_thread(place.remove_staging_record, *key)
 
 
-async def _asking(node: CsiNode, volume: CsiVolume, pod: Mapping[str, Any], context: Mapping[str, str]) -> Asking:
-    """Gather what a driver is to be told of a volume; raises VolumeFailed."""
+async def _asking(
+    node: CsiNode, volume: CsiVolume, pod: Mapping[str, Any], context: Mapping[str, str]
+) -> VolumeRequest:
+    """Collect what the driver has to know about a volume; raises VolumeFailed."""
     try:
         able = await node.capabilities()
     except CsiError as error:
         raise VolumeFailed(f"NodeGetCapabilities: {error}") from None
     wanted = fs_group_of(pod)
-    return Asking(volume=volume, able=able, fs_group=wanted.group if wanted else None, publish_context=context)
+    return VolumeRequest(volume=volume, able=able, fs_group=wanted.group if wanted else None, publish_context=context)
 
 
 def _forget_unstaged(place: Place, key: tuple[str, str]) -> None:
-    """Remove what is remembered of a volume that its driver has refused for good, unless something of it is there."""
+    """Remove the record of a volume that its driver refused for good, unless something of it is mounted."""
     if place.used_by_others(*key) or mounts.is_mount_point(place.staging(*key)) or mounts.is_mount_point(place.target):
         return
-    with contextlib.suppress(OSError):  # what its driver has left there is looked at when the pod goes
-        place.forget_staging(*key)
+    with contextlib.suppress(OSError):  # what the driver has left there is handled when the pod is removed
+        place.remove_staging_record(*key)
         place.forget()

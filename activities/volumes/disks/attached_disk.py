@@ -1,9 +1,9 @@
-"""Volumes whose disk is attached to the node first: mounted once for all pods that share it, given back after the last.
+"""Volumes whose disk is attached to the node first, shared by all pods that use it, and detached after the last one.
 
-What is common to `iscsi` and `fc`, which only attach and detach. What a pod has is written down beside its files before
-anything is attached, so it is undone by that alone, whatever became of its claim. Who uses a disk is seen in the mount table,
-and for devices that containers get as such in a folder with a file for each pod
-(`plugins/<plugin>/volumeDevices/<disk>/<pod uid>`, where the kubelet keeps them).
+The common part of `iscsi` and `fc`, which only attach and detach. A pod's use of a disk is recorded in its folder
+before anything is attached, so it can be undone without the spec or the claim. The users of a disk are found in the
+mount table; for devices passed to containers, in a folder with a file for each pod
+(`plugins/<plugin>/volumeDevices/<disk>/<pod uid>`, as in the kubelet).
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from activities.files import mounts
+from activities.files.atomic_files import write_json
 from activities.files.pod_paths import plain_name
-from activities.files.whole_files import write_json
-from activities.volumes.disks.mounted_disk import hide, mount_disk, show, users_of
+from activities.volumes.disks.mounting import bind_into_pod, mount_disk, other_mounts, unmount_and_remove
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume
 
 Disk = dict[str, Any]
-"""What identifies a disk, as it is written down."""
+"""Identifies a disk, as recorded."""
 _MODE: Final = 0o750
 
 
@@ -33,36 +33,39 @@ class DiskKind(Protocol):
     plugin: str
 
     def read(self, source: Mapping[str, Any], name: str) -> Disk:
-        """Read which disk a volume means; raises VolumeFailed."""
+        """Read which disk a volume refers to; raises VolumeFailed."""
         ...
 
     def place(self, disk: Disk) -> tuple[str, ...]:
-        """Say the parts of its folder below the plugin's; raises VolumeFailed for one that would lead out of it."""
+        """Return the parts of the disk's path below the plugin's folder.
+
+        Raises VolumeFailed if it would lead out of it.
+        """
         ...
 
     async def attach(self, volume: PodVolume, disk: Disk) -> Path:
-        """Find its device or attach it; raises VolumeFailed and OSError."""
+        """Find the disk's device or attach the disk; raises VolumeFailed and OSError."""
         ...
 
     async def detach(self, volume: PodVolume, disk: Disk) -> None:
-        """Give it back, what is gone is given back; raises VolumeFailed and OSError."""
+        """Detach the disk; one that is gone counts as detached. Raises VolumeFailed and OSError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a pod wants of a disk."""
+    """How a pod wants to use a disk."""
 
     disk: Disk
     read_only: bool
     kind: str = ""
-    """Of file system."""
+    """Of the file system."""
     options: Sequence[str] = ()
     block: bool = False
 
 
 class AttachedDisk:
-    """Volumes of one kind of disk, of a pod's own or by a claim."""
+    """Volumes of one kind of disk, in a pod's spec or by a claim."""
 
     takes_mount_options = True
     takes_block = True
@@ -71,7 +74,7 @@ class AttachedDisk:
         self._kind = kind
 
     async def mount(self, volume: PodVolume, persistent: PersistentVolume | None = None) -> Mounted:
-        """Attach it, mount it for all pods and show it to this one."""
+        """Attach the disk, mount it for all pods, and bind it into this one."""
         source = persistent.source if persistent else volume.source
         disk = self._kind.read(source, volume.name)
         read_only = persistent.read_only if persistent else bool(source.get("readOnly"))
@@ -83,10 +86,10 @@ class AttachedDisk:
             return await (self._give(volume, wanted) if wanted.block else self._show(volume, wanted))
 
     async def unmount(self, volume: PodVolume, *, block: bool = False) -> None:  # noqa: ARG002 - it is written down
-        """Hide it from the pod, and detach it when no other one has it."""
+        """Unmount it from the pod, and detach it if no other pod uses it."""
         target, record = volume.directory(self._kind.plugin), self._record(volume)
         written = await asyncio.to_thread(_recorded, record)
-        await asyncio.to_thread(hide, target)
+        await asyncio.to_thread(unmount_and_remove, target)
         if written is None:
             return
         disk: Disk = written["disk"]
@@ -94,7 +97,7 @@ class AttachedDisk:
         async with volume.services.locks.hold(str(point)):
             await asyncio.to_thread((devices / volume.pod.uid).unlink, missing_ok=True)
             if not await asyncio.to_thread(_is_used, point, devices, volume.services.settings.root_dir / "pods"):
-                await asyncio.to_thread(hide, point)
+                await asyncio.to_thread(unmount_and_remove, point)
                 await asyncio.to_thread(_remove, devices)
                 await self._kind.detach(volume, disk)
             await asyncio.to_thread(record.unlink, missing_ok=True)
@@ -102,13 +105,15 @@ class AttachedDisk:
     async def _show(self, volume: PodVolume, wanted: _Wanted) -> Mounted:
         point, target = self._point(volume, wanted.disk), volume.directory(self._kind.plugin)
         if not await asyncio.to_thread(mounts.is_mount_point, point):
-            await asyncio.to_thread(point.mkdir, _MODE, parents=True, exist_ok=True)  # another's `detach` looks for it
+            await asyncio.to_thread(
+                point.mkdir, _MODE, parents=True, exist_ok=True
+            )  # a concurrent `detach` looks for it
             device = await self._kind.attach(volume, wanted.disk)
             options = [*wanted.options, *(["ro"] if wanted.read_only else [])]
             await mount_disk(device, point, wanted.kind, options)
-        found = await show(point, target, read_only=wanted.read_only)
+        found = await bind_into_pod(point, target, read_only=wanted.read_only)
         mounted = MountedVolume(volume.name, str(target), read_only=wanted.read_only, selinux_relabel=True)
-        return Mounted(mounted, found=found, takes_fs_group=not wanted.read_only)
+        return Mounted(mounted, found=found, needs_fs_group=not wanted.read_only)
 
     async def _give(self, volume: PodVolume, wanted: _Wanted) -> Mounted:
         used_by = self._devices(volume, wanted.disk) / volume.pod.uid
@@ -131,8 +136,8 @@ class AttachedDisk:
         return volume.paths.plugin_state(self._kind.plugin) / f"{plain_name(volume.name, 'volume name')}.json"
 
 
-def one_name(part: str) -> str:
-    """Answer a part of a path that is no more than that; raises VolumeFailed."""
+def path_component(part: str) -> str:
+    """Return `part` if it is a single path component; raises VolumeFailed."""
     if not part or "/" in part or "\0" in part or part in (".", ".."):
         raise VolumeFailed(f"{part[:100]!r} makes no folder's name")
     return part
@@ -156,7 +161,7 @@ def _recorded(record: Path) -> dict[str, Any] | None:
 def _is_used(point: Path, devices: Path, pods: Path) -> bool:
     if devices.is_dir() and any(devices.iterdir()):
         return True
-    return bool(users_of(point, pods))
+    return bool(other_mounts(point, pods))
 
 
 def _remove(folder: Path) -> None:

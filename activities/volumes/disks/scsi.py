@@ -1,7 +1,7 @@
-"""Disks that the kernel finds at a SCSI host: looked for, asked for, and forgotten again.
+"""Disks at SCSI hosts: finds them, scans for them, and removes them from the kernel.
 
 Used by `iscsi` and `fc`; source: pkg/volume/util/device_util_linux.go, pkg/volume/iscsi/iscsi_util.go scanOneLun and
-deleteDevice, pkg/volume/fc/fc_util.go. Everything here may block: call it in a thread.
+deleteDevice, pkg/volume/fc/fc_util.go. Everything may block: call it in a thread.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ _FLUSH_WITHIN: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ScsiTree:
-    """Where the kernel tells of its disks; tests have one of their own."""
+    """The kernel's files about disks; tests use a tree of their own."""
 
     sys: Path = Path("/sys")
     dev: Path = Path("/dev")
@@ -28,7 +28,7 @@ class ScsiTree:
             yield from sorted((self.dev / "disk" / folder).iterdir())
 
     def scan(self, host: int | None = None, lun: int | None = None) -> None:
-        """Let a host (every one) look for a disk (all of them). Raises OSError for one that is named."""
+        """Scan a host (default: all) for a disk (default: all). Raises OSError only for a named host."""
         wanted = "- - -" if lun is None else f"0 0 {lun}"
         if host is not None:
             (self.sys / f"class/scsi_host/host{host}/scan").write_text(wanted)
@@ -38,7 +38,7 @@ class ScsiTree:
                 file.write_text(wanted)
 
     def multipath_of(self, device: Path) -> Path | None:
-        """Say which multipath device a disk is a path of; one that is such a device is its own."""
+        """Return the multipath device that a disk is a path of; such a device returns itself."""
         name = device.resolve().name
         if name.startswith("dm-"):
             return self.dev / name
@@ -46,7 +46,7 @@ class ScsiTree:
         return self.dev / found[0].parents[1].name if found else None
 
     def best_of(self, devices: Sequence[Path]) -> Path:
-        """Choose what to mount: the multipath device that the disks are paths of, else the first disk itself."""
+        """Choose what to mount: the disks' multipath device, else the first disk."""
         found = [one for one in map(self.multipath_of, devices) if one]
         return found[0] if found else devices[0].resolve()
 
@@ -58,13 +58,13 @@ class ScsiTree:
         return [device]
 
     def forget(self, disk: Path) -> None:
-        """Let the kernel remove a disk; one that is gone is removed."""
+        """Remove a disk from the kernel; a missing one is fine."""
         with contextlib.suppress(FileNotFoundError):
             (self.sys / "block" / disk.name / "device/delete").write_text("1")
 
 
 async def flush(device: Path) -> None:
-    """Write out what a disk still holds, and take a multipath device apart; a failure of either leaves the rest to be done."""
+    """Flush a disk's buffers and remove a multipath device, ignoring failures of either."""
     words = ["multipath", "-f"] if device.name.startswith("dm-") else ["blockdev", "--flushbufs"]
     with contextlib.suppress(ProgramMissing, ProgramTimedOut):
         await run((*words, str(device)), _FLUSH_WITHIN)

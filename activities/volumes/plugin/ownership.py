@@ -1,9 +1,8 @@
-"""Give a volume's files to the pod's fsGroup (pkg/volume/volume_linux.go).
+"""Gives a volume's files to the pod's fsGroup (pkg/volume/volume_linux.go).
 
-Asked by the types whose files are to be the group's, in a thread, before a volume counts as mounted. The walk never follows
-a link and never enters another mount (`tree_walk`): what a container has planted in a volume that outlives it leads nowhere,
-and a file of the node that something is mounted over there is not touched. The volume's own directory comes last, so by it
-a later mount sees whether the walk was ever finished.
+Runs in a thread before a volume counts as mounted. The walk never follows links and never enters another mount
+(`tree_walk`), so links that a container has planted in a volume lead nowhere. The volume's root comes last, so it
+tells a later mount whether the walk was completed.
 """
 
 import os
@@ -26,33 +25,33 @@ _MODE: Final = 0o7777
 
 @dataclass(frozen=True, slots=True)
 class FsGroup:
-    """Whose the files of a pod's volumes are to be."""
+    """The group that owns the files of a pod's volumes."""
 
     group: int
     policy: str = ""
-    """fsGroupChangePolicy: Always (which is also no policy) or OnRootMismatch."""
+    """fsGroupChangePolicy: Always (the default) or OnRootMismatch."""
 
 
 def fs_group_of(pod: Mapping[str, Any]) -> FsGroup | None:
-    """Read a pod's fsGroup and its policy; None where it has none."""
+    """Read a pod's fsGroup and its policy; None if it has none."""
     security = (pod.get("spec") or {}).get("securityContext") or {}
     group = security.get("fsGroup")
     return None if group is None else FsGroup(group, security.get("fsGroupChangePolicy") or "")
 
 
 def fs_user_of(pod: Mapping[str, Any]) -> int | None:
-    """Say as which user all containers of a pod run; None where they are several, or one does not say (FsUserFrom)."""
+    """Return the user that all containers of a pod run as; None if they differ or one does not say (FsUserFrom)."""
     spec = pod.get("spec") or {}
     of_pod = (spec.get("securityContext") or {}).get("runAsUser")
     users = {(one.get("securityContext") or {}).get("runAsUser", of_pod) for one in every_container(spec)}
     return users.pop() if len(users) == 1 else None
 
 
-def give_to_group(directory: Path, wanted: FsGroup, *, read_only: bool = False) -> int:
-    """Let a group own all files of a volume, read and (unless it is read-only) write them; answers how many were looked at.
+def apply_fs_group(directory: Path, wanted: FsGroup, *, read_only: bool = False) -> int:
+    """Give all files of a volume to a group, with read and (unless it is read-only) write access.
 
-    A file that can't be given away stays as it is, as with the kubelet (a server may not allow it). Raises OSError where
-    a directory can't be read.
+    Returns how many files were visited. A file whose group cannot be changed stays as it is, as in the kubelet (a
+    server may not allow it). Raises OSError if a directory cannot be read.
     """
     if wanted.policy == ON_ROOT_MISMATCH and root_matches(directory, wanted.group, read_only=read_only):
         return 0
@@ -68,7 +67,7 @@ def give_to_group(directory: Path, wanted: FsGroup, *, read_only: bool = False) 
 
 
 def root_matches(directory: Path, group: int, *, read_only: bool = False) -> bool:
-    """Say whether a volume's own directory is the group's already, with at least the rights that it would get."""
+    """Report whether a volume's root belongs to the group and has at least the access that it would get."""
     try:
         found = directory.stat()
     except OSError:
@@ -84,7 +83,7 @@ def _rights(mode: int, *, read_only: bool) -> int:
 
 
 def _give(parent: int, name: str, group: int, *, read_only: bool) -> None:
-    """Give one file away, whatever it is by now; a link itself, which has no rights of its own."""
+    """Change the group of one file, whatever it is by now; of a link itself, which has no mode of its own."""
     opened = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         found = os.fstat(opened)

@@ -1,7 +1,7 @@
-"""What a type of persistent volume is: the protocol of whatever a PersistentVolume can be made of.
+"""The protocol of types of PersistentVolumes.
 
-One more is a line in `persistent_volumes.PERSISTENT_TYPES`. The volume that it is given bears the PersistentVolume's name, by
-which the kubelet names its folders; the pod's own name for it is put back afterwards.
+The volume that it gets has the PersistentVolume's name, by which the kubelet names its folders; the pod's name for the
+volume is restored afterwards.
 """
 
 from collections.abc import Mapping
@@ -17,30 +17,36 @@ class PersistentVolume:
 
     name: str
     type: str
-    """The field of its spec that says what it is made of: hostPath, csi …"""
+    """The field of its spec that names its type: hostPath, csi …"""
     source: Mapping[str, Any]
-    """That field's value. Nobody has validated it where there is no API server."""
+    """The value of that field; without an API server it has not been validated."""
     access_modes: tuple[str, ...] = ()
     mount_options: tuple[str, ...] = ()
     read_only: bool = False
-    """The pod says so of its claim."""
+    """The pod uses its claim read-only."""
     block: bool = False
     """It is a device (volumeMode Block)."""
     group_id: int | None = None
-    """Who uses it must be in this group."""
+    """Processes that use it must be in this group."""
 
 
 class PersistentType(Protocol):
-    """One type of persistent volume. Both verbs may come twice, late and halfway, as those of `VolumeType`."""
+    """A type of PersistentVolume.
+
+    Both methods may run repeatedly, late or after a crash, like those of `VolumeType`.
+    """
 
     takes_mount_options: bool
     takes_block: bool
-    """Whether it can be a device."""
+    """It can be a block device."""
 
     async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
-        """Find the volume or make it; raises VolumeFailed and OSError. Files are touched in threads."""
+        """Find or create the volume; raises VolumeFailed and OSError. Blocks on files in threads only."""
         ...
 
     async def unmount(self, volume: PodVolume, *, block: bool) -> None:
-        """Undo what mounting did, what is gone is undone; `source` is empty. Raises VolumeFailed, StillMounted and OSError."""
+        """Undo `mount`; what is gone counts as undone.
+
+        `source` is empty. Raises VolumeFailed, StillMounted and OSError.
+        """
         ...

@@ -7,8 +7,8 @@ from activities.clients.runtime import RuntimeClient
 from activities.execution.pod_locks import PodLocks
 from activities.execution.timings import Timings
 from activities.files.pod_paths import PodPaths
-from activities.objects.going_pods import GoingPods
 from activities.objects.objects import ObjectSource
+from activities.objects.terminating_pods import TerminatingPods
 from activities.objects.tokens import TokenSource
 from activities.objects.trust_bundles import TrustBundleSource
 from activities.settings.activity_settings import ActivitySettings
@@ -46,7 +46,7 @@ class VolumeServices(Protocol):
     def locks(self) -> PodLocks: ...
 
     @property
-    def going(self) -> GoingPods: ...
+    def terminating(self) -> TerminatingPods: ...
 
     @property
     def timings(self) -> Timings: ...

@@ -1,4 +1,4 @@
-"""What a type of volume is: the protocol that each file of this folder keeps, and what it is told of a volume."""
+"""The protocol of volume types, and what they are told of a volume."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,51 +12,54 @@ from proto.temporal.pod import PodJson, PodKey
 
 
 class VolumeFailed(Exception):
-    """A volume can't be mounted or unmounted now; the message is the kubelet's, and never holds what is in a volume."""
+    """A volume cannot be mounted or unmounted now. The message is the kubelet's and never quotes a volume's content."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodVolume:
-    """One volume of a pod: what is asked, and where it belongs."""
+    """One volume of a pod."""
 
     pod: PodKey
     name: str
     source: Mapping[str, Any]
-    """The part of the spec that is the type's own."""
+    """The value of the spec's field that names the type."""
     pod_spec: PodJson
-    """The pod, as slices.volumes_slice has cut it."""
+    """The part of the pod that mounting needs (`volumes_slice` of workflows/decide)."""
     services: VolumeServices
 
     @property
     def paths(self) -> PodPaths:
-        """Where the pod's files lie."""
+        """The paths of the pod's files."""
         return self.services.paths(self.pod)
 
     def directory(self, plugin: str) -> Path:
-        """Say where this volume's files lie, `pods/<uid>/volumes/<plugin>/<name>`; raises InvalidPodName."""
+        """Return this volume's directory, `pods/<uid>/volumes/<plugin>/<name>`; raises InvalidPodName."""
         return self.paths.volumes(plugin) / plain_name(self.name, "volume name")
 
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """A volume that is mounted, and what mounting it found."""
+    """A mounted volume."""
 
     volume: MountedVolume
     found: bool = False
-    """It was there already."""
+    """It was mounted before."""
     objects: Mapping[str, str] = field(default_factory=dict)
     """The versions of the objects that it shows, by `<plural>/<name>`."""
-    takes_fs_group: bool = False
-    """Its files are to become the pod's fsGroup's (`ownership`), which its type has not seen to itself."""
+    needs_fs_group: bool = False
+    """The pod's fsGroup still has to be applied to its files (`ownership`)."""
 
 
 class VolumeType(Protocol):
-    """One type of volume. Both verbs may come twice, late and halfway, and never two at a time for one pod."""
+    """A type of volume.
+
+    Both methods may run repeatedly, late or after a crash, but never two at a time for one pod.
+    """
 
     async def mount(self, volume: PodVolume) -> Mounted:
-        """Find the volume or make it; raises VolumeFailed and OSError. Files are touched in threads."""
+        """Find or create the volume; raises VolumeFailed and OSError. Blocks on files in threads only."""
         ...
 
     async def unmount(self, volume: PodVolume) -> None:
-        """Undo what mounting did, what is gone is undone; raises VolumeFailed, StillMounted and OSError."""
+        """Undo `mount`; what is gone counts as undone. Raises VolumeFailed, StillMounted and OSError."""
         ...

@@ -1,7 +1,7 @@
-"""Volumes of CSI drivers: a pod's own (`csi`), and what a PersistentVolume is made of (pkg/volume/csi).
+"""CSI volumes: ephemeral ones in a pod's spec (`csi`), and PersistentVolumes (pkg/volume/csi).
 
-What is done for them is in `activities/csi/`, which is imported with the first such volume: CSI's messages cost memory that
-a node without drivers does not need.
+The work is done in `activities/volumes/csi/node_volumes.py`, which is imported with the first such volume: CSI's
+messages cost memory that a node without drivers does not need.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 
 class EphemeralCsi:
-    """`csi` volumes: made by a driver for one pod, and gone with it."""
+    """`csi` volumes in a pod's spec: created by a driver for one pod."""
 
     async def mount(self, volume: PodVolume) -> Mounted:
-        """Have the driver publish it."""
+        """Let the driver publish it."""
         wanted = ephemeral_volume(volume.name, volume.source, volume.pod.namespace, volume.pod.uid)
         return await _mount(volume, wanted, _place(volume, block=False))
 
     async def unmount(self, volume: PodVolume) -> None:
-        """Have the driver take it back."""
+        """Let the driver unpublish it."""
         await _node_volumes(volume).unmount(_place(volume, block=False))
 
 
 class PersistentCsi:
-    """`csi` as a persistent volume: staged once on the node, published to each pod."""
+    """CSI PersistentVolumes: staged once on the node, published to each pod."""
 
     takes_mount_options = True
     takes_block = True
 
     async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
-        """Have the driver stage it, unless it is, and publish it to the pod."""
+        """Let the driver stage it, unless it is staged, and publish it to the pod."""
         wanted = CsiVolume(
             name=persistent.name,
             lifecycle=Lifecycle.PERSISTENT,
@@ -51,14 +51,14 @@ class PersistentCsi:
         return await _mount(volume, wanted, _place(volume, block=persistent.block))
 
     async def unmount(self, volume: PodVolume, *, block: bool) -> None:
-        """Have the driver take it back from the pod, and off the node with the last pod."""
+        """Let the driver unpublish it, and unstage it after the last pod."""
         await _node_volumes(volume).unmount(_place(volume, block=block))
 
 
 async def _mount(volume: PodVolume, wanted: CsiVolume, place: Place) -> Mounted:
     published = await _node_volumes(volume).mount(wanted, place, volume.pod_spec)
     mounted = MountedVolume(volume.name, str(place.shown), read_only=wanted.read_only, device=wanted.block)
-    return Mounted(mounted, published.found, takes_fs_group=published.takes_fs_group)
+    return Mounted(mounted, published.found, needs_fs_group=published.needs_fs_group)
 
 
 def _place(volume: PodVolume, *, block: bool) -> Place:

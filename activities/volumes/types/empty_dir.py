@@ -1,9 +1,9 @@
 """emptyDir: a folder that lives as long as its pod, on disk or in memory (pkg/volume/emptydir).
 
-On disk it is a folder of the pod's own, in memory a tmpfs on it (or hugetlbfs), whose size is the least of the volume's
-sizeLimit, the pod's memory limit and what the node has for pods. What containers have written stays, whatever restarts; what was
-in memory is lost with the node. A mark beside the volume says that it is whole, so one that was half made is made again. A
-sizeLimit on disk is watched by the worker (`worker/host/local_storage.py`), which hints at what exceeds it.
+On disk it is a folder; in memory a tmpfs (or hugetlbfs) is mounted on it, with the smallest of the volume's sizeLimit,
+the pod's memory limit and the node's allocatable memory as its size. Its content survives restarts of containers and
+of the worker; in memory it is lost when the node restarts. A ready file beside the volume says that it is complete;
+without it the volume is made again. The worker enforces a sizeLimit on disk (`worker/host/local_storage.py`).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any, Final
 from activities.files import mounts
 from activities.files.file_trees import remove_tree
 from activities.files.mounts import Mount
-from activities.volumes.plugin.ownership import FsGroup, fs_group_of, give_to_group
+from activities.volumes.plugin.ownership import FsGroup, apply_fs_group, fs_group_of
 from activities.volumes.plugin.table import plugin_of
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
 from proto.kubernetes.resources.node_resources import NodeResources
@@ -32,57 +32,57 @@ _FILE_SYSTEMS: Final = {MEMORY: "tmpfs", HUGE_PAGES: "hugetlbfs"}
 _MODE: Final = 0o777
 _FOLDER_MODE: Final = 0o750
 _ANY_NODE: Final = NodeResources(memory_capacity=1)
-"""For the pod's memory limit, which no fact about the node changes."""
+"""For the pod's memory limit, which does not depend on the node."""
 
 
 class EmptyDir:
-    """emptyDir volumes; fsGroup is seen to before one is marked as whole."""
+    """emptyDir volumes; fsGroup is applied before one is marked as ready."""
 
     async def mount(self, volume: PodVolume) -> Mounted:
-        """Find it or make it."""
+        """Find or make it."""
         directory = volume.directory(PLUGIN)
         found = await asyncio.to_thread(make, volume, directory)
         return Mounted(MountedVolume(volume.name, str(directory), selinux_relabel=True), found)
 
     async def unmount(self, volume: PodVolume) -> None:
-        """Unmount what is mounted on it, and remove it with all that is in it."""
+        """Unmount it if it is in memory, and remove it with its content."""
         await asyncio.to_thread(remove, volume, volume.directory(PLUGIN))
 
 
 def make(volume: PodVolume, directory: Path) -> bool:
-    """Make the volume; answers whether it was there, whole. Raises VolumeFailed and OSError."""
+    """Make the volume; returns whether it was there and ready. Raises VolumeFailed and OSError."""
     medium, group = volume.source.get("medium") or "", fs_group_of(volume.pod_spec)
     there = directory.is_dir() and not directory.is_symlink()
     kind = file_system(medium)
-    if there and mark(volume).exists() and (not kind or mounts.is_mount_point(directory)):
+    if there and ready_file(volume).exists() and (not kind or mounts.is_mount_point(directory)):
         return True
     _make_folder(directory)
     if kind:
         _mount(volume, directory, medium)
     if group:
-        with suppress(OSError):  # as with the kubelet: the volume is the pod's all the same
-            give_to_group(directory, FsGroup(group.group))
-    ready = mark(volume)
+        with suppress(OSError):  # the kubelet ignores it, too: the pod can still use the volume
+            apply_fs_group(directory, FsGroup(group.group))
+    ready = ready_file(volume)
     ready.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
     ready.touch()
     return False
 
 
 def remove(volume: PodVolume, directory: Path) -> None:
-    """Undo what making did; raises StillMounted and OSError."""
-    remove_tree(mark(volume).parent)
+    """Undo `make`; raises StillMounted and OSError."""
+    remove_tree(ready_file(volume).parent)
     if mounts.is_mount_point(directory):
         mounts.unmount(directory)
     remove_tree(directory)
 
 
-def mark(volume: PodVolume) -> Path:
-    """Say where it stands that the volume is whole (pkg/volume/util/util.go SetReady)."""
+def ready_file(volume: PodVolume) -> Path:
+    """Return the file that says that the volume is ready (pkg/volume/util/util.go SetReady)."""
     return volume.paths.plugin_state(PLUGIN) / volume.name / "ready"
 
 
 def file_system(medium: str) -> str:
-    """Say what is mounted for a medium, nothing for the disk; raises VolumeFailed for a medium that is none."""
+    """Return the file system for a medium, empty for the disk; raises VolumeFailed for an unknown medium."""
     if not medium:
         return ""
     if medium not in (MEMORY, HUGE_PAGES) and not medium.startswith(f"{HUGE_PAGES}-"):
@@ -91,7 +91,7 @@ def file_system(medium: str) -> str:
 
 
 def memory_size(source: Mapping[str, Any], pod: Mapping[str, Any], allocatable: int) -> int:
-    """Say how many bytes a volume in memory may take (calculateEmptyDirMemorySize); 0: the kernel's own choice."""
+    """Return the size of a volume in memory (calculateEmptyDirMemorySize); 0: the kernel's default."""
     limit = pod_resources(pod, _ANY_NODE).memory_limit if (pod.get("spec") or {}).get("containers") else None
     least = min(limit, allocatable) if limit and limit > 0 else allocatable
     own = parse_quantity(source.get("sizeLimit") or "0").value
@@ -99,7 +99,10 @@ def memory_size(source: Mapping[str, Any], pod: Mapping[str, Any], allocatable: 
 
 
 def page_size(medium: str, pod: Mapping[str, Any]) -> Quantity:
-    """Say how large the pages of a volume are (getPageSizeMountOption); raises VolumeFailed where nobody asks for them."""
+    """Return the page size of a volume (getPageSizeMountOption).
+
+    Raises VolumeFailed if no container requests huge pages.
+    """
     asked = list(dict.fromkeys(_page_sizes(pod)))
     wanted = _page_size_of(medium)
     if wanted is None and len(asked) > 1:
@@ -134,12 +137,12 @@ def _make_folder(directory: Path) -> None:
         directory.mkdir()
     if directory.is_symlink() or not directory.is_dir():
         raise NotADirectoryError(f"{directory} is no directory; remove it, then the pod goes on by itself")
-    if directory.stat().st_mode & 0o777 != _MODE:  # by our umask
+    if directory.stat().st_mode & 0o777 != _MODE:  # the umask removed some bits
         directory.chmod(_MODE)
 
 
 def _mount(volume: PodVolume, directory: Path, medium: str) -> None:
-    """Mount the medium, or find it as an earlier try has mounted it."""
+    """Mount the medium, unless an earlier try has mounted it."""
     there = mounts.mount_at(directory) if mounts.is_mount_point(directory) else None
     if there and there.kind == file_system(medium):
         if medium != MEMORY:
@@ -151,7 +154,7 @@ def _mount(volume: PodVolume, directory: Path, medium: str) -> None:
 
 
 def _mount_memory(directory: Path, size: int) -> None:
-    """Mount a tmpfs of so many bytes, which is never swapped out where the kernel can do that (from 6.4 on)."""
+    """Mount a tmpfs of this size, excluded from swap where the kernel can do that (since 6.4)."""
     kind, options = _FILE_SYSTEMS[MEMORY], [f"size={size}"] if size > 0 else []
     try:
         mounts.mount(kind, directory, kind, options=[*options, "noswap"])
@@ -177,7 +180,7 @@ def _allocatable(volume: PodVolume) -> int:
 
 
 def _check_pages(there: Mount, directory: Path, medium: str) -> None:
-    """Refuse pages of another size than those asked for (setupHugepages)."""
+    """Refuse a mounted page size that differs from the requested one (setupHugepages)."""
     wanted = _page_size_of(medium)
     told = next((one.removeprefix("pagesize=") for one in there.super_options if one.startswith("pagesize=")), "")
     if wanted is None or (told and parse_quantity(f"{told}i") == wanted):

@@ -1,7 +1,7 @@
 """fc: a disk behind a Fibre Channel host adapter (pkg/volume/fc).
 
-The kernel finds such disks by itself, so nothing logs in: the disk is looked for by its WWNs and LUN, or its WWIDs, and every
-adapter is asked to look again when it is not there. Of several paths their multipath device is taken.
+The kernel finds such disks by itself, so there is no login. The disk is looked up by its WWNs and LUN, or its WWIDs;
+if it is missing, all adapters are rescanned. If there are several paths, their multipath device is used.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from activities.volumes.disks.attached_disk import AttachedDisk, Disk, one_name
+from activities.volumes.disks.attached_disk import AttachedDisk, Disk, path_component
 from activities.volumes.disks.scsi import TREE, ScsiTree, flush
 from activities.volumes.plugin.persistent_type import PersistentType
 from activities.volumes.plugin.table import plugin_of
@@ -26,7 +26,7 @@ class FibreChannel:
         self._tree = tree
 
     def read(self, source: Mapping[str, Any], name: str) -> Disk:
-        """Read names and LUN; of WWIDs blanks are underscores, as udev writes them."""
+        """Read WWNs and LUN, or WWIDs, in which blanks become underscores as in udev's names."""
         wwns, wwids, lun = source.get("targetWWNs") or [], source.get("wwids") or [], source.get("lun")
         if wwns and isinstance(lun, int) and all(isinstance(one, str) for one in wwns):
             return {"wwns": list(wwns), "lun": lun}
@@ -37,11 +37,11 @@ class FibreChannel:
     def place(self, disk: Disk) -> tuple[str, ...]:
         """`<wwn>-<wwn>-lun-<lun>` or `<wwid>-<wwid>`."""
         if "wwids" in disk:
-            return (one_name("-".join(disk["wwids"])),)
-        return (one_name(f"{'-'.join(disk['wwns'])}-lun-{disk['lun']}"),)
+            return (path_component("-".join(disk["wwids"])),)
+        return (path_component(f"{'-'.join(disk['wwns'])}-lun-{disk['lun']}"),)
 
     async def attach(self, volume: PodVolume, disk: Disk) -> Path:  # noqa: ARG002 - the kernel has it already
-        """Find its device, after a second look of all adapters where it is not there or has no multipath device."""
+        """Find its device; rescan the adapters if it is missing or has no multipath device."""
         found = await asyncio.to_thread(self._find, disk)
         if not any(map(self._tree.multipath_of, found)):
             await asyncio.to_thread(self._tree.scan)
@@ -51,7 +51,7 @@ class FibreChannel:
         return await asyncio.to_thread(self._tree.best_of, found)
 
     async def detach(self, volume: PodVolume, disk: Disk) -> None:  # noqa: ARG002 - the kernel has it
-        """Let the kernel forget the disk and every path to it."""
+        """Remove the disk and all its paths from the kernel."""
         found = await asyncio.to_thread(self._find, disk)
         if not found:
             return

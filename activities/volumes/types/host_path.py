@@ -1,7 +1,7 @@
-"""hostPath: a file or folder of the node, as it is (pkg/volume/hostpath).
+"""hostPath: a file or folder of the node (pkg/volume/hostpath).
 
-It is looked at, made where its type says so, and never touched otherwise: no owner, mode or label changes, and nothing is
-removed when the pod goes.
+It is checked, created if its type says so, and otherwise never changed: owner, mode and label stay, and nothing is
+removed with the pod.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[int], bool]]]] = {
 }
 
 TYPES: Final = ("", *_KINDS)
-"""What a hostPath's type may say."""
+"""The valid values of a hostPath's type."""
 
 
 class HostPath:
@@ -41,13 +41,13 @@ class HostPath:
         return Mounted(MountedVolume(volume.name, path), found=True)
 
     async def unmount(self, volume: PodVolume) -> None:
-        """Leave it as it is."""
+        """Do nothing: the path stays."""
 
 
 def check(path: Path, kind: str) -> None:
-    """Check a path against its type, and make it where that says so; a link counts as what it points to.
+    """Check a path against its type, and create it if the type says so; links are followed.
 
-    Without a type anything goes, and the runtime makes a folder where nothing is. Raises VolumeFailed and OSError.
+    Without a type nothing is checked, and the runtime creates a missing folder. Raises VolumeFailed and OSError.
     """
     if not kind:
         return
@@ -67,12 +67,12 @@ def _make(path: Path, kind: str) -> None:
         return
     if kind == "DirectoryOrCreate":
         path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-    else:  # its folder has to be there
+    else:  # its parent must exist
         path.touch(mode=_FILE_MODE)
 
 
 class PersistentHostPath:
-    """hostPath as a persistent volume: for nodes that have no other storage (pkg/volume/hostpath)."""
+    """hostPath PersistentVolumes, for nodes without other storage (pkg/volume/hostpath)."""
 
     takes_mount_options = False
     takes_block = False
@@ -87,7 +87,7 @@ class PersistentHostPath:
         return await TYPE.mount(replace(volume, source={"path": path, "type": kind}))
 
     async def unmount(self, volume: PodVolume, *, block: bool) -> None:
-        """Leave it as it is."""
+        """Do nothing: the path stays."""
 
 
 TYPE: Final[VolumeType] = HostPath()

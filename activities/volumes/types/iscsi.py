@@ -1,8 +1,8 @@
-"""iscsi: a disk of an iSCSI target, attached by the node's own iscsiadm (pkg/volume/iscsi).
+"""iscsi: a disk of an iSCSI target, attached by the node's iscsiadm (pkg/volume/iscsi).
 
-The node logs in to each portal that has no session yet and asks the kernel for this one LUN, never for all of them. A portal
-that does not answer is left out as long as another one does. The session ends with the last disk that is had by it. Passwords
-(chapAuth…) are refused: iscsiadm takes them only on its command line, where every process of the node can read them.
+The node logs in to each portal without a session and scans for this one LUN, never for all of them. A portal that does
+not answer is skipped if another one answers. The session ends with the last disk that uses it. Passwords (chapAuth…)
+are refused: iscsiadm takes them only on its command line, where every process of the node can read them.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, Final
 
 from activities.execution.programs import Ended, ProgramMissing, ProgramTimedOut, run
-from activities.volumes.disks.attached_disk import AttachedDisk, Disk, one_name
+from activities.volumes.disks.attached_disk import AttachedDisk, Disk, path_component
 from activities.volumes.disks.scsi import TREE, ScsiTree, flush
 from activities.volumes.plugin.persistent_type import PersistentType
 from activities.volumes.plugin.table import plugin_of
@@ -37,7 +37,7 @@ class Iscsi:
         self._tree = tree
 
     def read(self, source: Mapping[str, Any], name: str) -> Disk:
-        """Read portals, target and LUN; with an initiator's name the volume gets an interface of its own."""
+        """Read portals, target and LUN; a volume with an initiator name gets an interface of its own."""
         portal, iqn, lun = source.get("targetPortal"), source.get("iqn"), source.get("lun", 0)
         if source.get("chapAuthDiscovery") or source.get("chapAuthSession"):
             raise VolumeFailed("iscsi: CHAP is not supported: iscsiadm shows passwords to every process of the node")
@@ -51,10 +51,10 @@ class Iscsi:
 
     def place(self, disk: Disk) -> tuple[str, ...]:
         """`iface-<interface>/<portal>-<iqn>-lun-<lun>`."""
-        return one_name(f"iface-{disk['interface']}"), one_name(f"{_target(disk)}{disk['lun']}")
+        return path_component(f"iface-{disk['interface']}"), path_component(f"{_target(disk)}{disk['lun']}")
 
     async def attach(self, volume: PodVolume, disk: Disk) -> Path:
-        """Log in where nobody has, and wait for the disk's device."""
+        """Log in to portals without a session, and wait for the disk's device."""
         base = disk.get("made_of") or disk["interface"]
         shown = await _ask("-m", "iface", "-I", base, "-o", "show")
         if shown.code != 0:
@@ -74,7 +74,7 @@ class Iscsi:
         return await asyncio.to_thread(self._tree.best_of, found)
 
     async def detach(self, volume: PodVolume, disk: Disk) -> None:
-        """Let the kernel forget the disk, and log out where it was the target's last one here."""
+        """Remove the disk from the kernel, and log out if it was the last one of its target here."""
         folder = volume.services.settings.root_dir / "plugins" / self.plugin
         for link in await asyncio.to_thread(self._links, disk):
             device = await asyncio.to_thread(link.resolve)
@@ -105,7 +105,7 @@ class Iscsi:
         return [one for kind in kinds if (one := self._link(disk, *kind))]
 
     def _link(self, disk: Disk, portal: str, transport: str) -> Path | None:
-        """Find the disk's link by one portal; of an adapter's own transport it begins with the adapter."""
+        """Find the disk's link for one portal; with an adapter's own transport its name begins with the adapter."""
         name = f"ip-{portal.replace('[', '').replace(']', '')}-iscsi-{disk['iqn']}-lun-{disk['lun']}"
         for link in self._tree.links("by-path"):
             if link.name == name if transport == "tcp" else link.name.startswith("pci-") and link.name.endswith(name):
@@ -113,7 +113,7 @@ class Iscsi:
         return None
 
     def _sessions(self, iqn: str) -> dict[str, int]:
-        """Say at which SCSI host a target's portals are logged in (GetISCSIPortalHostMapForTarget)."""
+        """Map the portals of a target with a session to their SCSI hosts (GetISCSIPortalHostMapForTarget)."""
         found: dict[str, int] = {}
         for file in (self._tree.sys / "class/iscsi_host").glob(
             "host*/device/session*/iscsi_session/session*/targetname"
@@ -141,12 +141,12 @@ class Iscsi:
 
 
 def with_port(portal: str) -> str:
-    """Add iSCSI's port to a portal that has none (portalMounter)."""
+    """Add iSCSI's port to a portal without one (portalMounter)."""
     return portal if ":" in portal else f"{portal}{_PORT}"
 
 
 async def _log_in(disk: Disk, portal: str) -> None:
-    """Discover a target at a portal and open a session, by hand only: a node that boots waits for none (AttachDisk)."""
+    """Discover a target at a portal and log in, with startup set to manual so that a booting node does not wait for it (AttachDisk)."""
     found = ("-m", "discoverydb", "-t", "sendtargets", "-p", portal, "-I", disk["interface"])
     node = ("-m", "node", "-p", portal, "-T", disk["iqn"], "-I", disk["interface"])
     await _ask(*found, "-o", "new")
@@ -154,7 +154,9 @@ async def _log_in(disk: Disk, portal: str) -> None:
     if asked.code != 0:
         await _ask(*found, "-o", "delete")
         raise VolumeFailed(f"iscsi: failed to sendtargets to portal {portal} output: {asked.output}, err {asked.said}")
-    await _ask(*node, "-o", "update", "-n", "node.session.scan", "-v", "manual")  # an old iscsiadm knows no such key
+    await _ask(
+        *node, "-o", "update", "-n", "node.session.scan", "-v", "manual"
+    )  # an old iscsiadm does not know this key
     asked = await _ask(*node, "--login")
     if asked.code not in (0, _SESSION_EXISTS):
         await _ask(*node, "-o", "delete")
@@ -163,7 +165,7 @@ async def _log_in(disk: Disk, portal: str) -> None:
 
 
 async def _make_interface(disk: Disk, settings: Mapping[str, str]) -> None:
-    """Copy an interface under the volume's own name, with its initiator (cloneIface)."""
+    """Clone an interface under the volume's own name, with its initiator (cloneIface)."""
     own = ("-m", "iface", "-I", disk["interface"])
     made = await _ask(*own, "-o", "new")
     if made.code not in (0, _SESSION_EXISTS):
@@ -177,7 +179,7 @@ async def _make_interface(disk: Disk, settings: Mapping[str, str]) -> None:
 
 
 def _settings(shown: str) -> dict[str, str]:
-    """Read what iscsiadm shows of an interface, but for what is empty."""
+    """Parse the non-empty settings that iscsiadm shows of an interface."""
     lines = (line.split() for line in shown.splitlines() if line.startswith("iface."))
     return {words[0]: words[2] for words in lines if len(words) == 3 and words[1] == "=" and words[2] != "<empty>"}
 
@@ -187,7 +189,7 @@ def _target(disk: Disk) -> str:
 
 
 def _has_others(folder: Path, disk: Disk) -> bool:
-    """Say whether another disk of the target is had, as files or as a device (isSessionBusy)."""
+    """Report whether another disk of the target is in use, mounted or as a device (isSessionBusy)."""
     parts = [*folder.glob("iface-*/*"), *folder.glob("volumeDevices/iface-*/*")]
     return any(one.name.startswith(_target(disk)) for one in parts)
 

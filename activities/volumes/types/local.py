@@ -1,8 +1,8 @@
-"""local: a folder or block device of this node as a persistent volume (pkg/volume/local).
+"""local: a folder or block device of this node as a PersistentVolume (pkg/volume/local).
 
-A folder is shown to its pods as it is. A device is mounted once for all of them, below
-`plugins/kubernetes.io/local-volume/mounts`, formatted first when nothing is on it, and unmounted when the last of them is
-gone; or it is given to containers as the device that it is (volumeMode Block).
+A folder is bind-mounted into its pods. A device is mounted once for all pods below
+`plugins/kubernetes.io/local-volume/mounts`, formatted first if it is empty, and unmounted after the last pod. With
+volumeMode Block, containers get the device itself.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.files import mounts
-from activities.volumes.disks.mounted_disk import hide, mount_disk, show, users_of
+from activities.volumes.disks.mounting import bind_into_pod, mount_disk, other_mounts, unmount_and_remove
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.plugin.table import plugin_of
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
@@ -23,13 +23,13 @@ PLUGIN: Final = plugin_of("local")
 
 
 class PersistentLocal:
-    """local as a persistent volume."""
+    """local PersistentVolumes."""
 
     takes_mount_options = True
     takes_block = True
 
     async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
-        """Show the folder, or the device's file system, or name the device."""
+        """Bind the folder or the device's file system into the pod, or return the device."""
         path = Path(_path_of(persistent))
         mode = await asyncio.to_thread(_mode_of, path)
         if persistent.block:
@@ -50,10 +50,10 @@ class PersistentLocal:
             return await _show(volume, point, persistent)
 
     async def unmount(self, volume: PodVolume, *, block: bool) -> None:
-        """Hide it from the pod; a device that no other pod sees is unmounted."""
+        """Unmount it from the pod; unmount a device that no other pod uses."""
         if block:
             return
-        await asyncio.to_thread(hide, volume.directory(PLUGIN))
+        await asyncio.to_thread(unmount_and_remove, volume.directory(PLUGIN))
         point = _global_point(volume)
         async with volume.services.locks.hold(str(point)):
             await asyncio.to_thread(_let_go, point, volume.services.settings.root_dir / "pods")
@@ -76,23 +76,23 @@ def _mode_of(path: Path) -> int:
 
 
 def _global_point(volume: PodVolume) -> Path:
-    """Say where a device is mounted for all pods; the volume bears the PersistentVolume's name here."""
+    """Return the path where a device is mounted for all pods; the volume has the PersistentVolume's name here."""
     directory = volume.directory(PLUGIN)
     return volume.services.settings.root_dir / "plugins" / PLUGIN / "mounts" / directory.name
 
 
 async def _show(volume: PodVolume, source: Path, persistent: PersistentVolume, options: Sequence[str] = ()) -> Mounted:
-    """Bind it into the pod; its first pod's fsGroup gets it, for another one may be at work in it."""
+    """Bind it into the pod; only its first pod's fsGroup is applied, because others may be using it."""
     target, read_only = volume.directory(PLUGIN), persistent.read_only
-    found = await show(source, target, options=options, read_only=read_only)
-    others = await asyncio.to_thread(users_of, target, volume.services.settings.root_dir / "pods")
+    found = await bind_into_pod(source, target, options=options, read_only=read_only)
+    others = await asyncio.to_thread(other_mounts, target, volume.services.settings.root_dir / "pods")
     mounted = MountedVolume(volume.name, str(target), read_only=read_only, selinux_relabel=True)
-    return Mounted(mounted, found=found, takes_fs_group=not read_only and not others)
+    return Mounted(mounted, found=found, needs_fs_group=not read_only and not others)
 
 
 def _let_go(point: Path, pods: Path) -> None:
-    """Unmount a device that no pod sees any more."""
-    if mounts.is_mount_point(point) and not users_of(point, pods):
+    """Unmount a device that no pod uses."""
+    if mounts.is_mount_point(point) and not other_mounts(point, pods):
         mounts.unmount(point)
     if not mounts.is_mount_point(point):
         with contextlib.suppress(FileNotFoundError):

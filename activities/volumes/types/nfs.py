@@ -1,7 +1,7 @@
-"""nfs: a folder of a server, mounted by the node's own mount.nfs (pkg/volume/nfs).
+"""nfs: a folder of a server, mounted by the node's mount.nfs (pkg/volume/nfs).
 
-A server may hang for ever, so both directions are a program's, which can be killed: no call of ours enters the mount, and
-whether it is there is read in the mount table. An unmount that does not end is forced, as the kubelet does.
+A server may hang without end, so only programs that can be killed mount and unmount; this process never enters the
+mount and looks for it in the mount table. An unmount that hangs is forced, as the kubelet does.
 """
 
 import asyncio
@@ -21,32 +21,32 @@ from proto.temporal.mounted import MountedVolume
 PLUGIN: Final = plugin_of("nfs")
 _HELPER: Final = "mount.nfs"
 _MOUNT_WITHIN: Final = 180.0
-"""Seconds. The helper itself gives up after two minutes."""
+"""Seconds. mount.nfs itself gives up after two minutes."""
 _UNMOUNT_WITHIN: Final = 60.0
 _MODE: Final = 0o750
 
 
 class Nfs:
-    """nfs volumes of a pod's own."""
+    """nfs volumes in a pod's spec."""
 
     async def mount(self, volume: PodVolume) -> Mounted:
-        """Find it in the mount table or mount it."""
+        """Mount it unless it is in the mount table."""
         source = volume.source
         return await _show(volume, export(source["server"], source["path"]), read_only=bool(source.get("readOnly")))
 
     async def unmount(self, volume: PodVolume) -> None:
-        """Unmount it, by force where its server keeps silent, and remove the empty folder."""
+        """Unmount it, by force if its server does not answer, and remove the empty folder."""
         await _hide(volume.directory(PLUGIN))
 
 
 class PersistentNfs:
-    """nfs as a persistent volume."""
+    """nfs PersistentVolumes."""
 
     takes_mount_options = True
     takes_block = False
 
     async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
-        """Find it in the mount table or mount it, with the options of the PersistentVolume."""
+        """Mount it with the PersistentVolume's options unless it is in the mount table."""
         server, path = persistent.source.get("server"), persistent.source.get("path")
         if not (isinstance(server, str) and server and isinstance(path, str) and path.startswith("/")):
             raise VolumeFailed(f"PV {persistent.name}: spec.nfs needs a server, and a path that is absolute")
@@ -54,12 +54,12 @@ class PersistentNfs:
         return await _show(volume, export(server, path), options=options, read_only=read_only)
 
     async def unmount(self, volume: PodVolume, *, block: bool) -> None:  # noqa: ARG002 - it is never a device
-        """Unmount it, by force where its server keeps silent, and remove the empty folder."""
+        """Unmount it, by force if its server does not answer, and remove the empty folder."""
         await _hide(volume.directory(PLUGIN))
 
 
 def export(server: str, path: str) -> str:
-    """Write server and folder as mount.nfs takes them: an IPv6 address in brackets."""
+    """Return server and path as mount.nfs takes them, with an IPv6 address in brackets."""
     try:
         in_brackets = ipaddress.ip_address(server).version == 6
     except ValueError:
@@ -67,8 +67,8 @@ def export(server: str, path: str) -> str:
     return f"[{server}]:{path}" if in_brackets else f"{server}:{path}"
 
 
-def joined(options: Sequence[str]) -> list[str]:
-    """Sort options and leave out what is there twice (pkg/volume/util JoinMountOptions)."""
+def join_options(options: Sequence[str]) -> list[str]:
+    """Sort options and remove duplicates (pkg/volume/util JoinMountOptions)."""
     return sorted({one for option in options for one in option.split(",") if one})
 
 
@@ -79,7 +79,7 @@ async def _show(volume: PodVolume, source: str, *, options: Sequence[str] = (), 
         return Mounted(mounted, found=True)
     await asyncio.to_thread(target.mkdir, _MODE, parents=True, exist_ok=True)
     try:
-        await _mount(source, target, joined([*options, *(["ro"] if read_only else [])]))
+        await _mount(source, target, join_options([*options, *(["ro"] if read_only else [])]))
     except (VolumeFailed, asyncio.CancelledError):
         await asyncio.shield(_tidy(target))
         raise
@@ -108,7 +108,7 @@ async def _mount(source: str, target: Path, options: Sequence[str]) -> None:
 
 
 async def _unmount(target: Path) -> None:
-    """Unmount it; only what does not answer is forced, what is busy stays."""
+    """Unmount it; force only an unmount that hangs, not one that is busy."""
     try:
         try:
             ended = await run(("umount", str(target)), _UNMOUNT_WITHIN)
@@ -121,7 +121,7 @@ async def _unmount(target: Path) -> None:
 
 
 async def _tidy(target: Path) -> None:
-    """Leave nothing half-done behind: a helper that was killed may have mounted."""
+    """Undo a mount that a killed program may have made."""
     with contextlib.suppress(VolumeFailed, OSError):
         if await asyncio.to_thread(mounts.mount_at, target):
             await _unmount(target)

@@ -1,7 +1,7 @@
-"""persistentVolumeClaim: the claim's volume is looked up, and mounted by the type that it is made of.
+"""persistentVolumeClaim: looks up the claim's PersistentVolume and mounts it by its type.
 
-Which volume that is is written down in the pod's folder before it is mounted, so it is undone without its claim: that may be
-gone, or bound to another volume, by then.
+The PersistentVolume is recorded in the pod's folder before it is mounted, so that it can be unmounted without the
+claim, which may then be gone or bound to another volume.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from activities.files.atomic_files import write_json
 from activities.files.pod_paths import CLAIMS, plain_name
-from activities.files.whole_files import write_json
 from activities.objects.objects import ObjectRefused
 from activities.volumes.claims.claims import ClaimUnusable
-from activities.volumes.claims.lookup import bound_to
+from activities.volumes.claims.lookup import find_bound_volume
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.plugin.table import persistent_type
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
@@ -24,8 +24,8 @@ _MODE: Final = 0o750
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimRecord:
-    """Which volume a claim of a pod has brought."""
+class MountedClaim:
+    """The PersistentVolume that was mounted for a claim."""
 
     type: str
     name: str
@@ -36,13 +36,13 @@ class PersistentVolumes:
     """persistentVolumeClaim volumes."""
 
     async def mount(self, volume: PodVolume) -> Mounted:
-        """Mount the volume to which the claim is bound."""
+        """Mount the PersistentVolume that the claim is bound to."""
         return await self._mount(volume, str(volume.source["claimName"]))
 
     async def _mount(self, volume: PodVolume, claim: str, *, own: bool = False) -> Mounted:
-        """Mount a claim's volume; `own`: the claim must have been made for this pod."""
+        """Mount a claim's volume; with `own`, the claim must have been created for this pod."""
         try:
-            persistent = await bound_to(volume, claim, own=own)
+            persistent = await find_bound_volume(volume, claim, own=own)
         except (ClaimUnusable, ObjectRefused) as error:
             raise VolumeFailed(f"error processing PVC {volume.pod.namespace}/{claim}: {error}") from error
         kind = _type_of(persistent)
@@ -58,7 +58,7 @@ class PersistentVolumes:
         return replace(mounted, volume=shown)
 
     async def unmount(self, volume: PodVolume) -> None:
-        """Undo it by what was written down when it was mounted."""
+        """Unmount the recorded PersistentVolume."""
         record = await asyncio.to_thread(_recorded, volume)
         if record is None:
             return
@@ -70,10 +70,10 @@ class PersistentVolumes:
 
 
 class GenericEphemeral(PersistentVolumes):
-    """ephemeral volumes: claims that the cluster makes for one pod, and removes with it (pkg/controller/volume/ephemeral)."""
+    """ephemeral volumes: claims that the cluster creates for one pod (pkg/controller/volume/ephemeral)."""
 
     async def mount(self, volume: PodVolume) -> Mounted:
-        """Mount the volume of the claim that was made for this pod."""
+        """Mount the volume of the claim that was created for this pod."""
         return await self._mount(volume, ephemeral_claim(volume.pod.name, volume.name), own=True)
 
 
@@ -96,10 +96,10 @@ def _record_file(volume: PodVolume) -> Path:
     return volume.paths.directory / CLAIMS / plain_name(volume.name, "volume name")
 
 
-def _recorded(volume: PodVolume) -> ClaimRecord | None:
+def _recorded(volume: PodVolume) -> MountedClaim | None:
     file = _record_file(volume)
     try:
-        return ClaimRecord(**json.loads(file.read_bytes()))
+        return MountedClaim(**json.loads(file.read_bytes()))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:
@@ -107,8 +107,8 @@ def _recorded(volume: PodVolume) -> ClaimRecord | None:
 
 
 def _remember(volume: PodVolume, persistent: PersistentVolume) -> None:
-    """Write down which volume it is; one that is another than before is refused: it is still mounted."""
-    record = ClaimRecord(persistent.type, persistent.name, persistent.block)
+    """Record the PersistentVolume; refuse another one than before, which is still mounted."""
+    record = MountedClaim(persistent.type, persistent.name, persistent.block)
     before = _recorded(volume)
     if before == record:
         return

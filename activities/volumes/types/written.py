@@ -1,7 +1,7 @@
-"""Volumes whose files the node writes itself: what configMap, secret, downwardAPI and projected have in common.
+"""configMap, secret, downwardAPI and projected: volumes whose files the node writes.
 
-Mounting one again is what refreshes it: its objects are read as they are now, and where anything of its files differs they
-change all at once. What an object holds goes from its source to the volume and nowhere else.
+Mounting one again refreshes it: its objects are read again, and if any file differs, all change atomically. The
+content of an object goes to the volume and nowhere else.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from activities.files.atomic_writer import InvalidPath, write
-from activities.objects.objects import KeptObject, ObjectMissing, ObjectRefused
+from activities.objects.objects import ObjectMissing, ObjectRefused, StoredObject
 from activities.volumes.contents.contents import Files, Known, files_of, references
 from activities.volumes.contents.credentials import read_tokens, read_trust_bundles
 from activities.volumes.contents.nested_mounts import make_nested_mount_points
@@ -23,17 +23,17 @@ from proto.temporal.mounted import IMMUTABLE, MountedVolume
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles:
-    """A type of volume that is read-only to its pod and filled by the node; fsGroup is seen to before anybody sees a file."""
+    """A read-only volume that the node fills; fsGroup is applied before the files become visible."""
 
     kind: str
 
     @property
     def plugin(self) -> str:
-        """The kubelet's name for the type."""
+        """The kubelet's name of the plugin."""
         return VOLUME_PLUGINS[self.kind].plugin
 
     async def mount(self, volume: PodVolume) -> Mounted:
-        """Write its files as they are to be now; raises VolumeFailed, which never quotes what an object holds."""
+        """Write its files from the current objects; raises VolumeFailed, which never quotes an object's content."""
         objects = await read_objects(self.kind, volume)
         known = Known(
             objects,
@@ -54,11 +54,11 @@ class WrittenFiles:
         return Mounted(mounted, found, versions)
 
     async def unmount(self, volume: PodVolume) -> None:
-        """Remove its files, and the memory that held them."""
+        """Remove its files, and unmount the memory that held them."""
         await asyncio.to_thread(empty_dir.remove, self._wrapped(volume), volume.directory(self.plugin))
 
     def _write(self, directory: Path, files: Files, volume: PodVolume) -> bool:
-        """Write in a thread; says whether the files were there already and the same."""
+        """Write the files, in a thread; returns whether they were there already and unchanged."""
         empty_dir.make(self._wrapped(volume), directory)
         make_nested_mount_points(directory, volume.name, volume.pod_spec)
         group = fs_group_of(volume.pod_spec)
@@ -68,18 +68,21 @@ class WrittenFiles:
             raise VolumeFailed(str(error)) from None
 
     def _wrapped(self, volume: PodVolume) -> PodVolume:
-        """Give the emptyDir that holds the files, as with the kubelet; its group is given to what is in it here."""
+        """Return the emptyDir that holds the files, as in the kubelet.
+
+        The group is applied to the files here, not to the emptyDir.
+        """
         spec = {name: part for name, part in volume.pod_spec["spec"].items() if name != "securityContext"}
         source = {"medium": empty_dir.MEMORY} if VOLUME_PLUGINS[self.kind].in_memory else {}
         return replace(volume, source=source, pod_spec={**volume.pod_spec, "spec": spec})
 
 
-async def read_objects(kind: str, volume: PodVolume) -> dict[str, KeptObject | str]:
-    """Read all objects that a volume refers to; one that is not there is told by its text, and so is a refused one.
+async def read_objects(kind: str, volume: PodVolume) -> dict[str, StoredObject | str]:
+    """Read all objects that a volume refers to; for a missing or refused one the value is the error's text.
 
-    Raises VolumeFailed for a refused one that is optional, too: it is there, and nobody may take it for absent.
+    Raises VolumeFailed for a refused object that is optional: it exists, so it must not be taken for absent.
     """
-    found: dict[str, KeptObject | str] = {}
+    found: dict[str, StoredObject | str] = {}
     source = volume.services.objects
     for reference in references(kind, volume.source):
         try:
@@ -93,8 +96,8 @@ async def read_objects(kind: str, volume: PodVolume) -> dict[str, KeptObject | s
     return found
 
 
-def _version(found: KeptObject | str) -> str:
-    """Say which version a volume shows; empty: there was none."""
+def _version(found: StoredObject | str) -> str:
+    """Return the version of the object that is shown; empty if there was none."""
     if isinstance(found, str):
         return ""
     return f"{IMMUTABLE}{found.version}" if found.immutable else found.version

@@ -3,7 +3,7 @@
 import pytest
 
 from activities.clients.registry_login import Login
-from activities.clients.scrub import scrubbed
+from activities.clients.scrub import scrub
 
 CANARY = "canary-7Q"
 
@@ -32,12 +32,12 @@ CANARY = "canary-7Q"
 )
 def test_addresses(text: str, expected: str) -> None:
     """Whoever's they are."""
-    assert scrubbed(text) == expected
+    assert scrub(text) == expected
 
 
 def test_a_login_that_a_registry_sends_back() -> None:
     """In each form in which it may be quoted."""
     login = Login(username="foo", password=f'{CANARY} "/+')
     text = "; ".join(login.secrets())
-    assert CANARY not in scrubbed(text, login.secrets())
-    assert set(scrubbed(text, login.secrets())) <= set("*; ")
+    assert CANARY not in scrub(text, login.secrets())
+    assert set(scrub(text, login.secrets())) <= set("*; ")

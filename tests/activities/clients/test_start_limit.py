@@ -5,14 +5,18 @@ from datetime import timedelta
 
 import pytest
 
-from activities.clients.start_limit import StartLimit, Turn
+from activities.clients.start_limit import StartLimit, StartPriority
 from activities.execution.pod_locks import PodLocks
 
 pytestmark = pytest.mark.jumping_clock
 
 
 async def hold(
-    limit: StartLimit, begun: list[int], number: int, until: asyncio.Event, turn: Turn = Turn.START_CONTAINER
+    limit: StartLimit,
+    begun: list[int],
+    number: int,
+    until: asyncio.Event,
+    turn: StartPriority = StartPriority.START_CONTAINER,
 ) -> None:
     """Hold a permit until the event."""
     async with limit.permit(turn):
@@ -41,11 +45,11 @@ async def test_what_is_furthest_goes_first() -> None:
     limit, end = StartLimit(1), asyncio.Event()
     begun: list[int] = []
     asked = [
-        Turn.RUN_POD_SANDBOX,
-        Turn.RUN_POD_SANDBOX,
-        Turn.CREATE_CONTAINER,
-        Turn.START_CONTAINER,
-        Turn.START_CONTAINER,
+        StartPriority.RUN_POD_SANDBOX,
+        StartPriority.RUN_POD_SANDBOX,
+        StartPriority.CREATE_CONTAINER,
+        StartPriority.START_CONTAINER,
+        StartPriority.START_CONTAINER,
     ]
     tasks = [asyncio.create_task(hold(limit, begun, number, end, turn)) for number, turn in enumerate(asked)]
     await asyncio.sleep(0.01)
@@ -58,7 +62,7 @@ async def test_a_permit_that_meets_a_cancel_is_passed_on() -> None:
     """Given to one that is cancelled before it notices: the next one has it."""
     limit, end = StartLimit(1), asyncio.Event()
     begun: list[int] = []
-    async with limit.permit(Turn.START_CONTAINER):
+    async with limit.permit(StartPriority.START_CONTAINER):
         tasks = [asyncio.create_task(hold(limit, begun, number, end)) for number in (1, 2)]
         await asyncio.sleep(0.01)
     tasks[0].cancel()
@@ -96,7 +100,7 @@ async def test_a_cancelled_wait_leaves_the_permits_whole() -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    async with asyncio.timeout(1), limit.permit(Turn.START_CONTAINER):
+    async with asyncio.timeout(1), limit.permit(StartPriority.START_CONTAINER):
         assert begun == [0]
 
 

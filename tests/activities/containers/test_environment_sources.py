@@ -22,7 +22,7 @@ from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.activities.requests import StartContainer
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodKey
-from tests.activities.kept_objects import ObjectsInMemory
+from tests.activities.stored_objects import ObjectsInMemory
 
 ALLOCATABLE = {name: parse_quantity(text) for name, text in (("cpu", "4"), ("memory", "8Gi"))}
 

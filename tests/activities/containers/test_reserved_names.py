@@ -19,8 +19,8 @@ from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
 from activities.node_services import NodeServices
-from activities.objects.going_pods import GoingPods
-from activities.sandbox.sandbox import SandboxActivities, free_attempt
+from activities.objects.terminating_pods import TerminatingPods
+from activities.sandbox.sandbox import SandboxActivities, first_free_attempt
 from activities.settings.activity_settings import ActivitySettings
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.activities.requests import RunPodSandbox, StartContainer
@@ -192,7 +192,7 @@ async def test_a_network_that_is_not_ready_is_named(tmp_path: Path) -> None:
 )
 def test_free_attempt(asked: int, taken: list[int], expected: int) -> None:
     """Attempts only rise."""
-    assert free_attempt(asked, taken) == expected
+    assert first_free_attempt(asked, taken) == expected
 
 
 async def test_a_cancel_ends_the_wait_for_a_name(tmp_path: Path) -> None:
@@ -216,8 +216,8 @@ async def test_a_start_that_hangs_is_given_up_when_its_pod_goes(tmp_path: Path) 
         async def start_container(self, _: str) -> None:
             await asyncio.Event().wait()
 
-    node = replace(services(Hangs([]), tmp_path), going=GoingPods(timedelta(milliseconds=20)))
-    node.going.tell(POD.uid, going=True)
+    node = replace(services(Hangs([]), tmp_path), terminating=TerminatingPods(timedelta(milliseconds=20)))
+    node.terminating.set(POD.uid, terminating=True)
     container = {"name": "main", "image": "busybox"}
     request = StartContainer(POD, "s", 0, "sha256:1", container, {"metadata": {"name": "web", "namespace": "prod"}})
     with pytest.raises(ApplicationError, match=r"not started container main of .*: given up 0.02 s after") as given_up:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.cri_config.service_links import linked, service_variables
+from activities.cri_config.service_links import service_fields, service_variables
 
 
 def service(name: str, address: str | None, *ports: dict[str, Any], namespace: str = "shop") -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_which_services(services: list[dict[str, Any]], links: bool, names: set[
     """As getServiceEnvVarMap chooses; what is kept of a Service is enough for that."""
     found = service_variables(services, "shop", links=links)
     assert set(found) == names
-    assert service_variables(map(linked, services), "shop", links=links) == found
+    assert service_variables(map(service_fields, services), "shop", links=links) == found
 
 
 def test_a_service_of_the_namespace_goes_before_the_api_servers() -> None:
@@ -82,11 +82,11 @@ def test_what_is_kept_of_a_service() -> None:
     whole["metadata"] |= {"annotations": {"last-applied": "x" * 1000}, "resourceVersion": "7"}
     whole["spec"] |= {"selector": {"app": "web"}}
     ports = [{"name": "http", "port": 80, "protocol": "TCP"}]
-    assert linked(whole) == {
+    assert service_fields(whole) == {
         "metadata": {"namespace": "shop", "name": "web", "resourceVersion": "7"},
         "spec": {"clusterIP": "1.2.3.4", "ports": ports},
     }
-    assert linked(service("web", "None", {"port": 80})) == {"metadata": {"namespace": "shop", "name": "web"}}
+    assert service_fields(service("web", "None", {"port": 80})) == {"metadata": {"namespace": "shop", "name": "web"}}
 
 
 def test_an_address_of_six_stands_in_brackets() -> None:

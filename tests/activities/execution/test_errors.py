@@ -4,7 +4,7 @@ import grpc
 import pytest
 
 from activities.clients.cri_error import CriError, Remedy, remedy_for
-from activities.execution.errors import translated
+from activities.execution.errors import runtime_failure
 from proto.temporal.messages import MAX_MESSAGE
 
 ENDPOINT = "unix:///run/containerd/containerd.sock"
@@ -32,17 +32,19 @@ def test_remedies(code: grpc.StatusCode, details: str, remedy: Remedy) -> None:
 
 def test_only_an_absent_runtime_is_left_to_temporals_retries() -> None:
     """It names the endpoint and what to do; anything else is the workflow's to judge."""
-    away = translated(CriError("Status", grpc.StatusCode.UNAVAILABLE, "refused"), ENDPOINT, "Other", "x")
+    away = runtime_failure(CriError("Status", grpc.StatusCode.UNAVAILABLE, "refused"), ENDPOINT, "Other", "x")
     assert (away.type, away.non_retryable) == ("RuntimeUnavailable", False)
     assert ENDPOINT in away.message
     assert "start containerd" in away.message
-    refused = translated(CriError("StartContainer", grpc.StatusCode.UNKNOWN, "no"), ENDPOINT, "RunContainerError", "x")
+    refused = runtime_failure(
+        CriError("StartContainer", grpc.StatusCode.UNKNOWN, "no"), ENDPOINT, "RunContainerError", "x"
+    )
     assert (refused.type, refused.non_retryable, refused.message) == ("RunContainerError", True, "x: no")
 
 
 def test_a_long_message_is_cut() -> None:
     """History carries it, and status too."""
     error = CriError("CreateContainer", grpc.StatusCode.UNKNOWN, "x" * 100_000)
-    told = translated(error, ENDPOINT, "CreateContainerError", "y" * 100)
+    told = runtime_failure(error, ENDPOINT, "CreateContainerError", "y" * 100)
     assert len(told.message) == MAX_MESSAGE
     assert told.message.endswith("…")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from activities.files import mounts
-from activities.files.disk_use import NotCounted, used_bytes
+from activities.files.disk_use import CountTimedOut, used_bytes
 
 MIB = 1024 * 1024
 
@@ -132,5 +132,5 @@ def test_it_takes_no_longer_than_it_may(folder: Path) -> None:
     """How far it came is told."""
     a_file(folder)
     seconds = iter([0.0, *(61.0 for _ in range(9))])
-    with pytest.raises(NotCounted, match=f"not counted in 60 s: {blocks(folder / 'file')} bytes and more"):
+    with pytest.raises(CountTimedOut, match=f"not counted in 60 s: {blocks(folder / 'file')} bytes and more"):
         used_bytes(folder, never, 60, lambda: next(seconds))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.files.pod_paths import NoPlainName, PodPaths, plain_name
+from activities.files.pod_paths import PodPaths, UnsafeName, plain_name
 from proto.temporal.pod import PodKey
 
 
@@ -40,12 +40,12 @@ def test_layout() -> None:
 )
 def test_a_word_that_is_no_plain_name_makes_no_path(word: str) -> None:
     """Root removes what these paths name."""
-    with pytest.raises(NoPlainName, match="no plain name"):
+    with pytest.raises(UnsafeName, match="no plain name"):
         plain_name(word, "pod uid")
-    with pytest.raises(NoPlainName):
+    with pytest.raises(UnsafeName):
         _ = paths(uid=word).directory
     for odd in (paths(uid=word), paths(name=word), paths(namespace=word)):
-        with pytest.raises(NoPlainName):
+        with pytest.raises(UnsafeName):
             _ = odd.logs
-    with pytest.raises(NoPlainName):
+    with pytest.raises(UnsafeName):
         paths().container_logs(word)

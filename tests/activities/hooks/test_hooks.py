@@ -21,7 +21,7 @@ from proto.temporal.activities.heartbeats import HookProgress
 from proto.temporal.activities.requests import RunHook, StartContainer
 from proto.temporal.hooks import Hook, HookEnded, HookRetry
 from proto.temporal.pod import PodKey
-from tests.activities.kept_objects import ObjectsInMemory
+from tests.activities.stored_objects import ObjectsInMemory
 
 POD = PodKey("default", "web", "uid-1")
 
@@ -280,7 +280,7 @@ async def test_a_pull_for_a_hook_does_not_hide_how_often_the_hook_has_failed() -
         runtime=Slow(cri.ExecSyncResponse()),
         pulls=ImagePulls(),
         pull_rights=None,
-        pull_begun=lambda _: None,
+        pull_started=lambda _: None,
         logins=ImageLogins(),
         objects=ObjectsInMemory(),
     )

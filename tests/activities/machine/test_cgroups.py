@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.files.pod_paths import NoPlainName
+from activities.files.pod_paths import UnsafeName
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
 from proto.kubernetes.resources.qos import QosClass
@@ -56,7 +56,7 @@ def test_no_name_leads_out(v1: Hierarchies) -> None:
     """Neither the configuration nor a manifest."""
     with pytest.raises(ValueError, match="leads upward"):
         Cgroups("/a/../..", hierarchies=v1)
-    with pytest.raises(NoPlainName, match="no plain name"):
+    with pytest.raises(UnsafeName, match="no plain name"):
         Cgroups("/", hierarchies=v1).pod_cgroup("../../init.scope", QosClass.BURSTABLE)
 
 

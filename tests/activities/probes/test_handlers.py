@@ -12,7 +12,7 @@ import pytest
 from activities.clients.cri_error import CriError
 from activities.probes.exec_command import ExecCommand
 from activities.probes.grpc_health import GrpcHealth, health_check_request, health_status
-from activities.probes.outcome import NoOutcome, Outcome, Target
+from activities.probes.outcome import Outcome, ProbeNotRun, Target
 from activities.probes.tcp_socket import TcpSocket
 from proto.cri.v1 import api_pb2 as cri
 from tests.activities.probes.probed_servers import CLOSED, serving, silent, target
@@ -63,7 +63,7 @@ async def test_exec_that_did_not_end_or_could_not_begin() -> None:
     outcome = await ExecCommand({"command": ["sleep", "9"]}, asked, 1).ask()
     assert outcome == Outcome(success=False, output='command timed out: "sleep 9" timed out after 1s')
     runtime.exec_sync.side_effect = CriError("ExecSync", grpc.StatusCode.UNKNOWN, "no such file")
-    with pytest.raises(NoOutcome, match="no such file"):
+    with pytest.raises(ProbeNotRun, match="no such file"):
         await ExecCommand({"command": ["nothing"]}, asked, 1).ask()
 
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from activities.probes.http_get import HttpGet, request_headers
-from activities.probes.outcome import NoOutcome, Outcome
+from activities.probes.outcome import Outcome, ProbeNotRun
 from tests.activities.probes.probed_servers import CLOSED, answering, serving, silent, target
 
 
@@ -145,7 +145,7 @@ async def test_http_where_nobody_listens_or_answers() -> None:
 async def test_a_body_that_breaks_off_tells_nothing() -> None:
     """The kubelet throws such a result away."""
     async with serving(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")) as port:
-        with pytest.raises(NoOutcome, match="unexpected EOF"):
+        with pytest.raises(ProbeNotRun, match="unexpected EOF"):
             await get(port)
 
 
@@ -177,5 +177,5 @@ async def test_ports_by_name() -> None:
     """Of this container; an unknown one gives no result."""
     async with serving(answering(response("200 OK"))) as port:
         assert await HttpGet({"port": "web"}, target(port), 5).ask() == Outcome(success=True)
-        with pytest.raises(NoOutcome, match="port api not found"):
+        with pytest.raises(ProbeNotRun, match="port api not found"):
             await HttpGet({"port": "api"}, target(port), 5).ask()

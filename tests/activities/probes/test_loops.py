@@ -8,12 +8,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from activities.objects.going_pods import GoingPods
+from activities.objects.terminating_pods import TerminatingPods
 from activities.probes import loop as loop_module
-from activities.probes.container_probes import begin_with
+from activities.probes.container_probes import initial_progress
 from activities.probes.loop import ProbeLoop
 from activities.probes.loops import ProbeLoops
-from activities.probes.outcome import NoOutcome, Outcome
+from activities.probes.outcome import Outcome, ProbeNotRun
 from proto.temporal.activities.heartbeats import ProbeProgress
 from proto.temporal.activities.requests import ProbeContainer
 from proto.temporal.pod import PodKey, ProbeFact, ProbeKind
@@ -70,7 +70,7 @@ async def run() -> AsyncIterator[Callable[[ProbeContainer], ProbeLoop]]:
     begun: list[ProbeLoop] = []
 
     def begin(request: ProbeContainer) -> ProbeLoop:
-        begun.append(ProbeLoop(request, Mock(), begin_with(request, ())))
+        begun.append(ProbeLoop(request, Mock(), initial_progress(request, ())))
         return begun[-1]
 
     yield begin
@@ -81,10 +81,10 @@ async def run() -> AsyncIterator[Callable[[ProbeContainer], ProbeLoop]]:
 async def news(loop: ProbeLoop) -> list[ProbeKind]:
     """Wait for something untold."""
     async with asyncio.timeout(5):
-        while not loop.untold():
+        while not loop.unreported():
             loop.listener.clear()
             await loop.listener.wait()
-    return loop.untold()
+    return loop.unreported()
 
 
 async def test_readiness_is_told_when_it_turns(handlers: dict[str, Scripted], run: Any) -> None:
@@ -149,7 +149,7 @@ async def test_the_initial_delay_counts_from_the_containers_start(
 
 async def test_what_could_not_be_asked_counts_for_nothing(handlers: dict[str, Scripted], run: Any) -> None:
     """Three tries each time, and no verdict; a defect of ours doesn't end probing either."""
-    errors = [NoOutcome("no such port")] * 3
+    errors = [ProbeNotRun("no such port")] * 3
     handlers["readiness"] = Scripted(*errors, RuntimeError("defect"), True)
     loop = run(asking(readiness={}))
     await news(loop)
@@ -174,12 +174,12 @@ async def test_one_that_is_stopped_is_only_asked_for_readiness(handlers: dict[st
 async def test_a_pod_that_goes_is_only_asked_for_readiness(handlers: dict[str, Scripted]) -> None:
     """Also while a container waits for its turn to be stopped; one that has not started is not asked whether it has."""
     handlers |= {"readiness": Scripted(True), "liveness": Scripted(True), "startup": Scripted(False)}
-    going = GoingPods()
+    terminating = TerminatingPods()
     requests = asking(readiness={}, liveness={}), asking(startup={"failureThreshold": 9})
-    loops = [ProbeLoop(one, Mock(), begin_with(one, ()), lambda: going.goes(POD.uid)) for one in requests]
+    loops = [ProbeLoop(one, Mock(), initial_progress(one, ()), lambda: terminating.has(POD.uid)) for one in requests]
     await asyncio.sleep(0.05)
     asked = {kind: script.times for kind, script in handlers.items()}
-    going.tell(POD.uid, going=True)
+    terminating.set(POD.uid, terminating=True)
     await asyncio.sleep(0.05)
     assert min(asked.values()) > 0
     assert (handlers["liveness"].times, handlers["startup"].times) == (asked["liveness"], asked["startup"])
@@ -238,7 +238,7 @@ REQUEST = asking(startup={}, readiness={}, liveness={})
 def test_what_a_new_loop_begins_with(known: Any, heartbeats: Any, begins: list[Any]) -> None:
     """Ready stays ready, not started stays not started."""
     request = ProbeContainer(POD, "web", "web-0", REQUEST.container, known=known)
-    progress = begin_with(request, heartbeats)
+    progress = initial_progress(request, heartbeats)
     assert [(progress[kind].verdict, progress[kind].sequence) for kind in ProbeKind] == begins
 
 
@@ -248,8 +248,8 @@ async def test_what_the_workflow_has_not_heard_is_told_again(handlers: dict[str,
     loop = run(asking(readiness={}))
     await news(loop)
     loop.progress[ProbeKind.READINESS].told = True
-    loop.tell_again({ProbeKind.READINESS: 1})
-    assert loop.untold() == []
-    loop.tell_again({})
-    assert loop.untold() == [ProbeKind.READINESS]
+    loop.mark_unreported({ProbeKind.READINESS: 1})
+    assert loop.unreported() == []
+    loop.mark_unreported({})
+    assert loop.unreported() == [ProbeKind.READINESS]
     assert ProbeProgress().told

@@ -5,7 +5,7 @@ import pytest
 
 from activities.clients.cri_error import CriError, Remedy
 from activities.cri_config.environment import Environment
-from activities.runtime.confidential import QUOTABLE, Hidden, hidden_in, is_quotable, without_values
+from activities.runtime.confidential import QUOTABLE, Redaction, quotes_confidential, redact_status, redaction_for
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.messages import MAX_MESSAGE
 
@@ -33,28 +33,30 @@ CONTAINER = {"command": ["/bin/$(SECRET)"], "args": ["$(PLAIN)", "$(PORT)"]}
 )
 def test_messages(message: str, told: str) -> None:
     """The reference stands where the value stood."""
-    assert hidden_in(ENVIRONMENT, CONTAINER).hide(message) == told
+    assert redaction_for(ENVIRONMENT, CONTAINER).hide(message) == told
 
 
 def test_an_error_keeps_its_meaning() -> None:
     """The same call, code and remedy; a message that was cut is hidden, too."""
     error = CriError("StartContainer", grpc.StatusCode.UNKNOWN, f'name "a" is reserved for "{CANARY}"')
-    told = hidden_in(ENVIRONMENT, CONTAINER).hide_in(error)
+    told = redaction_for(ENVIRONMENT, CONTAINER).redact_error(error)
     assert (told.call, told.code, told.remedy) == (error.call, error.code, Remedy.ADOPT)
     assert CANARY not in str(told)
     long = CriError("StartContainer", grpc.StatusCode.UNKNOWN, "x" * (MAX_MESSAGE - 10) + CANARY)
-    assert CANARY[:6] not in str(hidden_in(ENVIRONMENT, CONTAINER).hide_in(long))
+    assert CANARY[:6] not in str(redaction_for(ENVIRONMENT, CONTAINER).redact_error(long))
 
 
 def test_a_container_read_back_says_nothing_where_its_command_may_stand_in_it() -> None:
     """Its values are not known then; one with a plain command keeps its message."""
     said = f'exec: "{CANARY}": not found'
     marked = cri.ContainerStatus(message=said, annotations={QUOTABLE: "true"})
-    assert CANARY not in without_values(marked).message
-    assert without_values(marked).message.startswith("what the runtime said is not shown")
-    assert without_values(cri.ContainerStatus(message=said)).message == said
-    assert not without_values(cri.ContainerStatus(annotations={QUOTABLE: "true"})).message
-    assert without_values(cri.ContainerStatus(message=said), Hidden(((CANARY, "?"),))).message == 'exec: "?": not found'
+    assert CANARY not in redact_status(marked).message
+    assert redact_status(marked).message.startswith("what the runtime said is not shown")
+    assert redact_status(cri.ContainerStatus(message=said)).message == said
+    assert not redact_status(cri.ContainerStatus(annotations={QUOTABLE: "true"})).message
+    assert (
+        redact_status(cri.ContainerStatus(message=said), Redaction(((CANARY, "?"),))).message == 'exec: "?": not found'
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,9 +71,9 @@ def test_a_container_read_back_says_nothing_where_its_command_may_stand_in_it() 
 )
 def test_which_commands_are_confidential(container: dict[str, list[str]], *, confidential: bool) -> None:
     """Those that refer to a value of an object."""
-    assert is_quotable(ENVIRONMENT, container) is confidential
+    assert quotes_confidential(ENVIRONMENT, container) is confidential
 
 
 def test_nothing_prints_a_value() -> None:
     """Neither what hides them nor the environment."""
-    assert CANARY not in f"{hidden_in(ENVIRONMENT, CONTAINER)!r}{ENVIRONMENT!r}"
+    assert CANARY not in f"{redaction_for(ENVIRONMENT, CONTAINER)!r}{ENVIRONMENT!r}"

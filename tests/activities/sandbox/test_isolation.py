@@ -14,7 +14,7 @@ from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
 from activities.node_services import NodeServices
-from activities.sandbox.isolation import NoUsersOfItsOwnError, isolation_of, refuse_unsupported
+from activities.sandbox.isolation import UserNamespacesUnsupportedError, isolation_of, refuse_unsupported
 from activities.sandbox.runtime_classes import NO_CLASS
 from activities.settings.activity_settings import ActivitySettings
 from proto.cri.v1 import api_pb2 as cri
@@ -117,7 +117,7 @@ async def test_users_of_its_own(tmp_path: Path) -> None:
 async def test_where_there_are_none(tmp_path: Path, handlers: list[cri.RuntimeHandler], handler: str, why: str) -> None:
     """No ids are given out then."""
     services = node(tmp_path, *handlers, handler=handler)
-    with pytest.raises(NoUsersOfItsOwnError) as raised:
+    with pytest.raises(UserNamespacesUnsupportedError) as raised:
         await isolation_of(services, KEY, {"spec": {"hostUsers": False}})
     assert str(raised.value) == f"can't set `spec.hostUsers: false`, {why}"
     assert not list((tmp_path / "pods" / KEY.uid).iterdir())

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from activities.node_services import NodeServices
-from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
-from activities.sandbox.isolation import isolation_of, isolation_of_new
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, StoredObject
+from activities.sandbox.isolation import isolation_of, isolation_of_new_pod
 from activities.sandbox.runtime_classes import RuntimeClassRefused
 from proto.cri.v1 import api_pb2 as cri
 from tests.activities.sandbox.test_isolation import ABLE, KEY, node
@@ -29,14 +29,14 @@ CLASSES: dict[str, Any] = {
 class Classes:
     """A node that keeps these RuntimeClasses."""
 
-    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
         """Find one."""
         assert (kind, namespace) == (ObjectKind.RUNTIME_CLASSES, "")
         if name == "foreign":
             raise ObjectRefused("it is somebody else's file")
         if name not in CLASSES:
             raise ObjectMissing(kind, name)
-        return KeptObject("1", CLASSES[name])
+        return StoredObject("1", CLASSES[name])
 
 
 def with_classes(root: Path, *handlers: cri.RuntimeHandler, handler: str = "") -> NodeServices:
@@ -112,10 +112,10 @@ async def test_the_overhead(tmp_path: Path, spec: dict[str, Any], counts: dict[s
     services = with_classes(tmp_path)
     if refused:
         with pytest.raises(RuntimeClassRefused) as raised:
-            await isolation_of_new(services, KEY, {"spec": spec})
+            await isolation_of_new_pod(services, KEY, {"spec": spec})
         assert str(raised.value) == refused
     else:
-        await isolation_of_new(services, KEY, {"spec": spec})
+        await isolation_of_new_pod(services, KEY, {"spec": spec})
     pod = {"spec": spec}
     assert (await isolation_of(services, KEY, pod)).whole(pod)["spec"].get("overhead") == counts
 

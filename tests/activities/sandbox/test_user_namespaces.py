@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from activities.sandbox.user_namespaces import FILE, NoRangeError, UserNamespaces
+from activities.sandbox.user_namespaces import FILE, UserNamespaces, UserRangeError
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.user_ids import UNIT, IdRanges
 
@@ -59,7 +59,7 @@ def test_there_are_only_so_many(pods: Path) -> None:
     """The last one says so, and gets it when another pod is gone."""
     node = UserNamespaces(IdRanges(UNIT, UNIT))
     first = begins(node.of_pod(pods / "one"))
-    with pytest.raises(NoRangeError, match="could not find an empty slot to allocate a user namespace"):
+    with pytest.raises(UserRangeError, match="could not find an empty slot to allocate a user namespace"):
         node.of_pod(pods / "two")
     assert not (pods / "two" / FILE).exists()
     (pods / "one" / FILE).unlink()
@@ -115,7 +115,7 @@ def test_what_stands_there(pods: Path, content: Any, why: str) -> None:
     (pods / "one" / FILE).write_text(content if isinstance(content, str) else json.dumps(content))
     node = UserNamespaces()
     if why:
-        with pytest.raises(NoRangeError, match=why):
+        with pytest.raises(UserRangeError, match=why):
             node.of_pod(pods / "one")
     else:
         begins(node.of_pod(pods / "one"))
@@ -126,7 +126,7 @@ def test_a_range_that_another_pod_has_is_not_taken(pods: Path) -> None:
     """However it came about."""
     for name in ("one", "two"):
         (pods / name / FILE).write_text(json.dumps({"uidMappings": [BASIC], "gidMappings": [BASIC]}))
-    with pytest.raises(NoRangeError, match='range picked for pod "one" already taken'):
+    with pytest.raises(UserRangeError, match='range picked for pod "one" already taken'):
         UserNamespaces().of_pod(pods / "one")
 
 

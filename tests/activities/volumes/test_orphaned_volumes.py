@@ -8,7 +8,7 @@ import pytest
 
 from activities.files import mounts
 from activities.files.file_trees import StillMounted, remove_tree
-from activities.volumes.orphaned_volumes import unmount_memory
+from activities.volumes.orphaned_volumes import unmount_memory_volumes
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 
@@ -39,7 +39,7 @@ def test_volumes_in_memory_and_sub_paths_go(pod: Path) -> None:
     part.mkdir(parents=True)
     mounts.bind(pod / "volumes/kubernetes.io~empty-dir/data/part", part)
     for _ in range(2):
-        unmount_memory(pod)
+        unmount_memory_volumes(pod)
         assert mounts.mounts_below(pod) == []
     remove_tree(pod)
     assert not pod.exists()
@@ -53,7 +53,7 @@ def test_any_other_mount_stays(pod: Path, tmp_path: Path, kind: str) -> None:
     point = volume(pod, "csi", "pv-1") / "mount" if kind == "a-claim" else volume(pod, "empty-dir") / "mount"
     point.mkdir()
     mounts.bind(tmp_path / "disk", point)
-    unmount_memory(pod)
+    unmount_memory_volumes(pod)
     with pytest.raises(StillMounted):
         remove_tree(pod)
     assert (point / "file").read_text() == "somebody's"
@@ -62,7 +62,7 @@ def test_any_other_mount_stays(pod: Path, tmp_path: Path, kind: str) -> None:
 def test_a_pod_without_volumes(pod: Path) -> None:
     """There is nothing to undo."""
     before = sorted(pod.rglob("*"))
-    unmount_memory(pod)
+    unmount_memory_volumes(pod)
     assert sorted(pod.rglob("*")) == before
-    unmount_memory(pod / "never-was")
+    unmount_memory_volumes(pod / "never-was")
     assert not (pod / "never-was").exists()

@@ -25,7 +25,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson, PodKey
-from tests.activities.kept_objects import ObjectsInMemory
+from tests.activities.stored_objects import ObjectsInMemory
 from tests.activities.volume_node import volume_services
 from workflows.decide.manifest.fields.field_kinds import Support
 from workflows.decide.manifest.fields.supported_cluster import VOLUME_OF_API
@@ -105,7 +105,7 @@ async def test_a_volume_becomes_the_groups_once_and_to_the_end(
     monkeypatch.setattr(pod_volumes, "volume_type", lambda _: odd)
     group = {"securityContext": {"fsGroup": 4321}}
     with monkeypatch.context() as patched:
-        patched.setattr(pod_volumes, "give_to_group", killed)
+        patched.setattr(pod_volumes, "apply_fs_group", killed)
         with pytest.raises(ZeroDivisionError):
             await mount(services, DATA, **group)
     odd.found = True
@@ -169,11 +169,11 @@ async def test_a_mount_that_hangs_is_given_up_when_its_pod_goes(
     """The error says so, and unmounting can begin."""
     hanging = Odd()
     monkeypatch.setattr(pod_volumes, "volume_type", lambda _: hanging)
-    services.going.given_up_after = timedelta(milliseconds=10)
+    services.terminating.step_grace = timedelta(milliseconds=10)
     waiting = asyncio.create_task(mount(services, DATA))
     await hanging.reached.wait()
-    services.going.tell(POD.uid, going=True)
-    with pytest.raises(ApplicationError, match=r"given up 0\.01 s after the pod began to go"):
+    services.terminating.set(POD.uid, terminating=True)
+    with pytest.raises(ApplicationError, match=r"given up 0\.01 s after the pod began to terminate"):
         await waiting
     await unmount(services, DATA)
 
@@ -192,7 +192,7 @@ class Odd:
             raise self.error
         if self.path is None:
             await asyncio.Event().wait()
-        return Mounted(MountedVolume(volume.name, str(self.path)), self.found, takes_fs_group=True)
+        return Mounted(MountedVolume(volume.name, str(self.path)), self.found, needs_fs_group=True)
 
     async def unmount(self, volume: PodVolume) -> None:
         """Do nothing."""

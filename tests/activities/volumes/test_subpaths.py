@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from activities.files import beneath, mounts
+from activities.files import mounts
+from activities.files import safe_open as beneath
 from activities.volumes.subpaths import FOLDER, SubPath, SubPathFailed, mount_sub_path, path_of, unmount_sub_paths
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")

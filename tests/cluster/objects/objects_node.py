@@ -9,8 +9,8 @@ from typing import Any, Final
 from activities.clients.api_server.api_server import ApiServer, Json
 from activities.clients.api_server.kubeconfig import load_kubeconfig
 from activities.clients.csi_drivers import CsiDrivers
-from activities.objects.objects import KeptObject, ObjectKind
-from activities.objects.tokens import BoundPod, TokenWish
+from activities.objects.objects import ObjectKind, StoredObject
+from activities.objects.tokens import BoundPod, TokenSpec
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from tests import patience
@@ -105,7 +105,7 @@ class ObjectsNode:
         del self.pods[known.uid]
         self.objects.observe(replace(known, deleting=True, objects={}))
 
-    async def get(self, kind: ObjectKind, name: str) -> KeptObject:
+    async def get(self, kind: ObjectKind, name: str) -> StoredObject:
         """Read an object as the activities do."""
         return await self.objects.source.get(kind, self.namespace, name)
 
@@ -124,10 +124,10 @@ class ObjectsNode:
             async with self.api.changed:
                 await self.api.changed.wait_for(lambda: sorted(self.api.singles()) == wanted)
 
-    def wish(self, known: PodSnapshot, audience: str = "", seconds: int = 3607) -> TokenWish:
+    def wish(self, known: PodSnapshot, audience: str = "", seconds: int = 3607) -> TokenSpec:
         """Ask for a token of a pod's account."""
         bound = BoundPod(self.namespace, known.name, known.uid)
-        return TokenWish(self.namespace, "default", (audience,) if audience else (), seconds, bound)
+        return TokenSpec(self.namespace, "default", (audience,) if audience else (), seconds, bound)
 
 
 @contextlib.asynccontextmanager

@@ -93,7 +93,7 @@ async def test_a_runtime_that_is_away_is_no_failure_of_the_hook(acting: Acting, 
     sandbox = await acting.sandbox(pod)
     asked = request(pod, sandbox, "true")
     away = RuntimeClient(f"unix://{tmp_path}/away.sock", StartLimit(1))
-    with pytest.raises(ApplicationError) as tried_again:
+    with pytest.raises(ApplicationError) as retryable:
         await acting.run(HookActivities(replace(acting.services, runtime=away)).run_hook, asked)
-    assert tried_again.value.type == "RuntimeUnavailable"
+    assert retryable.value.type == "RuntimeUnavailable"
     await away.close()

@@ -245,7 +245,7 @@ def test_deletion_while_the_sandbox_hangs(node: TempoletNode) -> None:
         assert time.monotonic() - asked < 20
     told = history(node, snapshot)
     assert "sandbox attempt 0 failed after" in told
-    assert ": given up 5 s after the pod began to go" in told
+    assert ": given up 5 s after the pod began to terminate" in told
     node.apply(pod_manifest("hangs"))
     again = node.until_running("hangs")
     node.until(lambda: len(sandboxes_of(node.containerd, again.uid)) == 1, "one sandbox")

@@ -35,15 +35,15 @@ async def test_a_sandbox_is_made_once(acting: Acting) -> None:
 async def test_a_sandbox_that_hangs_is_given_up_when_its_pod_goes(acting: Acting, containerd: Containerd) -> None:
     """The error says so, nothing of it is left once the runtime has noticed, and its name can be had again."""
     pod = acting.pod()
-    going = acting.services.going
+    terminating = acting.services.terminating
     with no_addresses(containerd):
         running = asyncio.create_task(acting.sandbox(pod))
         await asyncio.sleep(0.5)
-        going.tell(pod.uid, going=True)
-        with pytest.raises(ApplicationError, match="given up 5 s after the pod began to go") as given_up:
+        terminating.set(pod.uid, terminating=True)
+        with pytest.raises(ApplicationError, match="given up 5 s after the pod began to terminate") as given_up:
             await running
         assert (given_up.value.type, given_up.value.non_retryable) == ("FailedCreatePodSandBox", True)
-    going.tell(pod.uid, going=False)
+    terminating.set(pod.uid, terminating=False)
     again = await acting.sandbox(pod)
     assert [(one.sandbox_id, one.ready) for one in (await acting.read(pod)).sandboxes] == [(again.sandbox_id, True)]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenWish, due
+from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenSpec, due
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from tests.worker.poller.snapshots import snapshot
@@ -37,12 +37,12 @@ class Node:
     def __init__(self, *pods: PodSnapshot) -> None:
         self.pods = list(pods)
         self.now, self.away = NOON, False
-        self.asked: list[TokenWish] = []
+        self.asked: list[TokenSpec] = []
         self.told: list[tuple[str, dict[str, str]]] = []
         self.heard = asyncio.Event()
         self.rotation = TokenRotation(self, lambda: self.pods, self.tell)
 
-    async def token(self, wish: TokenWish) -> ServiceAccountToken:
+    async def token(self, wish: TokenSpec) -> ServiceAccountToken:
         """Issue one now."""
         self.asked.append(wish)
         if self.away:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from activities.objects.objects import KeptObject
+from activities.objects.objects import StoredObject
 from activities.objects.trust_bundles import TrustBundleRefused
 from worker.api_objects.trust_anchors import anchors, matches, merge_bundles
 
@@ -15,9 +15,9 @@ def pem(body: bytes) -> str:
     return f"-----BEGIN CERTIFICATE-----\n{base64.b64encode(body).decode()}\n-----END CERTIFICATE-----\n"
 
 
-def bundle(text: str, signer: str = "", version: str = "1", **labels: str) -> KeptObject:
+def bundle(text: str, signer: str = "", version: str = "1", **labels: str) -> StoredObject:
     """Build a ClusterTrustBundle."""
-    return KeptObject(version, {"metadata": {"labels": labels}, "spec": {"signerName": signer, "trustBundle": text}})
+    return StoredObject(version, {"metadata": {"labels": labels}, "spec": {"signerName": signer, "trustBundle": text}})
 
 
 A, B = b"a" * 60, b"b" * 60

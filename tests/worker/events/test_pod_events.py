@@ -294,8 +294,8 @@ def test_a_cluster_whose_name_servers_nobody_told(
 
 def test_a_pull_is_told_when_a_registry_is_asked(events: PodEvents, told: Told) -> None:
     """For the container that waits for it; a pull for the node itself has no event."""
-    events.pull_begun(PULL)
-    events.pull_begun(replace(PULL, pod=PodKey("", "", "")))
+    events.pull_started(PULL)
+    events.pull_started(replace(PULL, pod=PodKey("", "", "")))
     assert told.said() == ['spec.containers{web} N Pulling: Pulling image "nginx:1"']
 
 

@@ -5,25 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from activities.objects.going_pods import GoingPods
+from activities.objects.terminating_pods import TerminatingPods
 from proto.pod_snapshot import PodSnapshot, snapshot_path
 from proto.temporal.pod import Lifecycle
 from worker.host.pod_cache import PodCache
-from worker.host.terminating_pods import TerminatingPods
+from worker.host.terminating_pods import TerminationTracker
 
 SNAPSHOT = PodSnapshot("pod/n/default/web/u", "n", "default", "web", "u", "file", "web.yaml", Lifecycle.SYNC.value)
 
 
-class Told(GoingPods):
-    """Remembers what it was told."""
+class Recorded(TerminatingPods):
+    """Records each call."""
 
     def __init__(self) -> None:
         super().__init__()
         self.told: list[tuple[str, bool]] = []
 
-    def tell(self, uid: str, *, going: bool) -> None:
-        """Take it down."""
-        self.told.append((uid, going))
+    def set(self, uid: str, *, terminating: bool) -> None:
+        """Record the call."""
+        self.told.append((uid, terminating))
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ class Told(GoingPods):
 )
 def test_a_snapshot_tells(tmp_path: Path, lifecycle: Lifecycle, going: bool) -> None:
     """And goes on to the cache."""
-    told = Told()
+    told = Recorded()
     with PodCache(tmp_path) as cache:
-        TerminatingPods(told, cache, cache).publish(replace(SNAPSHOT, lifecycle=lifecycle.value))
+        TerminationTracker(told, cache, cache).publish(replace(SNAPSHOT, lifecycle=lifecycle.value))
         assert told.told == [("u", going)]
         assert [one.lifecycle for one in cache.snapshots()] == [lifecycle.value]
 
@@ -48,7 +48,7 @@ def test_what_an_earlier_worker_knew(tmp_path: Path) -> None:
     path = snapshot_path(tmp_path, "u")
     path.parent.mkdir(parents=True)
     path.write_bytes(replace(SNAPSHOT, lifecycle=Lifecycle.TERMINATING.value).to_json())
-    told = Told()
+    told = Recorded()
     with PodCache(tmp_path) as cache:
-        TerminatingPods(told, cache, cache)
+        TerminationTracker(told, cache, cache)
     assert told.told == [("u", True)]

@@ -7,7 +7,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.converter import DataConverter, WorkflowSerializationContext
 from temporalio.exceptions import ApplicationError
 
-from activities.execution.errors import failed
+from activities.execution.errors import non_retryable_failure
 from proto.temporal.messages import MAX_MESSAGE
 from worker.temporal.codec import data_converter, plain_data_converter
 from worker.temporal.keys import KeyFile, create_key_file
@@ -27,7 +27,11 @@ def converter(request: pytest.FixtureRequest, tmp_path: Path) -> DataConverter:
 
 def raised() -> ApplicationError:
     """Build an error that was raised from one that was raised from another, each with a runtime's whole text."""
-    first, then, last = OSError(f"first {LONG}"), ValueError(f"then {LONG}"), failed("ErrImagePull", f"last {LONG}")
+    first, then, last = (
+        OSError(f"first {LONG}"),
+        ValueError(f"then {LONG}"),
+        non_retryable_failure("ErrImagePull", f"last {LONG}"),
+    )
     then.__cause__, last.__cause__ = first, then
     return last
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from activities.files.whole_files import write_whole
+from activities.files.atomic_files import write_atomically
 from worker.settings.cluster import SERVER_CERTIFICATE, ClusterSettings
 
 SELF_SIGNED: Final = "kubelet.crt"
@@ -71,8 +71,8 @@ def make_self_signed(pair: Pair, host: str, now: datetime) -> None:
     encoded = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    write_whole(pair.key, encoded)
-    write_whole(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
+    write_atomically(pair.key, encoded)
+    write_atomically(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
 
 
 def _expired(certificate: Path, now: datetime) -> bool:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, Generic, TypeVar
 
-from activities.execution.shared_tasks import SharedTasks
+from activities.execution.single_flight import SingleFlight
 
 TASK_NAME: Final = "question whose answer is kept"
 """Name of the task that looks up an answer."""
@@ -21,7 +21,7 @@ class TimedCache(Generic[Answer]):
         self._most = most
         self._clock = clock
         self._answers: OrderedDict[Hashable, tuple[float, Answer]] = OrderedDict()
-        self._asking: SharedTasks[Answer] = SharedTasks()
+        self._asking: SingleFlight[Answer] = SingleFlight()
 
     def __len__(self) -> int:
         return len(self._answers)

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused, load_kubeconfig
-from activities.files.whole_files import write_whole
+from activities.files.atomic_files import write_atomically
 from worker.node.certificates.request import NotIssued, certificate_for
 from worker.node.certificates.signing import client_certificate, new_key
 from worker.node.certificates.store import CLIENT, CertificateStore
@@ -89,7 +89,7 @@ def pending_key(path: Path) -> bytes:
     except (OSError, ValueError):
         key = new_key()
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, key)
+    write_atomically(path, key)
     return key
 
 
@@ -113,4 +113,4 @@ def write_kubeconfig(path: Path, given: Kubeconfig, pair: Path) -> None:
         "current-context": "default-context",
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(content, indent=2).encode())
+    write_atomically(path, json.dumps(content, indent=2).encode())

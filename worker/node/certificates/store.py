@@ -13,7 +13,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from activities.files.whole_files import write_whole
+from activities.files.atomic_files import write_atomically
 
 CLIENT: Final = "kubelet-client"
 SERVER: Final = "kubelet-server"
@@ -73,7 +73,7 @@ class CertificateStore:
         pair = read_pair(text)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
         path = self.folder / f"{self.prefix}-{now:%Y-%m-%d-%H-%M-%S}.pem"
-        write_whole(path, text)
+        write_atomically(path, text)
         self._switch_to(path)
         return pair
 

@@ -13,7 +13,7 @@ import structlog
 
 from activities.clients.api_server.errors import ApiRefused
 from activities.clients.api_server.resources import SERVICES
-from activities.files.whole_files import write_whole
+from activities.files.atomic_files import write_atomically
 
 FILE: Final = "cluster.uid"
 
@@ -74,6 +74,6 @@ class ClusterIdentity:
     def _remember(self, uid: str) -> None:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._file, f"{uid}\n".encode(), mode=0o666, synced=False)
+            write_atomically(self._file, f"{uid}\n".encode(), mode=0o666, synced=False)
         except OSError as error:
             _log.warning("could not write down which cluster this is", path=str(self._file), err=str(error))

@@ -24,7 +24,7 @@ from activities.clients.runtime import RuntimeClient
 from activities.files.file_trees import StillMounted, remove_tree
 from activities.files.pod_paths import PodPaths
 from activities.machine.cgroups import Cgroups
-from activities.volumes.orphaned_volumes import VolumesLeft, leave_to_worker, unmount_memory
+from activities.volumes.orphaned_volumes import VolumesLeft, leave_to_worker, unmount_memory_volumes
 from proto.cri.labels import POD_GRACE
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
@@ -110,7 +110,7 @@ def remover(config: NodeConfig) -> Callable[[PodKey], None]:
         paths = PodPaths(config.root_dir, config.pod_logs_dir, pod)
         cgroups.remove_pod(pod.uid)
         remove_tree(paths.logs)
-        unmount_memory(paths.directory)
+        unmount_memory_volumes(paths.directory)
         leave_to_worker(paths.directory)
         remove_tree(paths.directory)
 

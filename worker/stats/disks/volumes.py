@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from activities.files.disk_use import NotCounted, count_files
+from activities.files.disk_use import CountTimedOut, count_files
 from activities.files.pod_paths import CLAIMS, plugin_folder
 from activities.volumes.plugin.table import VOLUME_PLUGINS, Measured, kind_of, plugin_of
 from proto.kubernetes.claims import claim_of
@@ -64,7 +64,7 @@ class Volume(NamedTuple):
             )
         try:
             count = count_files(self.folder, _LONGEST_COUNT)
-        except NotCounted as error:
+        except CountTimedOut as error:
             raise OSError(str(error)) from error
         return VolumeUse(
             time.time(),

@@ -1,8 +1,8 @@
-"""Wait until a volume is attached to this node: the cluster's attach/detach controller and the driver's attacher see to it.
+"""Waits until a volume is attached to this node, which the attach/detach controller and the driver's attacher do.
 
-Asked before a volume is staged whose driver needs that (CSIDriver spec.attachRequired, the default). What attaching answered is told
-to the driver (csi_attacher.go WaitForAttach, csi_plugin.go getPublishContext). The node authorizer allows to read a single
-VolumeAttachment only, so it is read again and again, ever more rarely.
+Used before a volume is staged whose driver requires it (CSIDriver spec.attachRequired, the default). The attachment's
+metadata is passed to the driver (csi_attacher.go WaitForAttach, csi_plugin.go getPublishContext). The node authorizer
+allows reading single VolumeAttachments only, so the object is polled with backoff.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from activities.volumes.csi.records.volume import CsiVolume, attachment_name
 from activities.volumes.plugin.volume_type import VolumeFailed
 
 ATTACHED_WITHIN: Final = timedelta(minutes=2)
-"""Of one try to mount: the next one waits as long."""
+"""Of one try to mount; the next try waits as long again."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 
 
-async def attached(objects: ObjectSource, volume: CsiVolume, node: str) -> dict[str, str]:
-    """Give what attaching a volume answered, as soon as it is attached; raises VolumeFailed."""
+async def wait_attached(objects: ObjectSource, volume: CsiVolume, node: str) -> dict[str, str]:
+    """Wait until a volume is attached, and return the publish context; raises VolumeFailed."""
     name = attachment_name(volume.handle, volume.driver, node)
     pause, why = _FIRST_PAUSE, ""
     try:
@@ -45,7 +45,7 @@ async def attached(objects: ObjectSource, volume: CsiVolume, node: str) -> dict[
 
 
 def publish_context(attachment: Mapping[str, Any]) -> dict[str, str] | None:
-    """Read what attaching answered; None while it is under way. Raises VolumeFailed for what is not going to happen."""
+    """Return the publish context; None while attaching is under way. Raises VolumeFailed if it failed."""
     if attachment["metadata"].get("deletionTimestamp"):
         raise VolumeFailed("kubernetes.io/csi: attacher.WaitForAttach failed: volume attachment is being deleted")
     status = attachment.get("status") or {}

@@ -1,7 +1,7 @@
-"""What a driver's CSIDriver object says of how its volumes are to be mounted (storage.k8s.io/v1).
+"""Reads a driver's CSIDriver object: how its volumes are to be mounted (storage.k8s.io/v1).
 
-Where there is no API server it lies in the objects folder like any other, so the API's defaults are applied here. A standalone
-node has nobody who attaches volumes or issues tokens: there a driver that needs that is refused in words that say so.
+Without an API server the object comes from the objects folder, so the API's defaults are applied here. A standalone
+node has no attacher and no token issuer: a driver that needs one is refused with a message that says so.
 """
 
 from collections.abc import Mapping
@@ -24,16 +24,16 @@ class FsGroupPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """A token of the pod's service account that a driver wants."""
+    """A token of the pod's service account that a driver requests."""
 
     audience: str = ""
-    """Empty: the API server's own."""
+    """Empty: the API server's default."""
     expiration_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverRules:
-    """The object's spec with the API's defaults; of a driver without an object, what the kubelet takes then."""
+    """The object's spec with the API's defaults; for a driver without an object, the kubelet's defaults."""
 
     known: bool = False
     attach_required: bool = True
@@ -42,18 +42,15 @@ class DriverRules:
     fs_group_policy: FsGroupPolicy = FsGroupPolicy.SINGLE_WRITER_WITH_FS_TYPE
     token_requests: tuple[TokenRequest, ...] = ()
     tokens_in_secrets: bool = False
-    """They are handed over as secrets, not among the volume's attributes."""
+    """Tokens are passed as secrets instead of volume attributes."""
     republish: bool = False
 
     def needs_attaching(self, volume: CsiVolume) -> bool:
-        """Say whether somebody has to attach the volume to this node; a pod's own never is."""
+        """Report whether the volume must be attached to this node first; an ephemeral one never is."""
         return self.attach_required and volume.lifecycle is Lifecycle.PERSISTENT
 
-    def takes_fs_group(self, volume: CsiVolume) -> bool:
-        """Say whether a pod's fsGroup is applied to a volume that the driver does not give to it itself.
-
-        csi_mounter.go supportsFSGroup.
-        """
+    def needs_fs_group(self, volume: CsiVolume) -> bool:
+        """Report whether the kubelet applies a pod's fsGroup to a volume of this driver (csi_mounter.go supportsFSGroup)."""
         if volume.read_only or volume.block or self.fs_group_policy is FsGroupPolicy.NONE:
             return False
         if self.fs_group_policy is FsGroupPolicy.FILE:
@@ -63,7 +60,7 @@ class DriverRules:
 
 
 async def driver_rules(objects: ObjectSource, driver: str) -> DriverRules:
-    """Read a driver's object; raises VolumeFailed for one that can't be read."""
+    """Read a driver's object; raises VolumeFailed if it cannot be read."""
     try:
         kept = await objects.get(ObjectKind.CSI_DRIVERS, "", driver)
     except ObjectMissing:
@@ -74,7 +71,7 @@ async def driver_rules(objects: ObjectSource, driver: str) -> DriverRules:
 
 
 def read_rules(driver: str, spec: Mapping[str, Any]) -> DriverRules:
-    """Read an object's spec; raises VolumeFailed for a policy that does not exist."""
+    """Read an object's spec; raises VolumeFailed for an unknown policy."""
     policy = spec.get("fsGroupPolicy") or FsGroupPolicy.SINGLE_WRITER_WITH_FS_TYPE
     if policy not in tuple(FsGroupPolicy):
         known = ", ".join(FsGroupPolicy)
@@ -95,7 +92,7 @@ def read_rules(driver: str, spec: Mapping[str, Any]) -> DriverRules:
 
 
 def check_rules(rules: DriverRules, volume: CsiVolume, *, standalone: bool = True) -> None:
-    """Refuse what the driver does not do, and what a node without a cluster can't do for it; raises VolumeFailed."""
+    """Refuse what the driver does not support, and what a standalone node cannot do for it; raises VolumeFailed."""
     if volume.lifecycle not in rules.lifecycles or (not rules.known and volume.lifecycle is Lifecycle.EPHEMERAL):
         listed = " ".join(f'"{one}"' for one in rules.lifecycles)
         only = f"only supports [{listed}]" if rules.known else "no CSIDriver object"
@@ -120,7 +117,7 @@ def check_rules(rules: DriverRules, volume: CsiVolume, *, standalone: bool = Tru
 
 
 def pod_attributes(pod: Mapping[str, Any], lifecycle: Lifecycle) -> dict[str, str]:
-    """Tell a driver which pod a volume is for, where it asks for that (csi_util.go getPodInfoAttrs)."""
+    """Return the attributes that describe the pod, for drivers that ask for them (csi_util.go getPodInfoAttrs)."""
     metadata, spec = pod["metadata"], pod["spec"]
     return {
         "csi.storage.k8s.io/pod.name": metadata["name"],

@@ -1,21 +1,21 @@
-"""The service account tokens that a driver wants with each volume that it publishes (CSIDriver spec.tokenRequests).
+"""Service account tokens for a driver (CSIDriver spec.tokenRequests).
 
-Asked while a volume is published, and published again: a token is handed to the driver and written down nowhere
-(csi_mounter.go podServiceAccountTokenAttrs).
+Requested whenever a volume is published. A token is passed to the driver and never written to disk (csi_mounter.go
+podServiceAccountTokenAttrs).
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from activities.clients.hidden_secrets import TOKENS
-from activities.objects.tokens import BoundPod, TokenRefused, TokenSource, wish_of_pod
+from activities.clients.secret_redaction import TOKENS
+from activities.objects.tokens import BoundPod, TokenRefused, TokenSource, pod_token_spec
 from activities.volumes.csi.drivers.driver_object import DriverRules
 from activities.volumes.plugin.volume_type import VolumeFailed
 
 
 async def pod_tokens(tokens: TokenSource, rules: DriverRules, pod: Mapping[str, Any]) -> dict[str, str]:
-    """Give the tokens as the driver takes them, under one key; nothing for one that wants none. Raises VolumeFailed."""
+    """Return the tokens as the driver expects them, under one key; nothing if it requests none. Raises VolumeFailed."""
     if not rules.token_requests:
         return {}
     metadata, account = pod["metadata"], str(pod["spec"].get("serviceAccountName") or "")
@@ -23,7 +23,7 @@ async def pod_tokens(tokens: TokenSource, rules: DriverRules, pod: Mapping[str, 
     found = {}
     for asked in rules.token_requests:
         try:
-            token = await tokens.token(wish_of_pod(bound, account, asked.audience, asked.expiration_seconds))
+            token = await tokens.token(pod_token_spec(bound, account, asked.audience, asked.expiration_seconds))
         except TokenRefused as refused:
             doing = "mounter.SetUpAt failed to get service account token attributes"
             raise VolumeFailed(f"kubernetes.io/csi: {doing}: {refused}") from refused

@@ -1,7 +1,7 @@
-"""Take in the plugin behind a registration socket, in the kubelet's order.
+"""Registers the plugin behind a registration socket, in the kubelet's order.
 
-Asked by `worker.host.plugin_watch` for every socket that appears (pluginmanager operation_generator.go, csi_plugin.go
-ValidatePlugin and RegisterPlugin): what it is, whether it is one for us, what it says of this node, and then it is told.
+Called by `worker.host.plugin_watch` for every new socket (pluginmanager operation_generator.go, csi_plugin.go
+ValidatePlugin and RegisterPlugin): ask what it is, validate it, ask the driver about this node, and notify it.
 """
 
 import re
@@ -21,7 +21,7 @@ _MAJOR: Final = 1
 
 
 class PluginRefused(Exception):
-    """The plugin can't be registered; it was told why."""
+    """The plugin cannot be registered; it has been told why."""
 
 
 async def register(socket: Path, drivers: CsiDrivers) -> Driver:
@@ -45,7 +45,7 @@ async def register(socket: Path, drivers: CsiDrivers) -> Driver:
 
 
 async def _driver(info: registration.PluginInfo, socket: Path, drivers: CsiDrivers) -> Driver:
-    """Judge what a plugin says of itself, and ask the driver what it says of this node; raises PluginRefused."""
+    """Validate a plugin and ask the driver about this node; raises PluginRefused."""
     if info.type != CSI_PLUGIN:
         raise PluginRefused(
             f"RegisterPlugin error -- no handler registered for plugin type: {info.type} at socket {socket}; "
@@ -64,10 +64,10 @@ async def _driver(info: registration.PluginInfo, socket: Path, drivers: CsiDrive
 
 
 def _acceptable(info: registration.PluginInfo, endpoint: str, drivers: CsiDrivers) -> tuple[int, ...]:
-    """Answer the version to speak with a driver; raises PluginRefused for a name or versions that can't be taken."""
+    """Return the version to use with a driver; raises PluginRefused for an invalid name or unsupported versions."""
     doing = f"validation failed for CSI Driver {info.name} at endpoint {endpoint}"
     refusing = "RegisterPlugin error -- plugin validation failed with err: " + doing
-    if not DRIVER_NAME.fullmatch(info.name):  # it becomes a path
+    if not DRIVER_NAME.fullmatch(info.name):  # the name becomes part of a path
         raise PluginRefused(f"{refusing}: its name must be a domain name of at most 63 characters")
     version = highest_version(info.supported_versions)
     if version is None:
@@ -84,7 +84,7 @@ def _acceptable(info: registration.PluginInfo, endpoint: str, drivers: CsiDriver
 
 
 def highest_version(versions: Iterable[str]) -> tuple[int, ...] | None:
-    """Choose the highest version 1.x of those named; None when there is none (version.go HighestSupportedVersion)."""
+    """Return the highest version 1.x of these; None if there is none (version.go HighestSupportedVersion)."""
     found = [_parsed(one) for one in versions]
     return max((one for one in found if one is not None and one[0] == _MAJOR), default=None)
 

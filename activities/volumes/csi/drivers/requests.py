@@ -1,6 +1,6 @@
-"""What a driver is asked for a volume, as CSI's messages (csi_client.go NodeStageVolume, NodePublishVolume).
+"""Builds CSI's requests for a volume (csi_client.go NodeStageVolume, NodePublishVolume); pure.
 
-Pure. Imported with the first driver's call: the messages' descriptors cost memory.
+Imported with the first call to a driver: the message descriptors cost memory.
 """
 
 from collections.abc import Mapping
@@ -26,33 +26,33 @@ _FINER_MODES: Final[Mapping[str, csi.VolumeCapability.AccessMode.Mode]] = {
     "ReadWriteOnce": _Mode.SINGLE_NODE_MULTI_WRITER,
     "ReadWriteOncePod": _Mode.SINGLE_NODE_SINGLE_WRITER,
 }
-"""For a driver that tells one writer from several on one node."""
+"""For a driver that distinguishes one writer from several on a node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """One volume, and what only the moment of its mounting knows."""
+class VolumeRequest:
+    """A volume, and what is known only when it is mounted."""
 
     volume: CsiVolume
     able: frozenset[int]
     """The driver's capabilities on this node."""
     fs_group: int | None = None
     publish_context: Mapping[str, str] = field(default_factory=dict)
-    """What attaching it answered: nothing where nobody attaches."""
+    """The attachment's metadata; empty if the volume is not attached."""
 
     @property
     def stages(self) -> bool:
-        """Say whether the driver stages volumes before it publishes them."""
+        """Report whether the driver stages volumes before publishing them."""
         return STAGES in self.able
 
     @property
-    def group_is_drivers(self) -> bool:
-        """Say whether the driver itself gives the files to the pod's fsGroup."""
+    def driver_applies_group(self) -> bool:
+        """Report whether the driver itself applies the pod's fsGroup."""
         return TAKES_GROUP in self.able
 
 
-def stage_request(asking: Asking, staging: str, secrets: Mapping[str, str]) -> csi.NodeStageVolumeRequest:
-    """Ask for a volume to be brought onto the node."""
+def stage_request(asking: VolumeRequest, staging: str, secrets: Mapping[str, str]) -> csi.NodeStageVolumeRequest:
+    """Build the request that stages a volume on the node."""
     return csi.NodeStageVolumeRequest(
         volume_id=asking.volume.handle,
         publish_context=asking.publish_context,
@@ -64,9 +64,12 @@ def stage_request(asking: Asking, staging: str, secrets: Mapping[str, str]) -> c
 
 
 def publish_request(
-    asking: Asking, places: tuple[str, str], attributes: Mapping[str, str], secrets: Mapping[str, str]
+    asking: VolumeRequest, places: tuple[str, str], attributes: Mapping[str, str], secrets: Mapping[str, str]
 ) -> csi.NodePublishVolumeRequest:
-    """Ask for a volume to be brought into a pod; `places` are where it is staged (may be empty) and where it shall be."""
+    """Build the request that publishes a volume to a pod.
+
+    `places` are the staging path, which may be empty, and the target path.
+    """
     staging, target = places
     return csi.NodePublishVolumeRequest(
         volume_id=asking.volume.handle,
@@ -80,14 +83,14 @@ def publish_request(
     )
 
 
-def capability(asking: Asking) -> csi.VolumeCapability:
-    """Say how a volume is to be used; an access mode that CSI does not know is its UNKNOWN."""
+def capability(asking: VolumeRequest) -> csi.VolumeCapability:
+    """Return the requested volume capability; an access mode that CSI does not have becomes UNKNOWN."""
     volume = asking.volume
     modes = _FINER_MODES if _MANY_WRITERS in asking.able else _MODES
     mode = csi.VolumeCapability.AccessMode(mode=modes.get(volume.access_mode, _Mode.UNKNOWN))
     if volume.block:
         return csi.VolumeCapability(access_mode=mode, block=csi.VolumeCapability.BlockVolume())
-    group = str(asking.fs_group) if asking.group_is_drivers and asking.fs_group is not None else ""
+    group = str(asking.fs_group) if asking.driver_applies_group and asking.fs_group is not None else ""
     mounted = csi.VolumeCapability.MountVolume(
         fs_type=volume.fs_type, mount_flags=volume.mount_options, volume_mount_group=group
     )

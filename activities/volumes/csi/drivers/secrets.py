@@ -1,15 +1,18 @@
-"""What opens a volume: read from its Secret, and handed to nobody but the driver."""
+"""Reads the Secrets that a driver needs to stage or publish a volume."""
 
 import base64
 import binascii
 
 from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
-from activities.volumes.csi.records.volume import SecretPlace
+from activities.volumes.csi.records.volume import SecretReference
 from activities.volumes.plugin.volume_type import VolumeFailed
 
 
-async def read_secret(objects: ObjectSource, place: SecretPlace | None, field: str) -> dict[str, str]:
-    """Read a Secret's values as text; nothing where none is named. Raises VolumeFailed, which names it and no value."""
+async def read_secret(objects: ObjectSource, place: SecretReference | None, field: str) -> dict[str, str]:
+    """Return a Secret's values as text; empty if none is named.
+
+    Raises VolumeFailed, which names the Secret but none of its values.
+    """
     if place is None:
         return {}
     doing = f"fetching {field} {place.namespace}/{place.name} failed: kubernetes.io/csi"
@@ -27,7 +30,7 @@ async def read_secret(objects: ObjectSource, place: SecretPlace | None, field: s
 
 
 def _text(encoded: str) -> str | None:
-    """Read a value; None when it is no text. The decoders' own errors hold it, so they are not handed on."""
+    """Decode a value; None if it is not text. The decoders' errors contain the value, so they are dropped."""
     try:
         return base64.b64decode(encoded, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

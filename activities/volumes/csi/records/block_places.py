@@ -1,7 +1,7 @@
-"""Where the volumes of CSI drivers lie that are devices: the kubelet's own layout (csi_block.go), as in `places`.
+"""Paths and records of CSI volumes that are block devices, in the kubelet's layout (csi_block.go).
 
-The pod's own part is a link `pods/<uid>/volumeDevices/kubernetes.io~csi/<name>` to where its driver publishes the device. It
-is made first and removed last, so the links on disk say which pods use a volume.
+The pod's own part is a link `pods/<uid>/volumeDevices/kubernetes.io~csi/<name>` to the device that the driver
+publishes. The link is made first and removed last, so the links on disk say which pods use a volume.
 """
 
 import contextlib
@@ -33,35 +33,38 @@ class BlockPlace:
 
     @property
     def target(self) -> Path:
-        """Where the driver publishes it."""
+        """The path at which the driver publishes it."""
         return self._devices / "publish" / self.name / self.pod_uid
 
     @property
     def shown(self) -> Path:
-        """What containers get of it: a link to the target."""
+        """What containers get: a link to the target."""
         return self.root_dir / "pods" / self.pod_uid / "volumeDevices" / ESCAPED_PLUGIN / self.name
 
     def staging(self, driver: str, handle: str) -> Path:  # noqa: ARG002 - a device's place goes by its volume's name
-        """Say where the driver stages it."""
+        """Return the path at which the driver stages it."""
         return self._devices / "staging" / self.name
 
     def record(self) -> VolumeRecord | None:
-        """Read what is remembered of it; None when the pod has no link to it."""
+        """Read its record; None if the pod has no link to it."""
         if not self.shown.is_symlink():
             return None
         record = read_record(self._data)
         return record and replace(record, lifecycle=str(Lifecycle.PERSISTENT))
 
     def remember(self, volume: CsiVolume, node: str, *, unpublished: bool = False) -> None:  # noqa: ARG002 - as `Place`
-        """Remember that the pod uses it, and make the folders that its driver expects."""
+        """Record that the pod uses it, and make the folders that its driver expects."""
         make_folder(self.shown.parent)
-        if not self.shown.is_symlink():  # first: who gives the volume up meanwhile leaves what the pods share
+        if not self.shown.is_symlink():  # first, so that a concurrent unmount keeps the shared part
             self.shown.symlink_to(self.target)
         write_record(self._data, record_of(volume, node))
         make_folder(self.target.parent)
 
     def forget(self) -> None:
-        """Remove the pod's link, and what the pods share when it was the last; a pod without a link has no part in that."""
+        """Remove the pod's link, and after the last pod the shared part.
+
+        Without a link the pod has no claim to that.
+        """
         if not self.shown.is_symlink():
             return
         if mounts.is_mount_point(self.target):
@@ -71,21 +74,21 @@ class BlockPlace:
             remove_folder(self.target.parent)
             forget_record(self._data)
             remove_folder(self._data.parent)
-        self.shown.unlink(missing_ok=True)  # last: who dies before it is asked again
+        self.shown.unlink(missing_ok=True)  # last, so that a crash before it leaves the record
         with contextlib.suppress(FileNotFoundError, OSError):
             self.shown.parent.rmdir()
 
     def used_by_others(self, driver: str, handle: str) -> bool:  # noqa: ARG002 - as `Place`
-        """Say whether another pod uses it, or may."""
+        """Report whether another pod uses it or may use it."""
         return any(one != self.shown for one in self._links())
 
-    def remember_staging(self, driver: str, handle: str) -> Path:
-        """Make the folder in which it is staged; answers it."""
+    def record_staging(self, driver: str, handle: str) -> Path:
+        """Make the folder in which it is staged; returns it."""
         staging = self.staging(driver, handle)
         make_folder(staging)
         return staging
 
-    def forget_staging(self, driver: str, handle: str) -> None:
+    def remove_staging_record(self, driver: str, handle: str) -> None:
         """Remove the folder in which it was staged."""
         remove_folder(self.staging(driver, handle))
 

@@ -1,7 +1,7 @@
-"""Which volumes of CSI drivers are in use on this node, for the Node's status.volumesInUse.
+"""Lists the CSI volumes in use on this node, for the Node's status.volumesInUse.
 
-Asked by the node process at each look: as long as a volume stands there, the attach/detach controller does not take it away
-(pkg/kubelet/nodestatus VolumesInUse). Read from what the worker remembers of each before it asks a driver for anything.
+Used by the node process for each status. While a volume is listed, the attach/detach controller does not detach it
+(pkg/kubelet/nodestatus VolumesInUse). Read from the records that the worker writes before it calls a driver.
 """
 
 import json
@@ -11,12 +11,15 @@ from typing import Final
 from activities.volumes.csi.records.layout import DATA, ESCAPED_PLUGIN
 
 _EPHEMERAL: Final = "Ephemeral"
-"""The lifecycle of a volume that nobody attaches (activities.volumes.csi.records.volume, which the node process can do without)."""
+"""The lifecycle of volumes that are never attached.
+
+A constant of its own, so that the node process need not import `volume`.
+"""
 _PLACES: Final = (f"pods/*/volumes/{ESCAPED_PLUGIN}/*/{DATA}", f"plugins/kubernetes.io/csi/volumeDevices/*/data/{DATA}")
 
 
 def volumes_in_use(root_dir: Path) -> list[str]:
-    """Name them as the controller does, each once; one whose record can't be read is left out. Blocks on files."""
+    """List them by the controller's names, each once; an unreadable record is skipped. Blocks on files."""
     found = set()
     for pattern in _PLACES:
         for file in root_dir.glob(pattern):

@@ -1,8 +1,8 @@
-"""Where the volumes of CSI drivers lie on the node, and what is remembered of them there: the kubelet's own layout.
+"""Paths of CSI volumes on the node and the records of them, in the kubelet's layout.
 
-What is remembered in a pod's folder is written before its driver is asked for anything, and removed when nothing is left to
-undo: so what lies on disk says which pods use a volume, whatever died in between. All of it blocks on files and raises
-OSError. A volume with files is here, one that is a device in `block_places`. Sources: csi_mounter.go, csi_attacher.go
+The record in a pod's folder is written before its driver is called and removed when nothing is left to undo, so the
+records say which pods use a volume, whatever crashed in between. Everything blocks on files and raises OSError. This
+module is for volumes with files, `block_places` for devices. Sources: csi_mounter.go, csi_attacher.go
 makeDeviceMountPath.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from activities.files import mounts
-from activities.files.whole_files import write_json
+from activities.files.atomic_files import write_json
 from activities.volumes.csi.records.layout import DATA, ESCAPED_PLUGIN
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, attachment_name
 
@@ -26,13 +26,13 @@ _MODE: Final = 0o750
 
 @dataclass(frozen=True, slots=True)
 class VolumeRecord:
-    """What is remembered of a volume: enough to undo it when nobody knows its spec any more."""
+    """The record of a volume: enough to undo it when its spec is no longer known."""
 
     driver: str
     handle: str
     lifecycle: str = ""
     unpublished: bool = False
-    """Its driver has refused for good to publish it, so there is nothing to take back from the pod."""
+    """Its driver has refused for good to publish it, so there is nothing to unpublish."""
 
 
 class Place(Protocol):
@@ -40,39 +40,39 @@ class Place(Protocol):
 
     @property
     def target(self) -> Path:
-        """Where the driver publishes it."""
+        """The path at which the driver publishes it."""
         ...
 
     @property
     def shown(self) -> Path:
-        """What containers get of it."""
+        """What containers get."""
         ...
 
     def staging(self, driver: str, handle: str) -> Path:
-        """Say where the driver stages it."""
+        """Return the path at which the driver stages it."""
         ...
 
     def record(self) -> VolumeRecord | None:
-        """Read what is remembered of it in the pod; None when nothing is."""
+        """Read its record in the pod; None if there is none."""
         ...
 
     def remember(self, volume: CsiVolume, node: str, *, unpublished: bool = False) -> None:
-        """Remember that the pod uses it, and make the folders that its driver expects."""
+        """Record that the pod uses it, and make the folders that its driver expects."""
         ...
 
     def forget(self) -> None:
-        """Remove what is remembered, once nothing of it is left in the pod."""
+        """Remove the record, after nothing of the volume is left in the pod."""
         ...
 
     def used_by_others(self, driver: str, handle: str) -> bool:
-        """Say whether another pod uses it, or may."""
+        """Report whether another pod uses it or may use it."""
         ...
 
-    def remember_staging(self, driver: str, handle: str) -> Path:
-        """Remember that it is about to be staged, and make the folder for that; answers it."""
+    def record_staging(self, driver: str, handle: str) -> Path:
+        """Record that it is about to be staged, and make the folder for that; returns the folder."""
         ...
 
-    def forget_staging(self, driver: str, handle: str) -> None:
+    def remove_staging_record(self, driver: str, handle: str) -> None:
         """Remove the folder in which it was staged."""
         ...
 
@@ -92,46 +92,46 @@ class FilesPlace:
 
     @property
     def target(self) -> Path:
-        """Where the driver publishes it."""
+        """The path at which the driver publishes it."""
         return self.directory / "mount"
 
     @property
     def shown(self) -> Path:
-        """What containers get of it."""
+        """What containers get."""
         return self.target
 
     def staging(self, driver: str, handle: str) -> Path:
-        """Say where the driver stages it."""
+        """Return the path at which the driver stages it."""
         return self.root_dir / "plugins" / PLUGIN / driver / sha256(handle.encode()).hexdigest() / "globalmount"
 
     def record(self) -> VolumeRecord | None:
-        """Read what is remembered of it in the pod; None when nothing is."""
+        """Read its record in the pod; None if there is none."""
         return read_record(self.directory)
 
     def remember(self, volume: CsiVolume, node: str, *, unpublished: bool = False) -> None:
-        """Remember that the pod uses it; its driver makes the target itself."""
+        """Record that the pod uses it; its driver creates the target itself."""
         data = record_of(volume, node) | {"volumeLifecycleMode": str(volume.lifecycle)}
         write_record(self.directory, data | ({_UNPUBLISHED: "true"} if unpublished else {}))
 
     def forget(self) -> None:
-        """Remove what is remembered, once nothing of it is left in the pod."""
+        """Remove the record, after nothing of the volume is left in the pod."""
         remove_folder(self.target)
         for name in ("republish.json", ".republish.json"):
             (self.directory / name).unlink(missing_ok=True)
         forget_record(self.directory)
 
     def used_by_others(self, driver: str, handle: str) -> bool:
-        """Say whether another pod uses it, or may."""
+        """Report whether another pod uses it or may use it."""
         return any(one != self.directory for one in self._users(driver, handle))
 
-    def remember_staging(self, driver: str, handle: str) -> Path:
-        """Remember that it is about to be staged, and make the folder for that; answers it."""
+    def record_staging(self, driver: str, handle: str) -> Path:
+        """Record that it is about to be staged, and make the folder for that; returns the folder."""
         staging = self.staging(driver, handle)
         make_folder(staging)
         write_record(staging.parent, {"volumeHandle": handle, "driverName": driver})
         return staging
 
-    def forget_staging(self, driver: str, handle: str) -> None:
+    def remove_staging_record(self, driver: str, handle: str) -> None:
         """Remove the folder in which it was staged."""
         staging = self.staging(driver, handle)
         remove_folder(staging)
@@ -145,7 +145,7 @@ class FilesPlace:
 
 
 def record_of(volume: CsiVolume, node: str) -> dict[str, str]:
-    """Write what is remembered of a volume as the kubelet does."""
+    """Build the content of a volume's record, as the kubelet does."""
     return {
         "specVolID": volume.name,
         "volumeHandle": volume.handle,
@@ -156,12 +156,12 @@ def record_of(volume: CsiVolume, node: str) -> dict[str, str]:
 
 
 def make_folder(directory: Path) -> None:
-    """Make a folder that only root looks into, with its parents."""
+    """Make a folder for root only, with its parents."""
     directory.mkdir(mode=_MODE, parents=True, exist_ok=True)
 
 
 def remove_folder(directory: Path) -> None:
-    """Remove a folder on which nothing is mounted; one that is gone is removed, one that holds something is not."""
+    """Remove an empty folder on which nothing is mounted; a missing one is fine."""
     if mounts.is_mount_point(directory):
         raise OSError(f"{directory} is still mounted, though its driver says that it is not")
     with contextlib.suppress(FileNotFoundError):
@@ -169,7 +169,7 @@ def remove_folder(directory: Path) -> None:
 
 
 def read_record(directory: Path) -> VolumeRecord | None:
-    """Read a folder's vol_data.json; None where there is none."""
+    """Read a folder's vol_data.json; None if there is none."""
     try:
         data = json.loads((directory / DATA).read_bytes())
         lifecycle = str(data.get("volumeLifecycleMode", ""))
@@ -181,13 +181,13 @@ def read_record(directory: Path) -> VolumeRecord | None:
 
 
 def write_record(directory: Path, data: Mapping[str, str]) -> None:
-    """Write a folder's vol_data.json, whole or not at all."""
+    """Write a folder's vol_data.json atomically."""
     make_folder(directory)
     write_json(directory / DATA, data, synced=True)
 
 
 def forget_record(directory: Path) -> None:
-    """Remove a folder's vol_data.json and the folder, unless something else lies in it."""
+    """Remove a folder's vol_data.json, and the folder if it is empty then."""
     for name in (DATA, f".{DATA}"):
         (directory / name).unlink(missing_ok=True)
     with contextlib.suppress(FileNotFoundError):

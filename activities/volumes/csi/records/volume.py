@@ -1,7 +1,6 @@
-"""A volume of a CSI driver, as a pod's spec or a PersistentVolume has it.
+"""A CSI volume, from a pod's spec or from a PersistentVolume.
 
-Built by `activities/volumes/types/csi.py` from either, and all that staging and publishing it are told of it. No secret is in it,
-only where one is kept.
+Built by `activities/volumes/types/csi.py`. It refers to Secrets and contains none.
 """
 
 import re
@@ -14,20 +13,20 @@ from typing import Any, Final
 from activities.volumes.plugin.volume_type import VolumeFailed
 
 DRIVER_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?", re.ASCII)
-"""A domain name in any case (validation.go ValidateCSIDriverName); it becomes a path."""
+"""A domain name in any case (validation.go ValidateCSIDriverName); it becomes part of a path."""
 SINGLE_WRITERS: Final = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
 class Lifecycle(StrEnum):
-    """Who a volume lives with (storage.k8s.io VolumeLifecycleMode)."""
+    """Whether a volume lives as long as its pod or longer (storage.k8s.io VolumeLifecycleMode)."""
 
     PERSISTENT = "Persistent"
     EPHEMERAL = "Ephemeral"
 
 
 @dataclass(frozen=True, slots=True)
-class SecretPlace:
-    """Which Secret opens a volume."""
+class SecretReference:
+    """A reference to the Secret for staging or publishing a volume."""
 
     namespace: str
     name: str
@@ -38,10 +37,10 @@ class CsiVolume:
     """One volume, whichever pods use it."""
 
     name: str
-    """The PersistentVolume's, or of an ephemeral one the pod's own name for it: by it the kubelet names its folders."""
+    """The PersistentVolume's name, or an ephemeral volume's name in its pod; the kubelet names folders by it."""
     driver: str
     handle: str
-    """How its driver calls it."""
+    """The driver's ID of the volume."""
     lifecycle: Lifecycle
     fs_type: str = ""
     read_only: bool = False
@@ -49,37 +48,37 @@ class CsiVolume:
     access_modes: tuple[str, ...] = ()
     mount_options: tuple[str, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
-    stage_secret: SecretPlace | None = None
-    publish_secret: SecretPlace | None = None
+    stage_secret: SecretReference | None = None
+    publish_secret: SecretReference | None = None
 
     @property
     def access_mode(self) -> str:
-        """The one mode that the driver is told: the first (csi_mounter.go)."""
+        """The access mode passed to the driver: the first one (csi_mounter.go)."""
         return self.access_modes[0] if self.access_modes else "ReadWriteOnce"
 
     @property
     def lock(self) -> str:
-        """The key under which it is staged, published and undone, one pod after the other."""
+        """The key of the lock under which it is staged, published and undone."""
         return lock_of(self.driver, self.handle)
 
 
 def lock_of(driver: str, handle: str) -> str:
-    """Say the key under which a volume is dealt with, also where no more is known of it than its record."""
+    """Return the key of the lock for a volume, also when only its record is known."""
     return f"csi/{driver}/{handle}"
 
 
 def ephemeral_handle(pod_uid: str, name: str) -> str:
-    """Make up the handle of a volume that lives with its pod (csi_mounter.go makeVolumeHandle)."""
+    """Return the handle of an ephemeral volume (csi_mounter.go makeVolumeHandle)."""
     return f"csi-{sha256(f'{pod_uid}{name}'.encode()).hexdigest()}"
 
 
 def attachment_name(handle: str, driver: str, node: str) -> str:
-    """Name the VolumeAttachment that a cluster would have (csi_attacher.go getAttachmentName)."""
+    """Return the name of the VolumeAttachment that a cluster would have (csi_attacher.go getAttachmentName)."""
     return f"csi-{sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
 
 
 def ephemeral_volume(name: str, source: Mapping[str, Any], namespace: str, pod_uid: str) -> CsiVolume:
-    """Read a `csi` volume of a pod's spec, which the manifest's validation has seen."""
+    """Read a `csi` volume of a pod's spec, which has been validated."""
     secret = source.get("nodePublishSecretRef")
     return CsiVolume(
         name=name,
@@ -89,12 +88,12 @@ def ephemeral_volume(name: str, source: Mapping[str, Any], namespace: str, pod_u
         fs_type=source.get("fsType") or "",
         read_only=bool(source.get("readOnly")),
         attributes=source.get("volumeAttributes") or {},
-        publish_secret=SecretPlace(namespace, secret["name"]) if secret else None,
+        publish_secret=SecretReference(namespace, secret["name"]) if secret else None,
     )
 
 
 def persistent_fields(name: str, source: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the `csi` part of a PersistentVolume, which nobody has validated here; raises VolumeFailed."""
+    """Read the `csi` part of a PersistentVolume, which may not have been validated; raises VolumeFailed."""
     driver, handle = source.get("driver"), source.get("volumeHandle")
     if not isinstance(driver, str) or not DRIVER_NAME.fullmatch(driver):
         raise VolumeFailed(f"PV {name}: spec.csi.driver must be a domain name of at most 63 characters")
@@ -113,11 +112,11 @@ def persistent_fields(name: str, source: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _secret(volume: str, source: Mapping[str, Any], field: str) -> SecretPlace | None:
+def _secret(volume: str, source: Mapping[str, Any], field: str) -> SecretReference | None:
     reference = source.get(field)
     if not reference:
         return None
     namespace, name = reference.get("namespace"), reference.get("name")
     if not isinstance(namespace, str) or not isinstance(name, str):
         raise VolumeFailed(f"PV {volume}: spec.csi.{field} must name a secret and its namespace")
-    return SecretPlace(namespace, name)
+    return SecretReference(namespace, name)

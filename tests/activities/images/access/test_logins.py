@@ -14,7 +14,7 @@ from activities.objects.objects import ObjectKind
 from proto.temporal.activities.requests import PullImage
 from proto.temporal.images import PullSecrets
 from proto.temporal.pod import PodKey
-from tests.activities.kept_objects import ObjectsInMemory
+from tests.activities.stored_objects import ObjectsInMemory
 
 POD = PodKey("default", "web", "u1")
 MISSING = (

@@ -163,10 +163,10 @@ async def test_an_intent_stays_while_another_pull_of_the_image_is_under_way(reco
     await rights.ready(nothing_is_there)
     await rights.intend(IMAGE)
     await rights.intend(IMAGE)
-    await rights.not_pulled(IMAGE)
+    await rights.pull_failed(IMAGE)
     assert len(list(records.pulling_dir.iterdir())) == 1
     rights.pulled(IMAGE, REF, None)
-    await rights.settled()
+    await rights.flushed()
     assert not list(records.pulling_dir.iterdir())
     assert rights.standing(IMAGE, REF) is Standing.ALLOWED
 
@@ -180,7 +180,7 @@ async def test_without_a_record_a_pulled_image_is_nobodys(
     await rights.intend(IMAGE)
     monkeypatch.setattr(os, "fsync", full_disk)
     rights.pulled(IMAGE, REF, None)
-    await rights.settled()
+    await rights.flushed()
     assert rights.standing(IMAGE, REF) is Standing.DENIED
     assert len(list(records.pulling_dir.iterdir())) == 1
     assert not list(records.pulled_dir.iterdir())
@@ -196,7 +196,7 @@ async def test_a_right_counts_at_once_and_its_intent_goes_last(records: PullReco
     crashed = PullRecords(records.root_dir)
     crashed.load()
     assert crashed.known(IMAGE, REF).intended
-    await rights.settled()
+    await rights.flushed()
     assert not list(records.pulling_dir.iterdir())
     assert len(list(records.pulled_dir.iterdir())) == 1
 
@@ -214,7 +214,7 @@ async def test_records_that_an_operator_removes_count_as_removed(records: PullRe
     assert not records.intents()
     await rights.intend(IMAGE)
     rights.pulled(IMAGE, REF, LOGIN)
-    await rights.settled()
+    await rights.flushed()
     assert [one.name for one in records.pulled_dir.iterdir()] == [file_name(REF)]
     assert records.pulled_dir.stat().st_mode & 0o777 == 0o700
     assert not list(records.pulling_dir.iterdir())

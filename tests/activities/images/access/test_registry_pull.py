@@ -13,7 +13,7 @@ from activities.clients.cri_error import CriError, Remedy
 from activities.clients.registry_login import Login
 from activities.clients.runtime import RuntimeClient
 from activities.images.access.pull_records import PullRecords
-from activities.images.access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
+from activities.images.access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_unavailable
 from activities.images.access.rights import PullRights, secret_right
 from activities.images.access.verification import Standing
 from activities.images.credentials.keyring import Credential, SecretSource
@@ -69,7 +69,7 @@ def pull(runtime: Runtime, credentials: Sequence[Credential]) -> RegistryPull:
 async def test_the_login_that_is_taken_gives_the_right(runtime: Runtime) -> None:
     """All are tried in their order; who has the same secret may use the image, nobody else."""
     assert await pull(runtime, [BAD, GOOD]).run() == REF
-    await runtime.rights.settled()
+    await runtime.rights.flushed()
     assert runtime.tried == ["bad", "good"]
     assert runtime.rights.standing(IMAGE, REF) is Standing.ASK_LOGINS
     assert await runtime.rights.allows(IMAGE, REF, [secret_right(GOOD)])
@@ -105,7 +105,7 @@ async def test_a_registry_that_is_away_is_not_the_runtime(runtime: Runtime) -> N
     with pytest.raises(CriError) as error:
         await pull(runtime, [BAD, BAD]).run()
     assert error.value.details == f"[{UNAUTHORIZED} (1), {UNAUTHORIZED} (2)]"
-    assert not is_runtime_away(error.value)
+    assert not is_runtime_unavailable(error.value)
     assert error.value.remedy is Remedy.PERMANENT
     assert not runtime.rights.records.intents()
 
@@ -135,7 +135,7 @@ async def test_so_does_one_that_is_given_up(runtime: Runtime) -> None:
     assert runtime.rights.standing(IMAGE, REF) is Standing.DENIED
     runtime.hangs = None
     await pull(runtime, [GOOD]).run()
-    await runtime.rights.settled()
+    await runtime.rights.flushed()
     assert not runtime.rights.records.intents()
 
 

@@ -12,9 +12,9 @@ from activities.images.access.verification import (
     Standing,
     Verification,
     VerificationPolicy,
-    judged_by_secrets,
+    judge_by_secrets,
     standing,
-    why_withheld,
+    why_denied,
 )
 
 IMAGE = "docker.io/testing/test:latest"
@@ -47,7 +47,7 @@ def recorded(rights: Rights | None, name: str = NAME) -> Known:
 def test_why_an_image_that_is_there_does_not_do(known: Known, how: str) -> None:
     """Names of images; never of a secret."""
     words = "this pod has to show a right to it, by a login that the registry takes"
-    assert why_withheld(known) == f"the image is on this node, {how}: {words}"
+    assert why_denied(known) == f"the image is on this node, {how}: {words}"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_without_the_pods_logins(verification: Verification, known: Known, expec
 )
 def test_by_the_pods_secrets(secrets: Sequence[SecretRight], allowed: bool, remembered: SecretRight | None) -> None:
     """The same login, or the same secret; what is new of that is remembered."""
-    judged = judged_by_secrets(BY_SECRET, secrets)
+    judged = judge_by_secrets(BY_SECRET, secrets)
     assert judged.allowed is allowed
     assert judged.remember == (Rights((remembered,)) if remembered else None)
 
@@ -116,23 +116,23 @@ def test_a_record_without_a_hash(namespace: str, allowed: bool) -> None:
     """Two empty hashes are not the same login, but it may be the same secret."""
     broken = Rights((SecretRight("default", "pull-secret", "testsecretuid", ""),))
     own = SecretRight(namespace, "pull-secret", "testsecretuid", "")
-    assert judged_by_secrets(broken, [own]).allowed is allowed
+    assert judge_by_secrets(broken, [own]).allowed is allowed
 
 
 def test_a_secret_without_a_uid_is_known_by_its_login_alone() -> None:
     """One from a folder may be another under the same name."""
     rights = Rights((SecretRight("default", "pull", "", "a"),))
-    assert judged_by_secrets(rights, [SecretRight("default", "pull", "", "a")]).allowed
-    assert not judged_by_secrets(rights, [SecretRight("default", "pull", "", "b")]).allowed
+    assert judge_by_secrets(rights, [SecretRight("default", "pull", "", "a")]).allowed
+    assert not judge_by_secrets(rights, [SecretRight("default", "pull", "", "b")]).allowed
 
 
 def test_a_full_record_grows_no_more() -> None:
     """The same login is still the right one; the same secret with another login has to show it."""
     many = Rights(tuple(SecretRight("default", f"s{number}", "u", "h") for number in range(MOST_REMEMBERED)))
-    same_login = judged_by_secrets(many, [SecretRight("ns", "x", "u", "h")])
+    same_login = judge_by_secrets(many, [SecretRight("ns", "x", "u", "h")])
     assert same_login.allowed
     assert same_login.remember is None
-    assert not judged_by_secrets(many, [SecretRight("default", "s1", "u", "new")]).allowed
+    assert not judge_by_secrets(many, [SecretRight("default", "s1", "u", "new")]).allowed
 
 
 @pytest.mark.parametrize(

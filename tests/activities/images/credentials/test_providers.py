@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from activities.images.credentials.provider_exec import LARGEST_ANSWER, ProviderFailed, ProviderProgram, run_provider
-from activities.images.credentials.providers import CredentialProvider, provided
+from activities.images.credentials.providers import CredentialProvider, collect_logins
 from tests.patience import PATIENCE
 
 V1 = "credentialprovider.kubelet.k8s.io/v1"
@@ -169,7 +169,7 @@ async def test_one_that_fails_is_as_good_as_none(
     failing = CredentialProvider(install("exit 3"), ("registry.io",))
     other = CredentialProvider(install("exit 3"), ("quay.io",))
     with caplog.at_level(logging.ERROR):
-        keyring, warnings = await provided([failing, other], REPOSITORY)
+        keyring, warnings = await collect_logins([failing, other], REPOSITORY)
     assert not keyring.lookup(REPOSITORY)
     assert warnings == ["credential provider provider failed: the worker's log has the reason"]
     assert "exit status 3" in caplog.text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activities.files.atomic_writer import ProjectedFile
-from activities.objects.objects import KeptObject, ObjectKind
+from activities.objects.objects import ObjectKind, StoredObject
 from activities.objects.tokens import ServiceAccountToken
 from activities.objects.trust_bundles import TrustAnchors
 from activities.volumes.contents.contents import Known, Reference, files_of, references
@@ -32,10 +32,10 @@ POD: dict[str, Any] = {
     },
 }
 ALLOCATABLE = {"cpu": parse_quantity("4"), "memory": parse_quantity("8Gi")}
-CONFIG_MAP = KeptObject(
+CONFIG_MAP = StoredObject(
     "7", {"data": {"foo": "foo", "bar": "bar"}, "binaryData": {"blob": base64.b64encode(b"\0\xff").decode()}}
 )
-SECRET = KeptObject(
+SECRET = StoredObject(
     "9", {"data": {"user": base64.b64encode(b"me").decode(), "raw": base64.b64encode(b"\xff").decode()}}
 )
 ISSUED = datetime(2026, 11, 22, 12, tzinfo=UTC)

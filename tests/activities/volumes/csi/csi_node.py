@@ -21,7 +21,7 @@ from activities.volumes.plugin.volume_type import Mounted, PodVolume
 from activities.volumes.pod_volumes import VolumeActivities
 from proto.temporal.activities.volumes import UnmountVolumes
 from proto.temporal.pod import PodJson, PodKey
-from tests.activities.kept_objects import ObjectsInMemory
+from tests.activities.stored_objects import ObjectsInMemory
 from tests.csi.orders import Setup
 from tests.csi.serving import Served, serving
 

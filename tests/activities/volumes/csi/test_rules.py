@@ -10,27 +10,27 @@ from urllib.parse import quote
 
 import pytest
 
-from activities.clients.hidden_secrets import told_in_secret, without_secrets
+from activities.clients.secret_redaction import redact_secrets, secrets_of
 from activities.objects.objects import ObjectKind
-from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenWish
+from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenSpec
 from activities.volumes.csi.drivers import attachment
 from activities.volumes.csi.drivers.attachment import publish_context
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, read_rules
 from activities.volumes.csi.drivers.pod_tokens import pod_tokens
-from activities.volumes.csi.drivers.requests import Asking, capability
+from activities.volumes.csi.drivers.requests import VolumeRequest, capability
 from activities.volumes.csi.drivers.secrets import read_secret
 from activities.volumes.csi.records.places import FilesPlace
 from activities.volumes.csi.records.volume import (
     CsiVolume,
     Lifecycle,
-    SecretPlace,
+    SecretReference,
     attachment_name,
     ephemeral_handle,
     persistent_fields,
 )
 from activities.volumes.plugin.volume_type import VolumeFailed
 from proto.csi.v1 import csi_pb2 as csi
-from tests.activities.kept_objects import ObjectsInMemory
+from tests.activities.stored_objects import ObjectsInMemory
 
 RPC = csi.NodeServiceCapability.RPC
 RWO, RWOP, ROX, RWX = "ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany", "ReadWriteMany"
@@ -59,7 +59,7 @@ def volume(lifecycle: Lifecycle = Lifecycle.PERSISTENT, **fields: Any) -> CsiVol
 def test_the_access_mode(modes: tuple[str, ...], finer: bool, told: str) -> None:
     """csi_client.go asCSIAccessModeV1, asSingleNodeMultiWriterCapableCSIAccessModeV1."""
     able = frozenset({RPC.SINGLE_NODE_MULTI_WRITER}) if finer else frozenset[int]()
-    said = capability(Asking(volume=volume(access_modes=modes), able=able))
+    said = capability(VolumeRequest(volume=volume(access_modes=modes), able=able))
     assert csi.VolumeCapability.AccessMode.Mode.Name(said.access_mode.mode) == told
 
 
@@ -74,14 +74,18 @@ def test_the_access_mode(modes: tuple[str, ...], finer: bool, told: str) -> None
 )
 def test_the_group_goes_to_a_driver_that_takes_it(able: int, group: int | None, told: str) -> None:
     """VOLUME_MOUNT_GROUP: then nobody else changes the files."""
-    asking = Asking(volume=volume(fs_type="xfs", mount_options=("noatime",)), able=frozenset({able}), fs_group=group)
+    asking = VolumeRequest(
+        volume=volume(fs_type="xfs", mount_options=("noatime",)), able=frozenset({able}), fs_group=group
+    )
     mount = capability(asking).mount
     assert (mount.volume_mount_group, mount.fs_type, list(mount.mount_flags)) == (told, "xfs", ["noatime"])
 
 
 def test_a_device_has_neither_options_nor_a_group() -> None:
     """A block volume is a device, whatever else is said."""
-    asking = Asking(volume=volume(block=True, fs_type="xfs"), able=frozenset({RPC.VOLUME_MOUNT_GROUP}), fs_group=7)
+    asking = VolumeRequest(
+        volume=volume(block=True, fs_type="xfs"), able=frozenset({RPC.VOLUME_MOUNT_GROUP}), fs_group=7
+    )
     assert capability(asking).WhichOneof("access_type") == "block"
 
 
@@ -102,7 +106,7 @@ def test_a_device_has_neither_options_nor_a_group() -> None:
 )
 def test_whether_the_pods_group_gets_the_files(policy: str, of: CsiVolume, takes: bool) -> None:
     """csi_mounter.go supportsFSGroup."""
-    assert read_rules("d", {"fsGroupPolicy": policy}).takes_fs_group(of) is takes
+    assert read_rules("d", {"fsGroupPolicy": policy}).needs_fs_group(of) is takes
 
 
 @pytest.mark.parametrize(
@@ -210,8 +214,8 @@ async def test_an_attachment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(
         VolumeFailed, match=f'is not attached to node n1 after 0.5 s: volumeattachment "{name}" not found'
     ):
-        await attachment.attached(objects, of, "n1")
-    waiting = asyncio.create_task(attachment.attached(objects, of, "n1"))
+        await attachment.wait_attached(objects, of, "n1")
+    waiting = asyncio.create_task(attachment.wait_attached(objects, of, "n1"))
     objects.put(ObjectKind.VOLUME_ATTACHMENTS, name, {"status": {"attached": True, "attachmentMetadata": {"a": "b"}}})
     assert await waiting == {"a": "b"}
 
@@ -222,7 +226,7 @@ class Tokens:
     def __init__(self, *, refuses: bool = False) -> None:
         self.refuses = refuses
 
-    async def token(self, wish: TokenWish) -> ServiceAccountToken:
+    async def token(self, wish: TokenSpec) -> ServiceAccountToken:
         """Give it."""
         if self.refuses:
             raise TokenRefused("no account robot")
@@ -254,7 +258,7 @@ def test_a_token_is_not_repeated(place: str) -> None:
     request = csi.NodePublishVolumeRequest()
     getattr(request, place)["csi.storage.k8s.io/serviceAccount.tokens"] = said
     for words in (f"token eyJ0eXAi.part.sign is bad: {said}", f"context {json.dumps(said)}"):
-        assert "eyJ0eXAi" not in without_secrets(words, told_in_secret(request))
+        assert "eyJ0eXAi" not in redact_secrets(words, secrets_of(request))
 
 
 async def test_an_object_that_can_t_be_read_says_why() -> None:
@@ -285,7 +289,7 @@ SECRET = 'pass"word/ü value'
 )
 def test_what_a_driver_was_told_in_secret_is_not_repeated(quoted: str) -> None:
     """In whatever form it quotes it."""
-    told = without_secrets(f"rpc: {quoted}", {"key": f"{SECRET}\n", "empty": ""})
+    told = redact_secrets(f"rpc: {quoted}", {"key": f"{SECRET}\n", "empty": ""})
     assert "[hidden]" in told
     assert "word" not in told
     assert told.startswith("rpc: ")
@@ -300,7 +304,7 @@ def test_what_a_driver_was_told_in_secret_is_not_repeated(quoted: str) -> None:
 )
 def test_a_short_secret_leaves_the_words_readable(words: str, told: str) -> None:
     """Else every message would be blanks."""
-    assert without_secrets(words, {"pin": "7"}) == told
+    assert redact_secrets(words, {"pin": "7"}) == told
 
 
 async def test_a_secret_that_is_no_text() -> None:
@@ -308,7 +312,7 @@ async def test_a_secret_that_is_no_text() -> None:
     objects = ObjectsInMemory()
     objects.put(ObjectKind.SECRETS, "s", {"data": {"blob": base64.b64encode(b"canary\xff").decode()}})
     with pytest.raises(VolumeFailed, match="its key blob is no text") as refused:
-        await read_secret(objects, SecretPlace("default", "s"), "NodeStageSecretRef")
+        await read_secret(objects, SecretReference("default", "s"), "NodeStageSecretRef")
     assert refused.value.__context__ is None
 
 

@@ -12,9 +12,9 @@ import pytest
 from activities.volumes.plugin.ownership import (
     ON_ROOT_MISMATCH,
     FsGroup,
+    apply_fs_group,
     fs_group_of,
     fs_user_of,
-    give_to_group,
     root_matches,
 )
 
@@ -46,7 +46,7 @@ def seen(path: Path) -> tuple[int, str]:
 def test_files_are_the_groups(volume: Path) -> None:
     """Folders with the set-group bit, so that what comes later is the group's, too; the root last of all."""
     volume.chmod(0o755)
-    assert give_to_group(volume, WANTED) == 3
+    assert apply_fs_group(volume, WANTED) == 3
     assert seen(volume) == (GROUP, "2775")
     assert seen(volume / "folder") == (GROUP, "2770")
     assert seen(volume / "folder/file") == (GROUP, "660")
@@ -55,7 +55,7 @@ def test_files_are_the_groups(volume: Path) -> None:
 def test_files_of_a_read_only_volume_are_not_made_writable(volume: Path) -> None:
     """The group may read them."""
     (volume / "folder/file").chmod(0o400)
-    give_to_group(volume, WANTED, read_only=True)
+    apply_fs_group(volume, WANTED, read_only=True)
     assert seen(volume / "folder") == (GROUP, "2750")
     assert seen(volume / "folder/file") == (GROUP, "440")
 
@@ -63,15 +63,15 @@ def test_files_of_a_read_only_volume_are_not_made_writable(volume: Path) -> None
 def test_rights_and_set_id_bits_that_are_there_stay(volume: Path) -> None:
     """A change of owner takes set-id bits away, which come back."""
     (volume / "folder/file").chmod(0o4757)
-    give_to_group(volume, WANTED)
+    apply_fs_group(volume, WANTED)
     assert seen(volume / "folder/file") == (GROUP, "4777")
 
 
 def test_a_second_walk_changes_nothing(volume: Path) -> None:
     """Not even a time of change."""
-    give_to_group(volume, WANTED)
+    apply_fs_group(volume, WANTED)
     before = [path.lstat().st_ctime_ns for path in (volume, volume / "folder", volume / "folder/file")]
-    assert give_to_group(volume, WANTED) == 3
+    assert apply_fs_group(volume, WANTED) == 3
     assert [path.lstat().st_ctime_ns for path in (volume, volume / "folder", volume / "folder/file")] == before
 
 
@@ -90,9 +90,9 @@ def test_on_root_mismatch(volume: Path, group: int, mode: int, walks: bool) -> N
     os.chown(volume, 0, group)
     volume.chmod(mode)
     assert root_matches(volume, GROUP) is not walks
-    assert (give_to_group(volume, LAZY) > 0) is walks
+    assert (apply_fs_group(volume, LAZY) > 0) is walks
     assert (seen(volume / "folder/file")[0] == GROUP) is walks
-    assert give_to_group(volume, WANTED) == 3
+    assert apply_fs_group(volume, WANTED) == 3
 
 
 def test_a_walk_that_ended_halfway_is_done_again(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,8 +105,8 @@ def test_a_walk_that_ended_halfway_is_done_again(volume: Path, monkeypatch: pyte
     with monkeypatch.context() as patched:
         patched.setattr("os.chown", killed)
         with pytest.raises(KeyboardInterrupt):
-            give_to_group(volume, LAZY)
-    give_to_group(volume, LAZY)
+            apply_fs_group(volume, LAZY)
+    apply_fs_group(volume, LAZY)
     assert seen(volume / "folder/file") == (GROUP, "660")
 
 
@@ -122,7 +122,7 @@ def test_a_volume_full_of_links_gives_no_file_of_the_node_away(volume: Path, tmp
         path: (path.lstat().st_gid, path.lstat().st_mode, path.lstat().st_ctime_ns) for path in (host, host / "file")
     }
     passwd = Path("/etc/passwd").stat().st_ctime_ns
-    give_to_group(volume, WANTED)
+    apply_fs_group(volume, WANTED)
     assert seen(volume / "link-0")[0] == GROUP
     assert seen(volume / "folder/link-1")[0] == GROUP
     for path, known in before.items():
@@ -145,7 +145,7 @@ def test_a_link_that_takes_a_files_place_meanwhile_is_not_followed(
 
     before = stat_of(host)
     monkeypatch.setattr("os.open", swapping)
-    give_to_group(volume, WANTED)
+    apply_fs_group(volume, WANTED)
     after = stat_of(host)
     assert victim.is_symlink()
     assert (after.st_gid, after.st_mode, after.st_ctime_ns) == (before.st_gid, before.st_mode, before.st_ctime_ns)
@@ -163,7 +163,7 @@ def mounted(volume: Path, tmp_path: Path) -> Iterator[Path]:
 
 def test_what_is_mounted_in_a_volume_stays_as_it_is(volume: Path, mounted: Path) -> None:
     """It is no part of the volume."""
-    give_to_group(volume, WANTED)
+    apply_fs_group(volume, WANTED)
     assert seen(mounted) == (0, "700")
     assert seen(mounted / "file") == (0, "600")
     assert seen(volume / "folder/file")[0] == GROUP
@@ -174,7 +174,7 @@ def test_odd_files(volume: Path) -> None:
     os.mkfifo(volume / "fifo", 0o600)
     (volume / os.fsdecode(b"\xff\n")).write_text("")
     os.mknod(volume / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
-    give_to_group(volume, WANTED)
+    apply_fs_group(volume, WANTED)
     assert {seen(path)[0] for path in volume.iterdir()} == {GROUP}
 
 

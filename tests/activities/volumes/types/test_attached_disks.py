@@ -91,7 +91,7 @@ async def test_a_disk_is_logged_in_to_once_and_out_after_its_last_pod(
         mounted = await disk.mount(of_pod(services, uid))
         target = below(services, f"pods/{uid}/volumes/kubernetes.io~iscsi/data")
         assert mounted.volume == MountedVolume("data", str(target), selinux_relabel=True)
-        assert mounted.takes_fs_group
+        assert mounted.needs_fs_group
         (target / uid).touch()
     assert called(programs, "--login") == 1
     assert called(programs, "node.startup -v manual") == 1

@@ -163,7 +163,7 @@ async def test_killed_halfway(volume: PodVolume, medium: str, step: str, monkeyp
         "mkdir": "activities.volumes.types.empty_dir.file_system"
         if not medium
         else "activities.volumes.types.empty_dir._mount",
-        "mount": "activities.volumes.types.empty_dir.give_to_group",
+        "mount": "activities.volumes.types.empty_dir.apply_fs_group",
         "give": "activities.volumes.plugin.ownership.os.chown",
         "mark": "pathlib.Path.touch",
     }[step]
@@ -202,7 +202,7 @@ async def test_huge_pages(volume: PodVolume) -> None:
     there = mounts.mount_at(directory(volume))
     assert there is not None
     assert (there.kind, "pagesize=2M" in there.super_options) == ("hugetlbfs", True)
-    empty_dir.mark(volume).unlink()
+    empty_dir.ready_file(volume).unlink()
     with pytest.raises(VolumeFailed, match="pagesize '2Mi' and requested medium HugePages-1Gi differ"):
         await empty_dir.TYPE.mount(replace(volume, source={"medium": "HugePages-1Gi"}))
     await empty_dir.TYPE.unmount(volume)

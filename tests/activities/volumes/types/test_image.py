@@ -6,7 +6,7 @@ import pytest
 
 from activities.cri_config.volume_mounts import volume_mounts
 from activities.volumes.subpaths import mount_sub_paths
-from activities.volumes.types.image import PathIgnored, check_image_paths, ignores_paths
+from activities.volumes.types.image import SubPathIgnored, check_image_sub_paths, ignores_sub_paths
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.mounted import MountedVolume
 
@@ -49,7 +49,7 @@ def test_mounts(tmp_path: Any, fields: dict[str, Any], path: str) -> None:
 )
 def test_who_takes_no_notice_of_a_path(runtime: str, version: str, ignores: bool) -> None:
     """Only who is known to."""
-    assert ignores_paths(runtime, version) is ignores
+    assert ignores_sub_paths(runtime, version) is ignores
 
 
 class OldRuntime:
@@ -66,8 +66,8 @@ class OldRuntime:
 async def test_a_path_that_would_be_ignored_is_refused() -> None:
     """Whoever asks for none costs no question."""
     runtime: Any = OldRuntime()
-    await check_image_paths(runtime, mounting(), (TOOL,))
-    await check_image_paths(runtime, mounting(subPath="x"), (MountedVolume("tool", "/data"),))
+    await check_image_sub_paths(runtime, mounting(), (TOOL,))
+    await check_image_sub_paths(runtime, mounting(subPath="x"), (MountedVolume("tool", "/data"),))
     assert runtime.asked == 0
-    with pytest.raises(PathIgnored, match=r"containerd 2\.1\.9 takes no notice of the subPath of an image"):
-        await check_image_paths(runtime, mounting(subPath="x"), (TOOL,))
+    with pytest.raises(SubPathIgnored, match=r"containerd 2\.1\.9 takes no notice of the subPath of an image"):
+        await check_image_sub_paths(runtime, mounting(subPath="x"), (TOOL,))

@@ -12,7 +12,7 @@ import pytest
 
 from activities.files import mounts
 from activities.node_services import NodeServices
-from activities.volumes.disks.mounted_disk import disk_format
+from activities.volumes.disks.mounting import disk_format
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.volume_type import PodVolume, VolumeFailed
 from activities.volumes.types import local
@@ -51,10 +51,10 @@ async def test_a_folder_is_shown_and_stays(services: NodeServices, tmp_path: Pat
     for found in (False, True):
         mounted = await local.PERSISTENT.mount(of_pod(services), persistent(folder))
         assert mounted.volume == MountedVolume("pv1", str(target(services)), selinux_relabel=True)
-        assert (mounted.found, mounted.takes_fs_group) == (found, True)
+        assert (mounted.found, mounted.needs_fs_group) == (found, True)
     (target(services) / "file").write_text("x")
     second = await local.PERSISTENT.mount(of_pod(services, "uid-2"), persistent(folder))
-    assert second.takes_fs_group is False
+    assert second.needs_fs_group is False
     for _ in range(2):
         await local.PERSISTENT.unmount(of_pod(services), block=False)
         assert not target(services).exists()
@@ -69,7 +69,7 @@ async def test_read_only_and_options_of_its_own(services: NodeServices, tmp_path
         of_pod(services), persistent(tmp_path, mount_options=("noexec",), read_only=True)
     )
     assert mounted.volume.read_only
-    assert mounted.takes_fs_group is False
+    assert mounted.needs_fs_group is False
     found = mounts.mount_at(target(services))
     assert found
     assert {"ro", "noexec"} <= set(found.options)

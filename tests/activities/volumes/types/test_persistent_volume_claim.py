@@ -26,7 +26,7 @@ from activities.volumes.types import persistent_volume_claim as persistent_volum
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson, PodKey
-from tests.activities.kept_objects import ObjectsInMemory
+from tests.activities.stored_objects import ObjectsInMemory
 
 POD = PodKey("default", "web", "uid-1")
 VOLUME = {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}
@@ -170,7 +170,7 @@ class Tape:
 
     async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
         """Answer a volume."""
-        return Mounted(MountedVolume(volume.name, f"/dev/{persistent.name}"), takes_fs_group=True)
+        return Mounted(MountedVolume(volume.name, f"/dev/{persistent.name}"), needs_fs_group=True)
 
     async def unmount(self, volume: PodVolume, *, block: bool) -> None:
         """Write it down."""

@@ -24,7 +24,7 @@ from activities.volumes.pod_volumes import VolumeActivities
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.pod import PodJson, PodKey
-from tests.activities.kept_objects import ObjectsInMemory
+from tests.activities.stored_objects import ObjectsInMemory
 
 POD = PodKey("default", "web", "uid-1")
 CANARY = "hunter2-canary"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from activities.clients.manifest_url import ManifestUrl, NoManifests
+from activities.clients.manifest_url import ManifestsUnreadable, ManifestUrl
 from tests.worker.poller.manifests.manifests import static_pod
 from worker.poller.calls.pod_workflows import OpenPod
 from worker.poller.manifests.manifest import NodeOfManifests
@@ -80,7 +80,7 @@ BAD = {"apiVersion": "v1", "kind": "PodList", "items": [pod("a"), pod("No Name")
             said({**PODS, "items": [pod("a"), pod("a")]}), {"default/old-n1"}, "DuplicatePodName", id="a-name-twice"
         ),
         pytest.param(b"\xff", {"default/old-n1"}, "NotText", id="no-text"),
-        pytest.param(NoManifests("503"), {"default/old-n1"}, "ManifestURLUnreadable", id="a-server-in-trouble"),
+        pytest.param(ManifestsUnreadable("503"), {"default/old-n1"}, "ManifestURLUnreadable", id="a-server-in-trouble"),
     ],
 )
 async def test_what_a_url_lists_after_an_old_pod(answer: bytes | Exception, names: set[str], reason: str) -> None:
@@ -94,7 +94,7 @@ async def test_what_a_url_lists_after_an_old_pod(answer: bytes | Exception, name
 
 async def test_before_the_first_answer_nothing_is_known() -> None:
     """So nothing that came from there is deleted."""
-    (first,) = await looks(NoManifests("no answer within 10 s"))
+    (first,) = await looks(ManifestsUnreadable("no answer within 10 s"))
     assert not first.readable
 
 
@@ -111,7 +111,7 @@ async def test_a_pod_of_a_url_is_marked_and_named_by_it() -> None:
 
 async def test_trouble_that_is_over_is_told_no_more() -> None:
     """Also when the same bytes come back."""
-    *_, broken, after = await looks(said(pod()), NoManifests("503"), said(pod()))
+    *_, broken, after = await looks(said(pod()), ManifestsUnreadable("503"), said(pod()))
     assert broken.refusals
     assert not after.refusals
     assert set(after.pods) == {"default/web-n1"}
@@ -119,10 +119,10 @@ async def test_trouble_that_is_over_is_told_no_more() -> None:
 
 async def test_a_refusal_outlives_an_absence_of_its_server() -> None:
     """The bytes that come back are the refused ones, and are not read again."""
-    _, bad, away, after = await looks(said(pod()), said(BAD), NoManifests("503"), said(BAD))
+    _, bad, away, after = await looks(said(pod()), said(BAD), ManifestsUnreadable("503"), said(BAD))
     assert [one.reason for one in away.refusals] == ["InvalidPod", "ManifestURLUnreadable"]
     assert after.refusals == bad.refusals
-    *_, mended = await looks(said(BAD), NoManifests("503"), said(pod()))
+    *_, mended = await looks(said(BAD), ManifestsUnreadable("503"), said(pod()))
     assert not mended.refusals
 
 
@@ -185,7 +185,7 @@ async def test_headers_are_sent_and_bounds_kept(server: str) -> None:
     auth = [("Authorization", "Bearer x")]
     assert await ManifestUrl(f"{server}/headers", auth, most_bytes=100).read() == b"Bearer x"
     for path, why in (("large", "more than 100 bytes"), ("never", "503"), ("missing", "404")):
-        with pytest.raises(NoManifests, match=why):
+        with pytest.raises(ManifestsUnreadable, match=why):
             await ManifestUrl(f"{server}/{path}", auth, most_bytes=100).read()
-    with pytest.raises(NoManifests):
+    with pytest.raises(ManifestsUnreadable):
         await ManifestUrl("http://127.0.0.1:1/", (), most_bytes=100).read()

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from activities.objects.going_pods import GivenUpError, GoingPods
+from activities.objects.terminating_pods import PodTerminatingError, TerminatingPods
 
 pytestmark = pytest.mark.jumping_clock
 
@@ -21,19 +21,19 @@ async def hang() -> str:
 
 async def test_a_step_of_a_pod_that_stays_takes_its_time() -> None:
     """Nobody hurries it, and its answer is handed on."""
-    going = GoingPods(SOON)
-    going.tell("other", going=True)
+    terminating = TerminatingPods(SOON)
+    terminating.set("other", terminating=True)
 
     async def slow() -> str:
         await asyncio.sleep(0.1)
         return "done"
 
-    assert await going.unless_it_goes("uid", slow()) == "done"
+    assert await terminating.unless_terminating("uid", slow()) == "done"
 
 
 async def test_a_step_that_hangs_is_given_up() -> None:
     """Told from a workflow's thread; the step itself is cancelled."""
-    going = GoingPods(SOON)
+    terminating = TerminatingPods(SOON)
     ended: list[str] = []
 
     async def step() -> str:
@@ -42,12 +42,12 @@ async def test_a_step_that_hangs_is_given_up() -> None:
         finally:
             ended.append("cancelled")
 
-    waiting = asyncio.create_task(going.unless_it_goes("uid", step()))
+    waiting = asyncio.create_task(terminating.unless_terminating("uid", step()))
     await asyncio.sleep(0.05)
     assert not waiting.done()
-    thread = threading.Thread(target=going.tell, args=("uid",), kwargs={"going": True})
+    thread = threading.Thread(target=terminating.set, args=("uid",), kwargs={"terminating": True})
     thread.start()
-    with pytest.raises(GivenUpError, match=r"given up 0.02 s after the pod began to go"):
+    with pytest.raises(PodTerminatingError, match=r"given up 0.02 s after the pod began to terminate"):
         await waiting
     thread.join()
     assert ended == ["cancelled"]
@@ -55,42 +55,42 @@ async def test_a_step_that_hangs_is_given_up() -> None:
 
 async def test_a_pod_that_went_before_the_step_began() -> None:
     """A worker that takes over gives it up just so."""
-    going = GoingPods(SOON)
-    going.tell("uid", going=True)
-    with pytest.raises(GivenUpError):
-        await going.unless_it_goes("uid", hang())
+    terminating = TerminatingPods(SOON)
+    terminating.set("uid", terminating=True)
+    with pytest.raises(PodTerminatingError):
+        await terminating.unless_terminating("uid", hang())
 
 
 async def test_a_step_that_works_is_let_finish() -> None:
     """What it makes can then be undone like anything else."""
-    going = GoingPods(timedelta(seconds=5))
-    going.tell("uid", going=True)
-    assert await going.unless_it_goes("uid", asyncio.sleep(0.01, "made")) == "made"
+    terminating = TerminatingPods(timedelta(seconds=5))
+    terminating.set("uid", terminating=True)
+    assert await terminating.unless_terminating("uid", asyncio.sleep(0.01, "made")) == "made"
 
 
 async def test_its_own_error_is_its_own() -> None:
     """And is not taken for a hang."""
-    going = GoingPods(SOON)
+    terminating = TerminatingPods(SOON)
 
     async def fails() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await going.unless_it_goes("uid", fails())
+        await terminating.unless_terminating("uid", fails())
 
 
 async def test_a_pod_that_came_back_is_not_hurried() -> None:
     """Listed again, it begins anew under its uid."""
-    going = GoingPods(SOON)
-    going.tell("uid", going=True)
-    going.tell("uid", going=False)
+    terminating = TerminatingPods(SOON)
+    terminating.set("uid", terminating=True)
+    terminating.set("uid", terminating=False)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(going.unless_it_goes("uid", hang()), timeout=0.2)
+        await asyncio.wait_for(terminating.unless_terminating("uid", hang()), timeout=0.2)
 
 
 async def test_a_stop_of_the_worker_ends_the_step() -> None:
     """Nothing goes on behind its back."""
-    going = GoingPods(SOON)
+    terminating = TerminatingPods(SOON)
     ended = asyncio.Event()
 
     async def step() -> None:
@@ -99,7 +99,7 @@ async def test_a_stop_of_the_worker_ends_the_step() -> None:
         finally:
             ended.set()
 
-    waiting = asyncio.create_task(going.unless_it_goes("uid", step()))
+    waiting = asyncio.create_task(terminating.unless_terminating("uid", step()))
     await asyncio.sleep(0.01)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):

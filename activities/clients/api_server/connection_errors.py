@@ -1,7 +1,7 @@
-"""Why the API server cannot be spoken to, in words that name the part of the kubeconfig that is to be mended.
+"""Explains why a connection to the API server failed, naming the part of the kubeconfig that needs fixing.
 
-Asked by `api_server` when a connection fails or nobody is let in. Without it the operator would read that an object of the program's
-could not connect, or one word: Unauthorized.
+Used by `api_server` when a connection fails or authentication is refused. Without it the operator would see the text
+of an HTTP library, or just: Unauthorized.
 """
 
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefus
 
 
 def not_connected(error: BaseException, kubeconfig: Kubeconfig) -> str:
-    """Say why a connection failed."""
+    """Explain why a connection failed."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
@@ -26,8 +26,8 @@ def not_connected(error: BaseException, kubeconfig: Kubeconfig) -> str:
             return str(error) or type(error).__name__
 
 
-def not_let_in(kubeconfig: Kubeconfig) -> str:
-    """Say with which credential nobody was let in (401), and what is wrong with it as far as that can be seen from here."""
+def authentication_error(kubeconfig: Kubeconfig) -> str:
+    """Explain a 401: which credential was refused, and what is wrong with it as far as it shows from here."""
     if kubeconfig.program:
         return f"what {kubeconfig.program.command} of the kubeconfig gives is not taken"
     if kubeconfig.token:

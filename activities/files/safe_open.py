@@ -1,11 +1,12 @@
-"""Open a path inside a volume without ever leaving it, whatever a container does to the volume meanwhile.
+"""Opens a path beneath a root without ever leaving it, whatever a container does to the files meanwhile.
 
-Used by `subpaths` and, where nothing is made, by `env_files`. A container may at any moment put a symbolic link in a directory's place, so no path of more than one
-part is given to the kernel: each part is opened relative to its parent's descriptor and never followed, and a link that
-is met is read and walked by the same rules, with `..` leading back to a descriptor that is already held. What is open is
-therefore what was checked. The kubelet resolves the path first and then opens the result without following (subpath_linux.go
-doSafeOpen, doSafeMakeDir); openat2(2) with RESOLVE_BENEATH would be one call, but refuses absolute links that lead
-into the volume, which the kubelet takes, and is not in every kernel: one way that is right everywhere costs 30 µs.
+Used by `subpaths`, and without creating anything by `env_files`. A container may replace a directory by a symbolic
+link at any moment, so the kernel is never given a path of more than one part: each part is opened relative to its
+parent's descriptor without following links. A link is read and walked by the same rules, and `..` leads back to a
+descriptor that is already open. So what is opened is what was checked. The kubelet resolves the path first and opens
+the result without following links (subpath_linux.go doSafeOpen, doSafeMakeDir). openat2(2) with RESOLVE_BENEATH would
+be one call, but it refuses absolute links into the volume, which the kubelet accepts, and old kernels lack it; this
+walk costs 30 µs.
 """
 
 import errno
@@ -21,26 +22,29 @@ _PATH: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY: Final = _PATH | os.O_DIRECTORY
 _MADE: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINKS: Final = 40
-"""As many links in a path as the kernel follows."""
+"""The most links in a path, as in the kernel."""
 _LONGEST: Final = 4096
-"""Bytes of a path, as the kernel takes it (PATH_MAX)."""
+"""Bytes of a path, as in the kernel (PATH_MAX)."""
 _DEEPEST: Final = _LONGEST // 2
-"""Folders below each other, as many as such a path can name: each is held open, and links could lead down 80,000 of them."""
+"""The most nested folders, as many as such a path can name.
+
+Each is held open, and links could lead down 80,000 of them.
+"""
 
 
-class LeavesVolume(OSError):
-    """A link in the path leads out of the volume."""
+class PathEscapesRoot(OSError):
+    """A link in the path leads out of the root."""
 
 
 class NotMade(OSError):
-    """A directory of the path could not be made."""
+    """A directory of the path could not be created."""
 
 
 @contextmanager
-def opened_beneath(base: Path, path: str, *, make: bool = True) -> Iterator[int]:
-    """Open a path below `base`, whose missing directories are made with the mode of `base`; the descriptor is an O_PATH one.
+def open_beneath(base: Path, path: str, *, make: bool = True) -> Iterator[int]:
+    """Open a path below `base` as an O_PATH descriptor, creating missing directories with the mode of `base`.
 
-    `base` is trusted and followed. Raises LeavesVolume, NotMade or OSError.
+    `base` itself is trusted and followed. Raises PathEscapesRoot, NotMade or OSError.
     """
     walk = _Walk(base)
     try:
@@ -51,7 +55,7 @@ def opened_beneath(base: Path, path: str, *, make: bool = True) -> Iterator[int]
 
 
 class _Walk:
-    """Where a walk stands: the descriptors from the volume's own directory down."""
+    """The state of a walk: the descriptors from the root down."""
 
     def __init__(self, base: Path) -> None:
         self.opened = [os.open(base, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
@@ -60,12 +64,12 @@ class _Walk:
         self._links = 0
 
     def close(self) -> None:
-        """Close whatever is open."""
+        """Close all descriptors."""
         while self.opened:
             os.close(self.opened.pop())
 
     def go(self, path: str, *, make: bool = True) -> None:
-        """Walk down a path; what a link's own text names is not made."""
+        """Walk down a path; parts from a link's text are not created."""
         if len(os.fsencode(path)) > _LONGEST:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         pending = deque((part, make) for part in _parts(path))
@@ -90,26 +94,26 @@ class _Walk:
                 self.opened.append(found)
 
     def _open(self, part: str) -> int:
-        """Open one part; as a directory first, which is what lets an automounter mount there."""
+        """Open one part, first as a directory, which lets an automounter mount there."""
         try:
             return os.open(part, _DIRECTORY, dir_fd=self.opened[-1])
         except NotADirectoryError:
             return os.open(part, _PATH, dir_fd=self.opened[-1])
 
     def _make(self, part: str) -> bool:
-        """Make a directory and go into it, exact in mode whatever the umask says; False when somebody has just made it."""
+        """Create a directory with exactly this mode and enter it; False if somebody else has just created it."""
         try:
             os.mkdir(part, self._mode, dir_fd=self.opened[-1])
             self.opened.append(os.open(part, _MADE, dir_fd=self.opened[-1]))
             os.fchmod(self.opened[-1], self._mode)
-        except FileExistsError:  # another container of the pod is started with the same path, or another pod
+        except FileExistsError:  # another container with the same path is being started, of this pod or another
             return False
         except OSError as error:
             raise NotMade(error.errno, error.strerror, part) from error
         return True
 
     def _link(self, link: int, path: str) -> list[str]:
-        """Read a link's parts, going back to the top for an absolute one, and close it."""
+        """Read a link's parts, return to the root for an absolute one, and close it."""
         try:
             text = os.readlink("", dir_fd=link)
         finally:
@@ -122,14 +126,14 @@ class _Walk:
         top = _parts(self._real)
         parts = _parts(text)
         if parts[: len(top)] != top:
-            raise LeavesVolume(errno.EXDEV, f"a link leads to {text}, out of the volume", path)
+            raise PathEscapesRoot(errno.EXDEV, f"a link leads to {text}, out of the volume", path)
         while len(self.opened) > 1:
             os.close(self.opened.pop())
         return parts[len(top) :]
 
     def _up(self, path: str) -> None:
         if len(self.opened) == 1:
-            raise LeavesVolume(errno.EXDEV, "it leads above the volume", path)
+            raise PathEscapesRoot(errno.EXDEV, "it leads above the volume", path)
         os.close(self.opened.pop())
 
 

@@ -1,8 +1,9 @@
-"""Mount a block device of the node: look what is on it, give it a file system when nothing is, check it, mount it.
+"""Mounts a block device of the node: detects its format, formats it if it is empty, checks it, mounts it.
 
-Asked by the types of volume whose device is on the node already (local) or was attached to it (iscsi, fc). A device that holds
-anything at all is never formatted, one that is mounted read-only neither formatted nor repaired. The programs are the node's
-own (`programs`). Source: k8s.io/mount-utils mount_linux.go formatAndMountSensitive, getDiskFormat, checkAndRepairFilesystem.
+Used by volume types whose device is on the node (local) or was attached to it (iscsi, fc). A device that holds
+anything at all is never formatted; one that is mounted read-only is neither formatted nor repaired. The programs are
+the node's own (`programs`). Source: k8s.io/mount-utils mount_linux.go formatAndMountSensitive, getDiskFormat,
+checkAndRepairFilesystem.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ DEFAULT_KIND: Final = "ext4"
 _UNFORMATTED: Final = 2
 """Exit code of blkid."""
 _UNCORRECTED: Final = 4
-"""Exit code of fsck: errors are left."""
+"""Exit code of fsck: errors remain."""
 _PARTITIONS: Final = "unknown data, probably partitions"
 _LOOK_WITHIN: Final = 30.0
 _FORMAT_WITHIN: Final = 200.0
@@ -28,7 +29,7 @@ _MODE: Final = 0o750
 
 
 async def mount_disk(device: Path, target: Path, kind: str, options: Sequence[str]) -> None:
-    """Mount a device's file system, made first where the device is empty; what is mounted stays. Raises VolumeFailed, OSError."""
+    """Mount a device's file system, formatting an empty device; a mounted one stays. Raises VolumeFailed, OSError."""
     if await asyncio.to_thread(mounts.is_mount_point, target):
         return
     kind, read_only = kind or DEFAULT_KIND, "ro" in options
@@ -52,10 +53,10 @@ async def mount_disk(device: Path, target: Path, kind: str, options: Sequence[st
         )
 
 
-async def show(source: Path, target: Path, *, options: Sequence[str] = (), read_only: bool) -> bool:
-    """Bind a folder into a pod, with options of this mount; says whether it was there. Raises OSError, VolumeFailed.
+async def bind_into_pod(source: Path, target: Path, *, options: Sequence[str] = (), read_only: bool) -> bool:
+    """Bind a folder into a pod, with options of this mount; returns whether it was there. Raises OSError, VolumeFailed.
 
-    What was there gets them once more: a try that was killed, or failed, may have left it without them.
+    The options are applied to an existing mount again, because an earlier try may have died before it applied them.
     """
     found = await asyncio.to_thread(mounts.is_mount_point, target)
     if not found:
@@ -82,15 +83,15 @@ async def _remount(target: Path, options: str) -> None:
         )
 
 
-def hide(target: Path) -> None:
-    """Undo what `show` did, or a mount of a disk; what is gone is hidden. Blocks on files; raises OSError."""
+def unmount_and_remove(target: Path) -> None:
+    """Undo `show` or the mount of a disk; a missing one is fine. Blocks on files; raises OSError."""
     mounts.unmount(target)
     with contextlib.suppress(FileNotFoundError):
         target.rmdir()
 
 
-def users_of(point: Path, below: Path) -> list[str]:
-    """List the other mounts, below a folder, of what is mounted at a point."""
+def other_mounts(point: Path, below: Path) -> list[str]:
+    """List the other mounts, below a folder, of the file system that is mounted at a point."""
     own = mounts.mount_at(point)
     if own is None:
         return []
@@ -99,7 +100,7 @@ def users_of(point: Path, below: Path) -> list[str]:
 
 
 async def disk_format(device: Path) -> str:
-    """Say what is on a device, a file system's kind or that it is partitioned; empty when nothing is. Raises VolumeFailed."""
+    """Return the file system on a device, or that it is partitioned; empty if it holds nothing. Raises VolumeFailed."""
     ended = await _run("blkid", "-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", str(device), within=_LOOK_WITHIN)
     if ended.code == _UNFORMATTED:
         return ""
@@ -119,7 +120,7 @@ async def _format(device: Path, kind: str) -> None:
 
 
 async def _check(device: Path) -> None:
-    """Repair what can be repaired; a node without fsck goes on, as the kubelet does."""
+    """Repair the file system as far as possible; without fsck on the node, go on, as the kubelet does."""
     try:
         ended = await run(("fsck", "-a", str(device)), _FORMAT_WITHIN)
     except ProgramMissing:

@@ -1,6 +1,6 @@
-"""One piece of work for all who ask for the same: a pull of an image, a credential provider's answer.
+"""Runs one task for all concurrent callers with the same key (an image pull, a run of a credential provider).
 
-Who asks may leave; the work ends when nobody waits for it any more.
+A caller may be cancelled; the task is cancelled when nobody waits for it any more.
 """
 
 import asyncio
@@ -13,20 +13,20 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True)
 class _Work(Generic[Answer]):
-    """Work under way and the number of those who wait for it."""
+    """A running task and the number of its callers."""
 
     task: asyncio.Task[Answer]
     waiting: int = 0
 
 
 @dataclass(slots=True)
-class SharedTasks(Generic[Answer]):
-    """Work under way, by what it is about."""
+class SingleFlight(Generic[Answer]):
+    """Running tasks by key."""
 
     _under_way: dict[object, _Work[Answer]] = field(default_factory=dict)
 
     async def run(self, key: object, begin: Callable[[], Coroutine[Any, Any, Answer]], name: str) -> Answer:
-        """Begin the work, or wait for that which is under way; answers what it answers, raises what it raises."""
+        """Start the task, or wait for the running one with this key; returns or raises what it does."""
         work = self._under_way.get(key)
         if work is None:
             work = self._under_way[key] = _Work(asyncio.create_task(begin(), name=name))

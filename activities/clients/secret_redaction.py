@@ -1,7 +1,7 @@
-"""Hide what a driver was told in secret where it repeats that.
+"""Redacts the secrets of a CSI call in the driver's error.
 
-A driver may quote what it was given in its errors, and those go into the pod's history and status. So every value of the
-secrets of a call is looked for in the words of that call's error, also as JSON, in base64 and as part of an address.
+A driver may quote what it was given, and its error goes into the pod's history and status. So every secret of the call
+is looked for in the error's text: as it is, as JSON, in base64 and as part of an address.
 """
 
 import base64
@@ -13,13 +13,13 @@ from urllib.parse import quote, quote_plus
 
 HIDDEN: Final = "[hidden]"
 TOKENS: Final = "csi.storage.k8s.io/serviceAccount.tokens"
-"""The key of the service account tokens that a driver asks for, be it among the secrets or the attributes of a volume."""
+"""The key of the service account tokens that a driver asks for, among the secrets or the attributes of a volume."""
 _SHORT: Final = 4
-"""A value below this length is hidden only where it stands as a word: it would else be found in every word."""
+"""A value shorter than this is redacted only as a whole word, or it would be found inside every word."""
 
 
-def told_in_secret(request: object) -> dict[str, str]:
-    """Name all that a request tells in secret: its secrets, and each token, which stand in JSON."""
+def secrets_of(request: object) -> dict[str, str]:
+    """Return all secrets of a request: its `secrets`, and each token, which is inside a JSON text."""
     secrets = dict(getattr(request, "secrets", {}))
     said = secrets.get(TOKENS) or getattr(request, "volume_context", {}).get(TOKENS)
     if said:
@@ -28,8 +28,8 @@ def told_in_secret(request: object) -> dict[str, str]:
     return secrets
 
 
-def without_secrets(words: str, secrets: Mapping[str, str]) -> str:
-    """Hide every value of the secrets in an error's words; the longest first, for one may hold another."""
+def redact_secrets(words: str, secrets: Mapping[str, str]) -> str:
+    """Redact every value of the secrets in an error's text, the longest first, because one may contain another."""
     forms = {form for value in secrets.values() for form in _forms(value)}
     for form in sorted(forms, key=len, reverse=True):
         if len(form) < _SHORT:

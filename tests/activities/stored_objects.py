@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, StoredObject
 
 
 @dataclass(slots=True)
 class ObjectsInMemory:
     """An ObjectSource; a namespace and a name give an object, its version counts the changes."""
 
-    kept: dict[tuple[ObjectKind, str, str], KeptObject] = field(default_factory=dict)
+    kept: dict[tuple[ObjectKind, str, str], StoredObject] = field(default_factory=dict)
     refused: dict[tuple[ObjectKind, str, str], str] = field(default_factory=dict)
     reads: list[tuple[ObjectKind, str, str]] = field(default_factory=list)
 
@@ -21,9 +21,9 @@ class ObjectsInMemory:
         before = self.kept.get(key)
         version = str(int(before.version) + 1 if before else 1)
         metadata = {"name": name} | ({"namespace": namespace} if kind.namespaced else {})
-        self.kept[key] = KeptObject(version, {"metadata": metadata, **content})
+        self.kept[key] = StoredObject(version, {"metadata": metadata, **content})
 
-    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
         """Find it."""
         key = (kind, namespace if kind.namespaced else "", name)
         self.reads.append(key)
