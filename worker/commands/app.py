@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer._click import exceptions as click  # the click that typer bundles: its usage errors are reported as ours
 
-from worker.commands import logs_options, standalone
+from worker.commands import behaviour_options, logs_options, standalone
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.node_options import NodeName, OwnConfig, RootDir, node
 
@@ -30,6 +30,7 @@ app = typer.Typer(
 
 standalone.add_to(app)
 logs_options.add_to(app)
+behaviour_options.add_to(app)
 
 GracePeriod = Annotated[
     int | None,
@@ -265,21 +266,6 @@ def keys(
     from worker.commands.keys import show
 
     show(node(root_dir, own_config, name), rotate=rotate)
-
-
-@app.command(short_help="Show which behaviours the node's runs follow, and commit the node to this release's.")
-def behaviour(  # noqa: PLR0917 - one parameter an option, as typer wants it
-    commit: Annotated[bool, typer.Option("--commit", help="Let all runs take up what this release knows.")] = False,  # noqa: FBT002 - an option
-    root_dir: RootDir = None,
-    own_config: OwnConfig = None,
-    name: NodeName = None,
-    output: Output = "table",
-) -> None:
-    """Show how many runs follow each behaviour; with --commit the older ones take up the newest, and the release before can't run them any more."""
-    from worker.commands.change.behaviour import show
-
-    one_of(output, ("table", "json"), "--output")
-    show(node(root_dir, own_config, name), commit=commit, output=output)
 
 
 PASSED_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}

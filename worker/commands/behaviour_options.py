@@ -1,0 +1,31 @@
+"""The command line of `tempolet behaviour`; `change/behaviour.py` does the work and is imported only when it runs."""
+
+from typing import Annotated
+
+import typer
+
+from worker.commands.access.exits import CommandFailed, Exit
+from worker.commands.node_options import NodeName, OwnConfig, RootDir, node
+
+OUTPUTS = ("table", "json")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    short = "Show which behaviours the node's runs follow, and commit the node to this release's."
+    app.command(short_help=short)(behaviour)
+
+
+def behaviour(  # noqa: PLR0917 - one parameter an option, as typer wants it
+    commit: Annotated[bool, typer.Option("--commit", help="Let all runs take up what this release knows.")] = False,  # noqa: FBT002 - an option
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
+) -> None:
+    """Show how many runs follow each behaviour; with --commit the older ones take up the newest, and the release before can't run them any more."""
+    from worker.commands.change.behaviour import show
+
+    if output not in OUTPUTS:
+        raise CommandFailed(f"--output {output}: it is one of {', '.join(OUTPUTS)}", Exit.USAGE)
+    show(node(root_dir, own_config, name), commit=commit, output=output)
