@@ -79,27 +79,27 @@ class Listener:
                     log.warning("No connection can be taken", error=str(error))
                     await asyncio.sleep(_OUT_OF_DESCRIPTORS.total_seconds())
                 continue
-            _look_after(connection)
-            if self.open >= self._most and not self._made_room():
+            _enable_keepalive(connection)
+            if self.open >= self._most and not self._close_idle():
                 connection.close()
                 continue
-            task = asyncio.create_task(self._welcome(connection, peer[0]))
+            task = asyncio.create_task(self._handshake(connection, peer[0]))
             self._handshakes[task] = None
             task.add_done_callback(lambda done: self._handshakes.pop(done, None))
 
-    async def _welcome(self, connection: socket.socket, peer: str) -> None:
+    async def _handshake(self, connection: socket.socket, peer: str) -> None:
         try:
             if self._context is None:
                 await asyncio.get_running_loop().connect_accepted_socket(self._server, connection)
             else:
                 async with asyncio.timeout(HANDSHAKE.total_seconds()):
-                    await _shake_hands(connection, self._server(), self._context())
+                    await _start_tls(connection, self._server(), self._context())
         except ssl.SSLCertVerificationError as error:
             self._seldom.warning("A client certificate was refused", peer=peer, error=error.verify_message)
         except OSError as error:  # also for an SSLError; the transport closes the socket
             log.debug("TLS handshake failed", peer=peer, error=str(error))
 
-    def end_all(self) -> None:
+    def close_all(self) -> None:
         """Close all connections; those with a request in progress after their answer."""
         for task in self._handshakes:
             task.cancel()
@@ -109,7 +109,7 @@ class Listener:
             elif protocol.transport is not None:
                 protocol.transport.close()
 
-    def _made_room(self) -> bool:
+    def _close_idle(self) -> bool:
         """Close the oldest handshake if half of all connections are handshakes, else an idle connection.
 
         Returns False if there is none.
@@ -135,7 +135,7 @@ class _Tls(SSLProtocol):
         super()._on_handshake_complete(handshake_exc)
 
 
-async def _shake_hands(connection: socket.socket, protocol: asyncio.BaseProtocol, context: ssl.SSLContext) -> None:
+async def _start_tls(connection: socket.socket, protocol: asyncio.BaseProtocol, context: ssl.SSLContext) -> None:
     """Start TLS on a connection and hand it to a protocol; raises OSError."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -148,7 +148,7 @@ async def _shake_hands(connection: socket.socket, protocol: asyncio.BaseProtocol
         raise
 
 
-def _look_after(connection: socket.socket) -> None:
+def _enable_keepalive(connection: socket.socket) -> None:
     """Enable TCP keepalive: the stream of a client that lost its power would otherwise stay open for hours."""
     with contextlib.suppress(OSError):  # already closed; the handshake will notice
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -66,10 +66,10 @@ class Middleware:
         """Return an aiohttp application that serves the rows."""
 
         @web.middleware
-        async def through(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:  # noqa: ARG001 - aiohttp calls it by that name
-            return await self._pass(request)
+        async def wrapped(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:  # noqa: ARG001 - aiohttp calls it by that name
+            return await self._handle(request)
 
-        app = web.Application(middlewares=[through], client_max_size=LARGEST_BODY)
+        app = web.Application(middlewares=[wrapped], client_max_size=LARGEST_BODY)
         for row in routes:
             if not self._exists(row):
                 continue
@@ -78,7 +78,7 @@ class Middleware:
                     self._rows[app.router.add_route(method, path, self._unreached)] = row
         return app
 
-    async def _pass(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request completely, including writing the response."""
         row = self._rows.get(request.match_info.route)
         limit = None if row is not None and row.long_running else ANSWERED_WITHIN.total_seconds()

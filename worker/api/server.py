@@ -35,7 +35,7 @@ MOST_HEADERS: Final = 64
 LINGERING: Final = timedelta(seconds=1)
 """How long the rest of a refused body is read, for a client that sends all before it reads."""
 CONNECTIONS: Final = 512
-FILES_LOOKED_AT: Final = timedelta(seconds=5)
+CERTIFICATES_CHECKED_EVERY: Final = timedelta(seconds=5)
 """How often certificate files are checked for changes."""
 
 
@@ -61,15 +61,17 @@ async def serve_api(node: NodeDependencies) -> None:
 async def open_server(node: NodeDependencies, routes: Sequence[Route] = ROUTES) -> AsyncIterator[int]:
     """Serve HTTPS while the block runs; yields the port."""
     serving = node.cluster.serving
-    renewed = ReloadingContext(serving, partial(serving_pair, node.cluster, node.config.node_name))
-    await asyncio.to_thread(renewed.refresh)
+    tls_context = ReloadingContext(serving, partial(serving_pair, node.cluster, node.config.node_name))
+    await asyncio.to_thread(tls_context.refresh)
     guard = Guard(
         Authenticator(node.api, serving.authentication),
         Authorizer(node.api, serving.authorization, node.config.node_name),
         fine_grained=node.config.feature_gates.enabled("KubeletFineGrainedAuthz"),
     )
-    async with _served(node, routes, guard, renewed) as (listener, port):
-        looking = asyncio.create_task(_keep_looking(renewed, listener), name="certificates of the node's API")
+    async with _served(node, routes, guard, tls_context) as (listener, port):
+        looking = asyncio.create_task(
+            _reload_certificates(tls_context, listener), name="certificates of the node's API"
+        )
         try:
             yield port
         finally:
@@ -85,7 +87,7 @@ async def open_read_only(node: NodeDependencies, routes: Sequence[Route] = ROUTE
 
 @contextlib.asynccontextmanager
 async def _served(
-    node: NodeDependencies, routes: Sequence[Route], guard: Guard | None, renewed: ReloadingContext | None
+    node: NodeDependencies, routes: Sequence[Route], guard: Guard | None, tls_context: ReloadingContext | None
 ) -> AsyncIterator[tuple[Listener, int]]:
     serving = node.cluster.serving
     middleware = Middleware(node, guard)
@@ -106,7 +108,7 @@ async def _served(
     )
     await runner.setup()
     assert runner.server is not None
-    listener = Listener(runner.server, (lambda: renewed.context) if renewed else None, most=CONNECTIONS)
+    listener = Listener(runner.server, (lambda: tls_context.context) if tls_context else None, most=CONNECTIONS)
     middleware.busy = listener.busy
     port = serving.port if guard else serving.read_only_port
     try:
@@ -120,16 +122,16 @@ def _protocol_log() -> logging.Logger:
     """Return a logger for aiohttp that drops malformed HTTP: anybody may send it, and each would log a stack trace."""
     found = logging.getLogger("aiohttp.server.node")
     if not found.filters:
-        found.addFilter(_is_ours)
+        found.addFilter(_is_well_formed)
     return found
 
 
-def _is_ours(record: logging.LogRecord) -> bool:
+def _is_well_formed(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-async def _keep_looking(renewed: ReloadingContext, listener: Listener) -> None:
+async def _reload_certificates(tls_context: ReloadingContext, listener: Listener) -> None:
     while True:
-        await asyncio.sleep(FILES_LOOKED_AT.total_seconds())
-        if await asyncio.to_thread(renewed.refresh):
-            listener.end_all()  # clients that the previous CA admitted must reconnect and be verified by the new one
+        await asyncio.sleep(CERTIFICATES_CHECKED_EVERY.total_seconds())
+        if await asyncio.to_thread(tls_context.refresh):
+            listener.close_all()  # clients that the previous CA admitted must reconnect and be verified by the new one

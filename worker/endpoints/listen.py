@@ -20,12 +20,12 @@ log = structlog.get_logger(__name__)
 Opening = Callable[[], Endpoint]
 
 
-def opening(address: Address, routes: Mapping[str, Route]) -> Opening:
+def opener(address: Address, routes: Mapping[str, Route]) -> Opening:
     """Return a function that opens an endpoint; it raises OSError if the address is taken."""
     return lambda: Endpoint(address, routes).start()
 
 
-async def listen(open_endpoint: Opening) -> None:
+async def keep_open(open_endpoint: Opening) -> None:
     """Keep an endpoint open until cancelled."""
     logged = ""
     while True:

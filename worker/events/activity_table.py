@@ -75,7 +75,7 @@ Done = Callable[[Subject, Any, Any], Iterator[Occurrence]]
 Failed = Callable[[Subject, Any, Fault], Iterator[Occurrence]]
 
 
-def nothing(*_: Any) -> Iterator[Occurrence]:
+def no_events(*_: Any) -> Iterator[Occurrence]:
     """Yield no event."""
     return iter(())
 
@@ -84,9 +84,9 @@ def nothing(*_: Any) -> Iterator[Occurrence]:
 class Row:
     """The events of one kind of activity."""
 
-    began: Began = nothing
-    done: Done = nothing
-    failed: Failed = nothing
+    began: Began = no_events
+    done: Done = no_events
+    failed: Failed = no_events
 
 
 def _sandbox_began(subject: Subject, request: RunPodSandbox) -> Iterator[Occurrence]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
 
-from worker.events.event import Json, ObjectReference, Occurrence, cut, event_name, event_of
+from worker.events.event import Json, ObjectReference, Occurrence, event_name, new_event, truncate
 
 REMEMBERED: Final = 4096
 SIMILAR: Final = 10
@@ -96,11 +96,11 @@ class Correlation:
 
     def take(self, happened: Occurrence, at: datetime) -> EventToSend | None:
         """Return what to send; None if the object's rate limit is exceeded."""
-        event = event_of(happened, self._node, self._apart(at))
+        event = new_event(happened, self._node, self._apart(at))
         about = happened.about
         key: Key = (about, happened.type, happened.reason, event["message"])
         if self._are_similar(happened, at):
-            event["message"] = cut(COMBINED + happened.message)
+            event["message"] = truncate(COMBINED + happened.message)
             key = (_whole(about), happened.type, happened.reason, "")
         seen = self._seen.get(key)
         if seen is not None:

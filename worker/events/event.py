@@ -69,7 +69,7 @@ def container_reference(pod: ObjectReference, spec: Mapping[str, Any], name: str
     return pod
 
 
-def event_of(happened: Occurrence, node_name: str, at: datetime) -> Json:
+def new_event(happened: Occurrence, node_name: str, at: datetime) -> Json:
     """Return the Event for a first occurrence."""
     namespace = happened.about.namespace or DEFAULT_NAMESPACE
     return {
@@ -78,7 +78,7 @@ def event_of(happened: Occurrence, node_name: str, at: datetime) -> Json:
         "metadata": {"name": event_name(happened.about.name, at), "namespace": namespace},
         "involvedObject": happened.about.as_json(),
         "reason": happened.reason,
-        "message": cut(happened.message),
+        "message": truncate(happened.message),
         "type": happened.type,
         "source": {"component": COMPONENT, "host": node_name},
         "reportingComponent": COMPONENT,
@@ -96,7 +96,7 @@ def event_name(name: str, at: datetime) -> str:
     return f"{name}.{((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000:x}"
 
 
-def cut(message: str) -> str:
+def truncate(message: str) -> str:
     """Truncate a message to the API's limit, between characters."""
     encoded = message.encode()
     return message if len(encoded) <= LONGEST_MESSAGE else encoded[:LONGEST_MESSAGE].decode(errors="ignore")

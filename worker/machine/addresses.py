@@ -32,7 +32,7 @@ class Lookups:
 def node_addresses(given: Sequence[str], name: str, lookups: Lookups | None = None) -> tuple[str, ...]:
     """Return the node's addresses, the primary one first; queries DNS only if none is given. Raises AddressesUnknown."""
     ask = lookups or THIS_MACHINE
-    if own := specified(given):
+    if own := without_unspecified(given):
         for one in own:
             if wrong := reject_reason(one, ask):
                 raise AddressesUnknown(f"--node-ip: {wrong}")
@@ -61,10 +61,10 @@ def pod_host_addresses(
     if cluster:
         with contextlib.suppress(AddressesUnknown):
             return node_addresses(given, name, ask)
-    return specified(given) or tuple(filter(None, (ask.by_route(4), ask.by_route(6))))
+    return without_unspecified(given) or tuple(filter(None, (ask.by_route(4), ask.by_route(6))))
 
 
-def specified(given: Sequence[str]) -> tuple[str, ...]:
+def without_unspecified(given: Sequence[str]) -> tuple[str, ...]:
     """Omit 0.0.0.0 and ::, which only select the preferred address family."""
     return tuple(one for one in given if not ipaddress.ip_address(one).is_unspecified)
 

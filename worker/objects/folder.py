@@ -55,7 +55,7 @@ class ObjectFolder:
 
     async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
         """Read an object; raises ObjectMissing and ObjectRefused."""
-        parts = place_of(kind, namespace, name)
+        parts = object_path(kind, namespace, name)
         for _ in range(_READS):
             try:
                 read = await asyncio.to_thread(self._read, kind, namespace, parts)
@@ -90,7 +90,9 @@ class ObjectFolder:
         ((path, data, fingerprint),) = found
         if data is None and known:
             return known
-        return _Read(path, fingerprint, StoredObject(fingerprint.version, parsed(kind, namespace, path, data or b"")))
+        return _Read(
+            path, fingerprint, StoredObject(fingerprint.version, parse_object(kind, namespace, path, data or b""))
+        )
 
     def _remember(self, path: Path, read: _Read) -> None:
         self._cache[path] = read
@@ -99,7 +101,7 @@ class ObjectFolder:
             self._cache.popitem(last=False)
 
 
-def place_of(kind: ObjectKind, namespace: str, name: str) -> tuple[str, str, str]:
+def object_path(kind: ObjectKind, namespace: str, name: str) -> tuple[str, str, str]:
     """Return the two folders and the file name without suffix; raises ObjectRefused for an invalid name."""
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise ObjectRefused(f"{kind.singular} {name[:80]!r} is not looked up: that is not a valid object name")
@@ -110,7 +112,7 @@ def place_of(kind: ObjectKind, namespace: str, name: str) -> tuple[str, str, str
     return namespace, str(kind), name
 
 
-def parsed(kind: ObjectKind, namespace: str, path: Path, data: bytes) -> dict[str, Any]:
+def parse_object(kind: ObjectKind, namespace: str, path: Path, data: bytes) -> dict[str, Any]:
     """Parse a file as an object; raises ObjectRefused, whose message contains nothing of the content."""
     which = f'{kind.singular} "{path.stem}" is not taken: {path}'
     try:

@@ -34,7 +34,7 @@ from worker.stats.disks.pod_files import PodFiles
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import read_rows
 from worker.stats.prometheus.machine_families import machine_families
-from worker.stats.prometheus.resource_families import Used, resource_families
+from worker.stats.prometheus.resource_families import OwnedUsage, resource_families
 from worker.stats.prometheus.volume_families import claimed_families, total_family
 from worker.stats.summaries.machine import read_machine
 from worker.stats.summaries.summary import brief_summary, summary
@@ -149,8 +149,8 @@ class NodeStats:
 
     def _resource_text(self, found: _Found) -> bytes:
         read = read_node(self._reader, self._root, found.cgroups, found.owners, whole=False)
-        used = [Used(pod.sandbox, pod.usage) for pod in read.pods]
-        used += [Used(one.owner, one.usage) for pod in read.pods for one in pod.containers]
+        used = [OwnedUsage(pod.sandbox, pod.usage) for pod in read.pods]
+        used += [OwnedUsage(one.owner, one.usage) for pod in read.pods for one in pod.containers]
         return render(resource_families(read.node, used, failed=found.failed))
 
 

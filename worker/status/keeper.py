@@ -43,14 +43,14 @@ REMEMBERED: Final = 1000
 """Deleted pods whose workflows may still publish."""
 UNRELATED: Final = "no relationship found between node"
 """The node authorizer's message for a pod that it does not know on this node, as one that is deleted."""
-PERHAPS_ANOTHER: Final = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
+MAYBE_ANOTHER_UID: Final = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 """Responses to a patch with another UID; the second from a server that treats it as a change of an immutable field."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Wanted:
+class DesiredStatus:
     """The desired status of one pod."""
 
     pod: PodKey
@@ -73,7 +73,7 @@ class StatusKeeper:
     def __init__(self, api: ApiServer, node_name: str) -> None:
         self._api = api
         self._pods = ApiPods(api, node_name, self._changed)
-        self._wanted: dict[str, Wanted] = {}
+        self._desired: dict[str, DesiredStatus] = {}
         self._uids: dict[Name, set[str]] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._queue: WorkQueue[str] = WorkQueue()
@@ -106,22 +106,22 @@ class StatusKeeper:
         """Write a pod's final status now; raises ApiAway, ApiRefused. Later snapshots of it are ignored."""
         if pod.uid in self._gone:
             return ObjectState.GONE
-        wanted = self._wanted.setdefault(pod.uid, Wanted(pod, own_object=True, status={}, stopped=True))
+        desired = self._desired.setdefault(pod.uid, DesiredStatus(pod, own_object=True, status={}, stopped=True))
         self._uids.setdefault(_name(pod), set()).add(pod.uid)
-        wanted.status, wanted.stopped, wanted.last = status, True, True
-        async with wanted.lock:
-            there = await self._write(wanted)
-            if there is not None and not there.deleting:  # the watch may lag behind
-                there = await self._read(pod)
-        if there is None:
+        desired.status, desired.stopped, desired.last = status, True, True
+        async with desired.lock:
+            current = await self._write(desired)
+            if current is not None and not current.deleting:  # the watch may lag behind
+                current = await self._read(pod)
+        if current is None:
             self._forget(pod.uid)
             return ObjectState.GONE
-        return ObjectState.DELETING if there.deleting else ObjectState.WANTED
+        return ObjectState.DELETING if current.deleting else ObjectState.WANTED
 
     def forget(self, pod: PodKey) -> None:
         """Note that a pod's object is deleted, and ignore later snapshots of it."""
-        if (there := self._pods.get(_name(pod))) is not None and there.uid == pod.uid:
-            self._pods.drop(there)
+        if (current := self._pods.get(_name(pod))) is not None and current.uid == pod.uid:
+            self._pods.drop(current)
         self._forget(pod.uid)
 
     # --- what to write
@@ -131,20 +131,20 @@ class StatusKeeper:
             arrived, self._arrived = self._arrived, {}
         for uid, snapshot in arrived.items():
             self._want(snapshot)
-            if uid in self._wanted:
+            if uid in self._desired:
                 self._ask(uid)
             if is_over(snapshot) and snapshot.source != API_SOURCE:
                 self._drop(uid)  # its mirror pod is deleted with it; the same manifest would have the same UID again
 
     def _want(self, snapshot: PodSnapshot) -> None:
-        known = self._wanted.get(snapshot.uid)
+        known = self._desired.get(snapshot.uid)
         if snapshot.uid in self._gone or (known is not None and known.last):
             return
         pod = PodKey(snapshot.namespace, snapshot.name, snapshot.uid)
         stopped = snapshot.lifecycle == Lifecycle.TERMINATED
         if known is None:
             own = snapshot.source == API_SOURCE
-            self._wanted[pod.uid] = Wanted(pod, own, snapshot.status, stopped)
+            self._desired[pod.uid] = DesiredStatus(pod, own, snapshot.status, stopped)
             self._uids.setdefault(_name(pod), set()).add(pod.uid)
             return
         known.status, known.stopped, known.refusals = snapshot.status, stopped, 0
@@ -152,32 +152,32 @@ class StatusKeeper:
     def _changed(self, name: Name) -> None:
         """Compare again what somebody has changed; the API server answers, so nothing has to wait any longer."""
         self._breaker.reset()
-        there = self._pods.get(name)
+        current = self._pods.get(name)
         for uid in tuple(self._uids.get(name, ())):
-            wanted = self._wanted[uid]
-            wanted.absent = wanted.own_object and (there is None or there.uid != uid)
+            desired = self._desired[uid]
+            desired.absent = desired.own_object and (current is None or current.uid != uid)
             self._ask(uid)
 
     def _ask(self, uid: str) -> None:
         """Queue a pod's status: at once if it is urgent, else after a delay that combines it with what follows."""
-        wanted = self._wanted[uid]
-        if wanted.absent:
+        desired = self._desired[uid]
+        if desired.absent:
             return
-        there = self._pods.get(_name(wanted.pod))
-        if there is not None and is_urgent(there.status, wanted.status):
+        current = self._pods.get(_name(desired.pod))
+        if current is not None and is_urgent(current.status, desired.status):
             self._queue.add(uid)
         else:
             self._queue.add_after(uid, COALESCE_SECONDS)
 
-    def _drop(self, uid: str) -> Wanted | None:
+    def _drop(self, uid: str) -> DesiredStatus | None:
         """Stop keeping a status; returns what was desired."""
-        wanted = self._wanted.pop(uid, None)
-        if wanted is not None:
-            uids = self._uids.get(_name(wanted.pod), set())
+        desired = self._desired.pop(uid, None)
+        if desired is not None:
+            uids = self._uids.get(_name(desired.pod), set())
             uids.discard(uid)
             if not uids:
-                self._uids.pop(_name(wanted.pod), None)
-        return wanted
+                self._uids.pop(_name(desired.pod), None)
+        return desired
 
     def _forget(self, uid: str) -> None:
         """Stop keeping a status, and ignore later snapshots."""
@@ -194,62 +194,62 @@ class StatusKeeper:
             uid = await self._queue.get()
             await self._breaker.wait()
             try:
-                await self._settle(uid)
+                await self._sync(uid)
             finally:
                 self._queue.done(uid)
 
-    async def _settle(self, uid: str) -> None:
+    async def _sync(self, uid: str) -> None:
         """Write one pod's status, or arrange for a retry."""
-        wanted = self._wanted.get(uid)
-        if wanted is None or wanted.last:  # the caller of write_last writes and retries the last one
+        desired = self._desired.get(uid)
+        if desired is None or desired.last:  # the caller of write_last writes and retries the last one
             return
         try:
-            async with wanted.lock:
-                if not wanted.last:
-                    await self._write(wanted)
+            async with desired.lock:
+                if not desired.last:
+                    await self._write(desired)
             self._breaker.reset()
         except ApiAway as error:
             if error.status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after:
-                self._again_later(wanted, error, LONGEST_FAILURE)
+                self._retry_later(desired, error, LONGEST_FAILURE)
             else:
                 self._breaker.trip(error)
                 self._queue.add(uid)
         except Exception as error:  # noqa: BLE001 - a refusal, or a defect
-            self._again_later(wanted, error, LONGEST_REFUSAL)
+            self._retry_later(desired, error, LONGEST_REFUSAL)
 
-    def _again_later(self, wanted: Wanted, error: Exception, longest: float) -> None:
+    def _retry_later(self, desired: DesiredStatus, error: Exception, longest: float) -> None:
         """Retry one pod's status after a growing pause, which delays no other."""
-        pause = min(2.0**wanted.refusals, longest)
-        wanted.refusals = min(wanted.refusals + 1, 10)
+        pause = min(2.0**desired.refusals, longest)
+        desired.refusals = min(desired.refusals + 1, 10)
         _log.warning(
             "a pod's status cannot be written, retrying",
-            pod=str(wanted.pod),
-            podUID=wanted.pod.uid,
+            pod=str(desired.pod),
+            podUID=desired.pod.uid,
             err=str(error) or type(error).__name__,
             seconds=pause,
         )
-        self._queue.add_after(wanted.pod.uid, pause)
+        self._queue.add_after(desired.pod.uid, pause)
 
-    async def _write(self, wanted: Wanted) -> ApiPod | None:
+    async def _write(self, desired: DesiredStatus) -> ApiPod | None:
         """Patch what differs; returns the object afterwards, None if it does not exist."""
-        there = self._pods.get(_name(wanted.pod))
-        if there is None or not there.stands_for(wanted.pod.uid):
-            if not wanted.own_object:
+        current = self._pods.get(_name(desired.pod))
+        if current is None or not current.stands_for(desired.pod.uid):
+            if not desired.own_object:
                 return None  # the watch will report its mirror pod
-            there = await self._read(wanted.pod)
-        if there is None:
-            wanted.absent = True
+            current = await self._read(desired.pod)
+        if current is None:
+            desired.absent = True
             return None
-        new = merge_status(there.status, wanted.status, stopped=wanted.stopped)
-        patch = status_patch(there.uid, there.status, new)
+        new = merge_status(current.status, desired.status, stopped=desired.stopped)
+        patch = status_patch(current.uid, current.status, new)
         if patch is None:
-            return there
+            return current
         try:
-            answer = await self._api.patch(PODS.path(there.name, namespace=there.namespace, sub="status"), patch)
+            answer = await self._api.patch(PODS.path(current.name, namespace=current.namespace, sub="status"), patch)
         except ApiRefused as error:
-            if not await self._is_another(there, error):
+            if not await self._is_gone(current, error):
                 raise
-            wanted.absent = wanted.own_object
+            desired.absent = desired.own_object
             return None
         written = ApiPod.of(answer)
         self._pods.refresh(written)
@@ -258,28 +258,28 @@ class StatusKeeper:
     async def _read(self, pod: PodKey) -> ApiPod | None:
         """Read a pod's object; None if there is none, or another one of that name."""
         try:
-            there = ApiPod.of(await self._api.get(PODS.path(pod.name, namespace=pod.namespace)))
+            current = ApiPod.of(await self._api.get(PODS.path(pod.name, namespace=pod.namespace)))
         except ApiRefused as error:
-            if error.not_found or self._is_nobodys(error):
+            if error.not_found or self._is_unbound(error):
                 return None
             raise
-        if there.uid != pod.uid:
+        if current.uid != pod.uid:
             return None
-        self._pods.refresh(there)
-        return there
+        self._pods.refresh(current)
+        return current
 
-    def _is_nobodys(self, refused: ApiRefused) -> bool:
+    def _is_unbound(self, refused: ApiRefused) -> bool:
         """Report whether a pod may not be read because it is not bound to this node, or is deleted."""
         return refused.status == HTTPStatus.FORBIDDEN and UNRELATED in str(refused) and self._pods.listed.is_set()
 
-    async def _is_another(self, there: ApiPod, refused: ApiRefused) -> bool:
+    async def _is_gone(self, current: ApiPod, refused: ApiRefused) -> bool:
         """Report whether a patch was refused because its object is gone; if so, drop it."""
         if not refused.not_found:
-            if refused.status not in PERHAPS_ANOTHER:
+            if refused.status not in MAYBE_ANOTHER_UID:
                 return False
-            if await self._read(PodKey(there.namespace, there.name, there.uid)) is not None:
+            if await self._read(PodKey(current.namespace, current.name, current.uid)) is not None:
                 return False
-        self._pods.drop(there)
+        self._pods.drop(current)
         return True
 
 

@@ -37,25 +37,25 @@ def merge_status(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bo
     new = normalize(ours)
     ends = ours.get("phase") in FINAL_PHASES and api.get("phase") not in FINAL_PHASES
     new["conditions"] = _conditions(api, new, disrupted=ends and stopped)
-    _keep(new, api, OF_OTHERS)
+    _copy_fields(new, api, OF_OTHERS)
     if "startTime" in api:
         new["startTime"] = api["startTime"]
     if "podIP" not in new:  # a pod that has ended, or is between two sandboxes, keeps its last address (pleg getPodIPs)
-        _keep(new, api, _KEPT_IPS)
+        _copy_fields(new, api, _KEPT_IPS)
     if (newest := max(api.get("observedGeneration", 0), ours.get("observedGeneration", 0))) > 0:
         new["observedGeneration"] = newest
     if ends and not stopped:
-        _keep(new, api, ("phase", "reason", "message"))
+        _copy_fields(new, api, ("phase", "reason", "message"))
     elif api.get("phase") in FINAL_PHASES:
-        _stay_ended(new, api)
+        _keep_ended(new, api)
     if new.get("phase") == api.get("phase"):  # somebody else may have given a reason for this phase
         new |= {name: api[name] for name in ("reason", "message") if name in api and not new.get(name)}
     if new.get("phase") in FINAL_PHASES:
-        _unready(new)
+        _set_unready(new)
     return new
 
 
-def _keep(new: Json, api: Mapping[str, Any], fields: tuple[str, ...]) -> None:
+def _copy_fields(new: Json, api: Mapping[str, Any], fields: tuple[str, ...]) -> None:
     for name in fields:
         new.pop(name, None)
         if name in api:
@@ -79,7 +79,7 @@ def _timed(ours: Json, api: Json | None) -> Json:
     return {**ours, "lastTransitionTime": api["lastTransitionTime"]}
 
 
-def _stay_ended(new: Json, api: Mapping[str, Any]) -> None:
+def _keep_ended(new: Json, api: Mapping[str, Any]) -> None:
     """Keep the phase and the terminated containers of a pod that has ended."""
     new["phase"] = api["phase"]
     for field in _STATUSES:
@@ -90,7 +90,7 @@ def _stay_ended(new: Json, api: Mapping[str, Any]) -> None:
             ]
 
 
-def _unready(new: Json) -> None:
+def _set_unready(new: Json) -> None:
     """Set the readiness conditions of a pod that has ended to false."""
     reason = _WHY_UNREADY[new["phase"]]
     for one in new["conditions"]:

@@ -20,7 +20,7 @@ _TO_SECONDS: Final = len("2026-01-02T03:04:05")
 
 def normalize(status: Mapping[str, Any]) -> Json:
     """Return a copy in the API's form."""
-    copy = _copied(status)
+    copy = _copy(status)
     assert isinstance(copy, dict)
     for field in _SORTED:
         if field in copy:
@@ -30,16 +30,16 @@ def normalize(status: Mapping[str, Any]) -> Json:
 
 def same(one: Any, other: Any) -> bool:
     """Report whether two values are equal; empty values count as absent, because the API omits them."""
-    return bool(_lean({"": one}) == _lean({"": other}))
+    return bool(_without_empty({"": one}) == _without_empty({"": other}))
 
 
-def _copied(value: Any, field: str = "") -> Any:
+def _copy(value: Any, field: str = "") -> Any:
     if isinstance(value, Mapping):
         if field in _AMOUNTS:
             return {name: _amount(one) for name, one in value.items()}
-        return {name: _copied(one, name) for name, one in value.items() if one is not None}
+        return {name: _copy(one, name) for name, one in value.items() if one is not None}
     if isinstance(value, (list, tuple)):
-        return [_copied(one) for one in value]
+        return [_copy(one) for one in value]
     return _whole_seconds(value) if field in _TIMES else value
 
 
@@ -56,9 +56,9 @@ def _whole_seconds(time: str) -> str:
     return f"{time[:_TO_SECONDS]}Z" if rest.endswith(("Z", "+00:00")) else time
 
 
-def _lean(value: Any) -> Any:
+def _without_empty(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: kept for name, one in value.items() if (kept := _lean(one)) not in (None, "", {}, [])}
+        return {name: kept for name, one in value.items() if (kept := _without_empty(one)) not in (None, "", {}, [])}
     if isinstance(value, list):
-        return [_lean(one) for one in value]
+        return [_without_empty(one) for one in value]
     return value

@@ -14,12 +14,12 @@ _ON_ITS_WAY: Final = ("ContainerCreating", "PodInitializing")
 
 def is_urgent(api: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
     """Report whether the statuses differ in anything that somebody waits for."""
-    return _gist(api) != _gist(ours)
+    return _urgent_fields(api) != _urgent_fields(ours)
 
 
-def _gist(status: Mapping[str, Any]) -> tuple[Any, ...]:
+def _urgent_fields(status: Mapping[str, Any]) -> tuple[Any, ...]:
     readiness = {one["type"]: one["status"] for one in status.get("conditions") or ()}.get("Ready", "False")
-    containers = [one for field in _STATUSES for one in status.get(field) or () if not _is_on_its_way(one)]
+    containers = [one for field in _STATUSES for one in status.get(field) or () if not _is_starting(one)]
     return (
         status.get("phase", "Pending"),
         status.get("reason", ""),
@@ -31,7 +31,7 @@ def _gist(status: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _is_on_its_way(container: Mapping[str, Any]) -> bool:
+def _is_starting(container: Mapping[str, Any]) -> bool:
     """Report whether a container has not started yet and has no error."""
     state = container.get("state") or {}
     ordinary = not state or (state.get("waiting") or {}).get("reason") in _ON_ITS_WAY

@@ -16,7 +16,7 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.logs import core_logs
 from worker.daemon.node_client import temporal_settings
 from worker.endpoints.decode import CodecEndpointSettings, serve_codec
-from worker.endpoints.listen import Opening, listen, opening
+from worker.endpoints.listen import Opening, keep_open, opener
 from worker.endpoints.server import Address, Route, healthz
 from worker.telemetry.local_socket import METRICS, PROBES, keep_serving_texts, socket_path
 from worker.telemetry.metrics import Metrics
@@ -53,7 +53,7 @@ async def open_telemetry(config: NodeConfig, role: str, health: Callable[[], str
         return health()
 
     listening = [
-        asyncio.create_task(listen(open_endpoint))
+        asyncio.create_task(keep_open(open_endpoint))
         for open_endpoint in _endpoints(config, metrics, healthz(check, asyncio.get_running_loop()))
     ]
     if config.cluster is not None:  # the node process serves the metrics of all
@@ -79,7 +79,7 @@ def _endpoints(config: NodeConfig, metrics: Metrics, health: Route) -> list[Open
         at[Address(config.healthz_bind_address, config.healthz_port)] = shown
     if own:
         at.setdefault(Address.parse(own), {}).update(numbers)
-    openings = [opening(address, routes) for address, routes in at.items()]
+    openings = [opener(address, routes) for address, routes in at.items()]
     if config.tempolet.codec.address:
         codec = _codec(config)
         openings.append(lambda: serve_codec(codec))

@@ -14,7 +14,7 @@ from proto.temporal.pod import PodKey
 from tests.cluster.cluster_node import pods_path
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.pods.kept_statuses import NODE, Watched, create, keeping, says, settled, until
-from worker.status.keeper import PERHAPS_ANOTHER
+from worker.status.keeper import MAYBE_ANOTHER_UID
 
 READY: Final = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05.123456Z"}
 
@@ -93,7 +93,7 @@ async def test_a_patch_for_another_uid_is_refused_as_the_keeper_expects(node_api
     path = pods_path(name=bound_pod["metadata"]["name"]) + "/status"
     with pytest.raises(ApiRefused) as refused:
         await node_api.patch(path, {"metadata": {"uid": str(uuid4())}, "status": {"phase": "Running"}})
-    assert refused.value.status in PERHAPS_ANOTHER
+    assert refused.value.status in MAYBE_ANOTHER_UID
 
 
 async def test_a_mirror_pod_has_the_status_of_its_static_pod(node_api: Watched, plane: ControlPlane) -> None:

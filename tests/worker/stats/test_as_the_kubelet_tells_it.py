@@ -18,12 +18,12 @@ from worker.stats.cgroups.pod_cgroups import pod_cgroups
 from worker.stats.cgroups.pod_readings import NodeReading, read_node
 from worker.stats.cgroups.usage import CgroupReader
 from worker.stats.disks.filesystems import FileSystem
-from worker.stats.disks.log_use import LogUse
-from worker.stats.disks.node_disks import Disks, Layer
+from worker.stats.disks.log_use import FileUsage
+from worker.stats.disks.node_disks import PodDisks, WritableLayer
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import Row, read_rows
 from worker.stats.prometheus.machine_families import machine_families
-from worker.stats.prometheus.resource_families import Used, resource_families
+from worker.stats.prometheus.resource_families import OwnedUsage, resource_families
 from worker.stats.summaries.machine import Machine
 from worker.stats.summaries.summary import brief_summary, summary
 from worker.telemetry.exposition import Family, render
@@ -96,8 +96,8 @@ def read(reader: CgroupReader, *, whole: bool) -> NodeReading:
 def resource(reader: CgroupReader) -> dict[str, list[tuple[str, Sample]]]:
     """Return all families of /metrics/resource."""
     found = read(reader, whole=False)
-    used = [Used(pod.sandbox, pod.usage) for pod in found.pods]
-    used += [Used(one.owner, one.usage) for pod in found.pods for one in pod.containers]
+    used = [OwnedUsage(pod.sandbox, pod.usage) for pod in found.pods]
+    used += [OwnedUsage(one.owner, one.usage) for pod in found.pods for one in pod.containers]
     return samples(list(resource_families(found.node, used, failed=False)))
 
 
@@ -195,8 +195,10 @@ RATES = {"/": 1, node.ROOT: 2, node.POD: 3, f"{node.POD}/{node.MAIN}": 4, f"{nod
 def test_the_summary_has_the_kubelets_fields(tmp_path: Path) -> None:
     """For v2, which has all of them."""
     found = read(node.reader_of_v2(tmp_path), whole=True)
-    disks = Disks(
-        layers={node.MAIN: Layer(1.0, DISK, 7, 8)}, logs={node.MAIN: LogUse(9, 1)}, hosts={node.UID: LogUse(4096, 1)}
+    disks = PodDisks(
+        layers={node.MAIN: WritableLayer(1.0, DISK, 7, 8)},
+        logs={node.MAIN: FileUsage(9, 1)},
+        hosts={node.UID: FileUsage(4096, 1)},
     )
     told = summary(MACHINE, found, RATES, disks)
     missing = set(RECORDED["/stats/summary"]) - set(keys_of(told))

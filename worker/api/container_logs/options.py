@@ -42,15 +42,15 @@ class LogRequest:
 def parse_log_request(query: MultiMapping[str], now: datetime, *, split_streams: bool) -> LogRequest:
     """Parse and validate a query; `split_streams` is the gate PodLogsQuerySplitStreams. Raises Refused: 400, 422."""
     tail_text = query.get("tail") or query.get("tailLines")
-    tail = None if query.get("tail") == "all" else _read("tailLines", tail_text, _whole)
-    limit = _read("limitBytes", query.get("limitBytes"), _whole)
-    seconds = _read("sinceSeconds", query.get("sinceSeconds"), _whole)
+    tail = None if query.get("tail") == "all" else _read("tailLines", tail_text, _integer)
+    limit = _read("limitBytes", query.get("limitBytes"), _integer)
+    seconds = _read("sinceSeconds", query.get("sinceSeconds"), _integer)
     time = _read("sinceTime", query.get("sinceTime"), _time)
     stream = query.get("stream", "All")
     if stream != "All" and not split_streams:
         sentence = f'unable to return the given log stream: "{stream}". Please enable PodLogsQuerySplitStreams feature gate in kubelet'
         raise Refused(HTTPStatus.BAD_REQUEST, sentence)
-    _judge(
+    _validate(
         {
             "tailLines: must be greater than or equal to 0": tail is not None and tail < 0,
             "limitBytes: must be greater than 0": limit is not None and limit < 1,
@@ -62,12 +62,12 @@ def parse_log_request(query: MultiMapping[str], now: datetime, *, split_streams:
     )
     options = LogOptions(
         tail_lines=tail,
-        since=_begin(seconds, time, now),
-        timestamps=_yes(query.get("timestamps")),
+        since=_since(seconds, time, now),
+        timestamps=_flag(query.get("timestamps")),
         limit_bytes=limit,
         streams=_STREAMS[stream],
     )
-    return LogRequest(options, _yes(query.get("follow")), _yes(query.get("previous")))
+    return LogRequest(options, _flag(query.get("follow")), _flag(query.get("previous")))
 
 
 def _read(name: str, text: str | None, read: Callable[[str], _T]) -> _T | None:
@@ -79,13 +79,13 @@ def _read(name: str, text: str | None, read: Callable[[str], _T]) -> _T | None:
         raise Refused(HTTPStatus.BAD_REQUEST, f'{{"message": "Unable to decode query."}}: {name}') from None
 
 
-def _judge(wrongs: dict[str, bool]) -> None:
+def _validate(wrongs: dict[str, bool]) -> None:
     for wrong, found in wrongs.items():
         if found:
             raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, f'{{"message": "Invalid request."}}: {wrong}')
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     if not _WHOLE.fullmatch(text) or not -_INT64 <= int(text) < _INT64:
         raise ValueError(text)
     return int(text)
@@ -101,11 +101,11 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text[:19] + fraction + found[2].replace("Z", "+00:00"))
 
 
-def _yes(text: str | None) -> bool:
+def _flag(text: str | None) -> bool:
     return text is not None and text != "0" and text.lower() != "false"
 
 
-def _begin(seconds: int | None, time: datetime | None, now: datetime) -> datetime | None:
+def _since(seconds: int | None, time: datetime | None, now: datetime) -> datetime | None:
     if seconds is None:
         return None if time == _BEGIN else time
     try:

@@ -12,7 +12,7 @@ from worker.api.containers.named_pod import ContainerRequest, find_pod
 from worker.api.containers.runtime_calls import running_container, runtime_result
 from worker.api.responses.responses import Refused
 from worker.api.streams.options import StreamOptions, stream_options
-from worker.api.streams.translation import is_translated, translated
+from worker.api.streams.translation import is_translated, translate_streams
 from worker.api.streams.upgrade_proxy import proxy_upgrade, require_upgrade
 from worker.node.process.dependencies import NodeDependencies
 from worker.settings.kubelet.feature_gates import WEBSOCKETS_GATE
@@ -36,5 +36,5 @@ async def handler(request: web.Request, node: NodeDependencies) -> web.StreamRes
     url = await runtime_result(node.runtime.attach(streams))
     idle = node.cluster.serving.streaming_idle
     if is_translated(request) and node.config.feature_gates.enabled(WEBSOCKETS_GATE):
-        return await translated(request, url, wanted, idle)
+        return await translate_streams(request, url, wanted, idle)
     return await proxy_upgrade(request, url, idle)

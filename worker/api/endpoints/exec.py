@@ -9,7 +9,7 @@ from proto.cri.v1 import api_pb2 as cri
 from worker.api.containers.named_pod import ContainerRequest, find_pod
 from worker.api.containers.runtime_calls import running_container, runtime_result
 from worker.api.streams.options import stream_options
-from worker.api.streams.translation import is_translated, translated
+from worker.api.streams.translation import is_translated, translate_streams
 from worker.api.streams.upgrade_proxy import proxy_upgrade, require_upgrade
 from worker.node.process.dependencies import NodeDependencies
 from worker.settings.kubelet.feature_gates import WEBSOCKETS_GATE
@@ -33,5 +33,5 @@ async def handler(request: web.Request, node: NodeDependencies) -> web.StreamRes
     url = await runtime_result(node.runtime.exec(command))
     idle = node.cluster.serving.streaming_idle
     if is_translated(request) and node.config.feature_gates.enabled(WEBSOCKETS_GATE):
-        return await translated(request, url, wanted, idle)
+        return await translate_streams(request, url, wanted, idle)
     return await proxy_upgrade(request, url, idle)

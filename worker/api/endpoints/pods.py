@@ -39,10 +39,10 @@ def node_pods(root_dir: Path) -> Iterator[Json]:
         except (OSError, ValueError):
             continue
         if isinstance(pod, dict):
-            yield shown(pod, snapshot)
+            yield with_status(pod, snapshot)
 
 
-def shown(pod: Mapping[str, Any], snapshot: PodSnapshot) -> Json:
+def with_status(pod: Mapping[str, Any], snapshot: PodSnapshot) -> Json:
     """Return the pod as its source has it, with the status of this node."""
     kept = {key: value for key, value in pod.items() if key not in {"kind", "apiVersion", "status"}}
     return {**kept, "status": snapshot.status}

@@ -13,7 +13,7 @@ from worker.api.containers.named_pod import ContainerRequest, find_pod, quoted
 from worker.api.containers.runtime_calls import runtime_result
 from worker.api.responses.responses import Refused
 from worker.api.streams.options import ports
-from worker.api.streams.tunnel import is_tunnel, tunnelled
+from worker.api.streams.tunnel import is_tunnel, tunnel_spdy
 from worker.api.streams.upgrade_proxy import is_websocket, proxy_upgrade, require_upgrade
 from worker.node.process.dependencies import NodeDependencies
 from worker.settings.kubelet.feature_gates import WEBSOCKETS_GATE
@@ -31,4 +31,4 @@ async def handler(request: web.Request, node: NodeDependencies) -> web.StreamRes
     way = cri.PortForwardRequest(pod_sandbox_id=pod.snapshot.sandbox_id, port=asked_ports)
     url = await runtime_result(node.runtime.port_forward(way))
     idle = node.cluster.serving.streaming_idle
-    return await (tunnelled if tunnel else proxy_upgrade)(request, url, idle)
+    return await (tunnel_spdy if tunnel else proxy_upgrade)(request, url, idle)

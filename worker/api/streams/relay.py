@@ -25,7 +25,7 @@ class Relay:
         self._sides: list[Side] = []
         self._idle = idle_seconds
         self.last_passed = self._loop.time()
-        self._timer = self._loop.call_later(idle_seconds, self._look) if idle_seconds else None
+        self._timer = self._loop.call_later(idle_seconds, self._check_idle) if idle_seconds else None
 
     def side(self, closed: Callable[[Exception | None], None] = lambda _: None) -> "Side":
         """Create a side; `closed` is called when its connection is closed."""
@@ -51,11 +51,11 @@ class Relay:
             if one.transport is not None:
                 one.transport.abort()
 
-    def _look(self) -> None:
+    def _check_idle(self) -> None:
         """Close idle connections, or check again later."""
         left = self.last_passed + self._idle - self._loop.time()
         if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+            self._timer = self._loop.call_later(left, self._check_idle)
         else:
             self.abort()
 

@@ -42,7 +42,9 @@ def is_translated(request: web.Request) -> bool:
     return V5 in offered_protocols(request)
 
 
-async def translated(request: web.Request, url: str, wanted: StreamOptions, idle: timedelta) -> web.StreamResponse:
+async def translate_streams(
+    request: web.Request, url: str, wanted: StreamOptions, idle: timedelta
+) -> web.StreamResponse:
     """Connect a command's streams to a WebSocket until either side ends; raises Refused."""
     require_upgrade(request)
     with await connect_backend(url, "POST", [(hdrs.UPGRADE, SPDY), (PROTOCOL_VERSION, _V4)]) as backend:

@@ -32,7 +32,7 @@ def is_tunnel(request: web.Request) -> bool:
     return bool(_offered(request))
 
 
-async def tunnelled(request: web.Request, url: str, idle: timedelta) -> web.StreamResponse:
+async def tunnel_spdy(request: web.Request, url: str, idle: timedelta) -> web.StreamResponse:
     """Tunnel SPDY through a WebSocket until either side ends; raises Refused."""
     require_upgrade(request)
     headers = [(hdrs.UPGRADE, SPDY), *((PROTOCOL_VERSION, one) for one in _offered(request))]

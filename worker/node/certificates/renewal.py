@@ -47,12 +47,12 @@ class RenewedCertificate:
     wanted: Callable[[], Awaitable[DesiredCertificate | None]]
     facts: CertificateFacts
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Rotate it until cancelled."""
         pause, chance = FIRST_PAUSE, random.random()  # noqa: S311 - spreads the renewals of a cluster's nodes; no secret
         while True:
             try:
-                wait = await self.look(chance)
+                wait = await self.renew_if_due(chance)
                 pause = FIRST_PAUSE
             except (ApiAway, ApiRefused, NotIssued, StoreRefused, ValueError, OSError) as error:
                 self.facts.renew_errors += 1
@@ -61,7 +61,7 @@ class RenewedCertificate:
                 wait, pause = timedelta(seconds=pause), min(pause * 2, LONGEST_PAUSE)
             await asyncio.sleep(wait.total_seconds())
 
-    async def look(self, chance: float) -> timedelta:
+    async def renew_if_due(self, chance: float) -> timedelta:
         """Renew it if due; returns when to check again."""
         wanted = await self.wanted()
         pair = await in_node_thread(self.store.current)
@@ -93,7 +93,7 @@ async def rotate_client_certificate(deps: NodeDependencies) -> None:
         return client_certificate(deps.config.node_name)
 
     store = CertificateStore(cluster.cert_dir, CLIENT)
-    await RenewedCertificate(deps, store, wanted, deps.certificates.setdefault("client", CertificateFacts())).keep()
+    await RenewedCertificate(deps, store, wanted, deps.certificates.setdefault("client", CertificateFacts())).run()
 
 
 async def rotate_serving_certificate(deps: NodeDependencies) -> None:
@@ -111,4 +111,4 @@ async def rotate_serving_certificate(deps: NodeDependencies) -> None:
         return serving_certificate(deps.config.node_name, (node.get("status") or {}).get("addresses") or ())
 
     store = CertificateStore(deps.cluster.cert_dir, SERVER)
-    await RenewedCertificate(deps, store, wanted, deps.certificates.setdefault("server", CertificateFacts())).keep()
+    await RenewedCertificate(deps, store, wanted, deps.certificates.setdefault("server", CertificateFacts())).run()

@@ -20,8 +20,8 @@ from activities.clients.api_server.reflector import Listed, Reflector
 from activities.clients.api_server.resources import NODES
 from worker.node.object.conditions import NodeEvent, is_ready
 from worker.node.object.patch import changed, node_patch
-from worker.node.object.registration import initial_node, reconciled
-from worker.node.object.status import NodeFacts, NodeSettings, node_now
+from worker.node.object.registration import initial_node, reconcile
+from worker.node.object.status import NodeFacts, NodeSettings, current_node
 from worker.node.process.dependencies import NodeDependencies
 from worker.node.process.monotonic_clock import monotonic_now
 
@@ -121,7 +121,7 @@ class OwnNode:
     async def _create(self) -> Json:
         facts = await self._callbacks.facts()
         initial = initial_node(self._settings.name, self._cluster, facts.machine.architecture)
-        node, events = node_now(initial, self._settings, facts, datetime.now(UTC))
+        node, events = current_node(initial, self._settings, facts, datetime.now(UTC))
         try:
             made = await self._api.create(NODES.path(), node)
         except ApiRefused as error:
@@ -136,7 +136,7 @@ class OwnNode:
             existing = await self._read()
         except ApiRefused as error:
             raise refused from error  # why it was not created is more useful than that it does not exist
-        wanted = reconciled(existing, initial)
+        wanted = reconcile(existing, initial)
         if changed(existing, wanted):
             existing = await self._api.patch(self._status_path, node_patch(existing, wanted))
         log.info("node was already registered", node=self._settings.name)
@@ -171,7 +171,7 @@ class OwnNode:
         if node is None:  # deleted meanwhile
             self._callbacks.sync_now.set()
             return
-        wanted, events = node_now(node, self._settings, facts, datetime.now(UTC))
+        wanted, events = current_node(node, self._settings, facts, datetime.now(UTC))
         differs = changed(node, wanted)
         if not differs and self._reported and now - self._reported < self._cluster.report_every + self._delay:
             return

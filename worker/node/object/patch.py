@@ -17,9 +17,9 @@ _METADATA: Final = ("labels", "annotations")
 
 def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Report whether two Nodes differ in what this node reports; the heartbeat time does not count."""
-    return any(_meaning(old["metadata"].get(key)) != _meaning(new["metadata"].get(key)) for key in _METADATA) or (
-        _status(old.get("status") or {}) != _status(new.get("status") or {})
-    )
+    return any(
+        _without_empty(old["metadata"].get(key)) != _without_empty(new["metadata"].get(key)) for key in _METADATA
+    ) or (_status(old.get("status") or {}) != _status(new.get("status") or {}))
 
 
 def node_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
@@ -32,7 +32,7 @@ def node_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
     status: Json = {}
     for key in dict.fromkeys((*was, *becomes)):
         before, after = was.get(key), becomes.get(key)
-        if _meaning({key: before}) == _meaning({key: after}):
+        if _without_empty({key: before}) == _without_empty({key: after}):
             continue
         if (parts := _field(key, before, after)) or key != "conditions":
             status[key] = parts
@@ -75,7 +75,7 @@ def _status(status: Mapping[str, Any]) -> Any:
         {name: value for name, value in one.items() if name != "lastHeartbeatTime"}
         for one in status.get("conditions") or ()
     ]
-    return _meaning({**found, "conditions": {one["type"]: one for one in without}})
+    return _without_empty({**found, "conditions": {one["type"]: one for one in without}})
 
 
 def _amount(text: str) -> Any:
@@ -85,11 +85,11 @@ def _amount(text: str) -> Any:
         return text
 
 
-def _meaning(value: Any) -> Any:
+def _without_empty(value: Any) -> Any:
     """Remove empty values, as the API server does."""
     if isinstance(value, Mapping):
-        inner = {key: _meaning(one) for key, one in value.items()}
+        inner = {key: _without_empty(one) for key, one in value.items()}
         return {key: one for key, one in inner.items() if one not in (None, "", {}, [])}
     if isinstance(value, list):
-        return [_meaning(one) for one in value]
+        return [_without_empty(one) for one in value]
     return value

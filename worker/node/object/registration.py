@@ -39,7 +39,7 @@ def initial_node(name: str, cluster: ClusterSettings, architecture: str) -> Json
     return node | ({"spec": spec} if spec else {})
 
 
-def reconciled(existing: Json, initial: Mapping[str, Any]) -> Json:
+def reconcile(existing: Json, initial: Mapping[str, Any]) -> Json:
     """Return an existing Node with the labels and annotations that this node requires."""
     metadata = existing["metadata"]
     labels = dict(metadata.get("labels") or {})

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from proto.kubernetes.resources.quantity import Quantity
-from worker.machine.addresses import specified
+from worker.machine.addresses import without_unspecified
 from worker.machine.machine import Machine
 from worker.node.object.conditions import NodeEvent, conditions
 from worker.node.object.features import node_features, runtime_handlers
@@ -59,7 +59,7 @@ class NodeFacts:
     """By the monotonic clock; None: the time the status is computed."""
 
 
-def node_now(node: Json, settings: NodeSettings, facts: NodeFacts, now: datetime) -> tuple[Json, list[NodeEvent]]:
+def current_node(node: Json, settings: NodeSettings, facts: NodeFacts, now: datetime) -> tuple[Json, list[NodeEvent]]:
     """Return the Node as of `now`, and the events of the change."""
     before: Json = node.get("status") or {}
     has = {name: text for name, text in (before.get("capacity") or {}).items() if not name.startswith(HUGE_PAGES)}
@@ -106,7 +106,7 @@ def _metadata(metadata: Json, settings: NodeSettings, machine: Machine) -> Json:
         "kubernetes.io/arch": machine.architecture,
     }
     annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != PROVIDED_ADDRESSES}
-    if settings.external_cloud and (given := specified(settings.given_addresses)):
+    if settings.external_cloud and (given := without_unspecified(settings.given_addresses)):
         annotations[PROVIDED_ADDRESSES] = ",".join(given)
     return {**metadata, "labels": labels, "annotations": annotations}
 

@@ -42,8 +42,8 @@ async def sync_node(deps: NodeDependencies) -> None:
     facts = _Facts(deps, machine, runtime, pressure)
     callbacks = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, sync_now)
     node = OwnNode(deps, node_settings(deps.config), callbacks)
-    await runtime.first()
-    await pressure.look()
+    await runtime.poll_once()
+    await pressure.measure()
     async with asyncio.TaskGroup() as group:
         for part in (runtime, pressure, node):
             group.create_task(part.run())

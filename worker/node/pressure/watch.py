@@ -35,10 +35,10 @@ class PressureWatch:
     async def run(self) -> None:
         """Measure until cancelled; if a file system hangs, the last result stays."""
         while True:
-            await self.look()
+            await self.measure()
             await asyncio.sleep(EVERY.total_seconds())
 
-    async def look(self) -> None:
+    async def measure(self) -> None:
         """Measure once."""
         folder = self._image_folder()
         places = Places(self._root_dir, Path(folder) if folder else None, self._hierarchies)

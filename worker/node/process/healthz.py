@@ -12,7 +12,7 @@ from typing import Final
 
 from worker.daemon.config import NodeConfig
 from worker.daemon.health import LoopHealth
-from worker.endpoints.listen import listen, opening
+from worker.endpoints.listen import keep_open, opener
 from worker.endpoints.server import Address, Route, healthz
 from worker.node.process.peers import PeerProcesses
 
@@ -45,7 +45,7 @@ async def serving_healthz(config: NodeConfig, health: LoopHealth, processes: Pee
     routes = {"/healthz": works, f"/healthz/{SYNC_LOOP}": works}
     routes |= {f"/healthz/{one}": route(str) for one in ALWAYS_OK}
     address = Address(config.healthz_bind_address, config.healthz_port)
-    listening = asyncio.create_task(listen(opening(address, routes)))
+    listening = asyncio.create_task(keep_open(opener(address, routes)))
     try:
         yield
     finally:

@@ -46,15 +46,15 @@ class RuntimeWatch:
             group.create_task(self._conditions())
             group.create_task(self._inventory())
 
-    async def first(self) -> None:
+    async def poll_once(self) -> None:
         """Poll once before the first status: after a restart the status should not lack what it had."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_WITHIN.total_seconds()):
-                await self.ask()
+                await self.poll_status()
                 if self._answered.is_set():
-                    await self.take_inventory()
+                    await self.poll_inventory()
 
-    async def ask(self) -> None:
+    async def poll_status(self) -> None:
         """Poll the status once; without an answer the state stays and ages."""
         before = self._troubles()
         try:
@@ -69,7 +69,7 @@ class RuntimeWatch:
         if self._troubles() != before:
             self._changed()
 
-    async def take_inventory(self) -> None:
+    async def poll_inventory(self) -> None:
         """Poll version and images once; what fails stays as it was."""
         try:
             version = await self._runtime.version()
@@ -112,7 +112,7 @@ class RuntimeWatch:
     async def _conditions(self) -> None:
         turns = 0
         while True:
-            await self.ask()
+            await self.poll_status()
             await self._send_pod_cidrs()
             turns += 1
             quickly = turns < FIRST_TURNS and self._troubles()
@@ -123,7 +123,7 @@ class RuntimeWatch:
         while True:
             await self._answered.wait()
             known = self.state.images is not None
-            await self.take_inventory()
+            await self.poll_inventory()
             if not known:
                 self._changed()
             await asyncio.sleep(INVENTORY_EVERY.total_seconds())

@@ -9,28 +9,28 @@ from worker.stats.cgroups.owners import Owner
 _BLOCK: Final = 512
 
 
-class LogUse(NamedTuple):
+class FileUsage(NamedTuple):
     """Bytes and number of files."""
 
     used_bytes: int = 0
     files: int = 0
 
 
-def logs_of(pod_logs_dir: Path, owner: Owner) -> LogUse:
+def log_usage(pod_logs_dir: Path, owner: Owner) -> FileUsage:
     """Count the files in a container's log folder; none if there is no such folder. Blocks."""
     return _files_of(f"{pod_logs_dir}/{owner.namespace}_{owner.pod}_{owner.pod_uid}/{owner.container}")
 
 
-def hosts_of(root_dir: Path, uid: str) -> LogUse:
+def hosts_file_usage(root_dir: Path, uid: str) -> FileUsage:
     """Count a pod's hosts file, which the node writes."""
     try:
         found = os.lstat(f"{root_dir}/pods/{uid}/etc-hosts")
     except OSError:
-        return LogUse()
-    return LogUse(found.st_blocks * _BLOCK, 1)
+        return FileUsage()
+    return FileUsage(found.st_blocks * _BLOCK, 1)
 
 
-def _files_of(folder: str) -> LogUse:
+def _files_of(folder: str) -> FileUsage:
     used, files = 0, 0
     try:
         with os.scandir(folder) as entries:
@@ -40,5 +40,5 @@ def _files_of(folder: str) -> LogUse:
                 used += one.stat(follow_symlinks=False).st_blocks * _BLOCK
                 files += 1
     except OSError:
-        return LogUse(used, files)
-    return LogUse(used, files)
+        return FileUsage(used, files)
+    return FileUsage(used, files)

@@ -11,15 +11,15 @@ from activities.files.mounts import mounts_below
 from worker.daemon.config import NodeConfig
 from worker.stats.cgroups.pod_readings import NodeReading
 from worker.stats.disks.filesystems import FileSystem, file_system_of
-from worker.stats.disks.log_use import LogUse, hosts_of, logs_of
+from worker.stats.disks.log_use import FileUsage, hosts_file_usage, log_usage
 from worker.stats.disks.pod_files import PodFile, PodFiles
-from worker.stats.disks.volumes import Volume, VolumeCounts, Volumes, VolumeUse, count_volumes, volumes_of
+from worker.stats.disks.volumes import Volume, VolumeCounts, Volumes, VolumeUsage, count_volumes, volumes_of
 
 _NANOSECOND: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class WritableLayer:
     """A container's writable layer, as the runtime reports it."""
 
     at: float
@@ -29,13 +29,13 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Disks:
+class PodDisks:
     """Disk usage of pods: layers and logs by container id, the rest by the pod's UID."""
 
-    layers: Mapping[str, Layer] = field(default_factory=dict)
-    logs: Mapping[str, LogUse] = field(default_factory=dict)
-    hosts: Mapping[str, LogUse] = field(default_factory=dict)
-    volumes: Mapping[str, Mapping[Volume, VolumeUse]] = field(default_factory=dict)
+    layers: Mapping[str, WritableLayer] = field(default_factory=dict)
+    logs: Mapping[str, FileUsage] = field(default_factory=dict)
+    hosts: Mapping[str, FileUsage] = field(default_factory=dict)
+    volumes: Mapping[str, Mapping[Volume, VolumeUsage]] = field(default_factory=dict)
 
 
 class ImageDisk(NamedTuple):
@@ -62,14 +62,14 @@ class NodeDisks:
         found = await asyncio.to_thread(_read_all, [self._config.root_dir, *self._places])
         return list({one.device_id: one for one in found}.values())
 
-    async def of(self, read: NodeReading) -> Disks:
+    async def of(self, read: NodeReading) -> PodDisks:
         """Return the disk usage of these pods; raises CriError, OSError."""
         uids = {pod.sandbox.pod_uid for pod in read.pods}
         volumes = await self._volumes.measure(await asyncio.to_thread(self._held, uids))
         layers = await self._layers()
         return await asyncio.to_thread(self._counted, read, layers, volumes)
 
-    async def volumes(self) -> tuple[dict[Volume, VolumeUse], VolumeCounts]:
+    async def volumes(self) -> tuple[dict[Volume, VolumeUsage], VolumeCounts]:
         """Measure the volumes that have a PersistentVolumeClaim, and count all volumes by plugin."""
         claimed, counts = await asyncio.to_thread(self._claimed)
         return await self._volumes.measure(claimed), counts
@@ -96,12 +96,12 @@ class NodeDisks:
         points = frozenset(mounts_below(root_dir / "pods"))
         return [volume for pod in pods for volume in volumes_of(root_dir, pod.pod, points)]
 
-    async def _layers(self) -> dict[str, Layer]:
+    async def _layers(self) -> dict[str, WritableLayer]:
         stats = await self._runtime.list_container_stats("")
         places = {one.writable_layer.fs_id.mountpoint for one in stats if one.writable_layer.fs_id.mountpoint}
         disks = {place: await asyncio.to_thread(_read_one, Path(place)) for place in places}
         return {
-            one.attributes.id: Layer(
+            one.attributes.id: WritableLayer(
                 one.writable_layer.timestamp / _NANOSECOND,
                 disks.get(one.writable_layer.fs_id.mountpoint),
                 one.writable_layer.used_bytes.value,
@@ -111,14 +111,16 @@ class NodeDisks:
             if one.HasField("writable_layer")
         }
 
-    def _counted(self, read: NodeReading, layers: dict[str, Layer], volumes: dict[Volume, VolumeUse]) -> Disks:
+    def _counted(
+        self, read: NodeReading, layers: dict[str, WritableLayer], volumes: dict[Volume, VolumeUsage]
+    ) -> PodDisks:
         logs_dir, root_dir = self._config.pod_logs_dir, self._config.root_dir
-        logs = {one.owner.id: logs_of(logs_dir, one.owner) for pod in read.pods for one in pod.containers}
-        hosts = {pod.sandbox.pod_uid: hosts_of(root_dir, pod.sandbox.pod_uid) for pod in read.pods}
-        by_pod: dict[str, dict[Volume, VolumeUse]] = {}
+        logs = {one.owner.id: log_usage(logs_dir, one.owner) for pod in read.pods for one in pod.containers}
+        hosts = {pod.sandbox.pod_uid: hosts_file_usage(root_dir, pod.sandbox.pod_uid) for pod in read.pods}
+        by_pod: dict[str, dict[Volume, VolumeUsage]] = {}
         for volume, use in volumes.items():
             by_pod.setdefault(volume.pod_uid, {})[volume] = use
-        return Disks(layers, logs, hosts, by_pod)
+        return PodDisks(layers, logs, hosts, by_pod)
 
 
 def _read_all(places: list[Path]) -> list[FileSystem]:

@@ -30,7 +30,7 @@ _LONGEST_COUNT: Final = 20.0
 _CSI: Final = "kubernetes.io~csi"
 
 
-class VolumeUse(NamedTuple):
+class VolumeUsage(NamedTuple):
     """Usage of one volume; bytes and counts."""
 
     at: float
@@ -54,19 +54,19 @@ class Volume(NamedTuple):
     folder: Path
     is_written: bool
 
-    def measure(self) -> VolumeUse:
+    def measure(self) -> VolumeUsage:
         """Read or count it; blocks. Raises OSError, also if it is not mounted yet."""
         found = file_system_of(self.folder)
         if not self.is_written:
             used = found.inodes - found.inodes_free
-            return VolumeUse(
+            return VolumeUsage(
                 found.at, found.capacity, found.available, found.used, found.inodes, found.inodes_free, used
             )
         try:
             count = count_files(self.folder, _LONGEST_COUNT)
         except CountTimedOut as error:
             raise OSError(str(error)) from error
-        return VolumeUse(
+        return VolumeUsage(
             time.time(),
             found.capacity,
             found.available,
@@ -131,9 +131,9 @@ class Volumes:
     """The node's volumes, measured on request."""
 
     def __init__(self) -> None:
-        self._tried: BoundedReads[Volume, VolumeUse] = BoundedReads(KEEP, WAIT)
+        self._tried: BoundedReads[Volume, VolumeUsage] = BoundedReads(KEEP, WAIT)
 
-    async def measure(self, volumes: list[Volume]) -> dict[Volume, VolumeUse]:
+    async def measure(self, volumes: list[Volume]) -> dict[Volume, VolumeUsage]:
         """Measure these, as far as they answer in time."""
-        questions: dict[Volume, Callable[[], VolumeUse]] = {one: partial(Volume.measure, one) for one in volumes}
+        questions: dict[Volume, Callable[[], VolumeUsage]] = {one: partial(Volume.measure, one) for one in volumes}
         return await self._tried.all(questions)

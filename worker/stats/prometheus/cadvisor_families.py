@@ -18,7 +18,7 @@ COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
 
 
-class Single(NamedTuple):
+class FamilySpec(NamedTuple):
     """A family with one sample for each row; `value` None: this row has none."""
 
     name: str
@@ -51,57 +51,59 @@ def _pressure(resource: str, name: str) -> Callable[[Row], float | None]:
     return value
 
 
-SINGLES: Final[Sequence[Single]] = (
-    Single("container_cpu_user_seconds_total", "Cpu time in user mode.", COUNTER, _seconds("cpu_user")),
-    Single("container_cpu_system_seconds_total", "Cpu time in the kernel.", COUNTER, _seconds("cpu_system")),
-    Single("container_cpu_cfs_periods_total", "Periods of the cpu limit.", COUNTER, _limited(_plain("periods"))),
-    Single(
+SINGLES: Final[Sequence[FamilySpec]] = (
+    FamilySpec("container_cpu_user_seconds_total", "Cpu time in user mode.", COUNTER, _seconds("cpu_user")),
+    FamilySpec("container_cpu_system_seconds_total", "Cpu time in the kernel.", COUNTER, _seconds("cpu_system")),
+    FamilySpec("container_cpu_cfs_periods_total", "Periods of the cpu limit.", COUNTER, _limited(_plain("periods"))),
+    FamilySpec(
         "container_cpu_cfs_throttled_periods_total",
         "Periods in which the limit was met.",
         COUNTER,
         _limited(_plain("throttled_periods")),
     ),
-    Single(
+    FamilySpec(
         "container_cpu_cfs_throttled_seconds_total",
         "Time in which the limit held it up.",
         COUNTER,
         _limited(_seconds("throttled")),
     ),
-    Single("container_cpu_cfs_burst_periods_total", "Periods with a burst.", COUNTER, _limited(_plain("bursts"))),
-    Single("container_cpu_cfs_burst_seconds_total", "Time in bursts.", COUNTER, _limited(_seconds("burst"))),
-    Single("container_memory_cache", "Bytes of page cache.", GAUGE, _plain("cache")),
-    Single("container_memory_rss", "Bytes of anonymous memory.", GAUGE, _plain("rss")),
-    Single("container_memory_kernel_usage", "Bytes that the kernel holds for it.", GAUGE, _plain("kernel_memory")),
-    Single("container_memory_mapped_file", "Bytes of mapped files.", GAUGE, _plain("mapped")),
-    Single("container_memory_swap", "Bytes in swap.", GAUGE, _plain("swap")),
-    Single("container_memory_failcnt", "How often the memory limit was met.", COUNTER, _plain("memory_failures")),
-    Single("container_memory_usage_bytes", "Memory altogether, page cache too.", GAUGE, _plain("memory")),
-    Single("container_memory_max_usage_bytes", "The most of it so far.", GAUGE, _plain("memory_most")),
-    Single("container_memory_working_set_bytes", "Memory less idle files.", GAUGE, _plain("working_set")),
-    Single("container_memory_total_active_file_bytes", "Files in use lately.", GAUGE, _plain("active_file")),
-    Single("container_memory_total_inactive_file_bytes", "Files not in use lately.", GAUGE, _plain("inactive_file")),
-    Single("container_oom_events_total", "Processes killed for want of memory.", COUNTER, _plain("oom_kills")),
-    Single("container_threads", "Threads.", GAUGE, _plain("tasks")),
-    Single("container_threads_max", "How many there may be; 0: no limit.", GAUGE, _plain("tasks_most")),
-    Single("container_processes", "Processes.", GAUGE, lambda row: float(row.processes.count)),
-    Single("container_file_descriptors", "Open descriptors.", GAUGE, lambda row: float(row.processes.descriptors)),
-    Single("container_sockets", "Open sockets.", GAUGE, lambda row: float(row.processes.sockets)),
-    Single("container_last_seen", "When it was last seen.", GAUGE, lambda row: float(int(row.usage.at))),
-    Single(
+    FamilySpec("container_cpu_cfs_burst_periods_total", "Periods with a burst.", COUNTER, _limited(_plain("bursts"))),
+    FamilySpec("container_cpu_cfs_burst_seconds_total", "Time in bursts.", COUNTER, _limited(_seconds("burst"))),
+    FamilySpec("container_memory_cache", "Bytes of page cache.", GAUGE, _plain("cache")),
+    FamilySpec("container_memory_rss", "Bytes of anonymous memory.", GAUGE, _plain("rss")),
+    FamilySpec("container_memory_kernel_usage", "Bytes that the kernel holds for it.", GAUGE, _plain("kernel_memory")),
+    FamilySpec("container_memory_mapped_file", "Bytes of mapped files.", GAUGE, _plain("mapped")),
+    FamilySpec("container_memory_swap", "Bytes in swap.", GAUGE, _plain("swap")),
+    FamilySpec("container_memory_failcnt", "How often the memory limit was met.", COUNTER, _plain("memory_failures")),
+    FamilySpec("container_memory_usage_bytes", "Memory altogether, page cache too.", GAUGE, _plain("memory")),
+    FamilySpec("container_memory_max_usage_bytes", "The most of it so far.", GAUGE, _plain("memory_most")),
+    FamilySpec("container_memory_working_set_bytes", "Memory less idle files.", GAUGE, _plain("working_set")),
+    FamilySpec("container_memory_total_active_file_bytes", "Files in use lately.", GAUGE, _plain("active_file")),
+    FamilySpec(
+        "container_memory_total_inactive_file_bytes", "Files not in use lately.", GAUGE, _plain("inactive_file")
+    ),
+    FamilySpec("container_oom_events_total", "Processes killed for want of memory.", COUNTER, _plain("oom_kills")),
+    FamilySpec("container_threads", "Threads.", GAUGE, _plain("tasks")),
+    FamilySpec("container_threads_max", "How many there may be; 0: no limit.", GAUGE, _plain("tasks_most")),
+    FamilySpec("container_processes", "Processes.", GAUGE, lambda row: float(row.processes.count)),
+    FamilySpec("container_file_descriptors", "Open descriptors.", GAUGE, lambda row: float(row.processes.descriptors)),
+    FamilySpec("container_sockets", "Open sockets.", GAUGE, lambda row: float(row.processes.sockets)),
+    FamilySpec("container_last_seen", "When it was last seen.", GAUGE, lambda row: float(int(row.usage.at))),
+    FamilySpec(
         "container_start_time_seconds", "When it was made.", GAUGE, lambda row: float(int(row.started)), timed=False
     ),
-    Single("container_spec_cpu_period", "Microseconds.", GAUGE, _plain("period"), timed=False),
-    Single("container_spec_cpu_quota", "Microseconds a period.", GAUGE, _limited(_plain("quota")), timed=False),
-    Single("container_spec_cpu_shares", "Its weight.", GAUGE, _plain("shares"), timed=False),
-    Single(
+    FamilySpec("container_spec_cpu_period", "Microseconds.", GAUGE, _plain("period"), timed=False),
+    FamilySpec("container_spec_cpu_quota", "Microseconds a period.", GAUGE, _limited(_plain("quota")), timed=False),
+    FamilySpec("container_spec_cpu_shares", "Its weight.", GAUGE, _plain("shares"), timed=False),
+    FamilySpec(
         "container_spec_memory_limit_bytes",
         "0: no limit.",
         GAUGE,
         lambda row: float(row.usage.memory_limit or 0),
         timed=False,
     ),
-    Single("container_spec_memory_reservation_limit_bytes", "0: none.", GAUGE, _plain("reservation"), timed=False),
-    Single(
+    FamilySpec("container_spec_memory_reservation_limit_bytes", "0: none.", GAUGE, _plain("reservation"), timed=False),
+    FamilySpec(
         "container_spec_memory_swap_limit_bytes",
         "0: no limit.",
         GAUGE,
@@ -109,7 +111,7 @@ SINGLES: Final[Sequence[Single]] = (
         timed=False,
     ),
     *(
-        Single(
+        FamilySpec(
             f"container_pressure_{resource}_{word}_seconds_total",
             f"Time in which {who} tasks waited for {resource}.",
             COUNTER,

@@ -12,14 +12,14 @@ _COUNTER: Final = "counter"
 _GAUGE: Final = "gauge"
 
 
-class Used(NamedTuple):
+class OwnedUsage(NamedTuple):
     """A whole pod (owner: its sandbox), or one of its containers."""
 
     owner: Owner
     usage: CgroupUsage
 
 
-def resource_families(node: CgroupUsage | None, used: Sequence[Used], *, failed: bool) -> Iterator[Family]:
+def resource_families(node: CgroupUsage | None, used: Sequence[OwnedUsage], *, failed: bool) -> Iterator[Family]:
     """Build the families; `failed`: not everything could be read."""
     if node is not None:
         yield from _of("node", [("", node)])

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from worker.stats.disks.volumes import Volume, VolumeCounts, VolumeUse
+from worker.stats.disks.volumes import Volume, VolumeCounts, VolumeUsage
 from worker.telemetry.exposition import Family, labels
 
 _CLAIMED: Final = (
@@ -16,7 +16,7 @@ _CLAIMED: Final = (
 )
 
 
-def claimed_families(measured: Mapping[Volume, VolumeUse]) -> Iterator[Family]:
+def claimed_families(measured: Mapping[Volume, VolumeUsage]) -> Iterator[Family]:
     """Return kubelet_volume_stats_* of volumes with a claim, each claim once (collectors/volume_stats.go)."""
     claimed = {(one.namespace, one.claim): use for one, use in measured.items()}
     written = {key: labels({"namespace": key[0], "persistentvolumeclaim": key[1]}) for key in claimed}

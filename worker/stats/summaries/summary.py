@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from worker.stats.cgroups.pod_readings import ContainerReading, NodeReading, PodReading
 from worker.stats.cgroups.usage import CgroupUsage
-from worker.stats.disks.log_use import LogUse
-from worker.stats.disks.node_disks import Disks
-from worker.stats.disks.volumes import Volume, VolumeUse
+from worker.stats.disks.log_use import FileUsage
+from worker.stats.disks.node_disks import PodDisks
+from worker.stats.disks.volumes import Volume, VolumeUsage
 from worker.stats.summaries import values
 from worker.stats.summaries.machine import Machine
 from worker.stats.summaries.values import Json
@@ -18,7 +18,7 @@ def brief_summary(machine: Machine, read: NodeReading, rates: Mapping[str, int])
     return {"node": _node(machine, read, rates), "pods": pods}
 
 
-def summary(machine: Machine, read: NodeReading, rates: Mapping[str, int], disks: Disks) -> Json:
+def summary(machine: Machine, read: NodeReading, rates: Mapping[str, int], disks: PodDisks) -> Json:
     """Build the complete summary."""
     node = _node(machine, read, rates)
     at = read.node.at if read.node else machine.disk.at
@@ -67,7 +67,7 @@ def _brief_pod(pod: PodReading, rates: Mapping[str, int]) -> Json:
     }
 
 
-def _pod(machine: Machine, pod: PodReading, rates: Mapping[str, int], disks: Disks) -> Json:
+def _pod(machine: Machine, pod: PodReading, rates: Mapping[str, int], disks: PodDisks) -> Json:
     content = _brief_pod(pod, rates)
     content["containers"] = [_container(machine, one, rates, disks) for one in pod.containers]
     if pod.devices:
@@ -80,9 +80,9 @@ def _pod(machine: Machine, pod: PodReading, rates: Mapping[str, int], disks: Dis
     return content
 
 
-def _container(machine: Machine, one: ContainerReading, rates: Mapping[str, int], disks: Disks) -> Json:
+def _container(machine: Machine, one: ContainerReading, rates: Mapping[str, int], disks: PodDisks) -> Json:
     content = _brief_container(one, rates)
-    layer, logs = disks.layers.get(one.owner.id), disks.logs.get(one.owner.id, LogUse())
+    layer, logs = disks.layers.get(one.owner.id), disks.logs.get(one.owner.id, FileUsage())
     if layer and layer.disk:
         content["rootfs"] = values.disk(layer.disk, layer.used_bytes, layer.inodes) | {"time": values.when(layer.at)}
     elif layer:
@@ -91,7 +91,7 @@ def _container(machine: Machine, one: ContainerReading, rates: Mapping[str, int]
     return content
 
 
-def _volume(volume: Volume, use: VolumeUse) -> Json:
+def _volume(volume: Volume, use: VolumeUsage) -> Json:
     content: Json = {
         "time": values.when(use.at),
         "availableBytes": use.available,
@@ -105,10 +105,10 @@ def _volume(volume: Volume, use: VolumeUse) -> Json:
     return content | ({"pvcRef": {"name": volume.claim, "namespace": volume.namespace}} if volume.claim else {})
 
 
-def _own_storage(machine: Machine, pod: PodReading, disks: Disks, volumes: Mapping[Volume, VolumeUse]) -> Json:
+def _own_storage(machine: Machine, pod: PodReading, disks: PodDisks, volumes: Mapping[Volume, VolumeUsage]) -> Json:
     """Add up the pod's usage of the node's disk: layers, logs, hosts file, local volumes (calcEphemeralStorage)."""
     ids = [one.owner.id for one in pod.containers]
-    hosts = disks.hosts.get(pod.sandbox.pod_uid, LogUse())
+    hosts = disks.hosts.get(pod.sandbox.pod_uid, FileUsage())
     layers = [disks.layers[one] for one in ids if one in disks.layers]
     logs = [disks.logs[one] for one in ids if one in disks.logs]
     own = [use for volume, use in volumes.items() if volume.is_local]

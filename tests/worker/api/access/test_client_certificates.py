@@ -265,7 +265,7 @@ async def opened(api: NodeApi, certificate: Signed) -> tuple[asyncio.StreamReade
 
 async def test_a_new_ca_ends_what_the_old_one_has_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Idle connections at once, others after their answer; new ones are verified by it."""
-    monkeypatch.setattr(server, "FILES_LOOKED_AT", timedelta(milliseconds=20))
+    monkeypatch.setattr(server, "CERTIFICATES_CHECKED_EVERY", timedelta(milliseconds=20))
     async with node_api(tmp_path) as api:
         api.reviews.allow("alice", "get", "configz")
         mine = api.authority.sign("me", "alice")

@@ -26,7 +26,7 @@ from worker.settings.kubelet.configuration import ConfigurationRefused
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the files often."""
-    monkeypatch.setattr(server, "FILES_LOOKED_AT", timedelta(milliseconds=20))
+    monkeypatch.setattr(server, "CERTIFICATES_CHECKED_EVERY", timedelta(milliseconds=20))
 
 
 async def shown(api: NodeApi, context: ssl.SSLContext | None = None) -> x509.Certificate:

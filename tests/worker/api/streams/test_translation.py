@@ -18,7 +18,17 @@ from tests.worker.api.streams.streaming_ends import SWITCHED, Served, StreamingS
 from tests.worker.api.waiting import PATIENCE, until
 from worker.api.streams import spdy
 from worker.api.streams.options import StreamOptions
-from worker.api.streams.translation import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, V5, is_translated, translated
+from worker.api.streams.translation import (
+    CLOSE,
+    ERROR,
+    RESIZE,
+    STDERR,
+    STDIN,
+    STDOUT,
+    V5,
+    is_translated,
+    translate_streams,
+)
 
 ALL = StreamOptions(stdin=True, stdout=True, stderr=True, tty=False)
 TERMINAL = StreamOptions(stdin=True, stdout=True, stderr=False, tty=True)
@@ -66,7 +76,7 @@ async def speaking_to(
 
         async def handler(request: web.Request) -> web.StreamResponse:
             assert is_translated(request)
-            return await translated(request, server.url, wanted, idle)
+            return await translate_streams(request, server.url, wanted, idle)
 
         async with Served(certificate).serving(handler) as api, aiohttp.ClientSession() as session:
             url = f"https://127.0.0.1:{api.port}/"

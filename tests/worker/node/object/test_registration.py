@@ -7,7 +7,7 @@ import pytest
 
 from worker.machine.addresses import AddressesUnknown, Lookups, by_route, is_own, node_addresses, pod_host_addresses
 from worker.machine.machine import read_machine
-from worker.node.object.registration import initial_node, reconciled
+from worker.node.object.registration import initial_node, reconcile
 from worker.poller.cluster.node_object import host_ips
 from worker.settings.cluster import ClusterSettings
 
@@ -61,7 +61,7 @@ def test_an_object_that_is_there_is_held_to_the_default_labels_only() -> None:
         },
         "spec": {"unschedulable": True},
     }
-    found = reconciled(existing, initial)
+    found = reconcile(existing, initial)
     assert found["metadata"]["labels"] == {
         "kubernetes.io/hostname": "n1",
         "kubernetes.io/os": "linux",

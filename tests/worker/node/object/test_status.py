@@ -9,7 +9,7 @@ import pytest
 from proto.kubernetes.resources.quantity import parse_quantity
 from worker.machine.machine import Machine
 from worker.node.object.conditions import NodeEvent, conditions
-from worker.node.object.status import NodeFacts, NodeSettings, node_now
+from worker.node.object.status import NodeFacts, NodeSettings, current_node
 from worker.node.runtime.state import Handler, RuntimeState
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
@@ -33,7 +33,7 @@ EMPTY: dict[str, Any] = {"metadata": {"name": "n1"}}
 
 def status(node: dict[str, Any] | None = None, **facts: Any) -> Any:
     """Return the status as of NOW."""
-    return node_now(node or EMPTY, SETTINGS, replace(FACTS, **facts), NOW)[0]["status"]
+    return current_node(node or EMPTY, SETTINGS, replace(FACTS, **facts), NOW)[0]["status"]
 
 
 def test_sizes_are_written_as_the_api_server_shows_them() -> None:
@@ -71,7 +71,7 @@ def test_what_others_wrote_stays_and_gone_huge_pages_go() -> None:
             "conditions": [{"type": "KernelDeadlock", "status": "False"}],
         },
     }
-    found, _ = node_now(before, SETTINGS, FACTS, NOW)
+    found, _ = current_node(before, SETTINGS, FACTS, NOW)
     assert found["metadata"]["labels"] == {"a": "b", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     assert found["metadata"]["annotations"] == {"c": "d"}
     assert (found["status"]["capacity"]["example.com/gpu"], found["status"]["allocatable"]["example.com/gpu"]) == (
@@ -113,7 +113,7 @@ def test_addresses(
         "metadata": {"name": "n1", "annotations": {"alpha.kubernetes.io/provided-node-ip": "old"}},
         "status": {"addresses": [{"type": "InternalIP", "address": one} for one in known]},
     }
-    now, _ = node_now(before, replace(SETTINGS, **settings), replace(FACTS, addresses=found), NOW)
+    now, _ = current_node(before, replace(SETTINGS, **settings), replace(FACTS, addresses=found), NOW)
     assert [one["address"] for one in now["status"]["addresses"]] == addresses
     assert now["metadata"]["annotations"].get("alpha.kubernetes.io/provided-node-ip") == annotation
 
@@ -132,7 +132,7 @@ def test_a_runtime_that_was_not_heard_yet_takes_nothing_away() -> None:
 def test_a_reboot_is_told() -> None:
     """The boot id differs from the Node's."""
     before = {"metadata": {"name": "n1"}, "status": {"nodeInfo": {"bootID": "older"}}}
-    _, events = node_now(before, SETTINGS, FACTS, NOW)
+    _, events = current_node(before, SETTINGS, FACTS, NOW)
     assert events[0] == NodeEvent("Rebooted", "Node n1 has been rebooted, boot id: b", "Warning")
 
 

@@ -12,7 +12,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.quantity import parse_quantity
 from tests.worker.node.object.test_status import FACTS, SETTINGS
 from worker.node.object import own_node
-from worker.node.object.status import node_now
+from worker.node.object.status import current_node
 from worker.node.pressure import watch
 from worker.node.pressure.thresholds import Observation
 from worker.node.process.monotonic_clock import monotonic_now
@@ -57,12 +57,12 @@ async def test_a_runtime_that_was_asked_a_moment_ago_is_not_down(set_forward: Ca
     turns: list[str] = []
     runtime: Any = Runtime()
     asking = RuntimeWatch(runtime, 50, lambda: turns.append("turned"))
-    await asking.ask()
+    await asking.poll_status()
     set_forward()
     facts = replace(FACTS, runtime=asking.state, found_at=monotonic_now())
-    node, _ = node_now({"metadata": {"name": "n1"}}, SETTINGS, facts, datetime.now(UTC) + SET)
+    node, _ = current_node({"metadata": {"name": "n1"}}, SETTINGS, facts, datetime.now(UTC) + SET)
     assert node["status"]["conditions"][-1]["reason"] == "KubeletReady"
-    await asking.ask()
+    await asking.poll_status()
     assert turns == ["turned"], "ready, once"
 
 
@@ -76,8 +76,8 @@ async def test_a_pressure_lasts_as_long_as_it_is_said(
     measuring = watch.PressureWatch(
         Eviction((hard,), transition=timedelta(minutes=5)), tmp_path, lambda: "", lambda: None
     )
-    await measuring.look()
+    await measuring.measure()
     left["memory.available"] = Observation(900, 1000)
     set_forward()
-    await measuring.look()
+    await measuring.measure()
     assert measuring.state.conditions == {"MemoryPressure"}

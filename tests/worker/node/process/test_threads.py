@@ -20,7 +20,7 @@ async def test_pressure_is_measured_while_readers_of_logs_hang(tmp_path: Path) -
     try:
         watch = PressureWatch(ALWAYS_MET, tmp_path, str, lambda: None)
         async with asyncio.timeout(PATIENCE):
-            await watch.look()
+            await watch.measure()
         assert watch.state.conditions == {"DiskPressure"}
     finally:
         answered.set()
