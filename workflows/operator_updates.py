@@ -25,7 +25,7 @@ from proto.temporal.operator import (
 )
 from workflows.decide.actions import Action
 from workflows.decide.operator import ephemeral, evictions, operator_stops, skips
-from workflows.decide.record import hints
+from workflows.decide.record import signals
 from workflows.decide.record.fold import Answer
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
@@ -33,7 +33,7 @@ from workflows.decide.status import gates
 from workflows.loop import ArrivalLoop
 from workflows.steps import Failed
 
-Arrival = hints.Signal | tuple[Action, Answer | Failed]
+Arrival = signals.Signal | tuple[Action, Answer | Failed]
 """What the loop waits for: something was said, or an action has come back."""
 
 
@@ -54,7 +54,7 @@ class OperatorUpdates(ArrivalLoop[Arrival], ABC):
     def write_down_all(self) -> None:
         """Bring all that has arrived into `Observed`, in its order."""
 
-    def file(self, asked: hints.Asked) -> Situation:
+    def file(self, asked: signals.OperatorRequest) -> Situation:
         """File what was asked; gives what is known right before it."""
         self.write_down_all()
         self.arrived.append(asked)
@@ -108,7 +108,7 @@ class OperatorUpdates(ArrivalLoop[Arrival], ABC):
         """Say what is added; what has come since it was let in may have made it impossible (another one of this name)."""
         before = self.file(asked)
         refuse(ephemeral.why_not(before, asked))
-        return ephemeral.said_added(before, asked)
+        return ephemeral.added_answer(before, asked)
 
     @add_ephemeral_container.validator
     def refuse_to_add(self, asked: AddEphemeralContainer) -> None:

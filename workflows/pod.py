@@ -33,8 +33,8 @@ from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain.explain import explanation
 from workflows.decide.hooks import hooks, own_hooks
 from workflows.decide.lifecycle import lifecycle
-from workflows.decide.record import hints
-from workflows.decide.record.first_sight import seen_first
+from workflows.decide.record import signals
+from workflows.decide.record.first_sight import initially_observed
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.record.listing import without_ephemeral
 from workflows.decide.situation import Situation
@@ -64,7 +64,7 @@ class PodWorkflow(OperatorUpdates):
         self.start = start
         self.pod = PodKey(meta["namespace"], meta["name"], meta["uid"])
         self.spec = spec_of(start.pod)
-        self.observed = start.observed or seen_first(start, self.spec, workflow.now())
+        self.observed = start.observed or initially_observed(start, self.spec, workflow.now())
         self.arrived: deque[Arrival] = deque()
         self.under_way: dict[str, tuple[Action, asyncio.Task[None]]] = {}
         self.bugs: list[Exception] = []
@@ -162,7 +162,7 @@ class PodWorkflow(OperatorUpdates):
                 self.under_way.pop(key(action), None)
                 fold(self.situation(), action, answer)
             case signal:
-                if edited := hints.hear(self.situation(), signal):
+                if edited := signals.apply_signal(self.situation(), signal):
                     self.take_over(edited)
 
     def take_over(self, pod: PodJson) -> None:

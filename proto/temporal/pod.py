@@ -12,8 +12,8 @@ from typing import Any
 
 from proto.temporal.hooks import HookOutcome
 from proto.temporal.mounted import VolumesFacts
+from proto.temporal.pod_inputs import Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
 from proto.temporal.resources import Allocatable, PendingResize, Resize, RuntimeResources
-from proto.temporal.wishes import Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
 
 PodJson = dict[str, Any]
 """A pod as its source wrote it: camelCase keys, nulls left out (design §4.14)."""

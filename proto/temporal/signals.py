@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from proto.temporal.pod import PodJson, ProbeKind
-from proto.temporal.wishes import Ended, GivenCondition
+from proto.temporal.pod_inputs import Ended, GivenCondition
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded
 from proto.temporal.pod import ContainerState, Observed, PodJson
 from worker.commands.told import Done, Instances, Told, seconds
 from workflows.decide.containers.backoff import Backoff, after_restart, due
-from workflows.decide.containers.definitions import containers_of, loops_anew
+from workflows.decide.containers.definitions import containers_of, resets_backoff
 from workflows.decide.containers.restart import RuleAction, matching_rule
 from workflows.decide.hooks.hooks import FAILED
 from workflows.decide.manifest.hook_terms import OWN_HOOKS
@@ -88,7 +88,7 @@ def continued(told: Told, observed: Observed) -> None:
 def redefined(told: Told, pod: PodJson) -> None:
     """Take an edit over: a container with another image or other resources begins its back-off anew, as in `definitions`."""
     for before, after in zip(containers_of(told.pod), containers_of(pod), strict=True):
-        if loops_anew(before, after):
+        if resets_backoff(before, after):
             told.of(after["name"]).backoff = Backoff()
     told.pod = pod
 

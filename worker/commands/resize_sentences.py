@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from worker.commands.told import Done, Told, seconds
-from workflows.decide.resources.resources import said_resources
+from workflows.decide.resources.resources import format_resources
 
 
 def container_resized(_: Told, done: Done) -> Iterator[str]:
@@ -13,7 +13,7 @@ def container_resized(_: Told, done: Done) -> Iterator[str]:
     if done.answer.gone:
         yield f"container {asked.name} was gone when it was to be resized"
         return
-    has = said_resources(asked.container.get("resources") or {})
+    has = format_resources(asked.container.get("resources") or {})
     yield f"container {asked.name} resized in place: {has} ({seconds(done.took)})"
 
 

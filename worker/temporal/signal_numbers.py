@@ -1,6 +1,6 @@
 """The numbers of the signals of one process, each higher than all before it: over restarts, too, and over a clock that was set back.
 
-A workflow takes a signal for late whose number is below the newest of its source (workflows/decide/record/hints.py), so a process that began
+A workflow takes a signal for late whose number is below the newest of its source (workflows/decide/record/signals.py), so a process that began
 again below its last number would be heard by nobody. It begins at the clock's milliseconds, which no run counts up to, and keeps in
 `<root-dir>/tempolet/<process>.signals` where it began.
 """

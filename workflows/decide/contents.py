@@ -21,13 +21,13 @@ IN_MEMORY: Final = ("secret", "downwardAPI", "projected")
 _MAPS: Final = ("labels", "annotations")
 
 
-def told_fields(volumes: Sequence[Source]) -> tuple[str, ...]:
+def shown_metadata(volumes: Sequence[Source]) -> tuple[str, ...]:
     """Name the maps of a pod's metadata that some file shows."""
     paths = [(item.get("fieldRef") or {}).get("fieldPath", "") for one in volumes for item in downward_items(one)]
     return tuple(field for field in _MAPS if any(path.startswith(f"metadata.{field}") for path in paths))
 
 
-def told_of_containers(spec: Source) -> set[str]:
+def shown_container_fields(spec: Source) -> set[str]:
     """Name the fields of its containers that the files of a pod's volumes, or the mounts inside them, are made of."""
     volumes = spec.get("volumes") or ()
     fields = set()
@@ -39,13 +39,13 @@ def told_of_containers(spec: Source) -> set[str]:
     return fields
 
 
-def told(pod: PodJson) -> str:
+def pod_digest(pod: PodJson) -> str:
     """Give a digest of what the pod's volumes tell of it and an edit in place may change; empty where they tell nothing."""
     spec = pod["spec"]
     volumes = spec.get("volumes") or ()
-    fields = told_fields(volumes)
+    fields = shown_metadata(volumes)
     shown: list[Any] = [pod["metadata"].get(field) or {} for field in fields]
-    if "resources" in told_of_containers(spec):
+    if "resources" in shown_container_fields(spec):
         shown.append([[one["name"], one.get("resources") or {}] for one in every_container(spec)])
     if not shown:
         return ""
@@ -53,9 +53,9 @@ def told(pod: PodJson) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def tells_of_its_pod(volume: Source) -> bool:
+def shows_its_pod(volume: Source) -> bool:
     """Say whether a volume has a file that an edit in place of the pod may change."""
-    return any("resourceFieldRef" in item for item in downward_items(volume)) or bool(told_fields([volume]))
+    return any("resourceFieldRef" in item for item in downward_items(volume)) or bool(shown_metadata([volume]))
 
 
 def downward_items(volume: Source) -> Iterator[Source]:
@@ -84,7 +84,7 @@ def shown_objects(volume: Source) -> Iterator[tuple[str, bool]]:
             yield trust_bundle_key(source), bool(source.get("optional"))
 
 
-def asks_credentials(volume: Source) -> bool:
+def needs_pod_credentials(volume: Source) -> bool:
     """Say whether a volume shows something that is made for its pod alone, or that one user of it is to own."""
     sources = (volume.get("projected") or {}).get("sources") or ()
     return any("serviceAccountToken" in one or "clusterTrustBundle" in one for one in sources)

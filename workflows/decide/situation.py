@@ -108,7 +108,7 @@ class Situation:
             if one.image
         }
         object.__setattr__(self, "volume_images", shown)
-        asking = tuple(one for one in self.everyone if has_restart_all(one))
+        asking = tuple(one for one in self.all_containers if has_restart_all(one))
         object.__setattr__(self, "restart_all", asking)
 
     @property
@@ -122,7 +122,7 @@ class Situation:
         return self.spec.containers
 
     @property
-    def everyone(self) -> tuple[V1Container, ...]:
+    def all_containers(self) -> tuple[V1Container, ...]:
         """All its containers: init, regular, ephemeral."""
         return (*self.init_containers, *self.containers, *self.ephemeral_containers)
 
@@ -174,7 +174,7 @@ class Situation:
         return any(one.startswith(prefixes) for one in self.busy)
 
 
-def pause_after(failure: Failure) -> timedelta:
+def retry_delay(failure: Failure) -> timedelta:
     """Say how long a step waits after its last failure: the kubelet's pause, doubled with each further one."""
     first, longest = RETRY_AFTER, LONGEST_RETRY
     if failure.reason == "NetworkNotReady":  # it comes back for all pods at once, and soon
@@ -185,7 +185,7 @@ def pause_after(failure: Failure) -> timedelta:
     return min(first * doublings, longest)
 
 
-def unless_failed(situation: Situation, action: Action) -> list[Action | Wake]:
+def unless_backing_off(situation: Situation, action: Action) -> list[Action | Wake]:
     """Do it now, or look again when the pause after its last failure is over; nothing while it is under way."""
     subject = key(action)
     if subject in situation.busy:
@@ -193,7 +193,7 @@ def unless_failed(situation: Situation, action: Action) -> list[Action | Wake]:
     failure = situation.observed.failures.get(subject)
     if failure is None:
         return [action]
-    at = failure.at + pause_after(failure)
+    at = failure.at + retry_delay(failure)
     if at <= situation.now:
         return [action]
     return [Wake(at, f"{failure.reason}: try {subject} again at {at:%H:%M:%S}", subject)]

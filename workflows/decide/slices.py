@@ -8,7 +8,7 @@ from typing import Any, Final
 from proto.kubernetes.pod_containers import KINDS, every_container
 from proto.temporal.hooks import Hook
 from proto.temporal.pod import PodJson
-from workflows.decide.contents import asks_credentials, lies_in_memory, told_fields, told_of_containers
+from workflows.decide.contents import lies_in_memory, needs_pod_credentials, shown_container_fields, shown_metadata
 
 METADATA: Final = ("name", "namespace", "uid", "labels", "annotations")
 SPEC: Final = (
@@ -87,8 +87,8 @@ def volumes_slice(pod: PodJson) -> PodJson:
     spec = pod["spec"]
     volumes = spec.get("volumes", ())
     cut: PodJson = _cut(spec, ("runtimeClassName",))
-    fields = told_of_containers(spec)
-    credentials = any(map(asks_credentials, volumes))
+    fields = shown_container_fields(spec)
+    credentials = any(map(needs_pod_credentials, volumes))
     if credentials:
         cut |= _cut(spec, ("serviceAccountName",))
         fields |= {"securityContext"}
@@ -103,7 +103,7 @@ def volumes_slice(pod: PodJson) -> PodJson:
     for kind in KINDS if fields else ():
         if spec.get(kind):
             cut[kind] = [_user(one, fields) for one in spec[kind]]
-    metadata = ("name", "namespace", "uid", *told_fields(volumes))
+    metadata = ("name", "namespace", "uid", *shown_metadata(volumes))
     return {"metadata": _cut(pod["metadata"], metadata), "spec": cut}
 
 

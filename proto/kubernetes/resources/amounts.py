@@ -7,7 +7,7 @@ whole ones.
 from proto.kubernetes.resources.quantity import Quantity, canonical_quantity
 
 
-def said_amount(name: str, amount: Quantity) -> str:
+def format_amount(name: str, amount: Quantity) -> str:
     """Write an amount: 1500m, 2, 200Mi."""
     if name == "cpu":
         return canonical_quantity(f"{amount.milli}m")

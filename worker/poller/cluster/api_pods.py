@@ -17,8 +17,8 @@ import structlog
 from proto.refusals import Refusal
 from proto.temporal.names import API_SOURCE, PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
+from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
-from proto.temporal.wishes import FirstSight, Rejected
 from worker.poller.cluster.api_pod import ApiPod
 from worker.poller.cluster.api_pod_needs import (
     Call,

@@ -20,7 +20,7 @@ from workflows.decide.situation import Situation
 
 def definition_seen(situation: Situation, name: str, facts: ContainerFacts) -> None:
     """Write down whether an instance that was seen is outdated."""
-    for one in situation.everyone:
+    for one in situation.all_containers:
         if one.name == name and facts.hash:
             compare(situation, name, facts, container_hash(name, one.image or ""))
 
@@ -32,10 +32,10 @@ def redefine(situation: Situation, pod: PodJson) -> None:
     for before, after in both:
         name, image = after["name"], after["image"]
         facts = observed.containers.get(name)
-        if facts is None or not loops_anew(before, after):
+        if facts is None or not resets_backoff(before, after):
             continue
         facts.hash = facts.hash or container_hash(name, before["image"])  # made by a release that did not read it back
-        start_afresh(situation, name, facts)
+        reset_backoff(situation, name, facts)
         compare(situation, name, facts, container_hash(name, image))
     if any(before["image"] != after["image"] for before, after in both):
         everyone = [*containers_of(pod), *(pod["spec"].get("ephemeralContainers") or ())]
@@ -43,7 +43,7 @@ def redefine(situation: Situation, pod: PodJson) -> None:
         redefine_images(observed, [*asked, *situation.volume_images.values()])
 
 
-def loops_anew(before: dict[str, Any], after: dict[str, Any]) -> bool:
+def resets_backoff(before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Say whether a container's back-off begins anew by an edit of it (pkg/kubelet/kuberuntime/helpers.go GetBackoffKey)."""
     return before["image"] != after["image"] or before.get("resources") != after.get("resources")
 
@@ -70,7 +70,7 @@ def compare(situation: Situation, name: str, facts: ContainerFacts, wanted: str)
         return
     was, facts.outdated = facts.outdated, facts.hash != wanted
     if facts.outdated and not was:
-        start_afresh(situation, name, facts)
+        reset_backoff(situation, name, facts)
 
 
 def is_going_down(situation: Situation, name: str) -> bool:
@@ -80,7 +80,7 @@ def is_going_down(situation: Situation, name: str) -> bool:
     return situation.is_busy(f"{hook_key(name, Hook.PRE_STOP)}/")
 
 
-def start_afresh(situation: Situation, name: str, facts: ContainerFacts) -> None:
+def reset_backoff(situation: Situation, name: str, facts: ContainerFacts) -> None:
     """Forget what ends and failures of the former definition have earned."""
     facts.backoff = facts.backoff_at = facts.skipped_at = None
     facts.failure_reason = facts.failure_message = ""

@@ -6,8 +6,8 @@ computeInitContainerActions.
 """
 
 from proto.temporal.pod import ContainerState
-from workflows.decide.containers.restart import RestartPolicy, init_starts_again
-from workflows.decide.containers.restart_all import sources
+from workflows.decide.containers.restart import RestartPolicy, init_should_restart
+from workflows.decide.containers.restart_all import restart_all_triggers
 from workflows.decide.situation import Situation
 
 COME_UP = (ContainerState.CREATED, ContainerState.RUNNING)
@@ -35,7 +35,7 @@ def ends_by_itself(situation: Situation, name: str) -> bool:
 
 def init_failed(situation: Situation) -> bool:
     """Say whether an init container has failed for good: nothing starts after it. A sidecar never does."""
-    if sources(situation) and situation.observed.finished_at is None:
+    if restart_all_triggers(situation) and situation.observed.finished_at is None:
         return False  # whatever was stopped for it starts again; nothing does of a pod that has finished
     failed = [
         (one, ended.exit_code)
@@ -44,7 +44,7 @@ def init_failed(situation: Situation) -> bool:
         and (ended := situation.facts(one.name).exit) is not None
         and ended.exit_code != 0
     ]
-    return any(not init_starts_again(one, policy_of(situation), code) for one, code in failed)
+    return any(not init_should_restart(one, policy_of(situation), code) for one, code in failed)
 
 
 def was_passed(situation: Situation, index: int) -> bool:

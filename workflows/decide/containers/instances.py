@@ -9,7 +9,7 @@ from typing import Final
 from proto.temporal.activities.requests import RunHook, RuntimeContainer, StartContainer
 from proto.temporal.hooks import Hook, HookEnded, HookOutcome
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Observed
-from workflows.decide.containers.backoff import will_earn
+from workflows.decide.containers.backoff import next_backoff
 from workflows.decide.containers.definitions import definition_seen
 from workflows.decide.containers.init_containers import ends_by_itself
 from workflows.decide.keys import container_key, image_key
@@ -43,7 +43,7 @@ def new_instance(situation: Situation, facts: ContainerFacts, seen: RuntimeConta
         facts.last_exit = facts.exit or facts.last_exit
     if facts.exit:
         maximum = situation.settings.max_container_restart_period
-        earned = will_earn(facts, seen.created_at or situation.now, maximum)
+        earned = next_backoff(facts, seen.created_at or situation.now, maximum)
         facts.backoff, facts.backoff_at = earned.delay, earned.since
     facts.container_id, facts.sandbox_id, facts.attempt = seen.container_id, seen.sandbox_id, seen.attempt
     facts.exit, facts.state, facts.stop_reason = None, None, ""
@@ -100,7 +100,7 @@ def reason_of(exit_code: int | None) -> str:
 def ended(situation: Situation, name: str, facts: ContainerFacts, end: Exit) -> None:
     """Write down how an instance ended, and what follows from it."""
     facts.exit, facts.state = end, ContainerState.EXITED
-    for one in situation.everyone:
+    for one in situation.all_containers:
         if one.name != name:
             continue
         if ends_by_itself(situation, name) and end.exit_code == 0:

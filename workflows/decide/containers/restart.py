@@ -44,7 +44,7 @@ def policy_for(container: V1Container, pods: RestartPolicy) -> RestartPolicy:
     return RestartPolicy(container.restart_policy) if container.restart_policy else pods
 
 
-def starts_again(container: V1Container, pods: RestartPolicy, exit_code: int) -> bool:
+def policy_restarts(container: V1Container, pods: RestartPolicy, exit_code: int) -> bool:
     """Say whether a container that ended with this code is started again (pkg/api/v1/pod ContainerShouldRestart)."""
     if container.restart_policy and matching_rule(container, exit_code):
         return True  # both actions start it; `restart_all` has the others to say
@@ -69,7 +69,7 @@ def failed_probe(facts: ContainerFacts) -> ProbeKind | None:
     return None
 
 
-def comes_back(
+def regular_should_restart(
     container: V1Container, pods: RestartPolicy, facts: ContainerFacts, exit_code: int | None = None
 ) -> bool:
     """Say whether a regular container that has ended starts again: after a failed probe whatever its exit code.
@@ -82,23 +82,23 @@ def comes_back(
     if failed_probe(facts) is not None and policy_for(container, pods) is not RestartPolicy.NEVER:
         return True
     code = exit_code if exit_code is not None else facts.exit.exit_code if facts.exit else None
-    return code is not None and starts_again(container, pods, code)
+    return code is not None and policy_restarts(container, pods, code)
 
 
-def init_starts_again(container: V1Container, pods: RestartPolicy, exit_code: int) -> bool:
+def init_should_restart(container: V1Container, pods: RestartPolicy, exit_code: int) -> bool:
     """Say whether an init container that ended with this code is tried again; if not, a failure fails the pod."""
-    return exit_code != 0 and starts_again(container, pods, exit_code)
+    return exit_code != 0 and policy_restarts(container, pods, exit_code)
 
 
 def matching_rule(container: V1Container, exit_code: int) -> V1ContainerRestartRule | None:
     """Find the first rule that speaks of this exit code; the others are not asked then."""
     for rule in container.restart_policy_rules or ():
-        if rule.exit_codes and speaks_of(rule.exit_codes, exit_code):
+        if rule.exit_codes and matches(rule.exit_codes, exit_code):
             return rule
     return None
 
 
-def speaks_of(codes: V1ContainerRestartRuleOnExitCodes, exit_code: int) -> bool:
+def matches(codes: V1ContainerRestartRuleOnExitCodes, exit_code: int) -> bool:
     """Say whether a rule's codes take this one in."""
     listed = exit_code in (codes.values or ())
     match codes.operator:

@@ -26,14 +26,14 @@ from workflows.decide.containers.termination_order import live_containers, waiti
 from workflows.decide.ending.grace import Grace, stop_request
 from workflows.decide.hooks import own_hooks
 from workflows.decide.keys import container_key
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 
 RESTARTING: Final = "RestartingAllContainers"
 GRACE: Final = timedelta(seconds=2)
 """What is stopped for it has no more (kuberuntime_container.go minimumGracePeriodInSeconds)."""
 
 
-def asks_for_all(situation: Situation, container: V1Container) -> bool:
+def triggers_restart_all(situation: Situation, container: V1Container) -> bool:
     """Say whether a container's end, in the sandbox that the pod has, asks for all to start again."""
     facts = situation.facts(container.name)
     if facts.exit is None or not situation.sandbox_id or facts.sandbox_id != situation.sandbox_id:
@@ -42,9 +42,9 @@ def asks_for_all(situation: Situation, container: V1Container) -> bool:
     return rule is not None and rule.action == RuleAction.RESTART_ALL
 
 
-def sources(situation: Situation) -> list[str]:
+def restart_all_triggers(situation: Situation) -> list[str]:
     """Name the containers whose ends ask for it; none while nothing of that is under way."""
-    return [one.name for one in situation.restart_all if asks_for_all(situation, one)]
+    return [one.name for one in situation.restart_all if triggers_restart_all(situation, one)]
 
 
 def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | Wake]:
@@ -61,10 +61,10 @@ def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | 
     waiting = waiting_for_others(situation, living)
     for name in living:
         if name not in waiting:
-            yield from unless_failed(situation, stop_for(situation, name, asked_by[0]))
+            yield from unless_backing_off(situation, stop_for(situation, name, asked_by[0]))
     if not living and not situation.is_busy("container/", "hook/") and not own_hooks.any_pending(situation):
         for name, container_id in next_removals(situation, asked_by):
-            yield from unless_failed(situation, RemoveContainer(situation.key, name, container_id))
+            yield from unless_backing_off(situation, RemoveContainer(situation.key, name, container_id))
 
 
 def next_removals(situation: Situation, asked_by: list[str]) -> list[tuple[str, str]]:
@@ -97,11 +97,11 @@ def removed(situation: Situation, name: str, container_id: str) -> None:
     observed, facts = situation.observed, situation.facts(name)
     if facts.container_id != container_id or facts.exit is None:
         return
-    asked_by = sources(situation)
-    earned = backoff.earned(facts)
+    asked_by = restart_all_triggers(situation)
+    earned = backoff.backoff_of(facts)
     if name in asked_by:
         maximum = situation.settings.max_container_restart_period
-        earned = backoff.will_earn(facts, situation.now, maximum)
+        earned = backoff.next_backoff(facts, situation.now, maximum)
     observed.containers[name] = ContainerFacts(
         attempt=facts.attempt + 1,
         image=facts.image,

@@ -11,18 +11,18 @@ from datetime import datetime
 from proto.temporal.activities.requests import ShortenStop, StopContainer
 from workflows.decide.actions import Action, Wake
 from workflows.decide.containers.termination_order import live_containers
-from workflows.decide.ending.grace import SHORTEST, Grace, grace_of
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.ending.grace import SHORTEST, Grace, effective_grace
+from workflows.decide.situation import Situation, unless_backing_off
 
 
 def shorten_stops(situation: Situation, reason: str) -> Iterator[Action | Wake]:
     """Shorten every stop that leaves a container a second or more longer than counts now; CRI counts in seconds."""
-    counts, live = grace_of(situation), live_containers(situation)
+    counts, live = effective_grace(situation), live_containers(situation)
     soonest = max(counts.over_at, situation.now + SHORTEST)
     for stop in situation.busy.values():
         if isinstance(stop, StopContainer) and stop.name in live and soonest + SHORTEST <= over_at(situation, stop):
             shorter = ShortenStop(situation.key, stop.name, stop.container_id, counts.length, counts.since, reason)
-            yield from unless_failed(situation, shorter)
+            yield from unless_backing_off(situation, shorter)
 
 
 def over_at(situation: Situation, stop: StopContainer) -> datetime:

@@ -18,8 +18,8 @@ from workflows.decide.containers.init_containers import (
     policy_of,
 )
 from workflows.decide.containers.readiness import is_started
-from workflows.decide.containers.restart import comes_back, init_starts_again
-from workflows.decide.containers.restart_all import sources
+from workflows.decide.containers.restart import init_should_restart, regular_should_restart
+from workflows.decide.containers.restart_all import restart_all_triggers
 from workflows.decide.hooks import hooks
 from workflows.decide.situation import Situation
 
@@ -49,7 +49,7 @@ def standing(situation: Situation, container: V1Container) -> Standing:
     if situation.sandbox_id and facts.done_in_sandbox == situation.sandbox_id:
         return Standing.DONE
     if facts.exit is not None:
-        again = comes_again(situation, container, facts, here=here)
+        again = should_restart(situation, container, facts, here=here)
         return Standing.WANTED if again else Standing.DONE
     match facts.state:
         case None:
@@ -64,7 +64,7 @@ def standing(situation: Situation, container: V1Container) -> Standing:
             return Standing.WANTED
 
 
-def comes_again(situation: Situation, container: V1Container, facts: ContainerFacts, *, here: bool) -> bool:
+def should_restart(situation: Situation, container: V1Container, facts: ContainerFacts, *, here: bool) -> bool:
     """Say whether a container that ended, in the present sandbox or an earlier one, is to run once more.
 
     An ephemeral one never is, and one whose state the runtime has lost is left alone.
@@ -73,16 +73,16 @@ def comes_again(situation: Situation, container: V1Container, facts: ContainerFa
     if container.name in situation.ephemeral_names:
         return False
     if is_sidecar(situation, container.name):
-        return not is_through(situation)
+        return not pod_is_done(situation)
     if is_init(situation, container.name):
         code = facts.exit.exit_code if facts.exit else 0
-        return not here or init_starts_again(container, policy, code)
-    return comes_back(container, policy, facts)
+        return not here or init_should_restart(container, policy, code)
+    return regular_should_restart(container, policy, facts)
 
 
-def is_through(situation: Situation) -> bool:
+def pod_is_done(situation: Situation) -> bool:
     """Say whether the pod has nothing left to do: then its sidecars have none either."""
-    if sources(situation):
+    if restart_all_triggers(situation):
         return False
     return init_failed(situation) or all(standing(situation, one) is Standing.DONE for one in situation.containers)
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from workflows.decide.actions import Action, Wake
-from workflows.decide.ending.grace import SHORTEST, grace_of, stop_request
+from workflows.decide.ending.grace import SHORTEST, effective_grace, stop_request
 from workflows.decide.hooks import hooks
 from workflows.decide.situation import Situation, is_live
 
@@ -21,7 +21,7 @@ SHUTDOWN_WINDOW: Final = timedelta(seconds=2)
 
 def live_containers(situation: Situation) -> list[str]:
     """Name the containers that the runtime still holds and that have not ended, in the spec's order."""
-    return [one.name for one in situation.everyone if is_live(situation.facts(one.name))]
+    return [one.name for one in situation.all_containers if is_live(situation.facts(one.name))]
 
 
 def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterator[Action | Wake]:
@@ -29,7 +29,7 @@ def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterat
 
     No preStop hook waits for a turn: all begin at once.
     """
-    grace = grace_of(situation)
+    grace = effective_grace(situation)
     waiting = waiting_for_others(situation, names) if situation.now < grace.over_at else frozenset()
     late = grace.over_at - situation.now < SHUTDOWN_WINDOW
     at_least = min(grace.length, SHUTDOWN_WINDOW) if late else SHORTEST

@@ -8,7 +8,7 @@ from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.kubernetes.grace_seconds import LONGEST_GRACE, grace_of_seconds
 from proto.temporal.activities.requests import StopContainer
-from proto.temporal.wishes import Deletion, Eviction
+from proto.temporal.pod_inputs import Deletion, Eviction
 from workflows.decide.situation import Situation
 
 DEFAULT: Final = timedelta(seconds=30)
@@ -40,22 +40,22 @@ class Grace:
         return self.since + self.length
 
 
-def asked_by(deletion: Deletion) -> Grace:
+def deletion_grace(deletion: Deletion) -> Grace:
     """Say the grace that a deletion leaves; a later wish counts from when it was heard."""
     return Grace(max(deletion.grace, SHORTEST), deletion.grace_asked_at or deletion.requested_at)
 
 
-def left_by(eviction: Eviction, own: timedelta) -> Grace:
+def eviction_grace(eviction: Eviction, own: timedelta) -> Grace:
     """Say the grace that an eviction leaves; `own` is the pod's."""
     return Grace(own if eviction.grace is None else eviction.grace, eviction.at)
 
 
-def grace_of(situation: Situation) -> Grace:
+def effective_grace(situation: Situation) -> Grace:
     """Say the grace of a stop that is asked for now: of several that count, the one that is over first."""
     observed, own = situation.observed, pod_grace(situation.spec, None)
-    asked = [asked_by(observed.deletion)] if observed.deletion else []
+    asked = [deletion_grace(observed.deletion)] if observed.deletion else []
     if observed.eviction:
-        asked.append(left_by(observed.eviction, own))
+        asked.append(eviction_grace(observed.eviction, own))
     if observed.finished_at:
         asked.append(Grace(own, observed.finished_at))
     if observed.shortening:

@@ -15,13 +15,13 @@ from proto.temporal.activities.requests import PullImage, ReadPodRuntime, RunPod
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
 from workflows.decide.actions import Action, Wake, holds_reread, is_endless
-from workflows.decide.containers.backoff import starts_at, will_earn
+from workflows.decide.containers.backoff import next_backoff, starts_at
 from workflows.decide.containers.init_containers import init_failed
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.containers.targets import lacks_target
 from workflows.decide.containers.termination_order import live_containers
-from workflows.decide.ending.grace import SHORTEST, grace_of
-from workflows.decide.explain.forecast import AfterEnd, if_all_goes_well, if_it_ended
+from workflows.decide.ending.grace import SHORTEST, effective_grace
+from workflows.decide.explain.forecast import AfterEnd, after_end_of, if_all_goes_well
 from workflows.decide.keys import container_key
 from workflows.decide.operator.skips import waiting_backoffs
 from workflows.decide.resources.allocation import must_grow
@@ -43,7 +43,7 @@ def explanation(situation: Situation, say: Say) -> Explanation:
     """Explain a pod."""
     status = pod_status(situation)
     sentences = (
-        Sentence(SentenceKind.STANDS, stands(situation, status), remedy=how_to_hasten(situation)),
+        Sentence(SentenceKind.STANDS, stands(situation, status), remedy=stop_remedy(situation)),
         *under_way(situation, say),
         *waits(situation),
         *held(situation, say),
@@ -61,7 +61,7 @@ def stands(situation: Situation, status: V1PodStatus) -> str:
     observed, deletion = situation.observed, situation.observed.deletion
     if deletion and observed.lifecycle is not Lifecycle.TERMINATED:
         why = ": ".join(filter(None, (deletion.reason, deletion.message)))
-        return f"it is going, {said_running(situation)}: {why} (grace {span(grace_of(situation).length)})"
+        return f"it is going, {describe_running(situation)}: {why} (grace {span(effective_grace(situation).length)})"
     if observed.lifecycle is Lifecycle.TERMINATED:
         gone = "every container is down, and what is left of it is being removed"
         return f"{status.phase}: {gone if deletion else why_done(situation) + ', and its source still lists it'}"
@@ -69,13 +69,13 @@ def stands(situation: Situation, status: V1PodStatus) -> str:
         return f"{status.phase}: {why_done(situation)}, and it is being stopped"
     line = pod_summary(situation, status)
     reason = f", {'last reason ' if line.ready else ''}{line.reason}" if line.reason else ""
-    return f"{status.phase} and {'ready' if line.ready else 'not ready'}, {said_running(situation)}{reason}"
+    return f"{status.phase} and {'ready' if line.ready else 'not ready'}, {describe_running(situation)}{reason}"
 
 
-def how_to_hasten(situation: Situation) -> str:
+def stop_remedy(situation: Situation) -> str:
     """Say how an operator lets a pod that goes be down sooner; empty where there is nothing to hasten."""
     going = situation.observed.deletion or situation.observed.lifecycle is Lifecycle.TERMINATING
-    if not going or not live_containers(situation) or grace_of(situation).over_at <= situation.now + SHORTEST:
+    if not going or not live_containers(situation) or effective_grace(situation).over_at <= situation.now + SHORTEST:
         return ""
     return f"`tempolet stop {situation.key} --grace-period N` lets it be down sooner"
 
@@ -86,9 +86,9 @@ def why_done(situation: Situation) -> str:
     return f"{eviction.reason} ({eviction.message})" if eviction else "it has finished"
 
 
-def said_running(situation: Situation) -> str:
+def describe_running(situation: Situation) -> str:
     """Say which containers run."""
-    up = [one.name for one in situation.everyone if situation.facts(one.name).state is ContainerState.RUNNING]
+    up = [one.name for one in situation.all_containers if situation.facts(one.name).state is ContainerState.RUNNING]
     return f"{', '.join(up)} {'runs' if len(up) == 1 else 'run'}" if up else "nothing of it runs"
 
 
@@ -120,10 +120,10 @@ def because(situation: Situation, about: str) -> str:
     """Say why something waits: the failure or the end that has earned it."""
     if failure := situation.observed.failures.get(about):
         return f"it failed {times(failure.tries)}, the last time with {failure.reason}: {failure.message}"
-    for container in situation.everyone:
+    for container in situation.all_containers:
         facts = situation.facts(container.name)
         if about == container_key(container.name) and facts.exit:
-            return f"it ended with {said_end(facts.exit)}, and has ended {times(facts.attempt + 1)}"
+            return f"it ended with {describe_end(facts.exit)}, and has ended {times(facts.attempt + 1)}"
         for asked in situation.images_asked(container):
             if about == image_action_key(situation, asked) and (image := situation.image_of(asked)).reason:
                 return f"it failed with {image.reason}: {image.message}"
@@ -146,14 +146,14 @@ def held(situation: Situation, say: Say) -> Iterator[Sentence]:
         yield Sentence(SentenceKind.HELD, text)
         return
     reasons: dict[str, list[str]] = {}
-    for container in situation.everyone:
+    for container in situation.all_containers:
         if reason := holds_back(situation, container, say):
             reasons.setdefault(reason, []).append(container.name)
     if pending := situation.observed.resize_pending:
         text = f"the resize that its source asks for is {pending.reason}: {pending.message}"
         yield Sentence(SentenceKind.HELD, text)
     yield from (
-        Sentence(SentenceKind.HELD, text) for one in situation.everyone if (text := unready_words(situation, one))
+        Sentence(SentenceKind.HELD, text) for one in situation.all_containers if (text := unready_words(situation, one))
     )
     for reason, names in reasons.items():
         yield Sentence(SentenceKind.HELD, f"{', '.join(names)} {'waits' if len(names) == 1 else 'wait'} for {reason}")
@@ -189,7 +189,7 @@ def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
     if (at and at > situation.now) or container_key(container.name) in situation.observed.failures:
         return ""
     if lacking := situation.images_lacking(container):
-        return f"its image {lacking[0][0]}, which {said_image(situation, lacking[0])}"
+        return f"its image {lacking[0][0]}, which {describe_image(situation, lacking[0])}"
     if lack := lacks_target(situation, container.name):
         return f"the container that it is to look into: {lack.message}"
     return others_first(situation, container, say)
@@ -223,7 +223,7 @@ def being_made(situation: Situation) -> bool:
     return isinstance(situation.busy.get("sandbox"), RunPodSandbox)
 
 
-def said_image(situation: Situation, asked: AskedImage) -> str:
+def describe_image(situation: Situation, asked: AskedImage) -> str:
     """Say what keeps an image from being there."""
     image = situation.image_of(asked)
     if image_action_key(situation, asked) in situation.busy:
@@ -262,24 +262,24 @@ def after_ends(situation: Situation, say: Say) -> Iterator[str]:
     for one in waiting_backoffs(situation):
         if one.attempt:
             maximum = situation.settings.max_container_restart_period
-            earned = will_earn(situation.facts(one.container), situation.now, maximum)
+            earned = next_backoff(situation.facts(one.container), situation.now, maximum)
             yield f"if {one.container} then ends within ten minutes, it waits {span(earned.delay or timedelta())}"
-    for container in situation.everyone:
+    for container in situation.all_containers:
         if standing(situation, container) is Standing.UP and container_key(container.name) not in situation.busy:
-            well, badly = (if_it_ended(situation, container, code) for code in (0, 1))
+            well, badly = (after_end_of(situation, container, code) for code in (0, 1))
             if well == badly:
-                yield f"if {container.name} ended now, {said_after(well, say)}"
+                yield f"if {container.name} ended now, {describe_after(well, say)}"
             else:
-                yield f"if {container.name} succeeded now, {said_after(well, say)}"
-                yield f"if {container.name} failed now, {said_after(badly, say)}"
+                yield f"if {container.name} succeeded now, {describe_after(well, say)}"
+                yield f"if {container.name} failed now, {describe_after(badly, say)}"
 
 
-def said_after(after: AfterEnd, say: Say) -> str:
+def describe_after(after: AfterEnd, say: Say) -> str:
     """Say what would follow an end."""
     if after.phase:
         return f"the pod would be over: {after.phase}"
-    if after.comes_back_after is not None:
-        delay = f"after {span(after.comes_back_after)}" if after.comes_back_after else "at once"
+    if after.restarts_after is not None:
+        delay = f"after {span(after.restarts_after)}" if after.restarts_after else "at once"
         return f"it would start again {delay} (restart {after.attempt})"
     return f"next would come: {', '.join(say(one) for one in after.begins)}" if after.begins else "it would stay down"
 
@@ -287,7 +287,7 @@ def said_after(after: AfterEnd, say: Say) -> str:
 # --- words
 
 
-def said_end(end: Exit) -> str:
+def describe_end(end: Exit) -> str:
     """Say how a container ended."""
     return f"exit {end.exit_code} {end.reason}".rstrip() + (f" ({end.message.strip()})" if end.message.strip() else "")
 

@@ -50,7 +50,7 @@ TERMINATED_BY_SIGTERM: Final = 143
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class Forecast:
     """What an action that goes well comes back with; many say no more than that."""
 
     answer: Answer
@@ -60,7 +60,7 @@ class Foretold:
 class AfterEnd:
     """What would follow if a container ended now."""
 
-    comes_back_after: timedelta | None = None
+    restarts_after: timedelta | None = None
     """None: it stays down."""
     attempt: int = 0
     begins: tuple[Action, ...] = ()
@@ -78,7 +78,7 @@ def if_all_goes_well(situation: Situation) -> Iterator[Action]:
     """Say what would begin one after the other, until nothing is due and only a container's own end can lead on."""
     ahead = apart(situation)
     for _ in range(LOOKS):
-        ahead = gone_well(ahead)
+        ahead = after_success(ahead)
         plan = pod_actions(ahead)
         if plan.begin:
             yield from plan.begin
@@ -89,11 +89,11 @@ def if_all_goes_well(situation: Situation) -> Iterator[Action]:
             return
 
 
-def gone_well(ahead: Situation) -> Situation:
+def after_success(ahead: Situation) -> Situation:
     """Let what is under way go well, as far as that can be foretold, and the lifecycle follow."""
     still: dict[str, Action] = {}
     for name, action in ahead.busy.items():
-        if told := foretell(ahead, action):
+        if told := forecast_answer(ahead, action):
             others = {other: one for other, one in ahead.busy.items() if other != name}
             fold(replace(ahead, busy=others), action, told.answer)
         else:
@@ -104,28 +104,28 @@ def gone_well(ahead: Situation) -> Situation:
     return ahead
 
 
-def foretell(ahead: Situation, action: Action) -> Foretold | None:
+def forecast_answer(ahead: Situation, action: Action) -> Forecast | None:
     """Write the answer of an action that goes well, if all that matters of it is known; what a re-read finds is not."""
     match action:
         case RunPodSandbox(attempt=attempt):
-            return Foretold(PodSandbox(f"next-{attempt}", attempt, ("",), ahead.now))
+            return Forecast(PodSandbox(f"next-{attempt}", attempt, ("",), ahead.now))
         case ReadImages(images=images):
-            return Foretold(ImagesPresent(dict.fromkeys(images, "next")))
+            return Forecast(ImagesPresent(dict.fromkeys(images, "next")))
         case PullImage():
-            return Foretold(PulledImage("next"))
+            return Forecast(PulledImage("next"))
         case StartContainer():
-            return Foretold(started(ahead, action))
+            return Forecast(started(ahead, action))
         case RunHook():
-            return Foretold(HookEnded(succeeded=True))
+            return Forecast(HookEnded(succeeded=True))
         case StopContainer(name=name, container_id=container_id) | ShortenStop(name=name, container_id=container_id):
-            return Foretold(ended(ahead, name, container_id, TERMINATED_BY_SIGTERM))
+            return Forecast(ended(ahead, name, container_id, TERMINATED_BY_SIGTERM))
         case MountVolumes(volumes=volumes):
-            return Foretold(MountedVolumes(tuple(MountedVolume(one["name"]) for one in volumes)))
+            return Forecast(MountedVolumes(tuple(MountedVolume(one["name"]) for one in volumes)))
         case UpdateContainerResources():
-            return Foretold(RuntimeResources())
+            return Forecast(RuntimeResources())
         case _:
             says_nothing = ACTIONS[type(action)].result is None and not is_endless(action)
-            return Foretold(None) if says_nothing else None
+            return Forecast(None) if says_nothing else None
 
 
 def started(ahead: Situation, start: StartContainer) -> RuntimeContainer:
@@ -159,7 +159,7 @@ def ended(ahead: Situation, name: str, container_id: str, exit_code: int) -> Run
     )
 
 
-def if_it_ended(situation: Situation, container: V1Container, exit_code: int) -> AfterEnd:
+def after_end_of(situation: Situation, container: V1Container, exit_code: int) -> AfterEnd:
     """Say what would follow if a container that runs ended now with this code."""
     ahead = apart(situation)
     facts = ahead.observed.containers[container.name]

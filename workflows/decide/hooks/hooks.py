@@ -19,7 +19,7 @@ from workflows.decide.actions import Action, Wake, key
 from workflows.decide.ending.grace import Grace, pod_grace, stop_request
 from workflows.decide.keys import hook_key
 from workflows.decide.manifest import hook_terms
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import hook_slice
 
 LEFT_AFTER_HOOK: Final = timedelta(seconds=2)
@@ -47,7 +47,7 @@ def has_hook(container: V1Container, hook: Hook) -> bool:
 
 def has_pre_stop(situation: Situation, name: str) -> bool:
     """Say whether the container of this name has a preStop hook."""
-    return any(one.name == name and has_hook(one, Hook.PRE_STOP) for one in situation.everyone)
+    return any(one.name == name and has_hook(one, Hook.PRE_STOP) for one in situation.all_containers)
 
 
 def outcome(situation: Situation, name: str, hook: Hook) -> HookOutcome | None:
@@ -77,7 +77,7 @@ def after_start(situation: Situation, container: V1Container) -> Iterator[Action
     """Run the postStart hook of a container that is up; one whose hook has failed is stopped."""
     ended = outcome(situation, container.name, Hook.POST_START)
     if ended is None:
-        yield from unless_failed(situation, run_hook(situation, container.name, Hook.POST_START))
+        yield from unless_backing_off(situation, run_hook(situation, container.name, Hook.POST_START))
     elif not ended.succeeded:
         grace = Grace(pod_grace(situation.spec, None), ended.ended_at or situation.now)
         reason = f"{FAILED_POST_START}: {ended.message}"
@@ -90,7 +90,7 @@ def stop(situation: Situation, asked: StopContainer, *, in_turn: bool = True) ->
     One that is not in turn yet has its hook, but no stop.
     """
     if not has_pre_stop(situation, asked.name) or situation.facts(asked.name).state not in MAY_RUN:
-        yield from unless_failed(situation, asked) if in_turn else ()
+        yield from unless_backing_off(situation, asked) if in_turn else ()
         return
     ended = outcome(situation, asked.name, Hook.PRE_STOP)
     if ended is None:
@@ -98,7 +98,7 @@ def stop(situation: Situation, asked: StopContainer, *, in_turn: bool = True) ->
         running = situation.busy.get(key(hook))
         if not isinstance(running, RunHook):
             if not is_busy_with(situation, asked.name, Hook.POST_START):
-                yield from unless_failed(situation, hook)
+                yield from unless_backing_off(situation, hook)
             return
         left = asked.asked_at + asked.grace
         if not ends_before(left, running):
@@ -109,7 +109,7 @@ def stop(situation: Situation, asked: StopContainer, *, in_turn: bool = True) ->
     elif ended.asked_at and situation.observed.lifecycle is Lifecycle.SYNC:
         asked = replace(asked, asked_at=ended.asked_at)
     if in_turn:
-        yield from unless_failed(situation, replace(asked, at_least=LEFT_AFTER_HOOK))
+        yield from unless_backing_off(situation, replace(asked, at_least=LEFT_AFTER_HOOK))
 
 
 def is_busy_with(situation: Situation, name: str, hook: Hook) -> bool:

@@ -16,12 +16,12 @@ from proto.temporal.activities.requests import RunHook, StartContainer
 from proto.temporal.hooks import Hook, HookOutcome
 from proto.temporal.pod import Lifecycle
 from workflows.decide.actions import Action, Wake, key
-from workflows.decide.ending.grace import grace_of
+from workflows.decide.ending.grace import effective_grace
 from workflows.decide.hooks.hooks import LEFT_AFTER_HOOK, run_hook
 from workflows.decide.manifest import hook_terms
-from workflows.decide.situation import Situation, pull_secrets, unless_failed
+from workflows.decide.situation import Situation, pull_secrets, unless_backing_off
 from workflows.decide.slices import hook_container_slice, own_part
-from workflows.decide.volumes.downward import start_slice, told_host_ips
+from workflows.decide.volumes.downward import host_ips_shown, start_slice
 from workflows.decide.volumes.mounts import mounted_for
 
 RAN_OUT: Final = "the grace period ran out"
@@ -32,7 +32,7 @@ def before_start(situation: Situation, asked: StartContainer) -> Iterator[Action
     name = str(asked.container["name"])
     if is_pending(situation, name) or is_under_way(situation, name, Hook.PRE_START):
         return
-    for answer in unless_failed(situation, asked):
+    for answer in unless_backing_off(situation, asked):
         yield answer if isinstance(answer, Wake) or is_prepared(situation, asked) else pre_start(situation, asked)
 
 
@@ -79,12 +79,12 @@ def is_pending(situation: Situation, name: str) -> bool:
 
 def any_pending(situation: Situation) -> bool:
     """Say whether a postStop hook is still to run, or runs."""
-    return any(is_pending(situation, one.name) for one in situation.everyone)
+    return any(is_pending(situation, one.name) for one in situation.all_containers)
 
 
 def after_ends(situation: Situation) -> Iterator[Action | Wake]:
     """Run the postStop hook of each container that has ended, side by side; say when nobody waits for one any longer."""
-    for one in situation.everyone:
+    for one in situation.all_containers:
         if not is_pending(situation, one.name):
             continue
         hook, over_at = post_stop(situation, one.name), over(situation, one.name)
@@ -101,9 +101,9 @@ def post_stop(situation: Situation, name: str) -> RunHook:
     code = facts.exit.exit_code if facts.exit else 0
     hook = replace(run_hook(situation, name, Hook.POST_STOP), attempt=facts.attempt, reason=f"after exit {code}")
     if over_at:
-        since = grace_of(situation).since
+        since = effective_grace(situation).since
         hook = replace(hook, asked_at=since, grace=over_at - since)
-    (own,) = (one for one in situation.everyone if one.name == name)
+    (own,) = (one for one in situation.all_containers if one.name == name)
     return with_helper(situation, hook, situation.image(own).image_ref or facts.image_ref)
 
 
@@ -111,7 +111,7 @@ def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
     """Add what the container of an exec is made of; no other handler needs one."""
     if "exec" not in hook.handler:
         return hook
-    (own,) = (one for one in situation.everyone if one.name == hook.name)
+    (own,) = (one for one in situation.all_containers if one.name == hook.name)
     sandbox, said = situation.observed.sandbox, hook_terms.terms(situation.source, hook.name, hook.hook)
     image = said.image if said else ""
     container = hook_container_slice(situation.source, hook.name) | {"command": hook.handler["exec"]["command"]}
@@ -125,7 +125,7 @@ def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
         sandbox_attempt=sandbox.attempt if sandbox else 0,
         ips=sandbox.ips if sandbox else (),
         volumes=mounted_for(situation, own),
-        host_ips=told_host_ips(situation, hook.name),
+        host_ips=host_ips_shown(situation, hook.name),
     )
     return replace(hook, helper=helper, secrets=pull_secrets(situation.spec) if image else hook.secrets)
 
@@ -136,7 +136,7 @@ def over(situation: Situation, name: str) -> datetime | None:
     if not (observed.deletion or observed.eviction):
         return None
     ended_at = end.finished_at if end else None
-    return max(grace_of(situation).over_at, (ended_at or situation.now) + LEFT_AFTER_HOOK)
+    return max(effective_grace(situation).over_at, (ended_at or situation.now) + LEFT_AFTER_HOOK)
 
 
 def lasts_beyond(running: RunHook, over_at: datetime) -> bool:

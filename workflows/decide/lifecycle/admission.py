@@ -15,9 +15,9 @@ from proto.kubernetes.pod_containers import every_container
 from proto.kubernetes.sysctls import safe_sysctls, why_forbidden
 from proto.temporal.activities.requests import RunPodSandbox
 from proto.temporal.pod import NodeSettings, Observed
-from proto.temporal.wishes import Eviction, Rejected
+from proto.temporal.pod_inputs import Eviction, Rejected
 from workflows.decide.situation import Situation
-from workflows.decide.steps.termination import doubt_what_failed
+from workflows.decide.steps.termination import prepare_termination
 
 SYSCTL_FORBIDDEN: Final = "SysctlForbidden"
 OTHER_OS_LABEL: Final = "PodOSSelectorNodeLabelDoesNotMatch"
@@ -76,5 +76,5 @@ def rejected_by_runtime(situation: Situation, action: RunPodSandbox, reason: str
 
 def reject(observed: Observed, why: Rejected, now: datetime) -> None:
     """Write down that the pod is not taken: what another life of it may have left on the node goes, and nothing begins."""
-    doubt_what_failed(observed)
+    prepare_termination(observed)
     observed.eviction = Eviction(now, why.reason, f"{REJECTED_PREFIX}{why.message}")

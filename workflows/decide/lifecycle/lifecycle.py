@@ -4,15 +4,15 @@ from enum import StrEnum
 from typing import Final
 
 from proto.temporal.pod import Lifecycle
-from proto.temporal.wishes import Eviction
-from workflows.decide.containers.standing import is_through
+from proto.temporal.pod_inputs import Eviction
+from workflows.decide.containers.standing import pod_is_done
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.ending import deadline
 from workflows.decide.keys import container_key
 from workflows.decide.lifecycle import admission
 from workflows.decide.situation import Situation
 from workflows.decide.steps.sandbox import may_have_sandbox
-from workflows.decide.steps.termination import doubt_what_failed
+from workflows.decide.steps.termination import prepare_termination
 
 
 class Event(StrEnum):
@@ -57,7 +57,7 @@ def happened(situation: Situation, event: Event) -> None:
     if event is Event.REJECTED and (why := admission.rejection(situation)):
         admission.reject(observed, why, situation.now)
     if event is Event.DEADLINE_EXCEEDED:
-        doubt_what_failed(observed)
+        prepare_termination(observed)
         observed.eviction = Eviction(situation.now, deadline.REASON, deadline.MESSAGE)
 
 
@@ -87,7 +87,7 @@ def pod_finished(situation: Situation) -> bool:
     """Say whether nothing of the pod will ever run again but its companions (pkg/kubelet/kubelet.go SyncPod, isTerminal)."""
     if situation.is_busy("container/", "sandbox") or not situation.companions.issuperset(live_containers(situation)):
         return False
-    if is_through(situation):
+    if pod_is_done(situation):
         return True
     return bool(situation.observed.sandbox) and not situation.sandbox_id and not may_have_sandbox(situation)
 

@@ -15,7 +15,7 @@ from proto.kubernetes.resources.overhead import requests_and_overhead
 from proto.kubernetes.resources.pod_totals import pod_requests
 from proto.kubernetes.resources.quantity import ZERO, Quantity
 from proto.temporal.pod import PodJson
-from proto.temporal.wishes import Rejected
+from proto.temporal.pod_inputs import Rejected
 from workflows.decide.node.node_affinity import matches_node
 from workflows.decide.node.tolerations import tolerates
 

@@ -7,7 +7,7 @@ API server would refuse it in a static pod, whose mirror nobody runs; here the p
 
 from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
 from proto.temporal.pod import Lifecycle, PodJson
-from workflows.decide.containers.standing import is_through
+from workflows.decide.containers.standing import pod_is_done
 from workflows.decide.containers.targets import no_target
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
@@ -18,7 +18,7 @@ def why_not(situation: Situation, asked: AddEphemeralContainer) -> Refusal | Non
     pod, observed = situation.key, situation.observed
     if observed.deletion:
         return Refusal("PodIsOver", f"{pod} is going ({observed.deletion.reason}): nothing starts in it any more")
-    if observed.lifecycle is not Lifecycle.SYNC or is_through(situation):
+    if observed.lifecycle is not Lifecycle.SYNC or pod_is_done(situation):
         return Refusal("PodIsOver", f"{pod} has finished: nothing starts in it any more")
     _, faults = judged(situation, asked)
     return Refusal("Invalid", "; ".join(faults)) if faults else None
@@ -41,7 +41,7 @@ def with_asked(situation: Situation, asked: AddEphemeralContainer) -> PodJson | 
     return {**pod, "spec": {**spec, "ephemeralContainers": [*spec.get("ephemeralContainers", ()), added]}}
 
 
-def said_added(situation: Situation, asked: AddEphemeralContainer) -> EphemeralContainerAdded:
+def added_answer(situation: Situation, asked: AddEphemeralContainer) -> EphemeralContainerAdded:
     """Say what is added to the pod."""
     container, target = asked.container, asked.container.get("targetContainerName") or ""
     lack = no_target(situation, target) if target else None

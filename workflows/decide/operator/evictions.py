@@ -13,15 +13,15 @@ from typing import Final
 from proto.kubernetes.priority import is_critical
 from proto.temporal.operator import EvictPod, PodEvicted
 from proto.temporal.pod import Lifecycle
-from proto.temporal.wishes import Eviction
-from workflows.decide.ending.grace import left_by, pod_grace
+from proto.temporal.pod_inputs import Eviction
+from workflows.decide.ending.grace import eviction_grace, pod_grace
 from workflows.decide.manifest.fields.field_errors import invalid, too_long
 from workflows.decide.operator.operator_stops import kills_at
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
 from workflows.decide.status.phase import TERMINAL
 from workflows.decide.status.status import pod_status
-from workflows.decide.steps.termination import doubt_what_failed
+from workflows.decide.steps.termination import prepare_termination
 
 REASON: Final = re.compile("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_:])?", re.ASCII)
 """As metav1.Condition has it."""
@@ -56,12 +56,12 @@ def faults_of(asked: EvictPod) -> Iterator[str]:
 
 def evicted(situation: Situation, asked: EvictPod) -> PodEvicted:
     """Say what holds once this is heard."""
-    eviction = wished(situation, asked)
-    grace = left_by(eviction, pod_grace(situation.spec, None))
+    eviction = eviction_of(situation, asked)
+    grace = eviction_grace(eviction, pod_grace(situation.spec, None))
     return PodEvicted(asked.operator, eviction.reason, eviction.message, grace.length, kills_at(situation, grace))
 
 
-def wished(situation: Situation, asked: EvictPod) -> Eviction:
+def eviction_of(situation: Situation, asked: EvictPod) -> Eviction:
     """Write the eviction that is asked for: like every one of a node it lasts no longer than the pod's own grace."""
     own = pod_grace(situation.spec, None)
     grace = None if asked.grace is None else min(pod_grace(situation.spec, asked.grace), own)
@@ -72,5 +72,5 @@ def wished(situation: Situation, asked: EvictPod) -> Eviction:
 def evict(situation: Situation, asked: EvictPod) -> None:
     """Write down that the node ends the pod; one that has ended meanwhile keeps its phase."""
     if why_no_eviction(situation, asked) is None:
-        doubt_what_failed(situation.observed)
-        situation.observed.eviction = wished(situation, asked)
+        prepare_termination(situation.observed)
+        situation.observed.eviction = eviction_of(situation, asked)

@@ -13,13 +13,13 @@ from typing import Final
 from proto.kubernetes.priority import is_critical
 from proto.kubernetes.resources.storage_limits import StorageLimits, is_more, storage_limits
 from proto.temporal.pod import Lifecycle
+from proto.temporal.pod_inputs import Eviction
 from proto.temporal.signals import StorageExceeded
-from proto.temporal.wishes import Eviction
 from workflows.decide.ending.grace import pod_grace
 from workflows.decide.situation import Situation
 from workflows.decide.status.phase import TERMINAL
 from workflows.decide.status.status import pod_status
-from workflows.decide.steps.termination import doubt_what_failed
+from workflows.decide.steps.termination import prepare_termination
 
 REASON: Final = "Evicted"
 GRACE: Final = timedelta(seconds=1)
@@ -59,6 +59,6 @@ def limit_of(limits: StorageLimits, hint: StorageExceeded) -> str:
 def storage_exceeded(situation: Situation, hint: StorageExceeded) -> None:
     """Write down that the node ends the pod, if it does."""
     if message := why_evicted(situation, hint):
-        doubt_what_failed(situation.observed)
+        prepare_termination(situation.observed)
         grace = min(GRACE, pod_grace(situation.spec, None))
         situation.observed.eviction = Eviction(situation.now, REASON, message, grace)

@@ -11,9 +11,9 @@ from typing import Final
 from proto.temporal.hooks import Hook
 from proto.temporal.operator import PodStops, StopPod
 from proto.temporal.pod import Lifecycle
-from proto.temporal.wishes import Shortening
+from proto.temporal.pod_inputs import Shortening
 from workflows.decide.containers.termination_order import live_containers, waiting_for_others
-from workflows.decide.ending.grace import SHORTEST, Grace, grace_of, pod_grace
+from workflows.decide.ending.grace import SHORTEST, Grace, effective_grace, pod_grace
 from workflows.decide.hooks import hooks
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
@@ -37,7 +37,7 @@ def why_no_stop(situation: Situation, _: StopPod) -> Refusal | None:
 
 def stops(situation: Situation, asked: StopPod) -> PodStops:
     """Say what holds once this is heard."""
-    before, wish = grace_of(situation), wished(situation, asked)
+    before, wish = effective_grace(situation), wished(situation, asked)
     holds = min(before, wish, key=lambda one: one.over_at)
     return PodStops(
         asked.operator,
@@ -53,10 +53,10 @@ def wished(situation: Situation, asked: StopPod) -> Grace:
     return Grace(pod_grace(situation.spec, asked.grace), situation.now)
 
 
-def hasten(situation: Situation, asked: StopPod) -> None:
+def shorten_grace(situation: Situation, asked: StopPod) -> None:
     """Write down a grace that is over sooner than the one that counts; any other changes nothing."""
     wish = wished(situation, asked)
-    if wish.over_at < grace_of(situation).over_at:
+    if wish.over_at < effective_grace(situation).over_at:
         situation.observed.shortening = Shortening(wish.since, wish.length, asked.operator)
 
 

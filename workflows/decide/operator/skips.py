@@ -24,7 +24,7 @@ def waiting_backoffs(situation: Situation, name: str = "") -> list[SkippedBackof
     if situation.observed.lifecycle is not Lifecycle.SYNC or situation.observed.deletion or init_failed(situation):
         return []
     found: dict[str, SkippedBackoff] = {}
-    for container in situation.everyone:
+    for container in situation.all_containers:
         if name in ("", container.name) and standing(situation, container) is Standing.WANTED:
             for one in backoffs_of(situation, container):
                 found.setdefault(one.about, one)
@@ -52,7 +52,7 @@ def backoffs_of(situation: Situation, container: V1Container) -> Iterator[Skippe
 def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
     """Say why there is nothing to skip, if so: NoSuchContainer or NoBackoff."""
     pod, observed = situation.key, situation.observed
-    names = [one.name for one in situation.everyone]
+    names = [one.name for one in situation.all_containers]
     if asked.container and asked.container not in names:
         known = ", ".join(names)
         return Refusal("NoSuchContainer", f"{pod} has no container {asked.container!r}: it has {known}")
@@ -72,7 +72,7 @@ def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
 def skip(situation: Situation, asked: SkipBackoff) -> None:
     """Write down that these waits are over."""
     observed = situation.observed
-    by_name = {one.name: one for one in situation.everyone}
+    by_name = {one.name: one for one in situation.all_containers}
     for one in waiting_backoffs(situation, asked.container):
         if one.image:
             for image in situation.images_asked(by_name[one.container]):

@@ -13,16 +13,16 @@ from typing import Final
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal.pod import Lifecycle, Observed, PodStart
-from proto.temporal.wishes import Deletion, Ended, FirstSight
+from proto.temporal.pod_inputs import Deletion, Ended, FirstSight
 from workflows.decide.ending.grace import pod_grace
 from workflows.decide.lifecycle.admission import reject
-from workflows.decide.steps.termination import doubt_what_failed
+from workflows.decide.steps.termination import prepare_termination
 
 DELETED: Final = "PodDeleted"
 DELETED_MESSAGE: Final = "its object was deleted in the API"
 
 
-def seen_first(start: PodStart, spec: V1PodSpec, now: datetime) -> Observed:
+def initially_observed(start: PodStart, spec: V1PodSpec, now: datetime) -> Observed:
     """Say what is known of a pod whose workflow begins."""
     observed = Observed(started_at=now)
     if (seen := start.first_sight) is None:
@@ -35,14 +35,14 @@ def seen_first(start: PodStart, spec: V1PodSpec, now: datetime) -> Observed:
     elif seen.rejected:
         reject(observed, seen.rejected, now)
     if seen.deleted:
-        begin_deleted(observed, seen, spec, now)
+        start_deleted(observed, seen, spec, now)
     return observed
 
 
-def begin_deleted(observed: Observed, seen: FirstSight, spec: V1PodSpec, now: datetime) -> None:
+def start_deleted(observed: Observed, seen: FirstSight, spec: V1PodSpec, now: datetime) -> None:
     """Take the pod for deleted before anything of it began."""
     observed.deletion = Deletion(now, pod_grace(spec, seen.grace), DELETED, DELETED_MESSAGE)
-    doubt_what_failed(observed)
+    prepare_termination(observed)
 
 
 def has_ended(observed: Observed, ended: Ended) -> None:
@@ -50,4 +50,4 @@ def has_ended(observed: Observed, ended: Ended) -> None:
     if observed.ended or observed.lifecycle is not Lifecycle.SYNC:
         return
     observed.ended = ended
-    doubt_what_failed(observed)
+    prepare_termination(observed)

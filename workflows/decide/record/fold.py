@@ -40,8 +40,8 @@ from proto.temporal.pod import (
     Observed,
     Sandbox,
 )
+from proto.temporal.pod_inputs import Rejected
 from proto.temporal.resources import RuntimeResources
-from proto.temporal.wishes import Rejected
 from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.containers import backoff
 from workflows.decide.containers.instances import container_stopped, forget_image, hook_ended, instance_started
@@ -154,20 +154,20 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             allocation.cgroup_in_doubt(situation, spec)
         case UpdateContainerResources(name=name):
             allocation.container_in_doubt(situation, name)
-    if goes(observed) and not is_endless(action):
+    if is_terminating(observed) and not is_endless(action):
         # what was half made when the pod was deleted must be found before it can be undone
         observed.runtime_stale = True
         observed.starts_in_doubt = observed.starts_in_doubt or isinstance(action, StartContainer)
 
 
-def goes(observed: Observed) -> bool:
+def is_terminating(observed: Observed) -> bool:
     """Say whether the pod goes, or will with the next look at it: a wish may have come in the same task as this answer."""
     return observed.lifecycle is not Lifecycle.SYNC or bool(observed.deletion or observed.eviction or observed.ended)
 
 
 def images_read(situation: Situation, action: ReadImages, image_refs: Mapping[str, str]) -> None:
     """Write down which of the asked images need no pull; of the others, that they were looked for."""
-    for container in situation.everyone:
+    for container in situation.all_containers:
         for image, policy in situation.images_asked(container):
             if image in action.images and policy != "Always" and not situation.image_of((image, policy)).pulled:
                 ref = image_refs.get(image, "")

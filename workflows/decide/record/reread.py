@@ -23,7 +23,7 @@ def runtime_read(situation: Situation, seen: PodRuntime) -> None:
     by_name: dict[str, list[RuntimeContainer]] = {}
     for one in seen.containers:
         by_name.setdefault(one.name, []).append(one)
-    for container in situation.everyone:
+    for container in situation.all_containers:
         instances = sorted(by_name.get(container.name, ()), key=lambda one: one.attempt)
         instances_read(situation, container.name, instances)
     initialization_read(situation)

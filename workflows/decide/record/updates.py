@@ -17,7 +17,7 @@ from proto.temporal.pod import Lifecycle, Observed, PodJson
 from workflows.decide.manifest.defaults.defaults import pull_policy_of
 from workflows.decide.manifest.validation.resize import validate_resize
 from workflows.decide.record.listing import lasting
-from workflows.decide.resources.resources import resources_by_name, said_resources
+from workflows.decide.resources.resources import format_resources, resources_by_name
 
 Fields = Mapping[str, Any]
 Rule = Callable[[Fields, Fields], bool]
@@ -54,7 +54,7 @@ def sets_or_shortens_deadline(old: Fields, new: Fields) -> bool:
     return after is not None and (before is None or after < before)
 
 
-def mends_grace(old: Fields, new: Fields) -> bool:
+def replaces_negative_grace(old: Fields, new: Fields) -> bool:
     """Allow a second instead of a negative grace, which counts as one anyway."""
     before = old.get("terminationGracePeriodSeconds")
     return before is not None and before < 0 and new.get("terminationGracePeriodSeconds") == 1
@@ -82,7 +82,7 @@ METADATA: Final[Mapping[str, Rule]] = {
 }
 SPEC: Final[Mapping[str, Rule]] = {
     "activeDeadlineSeconds": sets_or_shortens_deadline,
-    "terminationGracePeriodSeconds": mends_grace,
+    "terminationGracePeriodSeconds": replaces_negative_grace,
     "tolerations": keeps_tolerations,
 }
 CONTAINER: Final[Mapping[str, Rule]] = {
@@ -129,7 +129,7 @@ def changed_fields(
         if name in (*but, *NO_NEWS) or before == after or (before in UNSET and after in UNSET):
             continue
         rule = rules.get(name)
-        yield Change(f"{name}{of}{said(before, after)}", in_place=rule is not None and rule(old, new))
+        yield Change(f"{name}{of}{describe_change(before, after)}", in_place=rule is not None and rule(old, new))
 
 
 def changed_containers(old: Sequence[Fields], new: Sequence[Fields], kind: str) -> Iterator[Change]:
@@ -157,12 +157,12 @@ def resized(old: PodJson, new: PodJson) -> Iterator[Change]:
     faults = validate_resize(new, old)
     why = f" ({'; '.join(faults)})" if faults else ""
     for name in names:
-        words = f"{RESOURCES} of {name} from {said_resources(before[name])} to {said_resources(after[name])}{why}"
+        words = f"{RESOURCES} of {name} from {format_resources(before[name])} to {format_resources(after[name])}{why}"
         yield Change(words, in_place=not faults)
         why = ""
 
 
-def said(before: Any, after: Any) -> str:
+def describe_change(before: Any, after: Any) -> str:
     """Say how a value changes; what a list or an object holds is not told, of a mapping of texts the names are."""
     match before, after:
         case (str() | int(), str() | int()):

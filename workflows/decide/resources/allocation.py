@@ -78,7 +78,7 @@ def allocate(situation: Situation, pod: PodJson) -> PodJson:
     return pod
 
 
-def has(situation: Situation, name: str) -> PodJson:
+def current_resources(situation: Situation, name: str) -> PodJson:
     """Say what a container's live instance has: what its spec says unless a resize is under way."""
     resize = situation.observed.resize
     known = resize.containers.get(name) if resize else None

@@ -79,7 +79,7 @@ def with_resources(pod: PodJson, granted: Mapping[str, PodJson]) -> PodJson:
     return {**pod, "spec": spec}
 
 
-def said_resources(resources: Mapping[str, Any]) -> str:
+def format_resources(resources: Mapping[str, Any]) -> str:
     """Say requests and limits: `cpu 100m up to 200m, memory 64Mi`."""
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     said = []

@@ -14,7 +14,7 @@ from kubernetes.client.models.v1_pod_condition import V1PodCondition
 
 from proto.temporal.pod import ContainerState, Observed
 from workflows.decide.containers.init_containers import is_sidecar
-from workflows.decide.containers.restart_all import sources
+from workflows.decide.containers.restart_all import restart_all_triggers
 from workflows.decide.keys import RESOURCES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.status import gates
@@ -106,7 +106,7 @@ def all_restarting(situation: Situation, phase: Phase) -> Verdict:
         return Verdict(holds=False, reason=POD_COMPLETED)
     if phase is Phase.FAILED:
         return Verdict(holds=False, reason=POD_FAILED)
-    if not sources(situation):
+    if not restart_all_triggers(situation):
         return Verdict(holds=False)
     return Verdict(
         holds=True, reason="RestartAllContainersStarted", message="container exited with restart policy rule"

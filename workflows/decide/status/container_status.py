@@ -19,7 +19,7 @@ from workflows.decide.containers.backoff import NOT_PULLED, starts_at
 from workflows.decide.containers.init_containers import init_failed, is_init, is_sidecar
 from workflows.decide.containers.instances import UNKNOWN_EXIT, UNKNOWN_MESSAGE, UNKNOWN_REASON
 from workflows.decide.containers.readiness import is_ready, is_started
-from workflows.decide.containers.restart_all import RESTARTING, sources
+from workflows.decide.containers.restart_all import RESTARTING, restart_all_triggers
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.containers.targets import lacks_target
 from workflows.decide.hooks.hooks import is_starting
@@ -183,7 +183,7 @@ def waiting(situation: Situation, container: V1Container, facts: ContainerFacts)
         return V1ContainerStateWaiting(reason=lack.reason, message=lack.message)
     if facts.failure_reason:
         return V1ContainerStateWaiting(reason=facts.failure_reason, message=facts.failure_message or None)
-    if facts.last_exit and not facts.container_id and sources(situation):
+    if facts.last_exit and not facts.container_id and restart_all_triggers(situation):
         return V1ContainerStateWaiting(reason=RESTARTING, message=REMOVED)
     return V1ContainerStateWaiting(reason=POD_INITIALIZING if situation.init_containers else CONTAINER_CREATING)
 

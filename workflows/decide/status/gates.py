@@ -11,7 +11,7 @@ from kubernetes.client.models.v1_pod_condition import V1PodCondition
 
 from proto.temporal.operator import SetCondition
 from proto.temporal.pod import Observed
-from proto.temporal.wishes import GivenCondition
+from proto.temporal.pod_inputs import GivenCondition
 from workflows.decide.manifest.fields import names
 from workflows.decide.manifest.fields.field_errors import invalid, not_supported, quoted, too_long
 from workflows.decide.refusal import Refusal

@@ -14,6 +14,6 @@ POD_BYTES: Final = 12 * 1024
 
 def shown(situation: Situation, message: str) -> str:
     """Cut a message to its container's share, counted in bytes; a character that would be cut in two is left out."""
-    share = POD_BYTES // max(1, len(situation.everyone))
+    share = POD_BYTES // max(1, len(situation.all_containers))
     said = message.encode()
     return message if len(said) <= share else said[:share].decode(errors="ignore")

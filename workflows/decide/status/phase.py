@@ -7,8 +7,8 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from proto.temporal.pod import ContainerState
 from workflows.decide.containers.init_containers import init_failed, is_sidecar, policy_of
-from workflows.decide.containers.restart import comes_back
-from workflows.decide.containers.restart_all import sources
+from workflows.decide.containers.restart import regular_should_restart
+from workflows.decide.containers.restart_all import restart_all_triggers
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.situation import Situation
 
@@ -134,7 +134,11 @@ def phase_of_ends(situation: Situation, exit_codes: list[int]) -> Phase:
     ends = zip(situation.containers, exit_codes, strict=True)
     removed = any(was_removed(situation, one.name) for one in situation.containers)
     lives = not {one.name for one in situation.containers}.isdisjoint(live_containers(situation))
-    again = removed or lives or any(comes_back(one, policy, situation.facts(one.name), code) for one, code in ends)
-    if (again or sources(situation)) and not will_start_nothing(situation):
+    again = (
+        removed
+        or lives
+        or any(regular_should_restart(one, policy, situation.facts(one.name), code) for one, code in ends)
+    )
+    if (again or restart_all_triggers(situation)) and not will_start_nothing(situation):
         return Phase.RUNNING
     return Phase.FAILED if removed or any(exit_codes) else Phase.SUCCEEDED

@@ -6,7 +6,7 @@ each container already.
 
 from kubernetes.client.models.v1_resource_requirements import V1ResourceRequirements
 
-from proto.kubernetes.resources.amounts import said_amount
+from proto.kubernetes.resources.amounts import format_amount
 from proto.kubernetes.resources.overhead import limits_and_overhead, requests_and_overhead
 from proto.kubernetes.resources.pod_totals import ResourceList, pod_limits, pod_requests
 from proto.temporal.pod import PodJson
@@ -26,4 +26,4 @@ def pod_resources_shown(pod: PodJson) -> V1ResourceRequirements | None:
 
 
 def _said(amounts: ResourceList) -> dict[str, str] | None:
-    return {name: said_amount(name, amount) for name, amount in amounts.items()} or None
+    return {name: format_amount(name, amount) for name, amount in amounts.items()} or None

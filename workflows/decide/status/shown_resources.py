@@ -13,7 +13,7 @@ from proto.kubernetes.resources.quantity import canonical_quantity
 from proto.kubernetes.resources.resources import milli_cpu_of_quota, milli_cpu_of_shares
 from proto.temporal.pod import ContainerFacts, ContainerState
 from proto.temporal.resources import RuntimeResources
-from workflows.decide.resources.allocation import has
+from workflows.decide.resources.allocation import current_resources
 from workflows.decide.resources.resources import compute
 from workflows.decide.situation import Situation
 
@@ -33,7 +33,7 @@ def shown_resources(
     resize = situation.observed.resize
     if not runs or (facts.resources is None and (resize is None or container.name not in resize.containers)):
         return container.resources
-    known = has(situation, container.name)
+    known = current_resources(situation, container.name)
     shown = V1ResourceRequirements(limits=known.get("limits"), requests=known.get("requests"))
     return shown if facts.resources is None else as_told(shown, facts.resources)
 

@@ -20,12 +20,12 @@ from workflows.decide.containers.init_containers import (
     was_passed,
 )
 from workflows.decide.containers.readiness import is_started
-from workflows.decide.containers.restart_all import restart_all, sources
+from workflows.decide.containers.restart_all import restart_all, restart_all_triggers
 from workflows.decide.containers.standing import (
     END_WITHIN,
     Standing,
-    is_through,
     next_attempt,
+    pod_is_done,
     standing,
     stops_outdated,
 )
@@ -34,9 +34,9 @@ from workflows.decide.ending.grace import stop_request
 from workflows.decide.hooks import hooks, own_hooks
 from workflows.decide.keys import container_key
 from workflows.decide.resources.allocation import must_grow
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import container_slice
-from workflows.decide.volumes.downward import start_slice, told_host_ips
+from workflows.decide.volumes.downward import host_ips_shown, start_slice
 from workflows.decide.volumes.mounts import are_mounted, mounted_for
 
 
@@ -55,7 +55,7 @@ def start(situation: Situation, container: V1Container) -> StartContainer:
         end_within=END_WITHIN if ends_by_itself(situation, container.name) else timedelta(),
         target_id=target_id(situation, container.name),
         volumes=mounted_for(situation, container),
-        host_ips=told_host_ips(situation, container.name),
+        host_ips=host_ips_shown(situation, container.name),
     )
 
 
@@ -80,19 +80,19 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
 
     While the pod's cgroup is to grow nothing starts: a container that got more than the pod has would not come up.
     """
-    if not situation.sandbox_id or not situation.observed.directories or is_through(situation):
+    if not situation.sandbox_id or not situation.observed.directories or pod_is_done(situation):
         return
-    if must_grow(situation) or any(standing(situation, one) is Standing.LOST for one in situation.everyone):
+    if must_grow(situation) or any(standing(situation, one) is Standing.LOST for one in situation.all_containers):
         return
     yield from own_hooks.after_ends(situation)
-    if asked_by := sources(situation):
+    if asked_by := restart_all_triggers(situation):
         yield from restart_all(situation, asked_by)
         return
     looking_in = start_ephemeral(situation)
     yield from looking_in
     starting = bool(situation.starting) or own_hooks.prepares(situation)
     starting = starting or any(isinstance(one, StartContainer) for one in looking_in)
-    for container in situation.everyone:
+    for container in situation.all_containers:
         if standing(situation, container) is Standing.UP and hooks.is_starting(situation, container):
             starting = True  # the hook is a part of the start, and the kubelet starts one after the other
             yield from hooks.after_start(situation, container)
@@ -140,7 +140,7 @@ def stop_unknown(situation: Situation, container: V1Container) -> StopContainer:
 
 def stop_outdated(situation: Situation) -> Iterator[Action | Wake]:
     """Stop what runs by another definition than the spec has, so that it starts again by that."""
-    for container in situation.everyone:
+    for container in situation.all_containers:
         if not stops_outdated(situation, container):
             continue
         sidecar = is_sidecar(situation, container.name)
@@ -162,7 +162,7 @@ def tidy(situation: Situation) -> Iterator[Action | Wake]:
     if situation.starting or any(isinstance(one, StartContainer) for one in start_containers(situation)):
         return
     for sandbox_id in observed.old_sandboxes:
-        yield from unless_failed(situation, RemovePodSandbox(situation.key, sandbox_id))
+        yield from unless_backing_off(situation, RemovePodSandbox(situation.key, sandbox_id))
     for name, dead in leftover:
         for container_id in dead[:-1]:
-            yield from unless_failed(situation, RemoveContainer(situation.key, name, container_id))
+            yield from unless_backing_off(situation, RemoveContainer(situation.key, name, container_id))

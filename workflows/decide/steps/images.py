@@ -11,26 +11,28 @@ from datetime import datetime
 from proto.temporal.activities.requests import PullImage, ReadImages
 from proto.temporal.pod import ImageFacts
 from workflows.decide.actions import Action, Wake, key
-from workflows.decide.containers.standing import is_due, is_through, stops_outdated
+from workflows.decide.containers.standing import is_due, pod_is_done, stops_outdated
 from workflows.decide.keys import image_key
-from workflows.decide.situation import AskedImage, Situation, pull_secrets, unless_failed
+from workflows.decide.situation import AskedImage, Situation, pull_secrets, unless_backing_off
 from workflows.decide.versions import STARTS_LEAN
 
 
 def pull_images(situation: Situation) -> Iterator[Action | Wake]:
     """Ask for every image that a container which may start now still lacks."""
-    if is_through(situation):
+    if pod_is_done(situation):
         return
     lacking = {
         asked: None
-        for one in situation.everyone
+        for one in situation.all_containers
         if is_due(situation, one) or stops_outdated(situation, one)
         for asked in situation.images_asked(one)
         if not situation.image_of(asked).pulled
     }
     unread = [asked for asked in lacking if is_unread(situation, *asked)]
     if unread:
-        yield from unless_failed(situation, ReadImages(situation.key, tuple(dict.fromkeys(name for name, _ in unread))))
+        yield from unless_backing_off(
+            situation, ReadImages(situation.key, tuple(dict.fromkeys(name for name, _ in unread)))
+        )
     for asked in lacking:
         if asked not in unread:
             yield from pull_image(situation, asked)

@@ -14,7 +14,7 @@ from workflows.decide.keys import OBJECT_KEY, RESOURCES_KEY, VOLUMES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.steps.containers import start_containers, tidy
 from workflows.decide.steps.images import pull_images
-from workflows.decide.steps.last_word import delete_object
+from workflows.decide.steps.object_deletion import delete_object
 from workflows.decide.steps.probes import probe_containers
 from workflows.decide.steps.resize import resize_pod
 from workflows.decide.steps.sandbox import make_directories, run_sandbox

@@ -21,7 +21,7 @@ from workflows.decide.containers.standing import Standing, standing, stops_outda
 from workflows.decide.ending.grace import Grace, bounded, pod_grace, stop_request
 from workflows.decide.hooks import hooks
 from workflows.decide.keys import container_key
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import probe_slice
 
 
@@ -39,7 +39,7 @@ def probe_containers(situation: Situation) -> Iterator[Action | Wake]:
         if failed is not None:
             yield from hooks.stop(situation, stop_failed(situation, container, failed))
         else:
-            yield from unless_failed(situation, probe(situation, container))
+            yield from unless_backing_off(situation, probe(situation, container))
 
 
 def probe(situation: Situation, container: V1Container) -> ProbeContainer:

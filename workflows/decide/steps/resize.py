@@ -19,9 +19,16 @@ from workflows.decide.containers.restart import NEEDS_RESTART
 from workflows.decide.ending.grace import stop_request
 from workflows.decide.hooks import hooks
 from workflows.decide.keys import container_key
-from workflows.decide.resources.allocation import cgroup_given, container_given, figures, has, in_order, must_grow
+from workflows.decide.resources.allocation import (
+    cgroup_given,
+    container_given,
+    current_resources,
+    figures,
+    in_order,
+    must_grow,
+)
 from workflows.decide.resources.resources import compute
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import resources_slice, sandbox_slice
 
 RESTART_CONTAINER: Final = "RestartContainer"
@@ -33,11 +40,13 @@ def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
     if resize is None or not situation.sandbox_id:
         return
     if must_grow(situation):
-        yield from unless_failed(situation, update_cgroup(situation, growing=True))
+        yield from unless_backing_off(situation, update_cgroup(situation, growing=True))
         return
-    by_name = {one.name: one for one in situation.everyone}
+    by_name = {one.name: one for one in situation.all_containers}
     left = list(in_order(situation))
-    restarts = {name for name, wanted in left if restarts_for(by_name[name], has(situation, name), wanted)}
+    restarts = {
+        name for name, wanted in left if restarts_for(by_name[name], current_resources(situation, name), wanted)
+    }
     for name in sorted(restarts):
         if container_key(name) not in situation.busy:
             yield from hooks.stop(situation, stop_request(situation, name, f"Container {name} {NEEDS_RESTART}"))
@@ -46,11 +55,11 @@ def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
         here = facts.sandbox_id == situation.sandbox_id and facts.state is ContainerState.RUNNING
         if name in restarts or not here or container_key(name) in situation.busy:
             continue
-        yield from unless_failed(situation, update_container(situation, name))
+        yield from unless_backing_off(situation, update_container(situation, name))
         return
     wanted = figures(situation.source)
     if not left and not resize.cgroup == resize.least == wanted:
-        yield from unless_failed(situation, update_cgroup(situation, growing=False))
+        yield from unless_backing_off(situation, update_cgroup(situation, growing=False))
 
 
 def restarts_for(container: V1Container, old: PodJson, new: PodJson) -> bool:

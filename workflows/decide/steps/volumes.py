@@ -10,24 +10,24 @@ from collections.abc import Iterator
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.mounted import VolumesFacts
 from workflows.decide.actions import Action, Wake
-from workflows.decide.containers.standing import is_through
-from workflows.decide.contents import told
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.containers.standing import pod_is_done
+from workflows.decide.contents import pod_digest
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import volumes_slice
 from workflows.decide.steps.sandbox import may_have_sandbox
 from workflows.decide.volumes.mounts import are_mounted, asks_recursive_read_only, sandbox_served
-from workflows.decide.volumes.refresh import heard_of, refresh_volumes, refreshed
+from workflows.decide.volumes.refresh import drop_applied_hints, refresh_volumes, refreshed
 
 
 def mount_volumes(situation: Situation) -> Iterator[Action | Wake]:
     """Mount all volumes of a pod that has a sandbox or gets one."""
-    if situation.observed.waiting_for or is_through(situation):
+    if situation.observed.waiting_for or pod_is_done(situation):
         return
     if are_mounted(situation):
         yield from refresh_volumes(situation)
         return
     if situation.sandbox_id or may_have_sandbox(situation):
-        yield from unless_failed(situation, mounting(situation))
+        yield from unless_backing_off(situation, mounting(situation))
 
 
 def mounting(situation: Situation) -> MountVolumes:
@@ -38,7 +38,7 @@ def mounting(situation: Situation) -> MountVolumes:
         volumes_slice(situation.source),
         sandbox_served(situation),
         asks_recursive_read_only(situation),
-        told=told(situation.source),
+        told=pod_digest(situation.source),
     )
 
 
@@ -46,7 +46,9 @@ def unmount_volumes(situation: Situation) -> Iterator[Action | Wake]:
     """Undo the mounts of a pod of which nothing runs any more, whether or not we know of any."""
     volumes = tuple(situation.source["spec"].get("volumes") or ())
     if volumes and not situation.observed.volumes_undone:
-        yield from unless_failed(situation, UnmountVolumes(situation.key, volumes, volumes_slice(situation.source)))
+        yield from unless_backing_off(
+            situation, UnmountVolumes(situation.key, volumes, volumes_slice(situation.source))
+        )
 
 
 def volumes_mounted(situation: Situation, action: MountVolumes, mounted: MountedVolumes) -> None:
@@ -57,7 +59,7 @@ def volumes_mounted(situation: Situation, action: MountVolumes, mounted: Mounted
         return
     asked = action.asks_recursive_read_only
     observed.volumes = VolumesFacts(action.sandbox_attempt, mounted.volumes, mounted.objects, action.told, asked)
-    heard_of(observed, mounted.objects)
+    drop_applied_hints(observed, mounted.objects)
     observed.volumes_undone = False
 
 

@@ -28,7 +28,7 @@ def start_slice(pod: PodJson, name: str) -> PodJson:
     return cut
 
 
-def told_host_ips(situation: Situation, name: str) -> tuple[str, ...]:
+def host_ips_shown(situation: Situation, name: str) -> tuple[str, ...]:
     """Give the node's addresses where a variable of the container tells of them, or of its pod's, which they may be."""
     told = any(path.startswith("status.") for path in _fields(own_part(situation.source, name)))
     return situation.settings.host_ips if told else ()

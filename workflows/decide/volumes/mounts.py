@@ -53,7 +53,7 @@ def with_image(situation: Situation, volume: MountedVolume) -> MountedVolume:
 
 def asks_recursive_read_only(situation: Situation) -> bool:
     """Say whether any container has a mount that is to be read-only with all below."""
-    mounts = (mount for one in situation.everyone for mount in one.volume_mounts or ())
+    mounts = (mount for one in situation.all_containers for mount in one.volume_mounts or ())
     return any(mount.recursive_read_only in RECURSIVE for mount in mounts)
 
 

@@ -19,7 +19,7 @@ from proto.temporal.mounted import IMMUTABLE, UNKNOWN, VolumesFacts
 from proto.temporal.pod import Observed
 from proto.temporal.signals import ObjectsChanged
 from workflows.decide.actions import Action, Wake
-from workflows.decide.contents import shown_objects, tells_of_its_pod, told
+from workflows.decide.contents import pod_digest, shown_objects, shows_its_pod
 from workflows.decide.keys import VOLUMES_KEY, container_key
 from workflows.decide.situation import RETRY_AFTER, Situation
 from workflows.decide.slices import own_part, volumes_slice
@@ -36,18 +36,18 @@ def objects_changed(situation: Situation, signal: ObjectsChanged) -> None:
         observed.failures = {key: one for key, one in observed.failures.items() if one.reason != FAILED_MOUNT}
     else:
         for name, version in signal.versions.items():
-            hear_version(situation, facts, name, version)
+            note_version(situation, facts, name, version)
     observed.failures = {key: one for key, one in observed.failures.items() if one.reason != CONFIG_ERROR}
 
 
-def hear_version(situation: Situation, facts: VolumesFacts, name: str, version: str) -> None:
+def note_version(situation: Situation, facts: VolumesFacts, name: str, version: str) -> None:
     """Take a hint at one object; one that is gone counts only where it may be absent."""
     observed, shown = situation.observed, facts.objects.get(name)
     if (
         shown is None
         or shown.startswith(IMMUTABLE)
         or shown == version
-        or (not version and not may_miss(situation, name))
+        or (not version and not is_optional(situation, name))
     ):
         observed.objects_changed.pop(name, None)
     elif observed.objects_changed.get(name) != version:
@@ -55,7 +55,7 @@ def hear_version(situation: Situation, facts: VolumesFacts, name: str, version: 
         observed.failures.pop(VOLUMES_KEY, None)
 
 
-def may_miss(situation: Situation, name: str) -> bool:
+def is_optional(situation: Situation, name: str) -> bool:
     """Say whether every volume that shows an object is content without it."""
     volumes = situation.source["spec"].get("volumes") or ()
     found = [optional for volume in volumes for one, optional in shown_objects(volume) if one == name]
@@ -83,7 +83,7 @@ def refreshing(situation: Situation) -> MountVolumes | None:
     observed, facts = situation.observed, situation.observed.volumes
     if facts is None:
         return None
-    now_told = told(situation.source)
+    now_told = pod_digest(situation.source)
     edited = facts.told != now_told
     if not observed.objects_changed and not edited:
         return None
@@ -91,7 +91,7 @@ def refreshing(situation: Situation) -> MountVolumes | None:
         volume
         for volume in situation.source["spec"].get("volumes") or ()
         if any(name in observed.objects_changed for name, _ in shown_objects(volume))
-        or (edited and tells_of_its_pod(volume))
+        or (edited and shows_its_pod(volume))
     )
     return MountVolumes(
         situation.key,
@@ -109,10 +109,10 @@ def refreshed(observed: Observed, action: MountVolumes, answer: MountedVolumes) 
     if facts is None:
         return
     observed.volumes = replace(facts, objects=facts.objects | answer.objects, told=action.told)
-    heard_of(observed, action.refresh or {})
+    drop_applied_hints(observed, action.refresh or {})
 
 
-def heard_of(observed: Observed, hints: Mapping[str, str]) -> None:
+def drop_applied_hints(observed: Observed, hints: Mapping[str, str]) -> None:
     """Drop the hints that have been followed."""
     observed.objects_changed = {
         name: version for name, version in observed.objects_changed.items() if hints.get(name) != version
@@ -128,7 +128,7 @@ def watched_objects(situation: Situation) -> dict[str, str]:
             f"persistentvolumeclaims/{name}": UNKNOWN for one in volumes if (name := claim_of(situation.key.name, one))
         }
     failures = situation.observed.failures
-    for one in situation.everyone:
+    for one in situation.all_containers:
         failure = failures.get(container_key(one.name))
         if failure and failure.reason == CONFIG_ERROR:
             objects = variable_objects(own_part(situation.source, one.name))

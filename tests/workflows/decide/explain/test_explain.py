@@ -6,7 +6,7 @@ import pytest
 
 from proto.temporal.operator import SentenceKind
 from proto.temporal.pod import Lifecycle
-from proto.temporal.wishes import Eviction
+from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.explain.explained import (
     ABSENT,
     FORTY,

@@ -8,7 +8,7 @@ from proto.temporal.activities.requests import RunHook
 from proto.temporal.hooks import Hook
 from proto.temporal.operator import SentenceKind
 from proto.temporal.pod import Lifecycle, ProbeFact, ProbeKind
-from proto.temporal.wishes import GivenCondition
+from proto.temporal.pod_inputs import GivenCondition
 from tests.workflows.decide.explain.explained import (
     ABSENT,
     FORTY,

@@ -5,7 +5,7 @@ Asked by `defaults` once the containers have their own defaults.
 
 from typing import Any
 
-from proto.kubernetes.resources.amounts import said_amount
+from proto.kubernetes.resources.amounts import format_amount
 from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, container_requests, of_pods
 
 
@@ -16,11 +16,11 @@ def pod_level_resources(spec: dict[str, Any]) -> dict[str, Any]:
     if requests or limits:
         for name, total in container_limits({"spec": spec}).items():
             if name.startswith(HUGE_PAGES) and name not in requests and name not in limits:
-                limits[name] = said_amount(name, total)
+                limits[name] = format_amount(name, total)
     if limits:
         for name, total in container_requests({"spec": spec}).items():
             if name not in requests and of_pods(name) and not name.startswith(HUGE_PAGES):
-                requests[name] = said_amount(name, total)
+                requests[name] = format_amount(name, total)
         requests = {**{name: amount for name, amount in limits.items() if of_pods(name)}, **requests}
     filled = {"requests": requests, "limits": limits}
     return {**given, **{kind: amounts for kind, amounts in filled.items() if amounts}}

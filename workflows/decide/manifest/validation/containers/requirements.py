@@ -8,7 +8,7 @@ too: extended resources, which a kubelet learns of from device plugins.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from proto.kubernetes.resources.amounts import said_amount
+from proto.kubernetes.resources.amounts import format_amount
 from proto.kubernetes.resources.huge_pages import page_size
 from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, container_requests, of_pods
 from proto.kubernetes.resources.qos import resource_list
@@ -101,12 +101,12 @@ def _against_containers(spec: Mapping[str, Any], path: str) -> Iterator[str]:
     requests, limits = resource_list(spec, "requests"), resource_list(spec, "limits")
     for name, total in container_requests(pod).items():
         if name in requests and total > requests[name]:
-            here, said = f"{path}.requests{key_path([Key(name)])}", said_amount(name, total)
+            here, said = f"{path}.requests{key_path([Key(name)])}", format_amount(name, total)
             detail = f"must be greater than or equal to aggregate container requests of {said}"
             yield invalid(here, spec["resources"]["requests"][name], detail)
     for name, total in container_limits(pod).items():
         if name.startswith(HUGE_PAGES) and name in limits and total > limits[name]:
-            here, said = f"{path}.limits{key_path([Key(name)])}", said_amount(name, total)
+            here, said = f"{path}.limits{key_path([Key(name)])}", format_amount(name, total)
             detail = f"must be greater than or equal to aggregate container limits of {said}"
             yield invalid(here, spec["resources"]["limits"][name], detail)
     for index, container in enumerate(spec.get("containers", ())):

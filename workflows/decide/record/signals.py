@@ -4,6 +4,7 @@ from proto.temporal.activities.requests import RunPodSandbox, StopContainer, Sto
 from proto.temporal.names import API_SOURCE
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import Lifecycle, Observed, PodJson
+from proto.temporal.pod_inputs import Deletion
 from proto.temporal.signals import (
     DeletionRequested,
     ObjectsChanged,
@@ -13,13 +14,12 @@ from proto.temporal.signals import (
     StatusGiven,
     StorageExceeded,
 )
-from proto.temporal.wishes import Deletion
 from workflows.decide.containers.definitions import redefine
-from workflows.decide.ending.grace import Grace, asked_by, pod_grace
+from workflows.decide.ending.grace import Grace, deletion_grace, pod_grace
 from workflows.decide.operator import ephemeral
 from workflows.decide.operator.evictions import evict
 from workflows.decide.operator.local_storage import storage_exceeded
-from workflows.decide.operator.operator_stops import hasten
+from workflows.decide.operator.operator_stops import shorten_grace
 from workflows.decide.operator.skips import skip
 from workflows.decide.record.first_sight import has_ended
 from workflows.decide.record.listing import lasting, without_ephemeral
@@ -28,10 +28,10 @@ from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
 from workflows.decide.status.gates import set_condition
 from workflows.decide.steps.probes import verdict_reached
-from workflows.decide.steps.termination import doubt_what_failed
+from workflows.decide.steps.termination import prepare_termination
 from workflows.decide.volumes.refresh import objects_changed
 
-Asked = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
+OperatorRequest = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
 """What an operator asks, by an Update."""
 Signal = (
     PodListed
@@ -41,26 +41,26 @@ Signal = (
     | ObjectsChanged
     | StorageExceeded
     | StatusGiven
-    | Asked
+    | OperatorRequest
 )
 
 
-def hear(situation: Situation, signal: Signal) -> PodJson | None:
+def apply_signal(situation: Situation, signal: Signal) -> PodJson | None:
     """Write down what a signal says; answers the pod as it is from now on, where the signal changes it."""
     situation.observed.signals += 1
     if isinstance(signal, PodListed | DeletionRequested | StatusGiven):
-        return None if is_late(situation.observed, signal) else hear_source(situation, signal)
-    if isinstance(signal, Asked):
-        return hear_operator(situation, signal)
-    hear_node(situation, signal)
+        return None if is_late(situation.observed, signal) else apply_source_signal(situation, signal)
+    if isinstance(signal, OperatorRequest):
+        return apply_request(situation, signal)
+    apply_node_signal(situation, signal)
     return None
 
 
-def hear_source(situation: Situation, signal: PodListed | DeletionRequested | StatusGiven) -> PodJson | None:
+def apply_source_signal(situation: Situation, signal: PodListed | DeletionRequested | StatusGiven) -> PodJson | None:
     """Take what the pod's source says; answers as `hear`."""
     match signal:
         case PodListed():
-            return hear_listing(situation, signal)
+            return apply_listing(situation, signal)
         case DeletionRequested():
             situation.observed.listed_again = False
             request_deletion(situation, signal)
@@ -69,7 +69,9 @@ def hear_source(situation: Situation, signal: PodListed | DeletionRequested | St
     return None
 
 
-def hear_node(situation: Situation, signal: RuntimeChanged | ProbeVerdict | ObjectsChanged | StorageExceeded) -> None:
+def apply_node_signal(
+    situation: Situation, signal: RuntimeChanged | ProbeVerdict | ObjectsChanged | StorageExceeded
+) -> None:
     """Take what was seen on the node."""
     match signal:
         case ProbeVerdict():
@@ -78,12 +80,12 @@ def hear_node(situation: Situation, signal: RuntimeChanged | ProbeVerdict | Obje
             objects_changed(situation, signal)
         case StorageExceeded():
             storage_exceeded(situation, signal)
-        case RuntimeChanged() if tells_news(situation, signal):
+        case RuntimeChanged() if is_news(situation, signal):
             situation.observed.runtime_stale = True
             situation.observed.runtime_stale_again = situation.is_busy("runtime")
 
 
-def hear_operator(situation: Situation, asked: Asked) -> PodJson | None:
+def apply_request(situation: Situation, asked: OperatorRequest) -> PodJson | None:
     """Do what an operator asks; answers as `hear`."""
     match asked:
         case SkipBackoff():
@@ -91,7 +93,7 @@ def hear_operator(situation: Situation, asked: Asked) -> PodJson | None:
         case SetCondition():
             set_condition(situation, asked)
         case StopPod():
-            hasten(situation, asked)
+            shorten_grace(situation, asked)
         case EvictPod():
             evict(situation, asked)
         case AddEphemeralContainer():
@@ -108,7 +110,7 @@ def is_late(observed: Observed, signal: PodListed | DeletionRequested | StatusGi
     return signal.sequence < newest
 
 
-def hear_listing(situation: Situation, signal: PodListed) -> PodJson | None:
+def apply_listing(situation: Situation, signal: PodListed) -> PodJson | None:
     """Take that the pod is wanted, and as what: one that goes comes back, one that was edited under its own uid changes.
 
     What can't be changed in place goes and comes back, too. Answers the pod as an edit in place leaves it.
@@ -178,12 +180,12 @@ def request_deletion(situation: Situation, signal: DeletionRequested) -> None:
     grace = pod_grace(situation.spec, signal.grace)
     if observed.deletion is None:
         observed.deletion = Deletion(situation.now, grace, signal.reason, signal.message)
-        doubt_what_failed(observed)
-    elif (wish := Grace(grace, situation.now)).over_at < asked_by(observed.deletion).over_at:
+        prepare_termination(observed)
+    elif (wish := Grace(grace, situation.now)).over_at < deletion_grace(observed.deletion).over_at:
         observed.deletion.grace, observed.deletion.grace_asked_at = wish.length, wish.since
 
 
-def tells_news(situation: Situation, signal: RuntimeChanged) -> bool:
+def is_news(situation: Situation, signal: RuntimeChanged) -> bool:
     """Say whether a hint names anything that we neither know nor are about to be told by an action of our own."""
     if not signal.exited and not signal.sandbox_lost:
         return True

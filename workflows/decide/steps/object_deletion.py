@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from proto.temporal.activities.requests import DeletePodObject
 from workflows.decide.actions import Action, Wake
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.status.status import pod_status
 
 
@@ -17,4 +17,4 @@ def delete_object(situation: Situation) -> Iterator[Action | Wake]:
     observed = situation.observed
     if situation.from_api and observed.deletion and observed.cleaned and not observed.object_deleted:
         last = pod_status(situation).model_dump(by_alias=True, exclude_none=True, mode="json")
-        yield from unless_failed(situation, DeletePodObject(situation.key, last))
+        yield from unless_backing_off(situation, DeletePodObject(situation.key, last))
