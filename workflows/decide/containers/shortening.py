@@ -1,8 +1,8 @@
-"""A shorter grace takes effect while a stop is under way: a second stop is sent beside it, and the runtime kills sooner.
+"""Shortens a stop under way: a second stop with a shorter grace period is sent beside it.
 
-Asked while a pod is undone. The kubelet cancels its call and makes another (pkg/kubelet/pod_workers.go UpdatePod,
-calculateEffectiveGracePeriod); a cancel of an activity would arrive only with a heartbeat. Both answer the same end, and
-whichever comes first is written down. Nothing here ever lengthens a grace.
+The kubelet cancels its call and makes another (pkg/kubelet/pod_workers.go UpdatePod, calculateEffectiveGracePeriod).
+Cancelling an activity would take effect only at its next heartbeat. Both stops return the same end, and the first
+answer is recorded. A grace period is never extended.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from workflows.decide.situation import Situation, unless_backing_off
 
 
 def shorten_stops(situation: Situation, reason: str) -> Iterator[Action | Wake]:
-    """Shorten every stop that leaves a container a second or more longer than counts now; CRI counts in seconds."""
+    """Shorten every stop that leaves a container at least a second too long; CRI counts in seconds."""
     counts, live = effective_grace(situation), live_containers(situation)
     soonest = max(counts.over_at, situation.now + SHORTEST)
     for stop in situation.busy.values():
@@ -26,7 +26,7 @@ def shorten_stops(situation: Situation, reason: str) -> Iterator[Action | Wake]:
 
 
 def over_at(situation: Situation, stop: StopContainer) -> datetime:
-    """Say when a stop kills, by the shortest grace that it was told."""
+    """Return when a stop kills, by the shortest grace period it was given."""
     told = [
         one
         for one in situation.busy.values()

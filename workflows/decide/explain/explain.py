@@ -1,7 +1,7 @@
-"""What a pod's workflow waits for and what would happen next, in sentences: the answer of the query Explain.
+"""The answer of the query Explain: what a pod waits for and what would happen next, in sentences.
 
-Read off the same facts and the same plan that the workflow acts by. What only Temporal knows (how often an activity was
-tried, that no worker answers) and how long a time is from now is added by the reader (`worker/commands/explain.py`).
+Derived from the same facts and the same plan that the workflow acts on. The reader (`worker/commands/explain.py`) adds
+what only Temporal knows: the tries of an activity, that no worker answers, how far away a time is.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,9 +34,9 @@ from workflows.decide.steps.pod_actions import answers
 from workflows.decide.volumes.mounts import unmounted
 
 Say = Callable[[Action], str]
-"""How an action is called in the Temporal UI."""
+"""Returns an action's summary in the Temporal UI."""
 AHEAD: Final = 8
-"""How many steps ahead are told."""
+"""How many steps ahead are described."""
 
 
 def explanation(situation: Situation, say: Say) -> Explanation:
@@ -57,7 +57,7 @@ def explanation(situation: Situation, say: Say) -> Explanation:
 
 
 def stands(situation: Situation, status: V1PodStatus) -> str:
-    """Say where the pod stands as a whole."""
+    """Describe the pod as a whole."""
     observed, deletion = situation.observed, situation.observed.deletion
     if deletion and observed.lifecycle is not Lifecycle.TERMINATED:
         why = ": ".join(filter(None, (deletion.reason, deletion.message)))
@@ -73,7 +73,7 @@ def stands(situation: Situation, status: V1PodStatus) -> str:
 
 
 def stop_remedy(situation: Situation) -> str:
-    """Say how an operator lets a pod that goes be down sooner; empty where there is nothing to hasten."""
+    """Say how an operator shortens the stop of a terminating pod; empty if there is nothing to shorten."""
     going = situation.observed.deletion or situation.observed.lifecycle is Lifecycle.TERMINATING
     if not going or not live_containers(situation) or effective_grace(situation).over_at <= situation.now + SHORTEST:
         return ""
@@ -81,7 +81,7 @@ def stop_remedy(situation: Situation) -> str:
 
 
 def why_done(situation: Situation) -> str:
-    """Say why nothing of the pod will run again though its source lists it."""
+    """Explain why nothing of the pod will run again although its source lists it."""
     eviction = situation.observed.eviction
     return f"{eviction.reason} ({eviction.message})" if eviction else "it has finished"
 
@@ -93,7 +93,7 @@ def describe_running(situation: Situation) -> str:
 
 
 def under_way(situation: Situation, say: Say) -> Iterator[Sentence]:
-    """Say what has begun and not answered yet."""
+    """Describe the actions that have begun and not answered yet."""
     for about, action in situation.busy.items():
         yield Sentence(SentenceKind.UNDER_WAY, say(action), about)
 
@@ -102,7 +102,7 @@ def under_way(situation: Situation, say: Say) -> Iterator[Sentence]:
 
 
 def waits(situation: Situation) -> Iterator[Sentence]:
-    """Say each wait with its reason, the earliest first."""
+    """Describe each wait with its reason, the earliest first."""
     skippable = {one.about: one.container for one in waiting_backoffs(situation)}
     wakes = [one for one in answers(situation) if isinstance(one, Wake)]
     for wake in sorted(wakes, key=lambda one: one.at):
@@ -117,7 +117,7 @@ def waits(situation: Situation) -> Iterator[Sentence]:
 
 
 def because(situation: Situation, about: str) -> str:
-    """Say why something waits: the failure or the end that has earned it."""
+    """Explain a wait: the failure or the end that caused it."""
     if failure := situation.observed.failures.get(about):
         return f"it failed {times(failure.tries)}, the last time with {failure.reason}: {failure.message}"
     for container in situation.all_containers:
@@ -141,7 +141,7 @@ def remedy(situation: Situation, container: str, *, alone: bool) -> str:
 
 
 def held(situation: Situation, say: Say) -> Iterator[Sentence]:
-    """Say what can't begin yet, containers with the same reason together."""
+    """Describe what cannot begin yet, containers with the same reason together."""
     if text := held_whole(situation, say):
         yield Sentence(SentenceKind.HELD, text)
         return
@@ -160,7 +160,7 @@ def held(situation: Situation, say: Say) -> Iterator[Sentence]:
 
 
 def held_whole(situation: Situation, say: Say) -> str:
-    """Say what holds everything of the pod back, if something does."""
+    """Describe what delays everything of the pod, if anything does."""
     observed = situation.observed
     if situation.is_busy("runtime"):
         return "nothing begins before the runtime has been read"
@@ -175,7 +175,7 @@ def held_whole(situation: Situation, say: Say) -> str:
 
 
 def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
-    """Say what a container that is wanted waits for; empty where it runs, is done, starts now or has its own wait."""
+    """Describe what a wanted container waits for; empty if it runs, is done, starts now or waits for a time."""
     if situation.observed.lifecycle is not Lifecycle.SYNC or init_failed(situation):
         return ""
     if container_key(container.name) in situation.busy or standing(situation, container) is not Standing.WANTED:
@@ -196,7 +196,7 @@ def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
 
 
 def lacks_place(situation: Situation) -> str:
-    """Say what of the pod is to be there before any container can start in it."""
+    """Describe what the pod lacks before any container can start."""
     if not situation.sandbox_id:
         return "the sandbox, which " + ("is being made" if being_made(situation) else "is not ready")
     if not situation.observed.directories:
@@ -207,7 +207,7 @@ def lacks_place(situation: Situation) -> str:
 
 
 def others_first(situation: Situation, container: V1Container, say: Say) -> str:
-    """Say what is under way of other containers, where a container that lacks nothing does not start now."""
+    """Describe the actions of other containers that delay a container which lacks nothing."""
     now = [one for one in answers(situation) if isinstance(one, StartContainer)]
     if any(one.container["name"] == container.name for one in now):
         return ""
@@ -219,12 +219,12 @@ def others_first(situation: Situation, container: V1Container, say: Say) -> str:
 
 
 def being_made(situation: Situation) -> bool:
-    """Say whether a sandbox is on its way."""
+    """Report whether a sandbox is being made."""
     return isinstance(situation.busy.get("sandbox"), RunPodSandbox)
 
 
 def describe_image(situation: Situation, asked: AskedImage) -> str:
-    """Say what keeps an image from being there."""
+    """Describe why an image is missing."""
     image = situation.image_of(asked)
     if image_action_key(situation, asked) in situation.busy:
         return "is being pulled"
@@ -239,7 +239,7 @@ def describe_image(situation: Situation, asked: AskedImage) -> str:
 
 
 def comes_next(situation: Situation, say: Say) -> Iterator[str]:
-    """Say what would happen next: if all goes well, if a container that waits ends again, if one that runs ends."""
+    """Describe what happens if all goes well, if a waiting container ends again, and if a running one ends."""
     observed = situation.observed
     steps = list(if_all_goes_well(situation))
     if steps:
@@ -258,7 +258,7 @@ def comes_next(situation: Situation, say: Say) -> Iterator[str]:
 
 
 def after_ends(situation: Situation, say: Say) -> Iterator[str]:
-    """Say what an end of each container would lead to, of those that run and of those that are about to run again."""
+    """Describe what the end of each container would lead to, if it runs or is about to."""
     for one in waiting_backoffs(situation):
         if one.attempt:
             maximum = situation.settings.max_container_restart_period
@@ -275,7 +275,7 @@ def after_ends(situation: Situation, say: Say) -> Iterator[str]:
 
 
 def describe_after(after: AfterEnd, say: Say) -> str:
-    """Say what would follow an end."""
+    """Describe what would follow an end."""
     if after.phase:
         return f"the pod would be over: {after.phase}"
     if after.restarts_after is not None:
@@ -288,15 +288,15 @@ def describe_after(after: AfterEnd, say: Say) -> str:
 
 
 def describe_end(end: Exit) -> str:
-    """Say how a container ended."""
+    """Describe how a container ended."""
     return f"exit {end.exit_code} {end.reason}".rstrip() + (f" ({end.message.strip()})" if end.message.strip() else "")
 
 
 def times(count: int) -> str:
-    """Count in words."""
+    """Write a count."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def span(duration: timedelta) -> str:
-    """Say a duration."""
+    """Write a duration."""
     return f"{duration.total_seconds():g} s"

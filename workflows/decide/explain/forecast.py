@@ -1,8 +1,8 @@
-"""What would happen next: the pure core, asked about a copy of the pod in which things have gone on.
+"""What would happen next: the pure core, run on a copy of the pod in which time has passed.
 
-Asked by `explain`. Nothing is judged here a second time: an action under way is taken to have gone well and is folded as its
-answer would be, time goes on to the next wake, and `pod_actions` says what that leads to. So a rule that is new in the core
-is foretold without a word here; an action of which nobody can foretell the answer simply stays under way.
+No rule is repeated here. An action under way is assumed to succeed and its answer is folded, time moves on to the next
+wake, and `pod_actions` says what follows. So a new rule is part of the forecast by itself. An action whose answer
+cannot be forecast stays under way.
 """
 
 import copy
@@ -51,7 +51,7 @@ TERMINATED_BY_SIGTERM: Final = 143
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What an action that goes well comes back with; many say no more than that."""
+    """The answer of an action that succeeds; None for many."""
 
     answer: Answer
 
@@ -61,21 +61,21 @@ class AfterEnd:
     """What would follow if a container ended now."""
 
     restarts_after: timedelta | None = None
-    """None: it stays down."""
+    """None if it is not restarted."""
     attempt: int = 0
     begins: tuple[Action, ...] = ()
-    """What its end would set off besides."""
+    """The actions that its end would cause besides."""
     phase: str = ""
-    """The pod's phase for good, where the pod would be over."""
+    """The pod's final phase, if the pod would be finished."""
 
 
 def apart(situation: Situation) -> Situation:
-    """Copy a situation, so that what is foretold is not written down."""
+    """Copy a situation, so that the forecast does not change it."""
     return replace(situation, observed=copy.deepcopy(situation.observed))
 
 
 def if_all_goes_well(situation: Situation) -> Iterator[Action]:
-    """Say what would begin one after the other, until nothing is due and only a container's own end can lead on."""
+    """Yield the actions that would begin one after the other, until only a container's own end leads on."""
     ahead = apart(situation)
     for _ in range(LOOKS):
         ahead = after_success(ahead)
@@ -90,7 +90,7 @@ def if_all_goes_well(situation: Situation) -> Iterator[Action]:
 
 
 def after_success(ahead: Situation) -> Situation:
-    """Let what is under way go well, as far as that can be foretold, and the lifecycle follow."""
+    """Let the actions under way succeed as far as that can be forecast, then advance the lifecycle."""
     still: dict[str, Action] = {}
     for name, action in ahead.busy.items():
         if told := forecast_answer(ahead, action):
@@ -105,7 +105,7 @@ def after_success(ahead: Situation) -> Situation:
 
 
 def forecast_answer(ahead: Situation, action: Action) -> Forecast | None:
-    """Write the answer of an action that goes well, if all that matters of it is known; what a re-read finds is not."""
+    """Return the answer of an action that succeeds; None if it cannot be forecast, as with a re-read."""
     match action:
         case RunPodSandbox(attempt=attempt):
             return Forecast(PodSandbox(f"next-{attempt}", attempt, ("",), ahead.now))
@@ -129,7 +129,7 @@ def forecast_answer(ahead: Situation, action: Action) -> Forecast | None:
 
 
 def started(ahead: Situation, start: StartContainer) -> RuntimeContainer:
-    """Write what the runtime would tell of a container that starts now."""
+    """Return what the runtime would report of a container that starts now."""
     name = start.container["name"]
     return RuntimeContainer(
         name,
@@ -143,7 +143,7 @@ def started(ahead: Situation, start: StartContainer) -> RuntimeContainer:
 
 
 def ended(ahead: Situation, name: str, container_id: str, exit_code: int) -> RuntimeContainer:
-    """Write what the runtime would tell of a container that ends now."""
+    """Return what the runtime would report of a container that ends now."""
     facts = ahead.facts(name)
     return RuntimeContainer(
         name,
@@ -160,12 +160,12 @@ def ended(ahead: Situation, name: str, container_id: str, exit_code: int) -> Run
 
 
 def after_end_of(situation: Situation, container: V1Container, exit_code: int) -> AfterEnd:
-    """Say what would follow if a container that runs ended now with this code."""
+    """Return what would follow if a running container ended now with this exit code."""
     ahead = apart(situation)
     facts = ahead.observed.containers[container.name]
     instance_seen(ahead, facts, ended(ahead, container.name, facts.container_id, exit_code))
     if lifecycle.next_event(ahead) is Event.POD_FINISHED:
-        for name in live_containers(ahead):  # sidecars, which are stopped then
+        for name in live_containers(ahead):  # sidecars, which are then stopped
             last = ahead.observed.containers[name]
             instance_seen(ahead, last, ended(ahead, name, last.container_id, TERMINATED_BY_SIGTERM))
         return AfterEnd(phase=pod_status(ahead).phase or "")

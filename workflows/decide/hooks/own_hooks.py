@@ -1,10 +1,10 @@
-"""Hooks that Kubernetes does not have: preStart, before a container starts, and postStop, after each of its ends.
+"""Hooks that Kubernetes does not have: preStart, before a container starts, and postStop, after it has ended.
 
-Asked by `containers` before a start and while a pod runs, by `termination` while it goes. A pod asks for them by annotation
-(`hook_terms`), and only then is anything here done. A preStart hook belongs to an attempt: until one has gone well the
-container is not started, and one that has failed is tried again as a failed start is. A postStop hook belongs to an instance
-that has ended: it runs once, well or badly, and until then neither is the container started again nor the sandbox stopped.
-While a pod goes it has what is left of the grace, and at the least two seconds from its container's end.
+A pod asks for them by annotation (`manifest/hook_terms.py`). A preStart hook belongs to an attempt: the container
+starts only after the hook has succeeded, and a failed hook is retried like a failed start. A postStop hook belongs to
+an instance that has ended: it runs once, and until it has ended the container is not restarted and the sandbox is not
+stopped. While the pod terminates it has the rest of the grace period, and at least two seconds from its container's
+end.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ RAN_OUT: Final = "the grace period ran out"
 
 
 def before_start(situation: Situation, asked: StartContainer) -> Iterator[Action | Wake]:
-    """Start a container, its postStop and preStart hooks first; when it may not start yet, say when."""
+    """Start a container once its postStop and preStart hooks have run; if it may not start yet, wake when it may."""
     name = str(asked.container["name"])
     if is_pending(situation, name) or is_under_way(situation, name, Hook.PRE_START):
         return
@@ -37,7 +37,7 @@ def before_start(situation: Situation, asked: StartContainer) -> Iterator[Action
 
 
 def is_prepared(situation: Situation, asked: StartContainer) -> bool:
-    """Say whether no preStart hook stands before a start: there is none, or it went well for this attempt."""
+    """Report whether a container has no preStart hook, or that succeeded for this attempt."""
     name = str(asked.container["name"])
     if hook_terms.terms(situation.source, name, Hook.PRE_START) is None:
         return True
@@ -47,7 +47,7 @@ def is_prepared(situation: Situation, asked: StartContainer) -> bool:
 
 
 def is_under_way(situation: Situation, name: str, hook: Hook) -> bool:
-    """Say whether such a hook of a container is under way in the present sandbox."""
+    """Report whether such a hook of a container is under way in the current sandbox."""
     return any(
         isinstance(one, RunHook) and (one.name, one.hook, one.sandbox_id) == (name, hook, situation.sandbox_id)
         for one in situation.busy.values()
@@ -55,12 +55,12 @@ def is_under_way(situation: Situation, name: str, hook: Hook) -> bool:
 
 
 def prepares(situation: Situation) -> bool:
-    """Say whether a preStart hook is under way: it is a part of a start, and containers start one after the other."""
+    """Report whether a preStart hook is under way; it is part of a start, and containers start one after the other."""
     return any(isinstance(one, RunHook) and one.hook is Hook.PRE_START for one in situation.busy.values())
 
 
 def pre_start(situation: Situation, asked: StartContainer) -> RunHook:
-    """Write the request of the hook that goes before a start."""
+    """Return the request of a preStart hook."""
     name, number = str(asked.container["name"]), asked.attempt
     reason = f"before restart {number}" if number else "before its start"
     hook = replace(run_hook(situation, name, Hook.PRE_START), container_id="", attempt=number, reason=reason)
@@ -68,7 +68,7 @@ def pre_start(situation: Situation, asked: StartContainer) -> RunHook:
 
 
 def is_pending(situation: Situation, name: str) -> bool:
-    """Say whether the newest instance has ended, and its postStop hook has not."""
+    """Report whether the newest instance has ended and its postStop hook has not."""
     facts = situation.facts(name)
     if facts.exit is None or not facts.container_id:
         return False
@@ -78,12 +78,12 @@ def is_pending(situation: Situation, name: str) -> bool:
 
 
 def any_pending(situation: Situation) -> bool:
-    """Say whether a postStop hook is still to run, or runs."""
+    """Report whether a postStop hook is running or still has to run."""
     return any(is_pending(situation, one.name) for one in situation.all_containers)
 
 
 def after_ends(situation: Situation) -> Iterator[Action | Wake]:
-    """Run the postStop hook of each container that has ended, side by side; say when nobody waits for one any longer."""
+    """Run the postStop hook of each container that has ended, side by side, and wake when its time is over."""
     for one in situation.all_containers:
         if not is_pending(situation, one.name):
             continue
@@ -96,7 +96,7 @@ def after_ends(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def post_stop(situation: Situation, name: str) -> RunHook:
-    """Write the request of the hook that goes after an end."""
+    """Return the request of a postStop hook."""
     facts, over_at = situation.facts(name), over(situation, name)
     code = facts.exit.exit_code if facts.exit else 0
     hook = replace(run_hook(situation, name, Hook.POST_STOP), attempt=facts.attempt, reason=f"after exit {code}")
@@ -108,7 +108,7 @@ def post_stop(situation: Situation, name: str) -> RunHook:
 
 
 def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
-    """Add what the container of an exec is made of; no other handler needs one."""
+    """Add the container that runs an exec; no other handler needs one."""
     if "exec" not in hook.handler:
         return hook
     (own,) = (one for one in situation.all_containers if one.name == hook.name)
@@ -131,7 +131,7 @@ def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
 
 
 def over(situation: Situation, name: str) -> datetime | None:
-    """Say until when the postStop hook of a container in a pod that goes may last; None: as long as its own limits say."""
+    """Return when the time of a postStop hook in a terminating pod is over; None for the hook's own limits."""
     observed, end = situation.observed, situation.facts(name).exit
     if not (observed.deletion or observed.eviction):
         return None
@@ -140,12 +140,12 @@ def over(situation: Situation, name: str) -> datetime | None:
 
 
 def lasts_beyond(running: RunHook, over_at: datetime) -> bool:
-    """Say whether a hook was given longer than this, or no end at all."""
+    """Report whether a hook may run beyond this time."""
     return running.asked_at is None or running.grace is None or running.asked_at + running.grace > over_at
 
 
 def given_up(situation: Situation) -> list[str]:
-    """Name the keys of hooks of our own that nobody waits for any more, and write down those that ran out of time."""
+    """List the keys of preStart and postStop hooks whose result no longer matters, and record those out of time."""
     found = []
     for name, action in situation.busy.items():
         if not isinstance(action, RunHook):
@@ -162,6 +162,6 @@ def given_up(situation: Situation) -> list[str]:
 
 
 def ran_out(situation: Situation, running: RunHook) -> bool:
-    """Say whether the time of a hook that began before its pod had to go is over."""
+    """Report whether the time of a hook that began before its pod terminated is over."""
     over_at = over(situation, running.name)
     return over_at is not None and over_at <= situation.now and lasts_beyond(running, over_at)

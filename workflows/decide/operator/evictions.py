@@ -1,9 +1,9 @@
-"""When a node ends a pod for the node's sake though its source wants it, and what is told of that.
+"""Evictions for the node's sake, asked for by the Update EvictPod.
 
-Asked by PodWorkflow for the Update EvictPod, by which an operator does what the kubelet does under pressure, for a critical
-pod and at shutdown (pkg/kubelet/eviction evictPod, preemption, nodeshutdown): the pod is stopped, has failed, and stays so
-until its source no longer lists it. A pod of the system is never ended so. The kubelet counts every static pod as one, for it
-would not come back by itself; here somebody who knows that asks for it.
+An operator does what the kubelet does under pressure, for a critical pod and at shutdown (pkg/kubelet/eviction
+evictPod, preemption, nodeshutdown): the pod is stopped, has failed, and stays so until its source no longer lists it.
+System pods are never evicted. The kubelet also spares every static pod; here an operator who asks knows that it comes
+back only with its manifest.
 """
 
 import re
@@ -24,14 +24,14 @@ from workflows.decide.status.status import pod_status
 from workflows.decide.steps.termination import prepare_termination
 
 REASON: Final = re.compile("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_:])?", re.ASCII)
-"""As metav1.Condition has it."""
+"""The pattern of metav1.Condition."""
 LONGEST_REASON: Final = 253
 LONGEST_MESSAGE: Final = 1024
-"""Bytes; each container's stop repeats it."""
+"""Bytes; each container's stop repeats the message."""
 
 
 def why_no_eviction(situation: Situation, asked: EvictPod) -> Refusal | None:
-    """Say why this pod is not evicted, if so: Critical, Finished, Going or Invalid."""
+    """Return why this pod is not evicted: Critical, Finished, Going or Invalid."""
     pod, observed = situation.key, situation.observed
     if is_critical(situation.source):
         return Refusal("Critical", f"{pod} is a pod of the system by its priority, which is never evicted")
@@ -45,7 +45,7 @@ def why_no_eviction(situation: Situation, asked: EvictPod) -> Refusal | None:
 
 
 def faults_of(asked: EvictPod) -> Iterator[str]:
-    """Name what is wrong with the words that status is to show."""
+    """List what is wrong with the reason and message for the status."""
     if not REASON.fullmatch(asked.reason):
         yield invalid("reason", asked.reason, "must be one word in CamelCase")
     if len(asked.reason.encode()) > LONGEST_REASON:
@@ -55,14 +55,14 @@ def faults_of(asked: EvictPod) -> Iterator[str]:
 
 
 def evicted(situation: Situation, asked: EvictPod) -> PodEvicted:
-    """Say what holds once this is heard."""
+    """Return the Update's answer."""
     eviction = eviction_of(situation, asked)
     grace = eviction_grace(eviction, pod_grace(situation.spec, None))
     return PodEvicted(asked.operator, eviction.reason, eviction.message, grace.length, kills_at(situation, grace))
 
 
 def eviction_of(situation: Situation, asked: EvictPod) -> Eviction:
-    """Write the eviction that is asked for: like every one of a node it lasts no longer than the pod's own grace."""
+    """Return the eviction that is asked for; its grace period is never longer than the pod's own."""
     own = pod_grace(situation.spec, None)
     grace = None if asked.grace is None else min(pod_grace(situation.spec, asked.grace), own)
     message = asked.message or f"The pod was evicted by {asked.operator}"
@@ -70,7 +70,7 @@ def eviction_of(situation: Situation, asked: EvictPod) -> Eviction:
 
 
 def evict(situation: Situation, asked: EvictPod) -> None:
-    """Write down that the node ends the pod; one that has ended meanwhile keeps its phase."""
+    """Record the eviction; a pod that has ended meanwhile keeps its phase."""
     if why_no_eviction(situation, asked) is None:
         prepare_termination(situation.observed)
         situation.observed.eviction = eviction_of(situation, asked)

@@ -1,7 +1,6 @@
-"""Which waits an operator may skip, and what that changes: a crash loop's back-off, and an image's.
+"""Which back-offs an operator may skip, of a container or an image, and what that changes: the Update SkipBackoff.
 
-Asked by PodWorkflow for the Update SkipBackoff and by `explain`. A skip ends this one wait: what the end or the failed pull
-has earned stays written down, so the next delay is the one that would have come anyway.
+A skip ends one wait. The back-off itself stays recorded, so the next delay is the same as without the skip.
 """
 
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from workflows.decide.steps.images import image_action_key, pulls_at
 
 
 def waiting_backoffs(situation: Situation, name: str = "") -> list[SkippedBackoff]:
-    """Say which back-offs run, of one container or of all; an image that several wait for is told of the first."""
+    """List the running back-offs of one container or of all; an image is listed with the first container that needs it."""
     if situation.observed.lifecycle is not Lifecycle.SYNC or situation.observed.deletion or init_failed(situation):
         return []
     found: dict[str, SkippedBackoff] = {}
@@ -32,7 +31,7 @@ def waiting_backoffs(situation: Situation, name: str = "") -> list[SkippedBackof
 
 
 def backoffs_of(situation: Situation, container: V1Container) -> Iterator[SkippedBackoff]:
-    """Say what one container waits for: its own back-off, its images', or one after the other."""
+    """List what one container waits for: its own back-off and those of its images."""
     facts = situation.facts(container.name)
     if (at := starts_at(facts)) and at > situation.now:
         yield SkippedBackoff(
@@ -50,7 +49,7 @@ def backoffs_of(situation: Situation, container: V1Container) -> Iterator[Skippe
 
 
 def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
-    """Say why there is nothing to skip, if so: NoSuchContainer or NoBackoff."""
+    """Return why there is nothing to skip: NoSuchContainer or NoBackoff."""
     pod, observed = situation.key, situation.observed
     names = [one.name for one in situation.all_containers]
     if asked.container and asked.container not in names:
@@ -70,7 +69,7 @@ def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
 
 
 def skip(situation: Situation, asked: SkipBackoff) -> None:
-    """Write down that these waits are over."""
+    """Record that these waits are over."""
     observed = situation.observed
     by_name = {one.name: one for one in situation.all_containers}
     for one in waiting_backoffs(situation, asked.container):

@@ -1,4 +1,8 @@
-"""What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
+"""How a signal or an operator's request changes `Observed`.
+
+Signals are hints and requests: they are recorded, and the decision follows from what is recorded. So signals may be
+repeated, late or out of order.
+"""
 
 from proto.temporal.activities.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.names import API_SOURCE
@@ -32,7 +36,7 @@ from workflows.decide.steps.termination import prepare_termination
 from workflows.decide.volumes.refresh import objects_changed
 
 OperatorRequest = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
-"""What an operator asks, by an Update."""
+"""What an operator asks by an Update."""
 Signal = (
     PodListed
     | DeletionRequested
@@ -46,7 +50,7 @@ Signal = (
 
 
 def apply_signal(situation: Situation, signal: Signal) -> PodJson | None:
-    """Write down what a signal says; answers the pod as it is from now on, where the signal changes it."""
+    """Record what a signal says; returns the edited pod if the signal changes it, else None."""
     situation.observed.signals += 1
     if isinstance(signal, PodListed | DeletionRequested | StatusGiven):
         return None if is_late(situation.observed, signal) else apply_source_signal(situation, signal)
@@ -57,7 +61,7 @@ def apply_signal(situation: Situation, signal: Signal) -> PodJson | None:
 
 
 def apply_source_signal(situation: Situation, signal: PodListed | DeletionRequested | StatusGiven) -> PodJson | None:
-    """Take what the pod's source says; answers as `hear`."""
+    """Record what the pod's source says; returns the edited pod or None."""
     match signal:
         case PodListed():
             return apply_listing(situation, signal)
@@ -72,7 +76,7 @@ def apply_source_signal(situation: Situation, signal: PodListed | DeletionReques
 def apply_node_signal(
     situation: Situation, signal: RuntimeChanged | ProbeVerdict | ObjectsChanged | StorageExceeded
 ) -> None:
-    """Take what was seen on the node."""
+    """Record what was seen on the node."""
     match signal:
         case ProbeVerdict():
             verdict_reached(situation, signal)
@@ -86,7 +90,7 @@ def apply_node_signal(
 
 
 def apply_request(situation: Situation, asked: OperatorRequest) -> PodJson | None:
-    """Do what an operator asks; answers as `hear`."""
+    """Record an operator's request; returns the edited pod or None."""
     match asked:
         case SkipBackoff():
             skip(situation, asked)
@@ -102,7 +106,7 @@ def apply_request(situation: Situation, asked: OperatorRequest) -> PodJson | Non
 
 
 def is_late(observed: Observed, signal: PodListed | DeletionRequested | StatusGiven) -> bool:
-    """Say whether a source has said something newer already; sources that do not count (0) are always heard."""
+    """Report whether the source has already sent a newer signal; signals without a sequence (0) are never late."""
     if not signal.sequence:
         return False
     newest = observed.heard.get(signal.source, 0)
@@ -111,9 +115,9 @@ def is_late(observed: Observed, signal: PodListed | DeletionRequested | StatusGi
 
 
 def apply_listing(situation: Situation, signal: PodListed) -> PodJson | None:
-    """Take that the pod is wanted, and as what: one that goes comes back, one that was edited under its own uid changes.
+    """Record that the source lists the pod; returns the pod after an edit in place, else None.
 
-    What can't be changed in place goes and comes back, too. Answers the pod as an edit in place leaves it.
+    A terminating pod starts again after it is gone. So does a pod whose edit cannot be made in place.
     """
     observed, pod = situation.observed, signal.pod
     outcome = outcome_of(situation, signal)
@@ -126,38 +130,38 @@ def apply_listing(situation: Situation, signal: PodListed) -> PodJson | None:
     if pod is None:
         return None
     if outcome is not Outcome.IN_PLACE:
-        observed.resize_pending = None  # nothing of what the source asks for is refused any more
+        observed.resize_pending = None  # the source no longer asks for a resize that was refused
         return None
     return take_over(situation, pod)
 
 
 def edited_in_api(situation: Situation, signal: PodListed, outcome: Outcome) -> PodJson | None:
-    """Take what the API lists now; it lets nobody change what can't be changed, and a deletion there is never taken back."""
+    """Apply what the API lists; it rejects edits that need another pod, and never takes back a deletion."""
     observed = situation.observed
     if signal.pod is None or observed.deletion or observed.lifecycle is not Lifecycle.SYNC:
         return None
     if outcome is Outcome.NOTHING:
-        observed.resize_pending = None  # nothing of what the API asks for is refused any more
+        observed.resize_pending = None  # the API no longer asks for a resize that was refused
         return None
     return take_over(situation, signal.pod)
 
 
 def take_over(situation: Situation, pod: PodJson) -> PodJson:
-    """Go on with the pod as it is listed now, as far as its running parts can follow."""
+    """Apply an edit in place, as far as the running containers can follow."""
     taken = allocate(situation, taken_over(situation.source, pod))
     redefine(situation, taken)
     return taken
 
 
 def status_given(situation: Situation, signal: StatusGiven) -> None:
-    """Take what others have written into the status: conditions as a whole, and an end that the API shows."""
+    """Record what others wrote into the status: all their conditions, and a final phase."""
     situation.observed.given_conditions = dict(signal.conditions)
     if signal.ended:
         has_ended(situation.observed, signal.ended)
 
 
 def outcome_of(situation: Situation, signal: PodListed) -> Outcome:
-    """Say what becomes of the pod by what its source lists now; a source that knows of no edit in place replaces it."""
+    """Return what a listing does to the pod; without `in_place` any edit replaces it."""
     if signal.pod is None:
         return Outcome.NOTHING
     if signal.in_place:
@@ -167,7 +171,7 @@ def outcome_of(situation: Situation, signal: PodListed) -> Outcome:
 
 
 def why_replaced(situation: Situation, signal: PodListed) -> str:
-    """Say why an edited pod goes."""
+    """Explain why an edited pod is replaced."""
     message = "its manifest was changed and has a uid of its own"
     if signal.pod is None or not signal.in_place:
         return message
@@ -175,7 +179,7 @@ def why_replaced(situation: Situation, signal: PodListed) -> str:
 
 
 def request_deletion(situation: Situation, signal: DeletionRequested) -> None:
-    """Write down that the pod shall go; a second wish may shorten the grace, never lengthen it."""
+    """Record a deletion; a second one may shorten the grace period but never extend it."""
     observed = situation.observed
     grace = pod_grace(situation.spec, signal.grace)
     if observed.deletion is None:
@@ -186,7 +190,7 @@ def request_deletion(situation: Situation, signal: DeletionRequested) -> None:
 
 
 def is_news(situation: Situation, signal: RuntimeChanged) -> bool:
-    """Say whether a hint names anything that we neither know nor are about to be told by an action of our own."""
+    """Report whether a hint says anything that is neither known nor about to be answered by an action under way."""
     if not signal.exited and not signal.sandbox_lost:
         return True
     stopping = {action.container_id for action in situation.busy.values() if isinstance(action, StopContainer)}
@@ -196,13 +200,13 @@ def is_news(situation: Situation, signal: RuntimeChanged) -> bool:
 
 
 def known_ends(observed: Observed) -> set[str]:
-    """The containers of which we know that they have ended."""
+    """Return the ids of the containers that are known to have ended."""
     ends = [end for facts in observed.containers.values() for end in (facts.exit, facts.last_exit) if end]
     return {end.container_id for end in ends}.union(*observed.dead_containers.values())
 
 
 def sandbox_known_lost(situation: Situation) -> bool:
-    """Say whether no sandbox is left that could be lost: none is ready or being made, or we are stopping it."""
+    """Report whether no sandbox is left to lose: none is ready or being made, or it is being stopped."""
     match situation.busy.get("sandbox"):
         case RunPodSandbox():
             return False

@@ -1,7 +1,7 @@
-"""What a container's status says of its cpu and memory (pkg/kubelet/kubelet_pods.go convertContainerStatusResources).
+"""The cpu and memory in a container's status (pkg/kubelet/kubelet_pods.go convertContainerStatusResources).
 
-Of one that runs what it has, which is what it was started with, what a resize has left it yet, or what the runtime said after
-one; of any other what it is granted. Of what the spec does not limit or request nothing is shown.
+A running container shows what it has: what it was started with, what a resize has not changed yet, or what the runtime
+reported after one. Any other shows what it is granted. Resources that the spec does not name are not shown.
 """
 
 from typing import Final
@@ -18,15 +18,15 @@ from workflows.decide.resources.resources import compute
 from workflows.decide.situation import Situation
 
 SMALLEST_LIMIT: Final = 10
-"""Milli-CPU. At or below it the kernel is told the same, so what was granted is shown (cm/helpers_linux.go MinMilliCPULimit)."""
+"""Milli-CPU. The kernel is given the same for less, so what was granted is shown (cm/helpers_linux.go MinMilliCPULimit)."""
 SMALLEST_REQUEST: Final = 2
-"""The same of requests (MinShares)."""
+"""The same for requests (MinShares)."""
 
 
 def shown_resources(
     situation: Situation, container: V1Container, facts: ContainerFacts
 ) -> V1ResourceRequirements | None:
-    """Say what a container has; None for one that the runtime has never had."""
+    """Return what a container has; None if the runtime never had it."""
     if not facts.container_id:
         return None
     runs = facts.state is ContainerState.RUNNING and facts.exit is None
@@ -39,7 +39,7 @@ def shown_resources(
 
 
 def as_told(known: V1ResourceRequirements, told: RuntimeResources) -> V1ResourceRequirements:
-    """Show what the runtime tells; it tells nothing of a memory request."""
+    """Show what the runtime reports; it reports no memory request."""
     wanted = compute({"limits": known.limits or {}, "requests": known.requests or {}})
     limits, requests = dict(known.limits or {}), dict(known.requests or {})
     limit = milli_cpu_of_quota(told.cpu_quota, told.cpu_period)

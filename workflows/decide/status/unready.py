@@ -1,4 +1,4 @@
-"""What keeps a container that runs, or a pod whose containers are ready, from counting as ready; asked by `explain`."""
+"""Why a running container, or a pod whose containers are ready, is not ready; used by explain."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from workflows.decide.status.conditions import GATES_NOT_READY, READY
 
 
 def unready_words(situation: Situation, container: V1Container) -> str:
-    """Say why it is not ready; empty for one that is, and for one that does not run or is not meant to be."""
+    """Explain why a container is not ready; empty if it is, or if it does not run or need not be ready."""
     if standing(situation, container) is not Standing.UP or is_ready(situation, container):
         return ""
     facts = situation.facts(container.name)
@@ -28,7 +28,7 @@ def unready_words(situation: Situation, container: V1Container) -> str:
 
 
 def waits_for_gates(situation: Situation, status: V1PodStatus) -> Iterator[Sentence]:
-    """Say which readiness gates keep a pod from being ready whose containers all are."""
+    """Name the readiness gates that keep a pod from being ready although its containers are."""
     ready = next((one for one in status.conditions or () if one.type == READY), None)
     if situation.observed.lifecycle is not Lifecycle.SYNC or ready is None or ready.reason != GATES_NOT_READY:
         return

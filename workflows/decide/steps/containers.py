@@ -1,9 +1,9 @@
-"""Which container starts next: init containers one after the other, then the regular ones, each when its backoff is over.
+"""Which container starts next: init containers one after the other, then the regular ones, after their back-off.
 
-A sidecar starts in its turn and from then on whenever it has ended, until nothing else of the pod will run. What has been
-done in this sandbox is known from `Observed`, never inferred from what the runtime still remembers: an init container that
-succeeded stays done when its record is pruned, and is done again when the sandbox is new (pkg/kubelet/kuberuntime/
-kuberuntime_manager.go computePodActions).
+A sidecar starts in its turn, and is restarted whenever it has ended while the pod has anything left to do. What was
+done in the current sandbox is read from `Observed`, never inferred from what the runtime still holds: an init container
+that succeeded stays done when it is removed, and runs again in a new sandbox
+(pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions).
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ from workflows.decide.volumes.mounts import are_mounted, mounted_for
 
 
 def start(situation: Situation, container: V1Container) -> StartContainer:
-    """Write the request that starts a container's next instance."""
+    """Return the request that starts a container's next instance."""
     sandbox = situation.observed.sandbox
     return StartContainer(
         pod=situation.key,
@@ -60,7 +60,7 @@ def start(situation: Situation, container: V1Container) -> StartContainer:
 
 
 def next_in_line(situation: Situation) -> list[V1Container]:
-    """List whose turn it is: the sidecars so far, with the first unfinished init container, else all regular ones."""
+    """List whose turn it is: the sidecars so far and the first unfinished init container, or all regular containers."""
     line: list[V1Container] = []
     for index, one in enumerate(situation.init_containers):
         stands = standing(situation, one)
@@ -76,9 +76,10 @@ def next_in_line(situation: Situation) -> list[V1Container]:
 
 
 def start_containers(situation: Situation) -> Iterator[Action | Wake]:
-    """Start what is due, one at a time and in the spec's order, as the kubelet does; what is lost is stopped first.
+    """Start what is due, one at a time in the spec's order as the kubelet does; stop first what is in a lost sandbox.
 
-    While the pod's cgroup is to grow nothing starts: a container that got more than the pod has would not come up.
+    Nothing starts until the pod's cgroup has grown, because a container that gets more than the pod has does not come
+    up.
     """
     if not situation.sandbox_id or not situation.observed.directories or pod_is_done(situation):
         return
@@ -94,7 +95,7 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
     starting = starting or any(isinstance(one, StartContainer) for one in looking_in)
     for container in situation.all_containers:
         if standing(situation, container) is Standing.UP and hooks.is_starting(situation, container):
-            starting = True  # the hook is a part of the start, and the kubelet starts one after the other
+            starting = True  # the hook is part of the start, and containers start one after the other
             yield from hooks.after_start(situation, container)
     yield from stop_outdated(situation)
     for container in next_in_line(situation):
@@ -108,7 +109,7 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def start_ephemeral(situation: Situation) -> list[Action | Wake]:
-    """Start the next ephemeral container, before all others and beside their hooks: it may be there to see what hangs."""
+    """Start the next ephemeral container before all others and beside their hooks: it may be there to debug a hang."""
     found: list[Action | Wake] = []
     for container in situation.ephemeral_containers:
         starting = bool(situation.starting) or any(isinstance(one, StartContainer) for one in found)
@@ -118,7 +119,7 @@ def start_ephemeral(situation: Situation) -> list[Action | Wake]:
 
 
 def start_when_due(situation: Situation, container: V1Container, *, starting: bool) -> Iterator[Action | Wake]:
-    """Start one container, or say when; nothing while its images, volumes or target are awaited or another one is starting."""
+    """Start one container, or wake when it is due; nothing while it lacks anything or another container is starting."""
     facts = situation.facts(container.name)
     at = starts_at(facts)
     if at and at > situation.now:
@@ -131,15 +132,15 @@ def start_when_due(situation: Situation, container: V1Container, *, starting: bo
 
 
 def stop_unknown(situation: Situation, container: V1Container) -> StopContainer:
-    """Stop a container of which the runtime has lost the state, so that it can start again.
+    """Stop a container whose state the runtime has lost, so that it can start again.
 
-    It may well run, so it has the pod's grace like any other (kuberuntime_container.go setTerminationGracePeriod).
+    It may be running, so it has the pod's grace period (kuberuntime_container.go setTerminationGracePeriod).
     """
     return stop_request(situation, container.name, "the runtime does not know its state")
 
 
 def stop_outdated(situation: Situation) -> Iterator[Action | Wake]:
-    """Stop what runs by another definition than the spec has, so that it starts again by that."""
+    """Stop what runs with an outdated definition, so that it restarts with the current one."""
     for container in situation.all_containers:
         if not stops_outdated(situation, container):
             continue
@@ -150,10 +151,9 @@ def stop_outdated(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def tidy(situation: Situation) -> Iterator[Action | Wake]:
-    """Remove what only the past needs, while nothing can start.
+    """Remove dead containers and lost sandboxes while nothing can start.
 
-    Of each container the newest dead instance stays, for its logs (pkg/kubelet/kubelet.go maxPerPodContainerCount); a lost
-    sandbox goes with all that was in it.
+    The newest dead instance of each container stays, for its logs (pkg/kubelet/kubelet.go maxPerPodContainerCount).
     """
     observed = situation.observed
     leftover = [(name, dead) for name, dead in observed.dead_containers.items() if len(dead) > 1]

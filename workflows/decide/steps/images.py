@@ -1,7 +1,7 @@
-"""Which images to ask for now.
+"""Which images to pull now.
 
-All that the pod's next containers need, side by side with the sandbox: first which of them are there, then a pull of each
-that is not. A container in backoff asks when it is due, not before; with policy Always every start asks again
+All images that the pod's next containers need, while the sandbox is made: first find out which are present, then pull
+those that are not. A container in back-off pulls when the back-off is over. With policy Always every start pulls
 (pkg/kubelet/images/image_manager.go).
 """
 
@@ -18,7 +18,7 @@ from workflows.decide.versions import STARTS_LEAN
 
 
 def pull_images(situation: Situation) -> Iterator[Action | Wake]:
-    """Ask for every image that a container which may start now still lacks."""
+    """Pull every missing image of the containers that may start now."""
     if pod_is_done(situation):
         return
     lacking = {
@@ -39,13 +39,13 @@ def pull_images(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def is_unread(situation: Situation, image: str, policy: str) -> bool:
-    """Say whether nobody has looked yet if it is there; with policy Always that makes no difference."""
+    """Report whether it is still unknown if the image is present; with policy Always that does not matter."""
     known = image_key(image, policy) in situation.observed.images
     return situation.behaviour >= STARTS_LEAN and policy != "Always" and not known
 
 
 def pull_image(situation: Situation, asked: AskedImage) -> Iterator[Action | Wake]:
-    """Pull an image, or say when it is tried again; nothing while it is under way."""
+    """Pull an image, or wake when it is retried; nothing while the pull is under way."""
     action, image = pull(situation, asked), situation.image_of(asked)
     if key(action) in situation.busy:
         return
@@ -56,12 +56,12 @@ def pull_image(situation: Situation, asked: AskedImage) -> Iterator[Action | Wak
 
 
 def pull(situation: Situation, asked: AskedImage) -> PullImage:
-    """Write the request that pulls an image."""
+    """Return the request that pulls an image."""
     return PullImage(situation.key, *asked, pull_secrets(situation.spec))
 
 
 def pulls_at(image: ImageFacts) -> datetime | None:
-    """Say when an image that could not be pulled is tried again, an operator's skip included; None when none failed."""
+    """Return when a failed pull is retried, an operator's skip included; None if it has not failed."""
     if image.failed_at is None or not image.backoff:
         return None
     at = image.failed_at + image.backoff
@@ -69,5 +69,5 @@ def pulls_at(image: ImageFacts) -> datetime | None:
 
 
 def image_action_key(situation: Situation, asked: AskedImage) -> str:
-    """Say the key of an image's pull."""
+    """Return the key of an image's pull."""
     return key(pull(situation, asked))

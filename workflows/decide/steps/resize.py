@@ -1,9 +1,9 @@
-"""How a granted resize is carried out: the pod's cgroup is raised, each live container gets its new share, then it is lowered.
+"""Carries out a granted resize: raise the pod's cgroup, update each live container, lower the cgroup.
 
-So the pod's cgroup is never below what its containers have, which cgroup v1 refuses. A container whose resizePolicy says
-RestartContainer is stopped and starts again with what its spec says, whatever its restart policy; so does any that is not
+So the pod's cgroup is never below what its containers have, which cgroup v1 rejects. A container whose resizePolicy
+says RestartContainer is stopped and restarted with the new spec, whatever its restartPolicy, and so is one that is not
 running (pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction, doPodResizeAction). Cpu and memory of a
-container go in one call, where the kubelet makes two, since nothing stands between them. What is granted at all is decided in `allocation`.
+container are set by one call; the kubelet makes two. `resources/allocation.py` decides what is granted.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ RESTART_CONTAINER: Final = "RestartContainer"
 
 
 def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
-    """Carry a resize out, one step after the other; a step that fails holds the later ones until it is tried again."""
+    """Carry out a resize one step after the other; a step that failed delays the later ones until it is retried."""
     resize = situation.observed.resize
     if resize is None or not situation.sandbox_id:
         return
@@ -63,7 +63,7 @@ def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def restarts_for(container: V1Container, old: PodJson, new: PodJson) -> bool:
-    """Say whether a container's resizePolicy has it start again for what changes of its resources."""
+    """Report whether a container's resizePolicy restarts it for this change of its resources."""
     before, after = compute(old), compute(new)
     changed = {
         "cpu": (before.cpu_request, before.cpu_limit) != (after.cpu_request, after.cpu_limit),
@@ -74,13 +74,13 @@ def restarts_for(container: V1Container, old: PodJson, new: PodJson) -> bool:
 
 
 def update_cgroup(situation: Situation, *, growing: bool) -> UpdatePodSandboxResources:
-    """Write the request that sets the pod's cgroup."""
+    """Return the request that sets the pod's cgroup."""
     spec = sandbox_slice(situation.source)
     return UpdatePodSandboxResources(situation.key, situation.sandbox_id, spec, growing)
 
 
 def update_container(situation: Situation, name: str) -> UpdateContainerResources:
-    """Write the request that gives a container what its spec says now."""
+    """Return the request that gives a container what its spec says now."""
     return UpdateContainerResources(
         pod=situation.key,
         name=name,
@@ -91,7 +91,7 @@ def update_container(situation: Situation, name: str) -> UpdateContainerResource
 
 
 def container_updated(situation: Situation, action: UpdateContainerResources, seen: RuntimeResources) -> None:
-    """Write down what a container has now; one that the runtime no longer holds is looked for."""
+    """Record what a container has now; if the runtime no longer holds it, re-read the runtime."""
     facts = situation.observed.containers.get(action.name)
     if seen.gone:
         situation.observed.runtime_stale = True
@@ -101,5 +101,5 @@ def container_updated(situation: Situation, action: UpdateContainerResources, se
 
 
 def cgroup_updated(situation: Situation, action: UpdatePodSandboxResources) -> None:
-    """Write down what the pod's cgroup has now."""
+    """Record what the pod's cgroup has now."""
     cgroup_given(situation, action.sandbox_spec, growing=action.growing)

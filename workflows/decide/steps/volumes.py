@@ -1,8 +1,8 @@
-"""When a pod's volumes are mounted, and when that is undone (pkg/kubelet/kubelet.go SyncPod, SyncTerminatedPod).
+"""When a pod's volumes are mounted and unmounted (pkg/kubelet/kubelet.go SyncPod, SyncTerminatedPod).
 
-All of them by one action, beside the sandbox and the images; containers start when all are mounted. For a new sandbox they
-are mounted again, for the node may have been down: what is there is found as it is. They are undone when nothing of the pod
-runs any more, also of a pod that its source still lists.
+One action mounts them all, beside the sandbox and the images; containers start when all are mounted. They are mounted
+again for a new sandbox, because the node may have rebooted; a volume that is still mounted is reused. They are
+unmounted when nothing of the pod runs any more, even if its source still lists it.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def mount_volumes(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def mounting(situation: Situation) -> MountVolumes:
-    """Write the request that mounts a pod's volumes."""
+    """Return the request that mounts a pod's volumes."""
     return MountVolumes(
         situation.key,
         tuple(situation.source["spec"].get("volumes") or ()),
@@ -43,7 +43,7 @@ def mounting(situation: Situation) -> MountVolumes:
 
 
 def unmount_volumes(situation: Situation) -> Iterator[Action | Wake]:
-    """Undo the mounts of a pod of which nothing runs any more, whether or not we know of any."""
+    """Unmount the volumes of a pod of which nothing runs any more, whether or not any mount is known."""
     volumes = tuple(situation.source["spec"].get("volumes") or ())
     if volumes and not situation.observed.volumes_undone:
         yield from unless_backing_off(
@@ -52,7 +52,7 @@ def unmount_volumes(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def volumes_mounted(situation: Situation, action: MountVolumes, mounted: MountedVolumes) -> None:
-    """Write down that all volumes are mounted, and for which sandbox; of a refresh, what they show now."""
+    """Record that all volumes are mounted and for which sandbox; after a refresh, what they show now."""
     observed = situation.observed
     if action.refresh is not None:
         refreshed(observed, action, mounted)
@@ -64,5 +64,5 @@ def volumes_mounted(situation: Situation, action: MountVolumes, mounted: Mounted
 
 
 def volumes_unmounted(situation: Situation) -> None:
-    """Write down that nothing of a pod is mounted any more."""
+    """Record that no volume of the pod is mounted."""
     situation.observed.volumes, situation.observed.volumes_undone = None, True

@@ -1,9 +1,9 @@
-"""How a running pod's volumes follow the objects they show, and what its own edits in place change of them.
+"""How a running pod's volumes follow the objects they show, and edits of the pod itself.
 
-The poller hints at versions (`ObjectsChanged`), the files are written anew by mounting those volumes again, which changes
-them all at once or not at all. What is mounted stays mounted whatever becomes of that: a container that starts meanwhile
-finds the files as they were (pkg/volume/configmap and others, RequiresRemount). Here as there an object that was deleted
-leaves its files, one that is immutable is not looked at again, and mounts of a subPath stay as they were.
+The poller signals new versions (`ObjectsChanged`). The files are written anew by mounting those volumes again, which
+changes all of them at once or none. Volumes stay mounted even if that fails, and a container that starts meanwhile
+finds the old files (pkg/volume/configmap and others, RequiresRemount). As in the kubelet, a deleted object leaves its
+files, an immutable one is not read again, and subPath mounts do not change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,11 +25,11 @@ from workflows.decide.situation import RETRY_AFTER, Situation
 from workflows.decide.slices import own_part, volumes_slice
 
 LONGEST_RETRY: Final = timedelta(hours=1)
-"""A refresh that keeps failing waits for another version, and looks by itself this rarely: each try is history."""
+"""How rarely a refresh that keeps failing is retried without a new version: each try adds to the history."""
 
 
 def objects_changed(situation: Situation, signal: ObjectsChanged) -> None:
-    """Write down which of the shown objects have another version now; what waited for one of them tries again at once."""
+    """Record the new versions of shown objects; a refresh that failed for one of them is retried at once."""
     observed = situation.observed
     facts = observed.volumes
     if facts is None:
@@ -41,7 +41,7 @@ def objects_changed(situation: Situation, signal: ObjectsChanged) -> None:
 
 
 def note_version(situation: Situation, facts: VolumesFacts, name: str, version: str) -> None:
-    """Take a hint at one object; one that is gone counts only where it may be absent."""
+    """Record an object's new version; a deletion counts only if the object is optional."""
     observed, shown = situation.observed, facts.objects.get(name)
     if (
         shown is None
@@ -56,14 +56,14 @@ def note_version(situation: Situation, facts: VolumesFacts, name: str, version: 
 
 
 def is_optional(situation: Situation, name: str) -> bool:
-    """Say whether every volume that shows an object is content without it."""
+    """Report whether every volume that shows an object marks it as optional."""
     volumes = situation.source["spec"].get("volumes") or ()
     found = [optional for volume in volumes for one, optional in shown_objects(volume) if one == name]
     return all(found)
 
 
 def refresh_volumes(situation: Situation) -> Iterator[Action | Wake]:
-    """Mount again what shows another version than is known, or tells of the pod what is no longer so."""
+    """Mount again the volumes whose objects or pod fields have changed."""
     wanted = refreshing(situation)
     if wanted is None or situation.is_busy(VOLUMES_KEY):
         return
@@ -79,7 +79,7 @@ def refresh_volumes(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def refreshing(situation: Situation) -> MountVolumes | None:
-    """Write the request that refreshes the volumes that need it; None when none does."""
+    """Return the request that refreshes the volumes that need it; None if none does."""
     observed, facts = situation.observed, situation.observed.volumes
     if facts is None:
         return None
@@ -104,7 +104,7 @@ def refreshing(situation: Situation) -> MountVolumes | None:
 
 
 def refreshed(observed: Observed, action: MountVolumes, answer: MountedVolumes) -> None:
-    """Write down what the volumes show now; a hint that came meanwhile stays."""
+    """Record what the volumes show now; a hint that came meanwhile stays."""
     facts = observed.volumes
     if facts is None:
         return
@@ -113,17 +113,17 @@ def refreshed(observed: Observed, action: MountVolumes, answer: MountedVolumes) 
 
 
 def drop_applied_hints(observed: Observed, hints: Mapping[str, str]) -> None:
-    """Drop the hints that have been followed."""
+    """Drop the hints that the volumes now show."""
     observed.objects_changed = {
         name: version for name, version in observed.objects_changed.items() if hints.get(name) != version
     }
 
 
 def watched_objects(situation: Situation) -> dict[str, str]:
-    """Name the objects whose next change the pod is to be told of, each with the version that it shows."""
+    """Name the objects to watch for changes, each with the version that the volumes show."""
     facts, volumes = situation.observed.volumes, situation.source["spec"].get("volumes") or ()
     wanted = {name: UNKNOWN for volume in volumes for name, _ in shown_objects(volume)}
-    if facts is None:  # a claim brings its volume once, and is not followed then
+    if facts is None:  # a claim is resolved once, and not watched after that
         wanted |= {
             f"persistentvolumeclaims/{name}": UNKNOWN for one in volumes if (name := claim_of(situation.key.name, one))
         }
