@@ -1,4 +1,4 @@
-"""Image garbage collection: which images to remove, and in which order (pkg/kubelet/images/image_gc_manager.go GarbageCollect).
+"""Image garbage collection: which images to remove, and in which order (image_gc_manager.go GarbageCollect).
 
 First those that have been unused for longer than the maximum age. If the disk is too full, then those unused for
 longest, until usage is below the low threshold. Images that are in use, pinned or just pulled stay.

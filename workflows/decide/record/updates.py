@@ -123,7 +123,7 @@ def added(old: Fields, new: Fields) -> list[PodJson]:
 def changed_fields(
     old: Fields, new: Fields, rules: Mapping[str, Rule], *, but: Sequence[str] = (), of: str = ""
 ) -> Iterator[Change]:
-    """Name the fields that differ, in the order of the table, and then the others."""
+    """List the fields that differ, in the order of the table, then the others."""
     for name in dict.fromkeys((*rules, *old, *new)):
         before, after = old.get(name), new.get(name)
         if name in (*but, *NO_NEWS) or before == after or (before in UNSET and after in UNSET):

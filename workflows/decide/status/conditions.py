@@ -86,7 +86,7 @@ def verdicts(
 
 
 def resizing(situation: Situation) -> Iterator[tuple[str, Verdict]]:
-    """Judge the conditions of a pending resize and of one in progress (pkg/kubelet/status/status_manager.go podResizeConditions)."""
+    """Judge the conditions of a pending resize and of one in progress (status_manager.go podResizeConditions)."""
     observed = situation.observed
     if pending := observed.resize_pending:
         yield (

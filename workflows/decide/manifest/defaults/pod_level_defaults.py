@@ -1,6 +1,6 @@
-"""What `spec.resources` is where it is given in part (pkg/apis/core/v1/defaults.go defaultHugePagePodLimits, defaultPodRequests).
+"""Defaults of `spec.resources` (pkg/apis/core/v1/defaults.go defaultHugePagePodLimits, defaultPodRequests).
 
-Asked by `defaults` once the containers have their own defaults.
+Applied after the containers' defaults.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, 
 
 
 def pod_level_resources(spec: dict[str, Any]) -> dict[str, Any]:
-    """Fill them in: huge pages by what the containers may use, requests by what they ask for, then by the pod's limits."""
+    """Default huge pages to the containers' limits, requests to the containers' requests, then to the pod's limits."""
     given = spec["resources"]
     requests, limits = dict(given.get("requests", {})), dict(given.get("limits", {}))
     if requests or limits:

@@ -1,7 +1,6 @@
-"""What names, labels and keys may be; each check answers with the API's sentences, none when all is well.
+"""Rules about names, labels and keys; each check yields the API's messages, none if the value is valid.
 
-Used by the other rules of this folder. Source: k8s.io/apimachinery pkg/api/validate/content and pkg/util/validation.
-Lengths count bytes, as there.
+Source: k8s.io/apimachinery pkg/api/validate/content and pkg/util/validation. Lengths count bytes, as there.
 """
 
 import re
@@ -48,7 +47,7 @@ def dns_subdomain(value: str, unit: str = "characters") -> Iterator[str]:
 
 
 def dns_subdomain_with_underscore(value: str) -> Iterator[str]:
-    """Check a domain to search in, whose labels may hold underscores."""
+    """Check a DNS search domain, whose labels may contain underscores."""
     yield from _no_longer(value, 253, "characters")
     if not _fits(_IS_UNDERSCORED, value, 253):
         rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
@@ -107,7 +106,7 @@ def environment_name(value: str) -> Iterator[str]:
 
 
 def config_map_key(value: str) -> Iterator[str]:
-    """Check a key of a ConfigMap or Secret, which may become the name of a file."""
+    """Check a key of a ConfigMap or Secret, which may become a file's name."""
     yield from _no_longer(value, 253, "characters")
     if not _fits(_IS_CONFIG_MAP_KEY, value, 253):
         rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
@@ -119,12 +118,12 @@ def config_map_key(value: str) -> Iterator[str]:
 
 
 def _fits(shape: re.Pattern[str], value: str, most: int) -> bool:
-    """Match without spending time on text that is too long anyway; its length was reported already."""
+    """Match, but spend no time on text that is too long; its length is reported already."""
     return shape.fullmatch(value[: 4 * most]) is not None
 
 
 def _no_longer(value: str, most: int, unit: str = "bytes") -> Iterator[str]:
-    """Bytes are counted, whatever the API's message calls them."""
+    """Check the length in bytes, whatever the unit in the API's message."""
     if _bytes(value) > most:
         yield f"must be no more than {most} {unit}"
 

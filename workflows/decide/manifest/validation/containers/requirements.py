@@ -1,8 +1,8 @@
-"""Rules about requests and limits, of a container and of the pod as a whole.
+"""Rules about requests and limits of a container and of the pod as a whole.
 
-Called by `containers` and `pod`; source: pkg/apis/core/validation/validation.go, validateResourceRequirements,
-validateContainerResourceName, validatePodResources and validatePodResourceConsistency. What no node of ours has is refused here,
-too: extended resources, which a kubelet learns of from device plugins.
+Source: pkg/apis/core/validation/validation.go, validateResourceRequirements, validateContainerResourceName,
+validatePodResources and validatePodResourceConsistency. Extended resources are rejected, too, because a kubelet knows
+them only from device plugins.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,12 +24,12 @@ NameRule = Callable[[str, str], Iterator[str]]
 
 
 def validate_resources(resources: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Judge a container's requests and limits by themselves and against each other."""
+    """Validate a container's requests and limits."""
     yield from _requirements(resources, path, _container_name)
 
 
 def validate_pod_resources(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Judge what the pod asks for as a whole, also against its containers."""
+    """Validate the pod's own requests and limits, also against those of its containers."""
     resources = spec.get("resources")
     if resources is None:
         return
@@ -58,7 +58,7 @@ def _requirements(resources: Mapping[str, Any], path: str, judge_name: NameRule)
 
 
 def _against_limit(name: str, amount: str, limits: Mapping[str, str], path: str) -> Iterator[str]:
-    """Judge a request by its limit; huge pages can't be promised to more than one."""
+    """Validate a request against its limit; huge pages cannot be overcommitted."""
     overcommits = not name.startswith(HUGE_PAGES)
     if name not in limits:
         if not overcommits:
@@ -96,7 +96,7 @@ def _pod_name(name: str, path: str) -> Iterator[str]:
 
 
 def _against_containers(spec: Mapping[str, Any], path: str) -> Iterator[str]:
-    """The pod asks for no less than its containers together, and none of them may use more than the pod."""
+    """The pod requests no less than its containers together, and no container's limit exceeds the pod's."""
     pod = {"spec": spec}
     requests, limits = resource_list(spec, "requests"), resource_list(spec, "limits")
     for name, total in container_requests(pod).items():
