@@ -1,7 +1,6 @@
-"""What others want of a pod or say of it, as a pod's workflow remembers it: parts of `pod.Observed`.
+"""What others ask of a pod or state about it, as `pod.Observed` remembers it, with when it came.
 
-Apart from what the runtime tells: a wish or a word of somebody, with when it came. Fields are only ever added, each with a
-default.
+Fields are only ever added, each with a default.
 """
 
 from dataclasses import dataclass, field
@@ -10,42 +9,42 @@ from datetime import datetime, timedelta
 
 @dataclass(slots=True)
 class Deletion:
-    """Somebody wants the pod gone; the shortest grace asked so far counts."""
+    """The pod is to be deleted; the shortest grace period asked for so far applies."""
 
     requested_at: datetime
     grace: timedelta
     reason: str
     message: str = ""
     grace_asked_at: datetime | None = None
-    """When that grace was asked for; None: with the deletion itself."""
+    """When that grace period was asked for; None: with the deletion itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortening:
-    """An operator wants the stop of a pod that goes to be over sooner."""
+    """An operator shortens the grace period of a terminating pod."""
 
     at: datetime
     grace: timedelta
-    """Counts from then."""
+    """Counts from `at`."""
     operator: str
 
 
 @dataclass(slots=True)
 class Eviction:
-    """This node ends the pod though its source wants it: what status.reason and status.message say once it has ended."""
+    """This node ends the pod although its source wants it: status.reason and status.message once it has ended."""
 
     at: datetime
     reason: str
     message: str
     grace: timedelta | None = None
-    """None: the pod's own."""
+    """None for the pod's own."""
     disrupts: bool = False
-    """It is for the node's sake and not the pod's own limit: the pod has the condition DisruptionTarget."""
+    """For the node's sake, not for the pod's own limit: the pod has the condition DisruptionTarget."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenCondition:
-    """A condition of the pod that somebody else judges, as it was said last: a readiness gate's, for example."""
+    """A condition that somebody else judges, as it was last set; for example a readiness gate's."""
 
     status: str
     """True, False or Unknown."""
@@ -57,7 +56,7 @@ class GivenCondition:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The API shows a final phase of the pod, which never turns back."""
+    """The API shows a final phase of the pod, which never changes."""
 
     phase: str
     """Succeeded or Failed."""
@@ -67,7 +66,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Why this node does not take a pod."""
+    """Why this node rejects a pod."""
 
     reason: str
     message: str
@@ -75,15 +74,15 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class FirstSight:
-    """What was known of a pod when its workflow was started, besides what it is: what the API's status says, and the node."""
+    """What was known of a pod when its workflow was started: what the API's status says, and whether the node admits it."""
 
     ended: Ended | None = None
     rejected: Rejected | None = None
-    """This node does not take it (`decide/node_admission.py`)."""
+    """This node does not admit it (`workflows/decide/node/node_admission.py`)."""
     started_at: datetime | None = None
-    """status.startTime, where the pod had begun before."""
+    """status.startTime, if the pod had begun before."""
     deleted: bool = False
-    """It was to go already, so nothing of it is begun any more."""
+    """It was deleted already, so nothing of it is started."""
     grace: timedelta | None = None
-    """Of that deletion."""
+    """The grace period of that deletion."""
     conditions: dict[str, GivenCondition] = field(default_factory=dict)

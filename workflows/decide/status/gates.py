@@ -28,7 +28,7 @@ OUR_OWN: Final = (
     "AllContainersRestarting",
     "DisruptionTarget",
 )
-"""Conditions that a node judges by itself; the last one is shared with the API's own controllers, not with operators."""
+"""Conditions that a node sets itself; the last one is shared with the API's controllers, but not with operators."""
 STATUSES: Final = ("True", "False", "Unknown")
 LONGEST_REASON: Final = 1024
 LONGEST_MESSAGE: Final = 32768
