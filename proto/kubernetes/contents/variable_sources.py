@@ -14,8 +14,8 @@ _FIELDS: Final = (
 
 def variable_objects(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield them by the API's plural and their name, in the order of use; one may come twice."""
-    told = (one for one in container.get("env") or () if not one.get("value"))  # a literal value takes precedence
-    for source in (*(container.get("envFrom") or ()), *(one.get("valueFrom") or {} for one in told)):
+    referring = (one for one in container.get("env") or () if not one.get("value"))  # a literal value takes precedence
+    for source in (*(container.get("envFrom") or ()), *(one.get("valueFrom") or {} for one in referring)):
         for field, plural in _FIELDS:
             if chosen := source.get(field):
                 yield plural, chosen.get("name", "")

@@ -27,9 +27,9 @@ def shorten_stops(situation: Situation, reason: str) -> Iterator[Action | Wake]:
 
 def over_at(situation: Situation, stop: StopContainer) -> datetime:
     """Return when a stop kills, by the shortest grace period it was given."""
-    told = [
+    stops = [
         one
         for one in situation.busy.values()
         if isinstance(one, StopContainer | ShortenStop) and one.container_id == stop.container_id
     ]
-    return min(Grace(one.grace, one.asked_at).over_at for one in told)
+    return min(Grace(one.grace, one.asked_at).over_at for one in stops)

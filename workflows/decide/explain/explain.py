@@ -243,8 +243,8 @@ def comes_next(situation: Situation, say: Say) -> Iterator[str]:
     observed = situation.observed
     steps = list(if_all_goes_well(situation))
     if steps:
-        told = ", then ".join(say(one) for one in steps[:AHEAD])
-        yield f"if all goes as planned: {told}{', and so on' if len(steps) > AHEAD else ''}"
+        ahead = ", then ".join(say(one) for one in steps[:AHEAD])
+        yield f"if all goes as planned: {ahead}{', and so on' if len(steps) > AHEAD else ''}"
     if observed.deletion:
         yield (
             "then it begins anew, for its source lists it again" if observed.listed_again else "then its workflow ends"

@@ -93,9 +93,9 @@ def after_success(ahead: Situation) -> Situation:
     """Let the actions under way succeed as far as that can be forecast, then advance the lifecycle."""
     still: dict[str, Action] = {}
     for name, action in ahead.busy.items():
-        if told := forecast_answer(ahead, action):
+        if forecast := forecast_answer(ahead, action):
             others = {other: one for other, one in ahead.busy.items() if other != name}
-            fold(replace(ahead, busy=others), action, told.answer)
+            fold(replace(ahead, busy=others), action, forecast.answer)
         else:
             still[name] = action
     ahead = replace(ahead, busy=still)

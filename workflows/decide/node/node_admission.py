@@ -135,8 +135,8 @@ def _units(name: str, amount: Quantity) -> int:
 
 
 def _out_of(name: str, requested: int, used: int, capacity: int) -> Rejected:
-    told = f"requested: {requested}, used: {used}, capacity: {capacity}"
-    return Rejected(f"OutOf{name}", f"Node didn't have enough resource: {name}, {told}")
+    amounts = f"requested: {requested}, used: {used}, capacity: {capacity}"
+    return Rejected(f"OutOf{name}", f"Node didn't have enough resource: {name}, {amounts}")
 
 
 def _predicate(name: str, why: str) -> Rejected:

@@ -28,19 +28,21 @@ def why_no_stop(situation: Situation, _: StopPod) -> Refusal | None:
     if observed.lifecycle is not Lifecycle.SYNC or observed.deletion:
         return None
     if observed.waiting_for:
-        told = f"{pod} has not begun: it waits for its predecessor ({observed.waiting_for}); --uid says which is meant"
-        return Refusal("StillWanted", told)
-    told = f"{pod} is wanted, its source lists it: remove its manifest, and this hastens its stop; or evict it"
-    return Refusal("StillWanted", told)
+        message = (
+            f"{pod} has not begun: it waits for its predecessor ({observed.waiting_for}); --uid says which is meant"
+        )
+        return Refusal("StillWanted", message)
+    message = f"{pod} is wanted, its source lists it: remove its manifest, and this hastens its stop; or evict it"
+    return Refusal("StillWanted", message)
 
 
 def stops(situation: Situation, asked: StopPod) -> PodStops:
     """Return the Update's answer."""
-    before, wish = effective_grace(situation), asked_grace(situation, asked)
-    holds = min(before, wish, key=lambda one: one.over_at)
+    before, asked_for = effective_grace(situation), asked_grace(situation, asked)
+    holds = min(before, asked_for, key=lambda one: one.over_at)
     return PodStops(
         asked.operator,
-        wish.length,
+        asked_for.length,
         holds.length,
         kills_at(situation, holds),
         max(before.over_at - holds.over_at, NO_SOONER),
@@ -54,9 +56,9 @@ def asked_grace(situation: Situation, asked: StopPod) -> Grace:
 
 def shorten_grace(situation: Situation, asked: StopPod) -> None:
     """Record a grace period that ends sooner than the current one; any other changes nothing."""
-    wish = asked_grace(situation, asked)
-    if wish.over_at < effective_grace(situation).over_at:
-        situation.observed.shortening = Shortening(wish.since, wish.length, asked.operator)
+    asked_for = asked_grace(situation, asked)
+    if asked_for.over_at < effective_grace(situation).over_at:
+        situation.observed.shortening = Shortening(asked_for.since, asked_for.length, asked.operator)
 
 
 def kills_at(situation: Situation, grace: Grace) -> datetime:

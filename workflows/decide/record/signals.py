@@ -185,8 +185,8 @@ def request_deletion(situation: Situation, signal: DeletionRequested) -> None:
     if observed.deletion is None:
         observed.deletion = Deletion(situation.now, grace, signal.reason, signal.message)
         prepare_termination(observed)
-    elif (wish := Grace(grace, situation.now)).over_at < deletion_grace(observed.deletion).over_at:
-        observed.deletion.grace, observed.deletion.grace_asked_at = wish.length, wish.since
+    elif (shorter := Grace(grace, situation.now)).over_at < deletion_grace(observed.deletion).over_at:
+        observed.deletion.grace, observed.deletion.grace_asked_at = shorter.length, shorter.since
 
 
 def is_news(situation: Situation, signal: RuntimeChanged) -> bool:

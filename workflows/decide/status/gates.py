@@ -68,8 +68,8 @@ def settable(situation: Situation) -> Iterator[str]:
 def why_not(situation: Situation, asked: SetCondition) -> Refusal | None:
     """Return why an operator may not set this condition: NotYours, Invalid or Unchanged."""
     if asked.type in OUR_OWN:
-        told = f"condition {asked.type} is the node's own: it follows from what the node sees, nobody sets it"
-        return Refusal("NotYours", told)
+        message = f"condition {asked.type} is the node's own: it follows from what the node sees, nobody sets it"
+        return Refusal("NotYours", message)
     if faults := list(faults_of(asked)):
         return Refusal("Invalid", "; ".join(faults))
     known = situation.observed.given_conditions.get(asked.type)

@@ -35,19 +35,19 @@ def shown_resources(
         return container.resources
     known = current_resources(situation, container.name)
     shown = V1ResourceRequirements(limits=known.get("limits"), requests=known.get("requests"))
-    return shown if facts.resources is None else as_told(shown, facts.resources)
+    return shown if facts.resources is None else as_reported(shown, facts.resources)
 
 
-def as_told(known: V1ResourceRequirements, told: RuntimeResources) -> V1ResourceRequirements:
+def as_reported(known: V1ResourceRequirements, reported: RuntimeResources) -> V1ResourceRequirements:
     """Show what the runtime reports; it reports no memory request."""
     wanted = compute({"limits": known.limits or {}, "requests": known.requests or {}})
     limits, requests = dict(known.limits or {}), dict(known.requests or {})
-    limit = milli_cpu_of_quota(told.cpu_quota, told.cpu_period)
+    limit = milli_cpu_of_quota(reported.cpu_quota, reported.cpu_period)
     if known.limits is not None and limit and max(limit, wanted.cpu_limit) > SMALLEST_LIMIT:
         limits["cpu"] = canonical_quantity(f"{limit}m")
-    if known.limits is not None and told.memory_limit_in_bytes:
-        limits["memory"] = binary_quantity(told.memory_limit_in_bytes)
-    request = milli_cpu_of_shares(told.cpu_shares)
+    if known.limits is not None and reported.memory_limit_in_bytes:
+        limits["memory"] = binary_quantity(reported.memory_limit_in_bytes)
+    request = milli_cpu_of_shares(reported.cpu_shares)
     if known.requests is not None and request and max(request, wanted.cpu_request) > SMALLEST_REQUEST:
         requests["cpu"] = canonical_quantity(f"{request}m")
     return V1ResourceRequirements(limits=limits or None, requests=requests or None)

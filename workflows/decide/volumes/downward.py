@@ -21,8 +21,8 @@ _SPEC_FIELDS: Final = {
 def start_slice(pod: PodJson, name: str) -> PodJson:
     """Cut what starting a container needs of its pod; raises KeyError for an unknown name."""
     cut, spec = sandbox_slice(pod), pod["spec"]
-    told = {_SPEC_FIELDS[path] for path in _fields(own_part(pod, name)) if path in _SPEC_FIELDS}
-    cut["spec"] |= {field: spec[field] for field in sorted(told) if spec.get(field)}
+    shown = {_SPEC_FIELDS[path] for path in _fields(own_part(pod, name)) if path in _SPEC_FIELDS}
+    cut["spec"] |= {field: spec[field] for field in sorted(shown) if spec.get(field)}
     if spec.get("enableServiceLinks") is False:
         cut["spec"]["enableServiceLinks"] = False
     return cut
@@ -30,8 +30,8 @@ def start_slice(pod: PodJson, name: str) -> PodJson:
 
 def host_ips_shown(situation: Situation, name: str) -> tuple[str, ...]:
     """Return the node's addresses if a variable of the container shows them, or the pod's, which may be the same."""
-    told = any(path.startswith("status.") for path in _fields(own_part(situation.source, name)))
-    return situation.settings.host_ips if told else ()
+    shown = any(path.startswith("status.") for path in _fields(own_part(situation.source, name)))
+    return situation.settings.host_ips if shown else ()
 
 
 def _fields(container: Mapping[str, Any]) -> set[str]:

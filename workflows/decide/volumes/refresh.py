@@ -83,8 +83,8 @@ def refreshing(situation: Situation) -> MountVolumes | None:
     observed, facts = situation.observed, situation.observed.volumes
     if facts is None:
         return None
-    now_told = pod_digest(situation.source)
-    edited = facts.told != now_told
+    digest = pod_digest(situation.source)
+    edited = facts.told != digest
     if not observed.objects_changed and not edited:
         return None
     volumes = tuple(
@@ -99,7 +99,7 @@ def refreshing(situation: Situation) -> MountVolumes | None:
         volumes_slice(situation.source),
         facts.sandbox_attempt,
         refresh=dict(observed.objects_changed),
-        told=now_told,
+        told=digest,
     )
 
 

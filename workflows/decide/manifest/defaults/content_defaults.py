@@ -20,8 +20,8 @@ def default_contents(kind: str, source: Any) -> Any:
 
 
 def _projection(projection: dict[str, Any]) -> dict[str, Any]:
-    told = projection.get("downwardAPI")
-    return {**projection, "downwardAPI": _with_versions(told)} if told else projection
+    source = projection.get("downwardAPI")
+    return {**projection, "downwardAPI": _with_versions(source)} if source else projection
 
 
 def _with_versions(source: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def dns_label(value: str) -> Iterator[str]:
         yield "must not contain dots"
     else:
         rule = f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_ALPHANUMERIC_ENDS}"
-        yield _told(rule, _LABEL, "my-name", "123-abc")
+        yield _with_examples(rule, _LABEL, "my-name", "123-abc")
 
 
 def dns_subdomain(value: str, unit: str = "characters") -> Iterator[str]:
@@ -43,7 +43,7 @@ def dns_subdomain(value: str, unit: str = "characters") -> Iterator[str]:
     yield from _no_longer(value, 253, unit)
     if not _fits(_IS_SUBDOMAIN, value, 253):
         rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-        yield _told(rule + _ALPHANUMERIC_ENDS, _SUBDOMAIN, "example.com")
+        yield _with_examples(rule + _ALPHANUMERIC_ENDS, _SUBDOMAIN, "example.com")
 
 
 def dns_subdomain_with_underscore(value: str) -> Iterator[str]:
@@ -51,15 +51,15 @@ def dns_subdomain_with_underscore(value: str) -> Iterator[str]:
     yield from _no_longer(value, 253, "characters")
     if not _fits(_IS_UNDERSCORED, value, 253):
         rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
-        yield _told(rule + _ALPHANUMERIC_ENDS, _UNDERSCORED, "example.com")
+        yield _with_examples(rule + _ALPHANUMERIC_ENDS, _UNDERSCORED, "example.com")
 
 
 def qualified_name(value: str) -> Iterator[str]:
     """Check the key of a label, annotation or resource: a name with an optional domain before a slash."""
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
-        told = _told(_KEY_RULE, _KEY_NAME, "MyName", "my.name", "123-abc")
-        yield f"a valid label key {told} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        described = _with_examples(_KEY_RULE, _KEY_NAME, "MyName", "my.name", "123-abc")
+        yield f"a valid label key {described} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         return
     if slash and not prefix:
         yield "prefix part must be non-empty"
@@ -69,7 +69,7 @@ def qualified_name(value: str) -> Iterator[str]:
         yield "name part must be non-empty"
     yield from (f"name part {one}" for one in _no_longer(name, 63))
     if not _fits(_IS_KEY_NAME, name, 63):
-        yield f"name part {_told(_KEY_RULE, _KEY_NAME, 'MyName', 'my.name', '123-abc')}"
+        yield f"name part {_with_examples(_KEY_RULE, _KEY_NAME, 'MyName', 'my.name', '123-abc')}"
 
 
 def label_value(value: str) -> Iterator[str]:
@@ -77,7 +77,7 @@ def label_value(value: str) -> Iterator[str]:
     yield from _no_longer(value, 63)
     if not _fits(_IS_VALUE, value, 63):
         rule = f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ALPHANUMERIC_ENDS}"
-        yield _told(rule, _VALUE, "MyValue", "my_value", "12345")
+        yield _with_examples(rule, _VALUE, "MyValue", "my_value", "12345")
 
 
 def port_name(value: str) -> Iterator[str]:
@@ -110,7 +110,7 @@ def config_map_key(value: str) -> Iterator[str]:
     yield from _no_longer(value, 253, "characters")
     if not _fits(_IS_CONFIG_MAP_KEY, value, 253):
         rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-        yield _told(rule, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name")
+        yield _with_examples(rule, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name")
     if value in {".", ".."}:
         yield f"must not be '{value}'"
     elif value.startswith(".."):
@@ -132,7 +132,7 @@ def _bytes(value: str) -> int:
     return len(value) if value.isascii() else len(value.encode())
 
 
-def _told(rule: str, shape: str, *examples: str) -> str:
+def _with_examples(rule: str, shape: str, *examples: str) -> str:
     """Add examples and the expression, as every such message of the API does."""
     shown = " or ".join(f"'{one}', " for one in examples)
     return f"{rule} (e.g. {shown}regex used for validation is '{shape}')"

@@ -94,8 +94,8 @@ def _one_of(walk: _Walk, value: Any, known: Field) -> Any:
     if any(type(value) is type(one) and value == one for one in known.only):
         return value
     if isinstance(value, list | dict) or _is_scalar_of(known.kind, value):
-        told = [quoted(one) for one in known.only if not isinstance(one, list | dict) and one != ""]
-        hint = f" (only {' or '.join(told)} is)" if told else ""
+        accepted = [quoted(one) for one in known.only if not isinstance(one, list | dict) and one != ""]
+        hint = f" (only {' or '.join(accepted)} is)" if accepted else ""
         walk.not_yet.append(f"{walk.here()}: not supported yet{hint}")
     else:
         walk.wrong_kind(known.kind, value)

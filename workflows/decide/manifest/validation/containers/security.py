@@ -162,9 +162,9 @@ def _host_users(spec: Mapping[str, Any]) -> Iterator[str]:
     """Reject what a user namespace excludes; paths and capitals are the API's."""
     if uses_nodes_users(spec):
         return
-    for field, told in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+    for field, name in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
         if spec.get(field):
-            yield forbidden(f"spec.{told}", "when `hostUsers` is false")
+            yield forbidden(f"spec.{name}", "when `hostUsers` is false")
     for path, container in _containers(spec):
         if container.get("volumeDevices"):
             yield forbidden(f"{path}.volumeDevices", "when `hostUsers` is false")
