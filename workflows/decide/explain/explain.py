@@ -61,7 +61,9 @@ def stands(situation: Situation, status: V1PodStatus) -> str:
     observed, deletion = situation.observed, situation.observed.deletion
     if deletion and observed.lifecycle is not Lifecycle.TERMINATED:
         why = ": ".join(filter(None, (deletion.reason, deletion.message)))
-        return f"it is going, {describe_running(situation)}: {why} (grace {span(effective_grace(situation).length)})"
+        return (
+            f"it is terminating, {describe_running(situation)}: {why} (grace {span(effective_grace(situation).length)})"
+        )
     if observed.lifecycle is Lifecycle.TERMINATED:
         gone = "every container is down, and what is left of it is being removed"
         return f"{status.phase}: {gone if deletion else why_done(situation) + ', and its source still lists it'}"
@@ -77,7 +79,7 @@ def stop_remedy(situation: Situation) -> str:
     going = situation.observed.deletion or situation.observed.lifecycle is Lifecycle.TERMINATING
     if not going or not live_containers(situation) or effective_grace(situation).over_at <= situation.now + SHORTEST:
         return ""
-    return f"`tempolet stop {situation.key} --grace-period N` lets it be down sooner"
+    return f"`tempolet stop {situation.key} --grace-period N` shortens its grace period"
 
 
 def why_done(situation: Situation) -> str:
@@ -191,7 +193,7 @@ def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
     if lacking := situation.images_lacking(container):
         return f"its image {lacking[0][0]}, which {describe_image(situation, lacking[0])}"
     if lack := lacks_target(situation, container.name):
-        return f"the container that it is to look into: {lack.message}"
+        return f"its target container: {lack.message}"
     return others_first(situation, container, say)
 
 
@@ -202,7 +204,7 @@ def lacks_place(situation: Situation) -> str:
     if not situation.observed.directories:
         return "the pod's directories"
     if must_grow(situation):
-        return "the pod's cgroup, which is to be raised first"
+        return "the pod's cgroup, which must be raised first"
     return f"the pod's volumes: {', '.join(names)}" if (names := list(unmounted(situation))) else ""
 
 
@@ -231,7 +233,7 @@ def describe_image(situation: Situation, asked: AskedImage) -> str:
     if is_unread(situation, *asked):
         return "is looked for"
     if (at := pulls_at(image)) and at > situation.now:
-        return f"could not be had: {image.reason}"
+        return f"could not be pulled: {image.reason}"
     return "is not there yet"
 
 
@@ -250,7 +252,7 @@ def comes_next(situation: Situation, say: Say) -> Iterator[str]:
             "then it begins anew, for its source lists it again" if observed.listed_again else "then its workflow ends"
         )
     elif observed.lifecycle is not Lifecycle.SYNC:
-        yield "it stays like that until its source no longer lists it; then its containers, sandbox, directories and logs go"
+        yield "it stays like that until its source no longer lists it; then its containers, sandbox, directories and logs are removed"
     elif any(isinstance(one, ReadPodRuntime | StopContainer) for one in situation.busy.values()):
         return
     else:
@@ -277,11 +279,15 @@ def after_ends(situation: Situation, say: Say) -> Iterator[str]:
 def describe_after(after: AfterEnd, say: Say) -> str:
     """Describe what would follow an end."""
     if after.phase:
-        return f"the pod would be over: {after.phase}"
+        return f"the pod would be finished: {after.phase}"
     if after.restarts_after is not None:
         delay = f"after {span(after.restarts_after)}" if after.restarts_after else "at once"
-        return f"it would start again {delay} (restart {after.attempt})"
-    return f"next would come: {', '.join(say(one) for one in after.begins)}" if after.begins else "it would stay down"
+        return f"it would be restarted {delay} (restart {after.attempt})"
+    return (
+        f"next would come: {', '.join(say(one) for one in after.begins)}"
+        if after.begins
+        else "it would not be restarted"
+    )
 
 
 # --- words

@@ -17,7 +17,7 @@ def why_not(situation: Situation, asked: AddEphemeralContainer) -> Refusal | Non
     """Return why the container is rejected: Invalid or PodIsOver."""
     pod, observed = situation.key, situation.observed
     if observed.deletion:
-        return Refusal("PodIsOver", f"{pod} is going ({observed.deletion.reason}): nothing starts in it any more")
+        return Refusal("PodIsOver", f"{pod} is terminating ({observed.deletion.reason}): nothing starts in it any more")
     if observed.lifecycle is not Lifecycle.SYNC or pod_is_done(situation):
         return Refusal("PodIsOver", f"{pod} has finished: nothing starts in it any more")
     _, faults = judged(situation, asked)

@@ -38,7 +38,7 @@ def why_no_eviction(situation: Situation, asked: EvictPod) -> Refusal | None:
     if observed.lifecycle is Lifecycle.TERMINATED or pod_status(situation).phase in TERMINAL:
         return Refusal("Finished", f"{pod} has finished: nothing of it is left to evict")
     if observed.lifecycle is not Lifecycle.SYNC or observed.deletion or observed.eviction:
-        return Refusal("Going", f"{pod} is going already: `tempolet stop {pod}` hastens that")
+        return Refusal("Going", f"{pod} is terminating already: `tempolet stop {pod}` shortens its grace period")
     if faults := "; ".join(faults_of(asked)):
         return Refusal("Invalid", faults)
     return None

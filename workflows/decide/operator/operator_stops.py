@@ -32,7 +32,7 @@ def why_no_stop(situation: Situation, _: StopPod) -> Refusal | None:
             f"{pod} has not begun: it waits for its predecessor ({observed.waiting_for}); --uid says which is meant"
         )
         return Refusal("StillWanted", message)
-    message = f"{pod} is wanted, its source lists it: remove its manifest, and this hastens its stop; or evict it"
+    message = f"{pod} is not terminating, its source lists it: remove its manifest first, or evict it"
     return Refusal("StillWanted", message)
 
 

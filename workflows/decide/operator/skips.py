@@ -60,7 +60,7 @@ def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
     who = f"container {asked.container} of {pod} waits" if asked.container else f"no container of {pod} waits"
     text = f"{who} in no back-off" if asked.container else f"{who} in a back-off"
     if observed.deletion:
-        text += f": the pod is going ({observed.deletion.reason})"
+        text += f": the pod is terminating ({observed.deletion.reason})"
     elif observed.lifecycle is not Lifecycle.SYNC:
         text += ": the pod has finished"
     elif others := waiting_backoffs(situation):

@@ -22,7 +22,7 @@ def unready_words(situation: Situation, container: V1Container) -> str:
     for kind in (ProbeKind.STARTUP, ProbeKind.READINESS):
         if probe_of(container, kind) and not succeeded(facts, kind):
             found = facts.probes.get(kind)
-            what = f"fails: {found.message}" if found else "has not come to a verdict"
+            what = f"fails: {found.message}" if found else "has no verdict yet"
             return f"{container.name} runs and is not ready: its {kind.value} probe {what}"
     return f"{container.name} runs and has not started yet"
 

@@ -38,7 +38,7 @@ def asked(**fields: Any) -> AddEphemeralContainer:
         pytest.param(
             asked(),
             {"deletion": deletion()},
-            "PodIsOver: default/web is going (ManifestRemoved): nothing starts in it any more",
+            "PodIsOver: default/web is terminating (ManifestRemoved): nothing starts in it any more",
             id="a-pod-that-goes",
         ),
         pytest.param(

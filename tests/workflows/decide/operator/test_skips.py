@@ -103,7 +103,7 @@ def test_what_waits(source: dict[str, Any], known: dict[str, Any], name: str, wa
         pytest.param(
             {"containers": {"web": up()}}, "", "NoBackoff", "no container of default/web waits in a", id="all-up"
         ),
-        pytest.param({"deletion": deletion()}, "", "NoBackoff", "the pod is going (ManifestRemoved)", id="going"),
+        pytest.param({"deletion": deletion()}, "", "NoBackoff", "the pod is terminating (ManifestRemoved)", id="going"),
         pytest.param({"lifecycle": Lifecycle.TERMINATED}, "", "NoBackoff", "the pod has finished", id="finished"),
     ],
 )
