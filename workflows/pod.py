@@ -105,7 +105,7 @@ class PodWorkflow(OperatorUpdates):
         while event := lifecycle.next_event(self.situation()):
             lifecycle.happened(self.situation(), event)
             self.give_up_waiting()
-        self.give_up([*hooks.given_up(self.situation()), *own_hooks.given_up(self.situation())])
+        self.give_up([*hooks.abandoned(self.situation()), *own_hooks.abandoned(self.situation())])
 
     def give_up_waiting(self) -> None:
         """Cancel waits for images and predecessors: a terminating pod needs none, and a new run asks again."""

@@ -10,7 +10,7 @@ from datetime import datetime
 from proto.temporal.node import ImagePolicy, ImageUse, NodeImage
 
 
-def may_go(image: NodeImage) -> bool:
+def is_removable(image: NodeImage) -> bool:
     """Report whether an image is neither in use nor pinned, whatever its age."""
     return not image.in_use and not image.pinned
 
@@ -18,12 +18,12 @@ def may_go(image: NodeImage) -> bool:
 def is_too_old(image: NodeImage, policy: ImagePolicy, at: datetime) -> bool:
     """Report whether an image has been unused for longer than imageMaximumGCAge (freeOldImages)."""
     maximum = policy.maximum_age
-    return maximum is not None and may_go(image) and at - image.age.idle_since > maximum
+    return maximum is not None and is_removable(image) and at - image.age.idle_since > maximum
 
 
 def may_make_room(image: NodeImage, policy: ImagePolicy, at: datetime) -> bool:
     """Report whether an image may be removed to make room; one that was just pulled is about to be used (freeSpace)."""
-    return may_go(image) and at - image.age.detected_at >= policy.minimum_age
+    return is_removable(image) and at - image.age.detected_at >= policy.minimum_age
 
 
 def is_too_full(use: ImageUse, policy: ImagePolicy) -> bool:
@@ -32,7 +32,7 @@ def is_too_full(use: ImageUse, policy: ImagePolicy) -> bool:
     return not off and use.disk.used_percent >= policy.high_threshold_percent
 
 
-def is_worth_telling(use: ImageUse, policy: ImagePolicy, *, too_full_known: bool) -> bool:
+def needs_attention(use: ImageUse, policy: ImagePolicy, *, too_full_known: bool) -> bool:
     """Report whether something has to be done, or nothing can be done and that is news, or that is over."""
     if any(is_too_old(image, policy, use.at) for image in use.images):
         return True

@@ -36,11 +36,11 @@ LONGEST_RETRY: Final = timedelta(minutes=1)
 """Each try adds seven events to the history, so a step that keeps failing is tried less and less often."""
 
 
-AskedImage = tuple[str, str]
+ImageRequest = tuple[str, str]
 """An image and its pull policy."""
 
 
-def image_asked(container: V1Container) -> AskedImage:
+def image_request(container: V1Container) -> ImageRequest:
     """Return a container's image and pull policy."""
     return container.image or "", container.image_pull_policy or "IfNotPresent"
 
@@ -88,7 +88,7 @@ class Situation:
     ephemeral_names: frozenset[str] = field(init=False)
     companions: frozenset[str] = field(init=False)
     """Sidecars and ephemeral containers; they do not keep a pod running."""
-    volume_images: Mapping[str, AskedImage] = field(init=False)
+    volume_images: Mapping[str, ImageRequest] = field(init=False)
     """The images of the volumes of type image, by the volume's name."""
     restart_all: tuple[V1Container, ...] = field(init=False)
     """The containers with a restart rule that restarts all containers."""
@@ -148,15 +148,15 @@ class Situation:
 
     def image(self, container: V1Container) -> ImageFacts:
         """What is known of a container's image."""
-        return self.image_of(image_asked(container))
+        return self.image_of(image_request(container))
 
-    def image_of(self, asked: AskedImage) -> ImageFacts:
+    def image_of(self, asked: ImageRequest) -> ImageFacts:
         """What is known of an image."""
         return self.observed.images.get(image_key(*asked)) or ImageFacts()
 
-    def images_asked(self, container: V1Container) -> tuple[AskedImage, ...]:
+    def images_needed(self, container: V1Container) -> tuple[ImageRequest, ...]:
         """List the images that a container needs: its own, and those of the volumes it mounts."""
-        own = image_asked(container)
+        own = image_request(container)
         if not self.volume_images:
             return (own,)
         mounted = (
@@ -164,9 +164,9 @@ class Situation:
         )
         return tuple(dict.fromkeys((own, *mounted)))
 
-    def images_lacking(self, container: V1Container) -> tuple[AskedImage, ...]:
+    def images_missing(self, container: V1Container) -> tuple[ImageRequest, ...]:
         """List those of them that are missing, images of volumes first as in the kubelet."""
-        asked = self.images_asked(container)
+        asked = self.images_needed(container)
         return tuple(one for one in (*asked[1:], asked[0]) if not self.image_of(one).pulled)
 
     def is_busy(self, *prefixes: str) -> bool:

@@ -25,7 +25,7 @@ SWAP_MAX: Final = "memory.swap.max"
 OOM_GROUP: Final = "memory.oom.group"
 
 
-def shared_fate(node: NodeResources) -> dict[str, str]:
+def oom_group(node: NodeResources) -> dict[str, str]:
     """Return the setting by which an OOM kill takes all processes of a container, which only cgroup v2 can."""
     return {OOM_GROUP: "1"} if node.cgroup_v2 and not node.single_process_oom_kill else {}
 
@@ -39,7 +39,7 @@ def unified_memory(pod: Mapping[str, Any], container: Mapping[str, Any], node: N
     """Return the files of a container's cgroup v2, besides its limits."""
     if not node.cgroup_v2:
         return {}
-    files = shared_fate(node)
+    files = oom_group(node)
     if node.swap.accounted:
         files[SWAP_MAX] = str(swap_of(pod, container, node))
     if node.memory_qos is not None:
@@ -47,7 +47,7 @@ def unified_memory(pod: Mapping[str, Any], container: Mapping[str, Any], node: N
     return files
 
 
-def protected(pod: Mapping[str, Any], node: NodeResources) -> dict[str, str]:
+def memory_protection(pod: Mapping[str, Any], node: NodeResources) -> dict[str, str]:
     """Return the files of a pod's cgroup v2 that protect its requests and overhead."""
     asked = requests_and_overhead(pod, pod_requests(pod)).get("memory", ZERO).value
     if not node.cgroup_v2 or node.memory_qos is None or not node.memory_qos.tiered or asked <= 0:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from proto.kubernetes.priority import SYSTEM_CRITICAL_PRIORITY, SYSTEM_NODE_CRITICAL
-from proto.kubernetes.resources.pod_totals import container_requests, pod_level, runs_on
+from proto.kubernetes.resources.pod_totals import container_requests, is_sidecar, pod_level
 from proto.kubernetes.resources.qos import QosClass, all_containers, qos_class, resource_list
 from proto.kubernetes.resources.quantity import ZERO
 from proto.kubernetes.source_annotations import MIRROR_ANNOTATION, SOURCE_ANNOTATION
@@ -52,7 +52,7 @@ def _share_of_pod(pod: Mapping[str, Any]) -> int:
 
 def _is_sidecar(pod: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
     init = (pod.get("spec") or {}).get("initContainers") or ()
-    return any(runs_on(one) and one.get("name") == container.get("name") for one in init)
+    return any(is_sidecar(one) and one.get("name") == container.get("name") for one in init)
 
 
 def _memory_requests(pod: Mapping[str, Any]) -> Iterator[int]:

@@ -11,19 +11,19 @@ from proto.kubernetes.resources.quantity import ZERO, Quantity, parse_quantity
 
 ResourceList = dict[str, Quantity]
 HUGE_PAGES: Final = "hugepages-"
-OF_PODS: Final = ("cpu", "memory")
+POD_LEVEL: Final = ("cpu", "memory")
 """What `spec.resources` may name, besides huge pages (SupportedPodLevelResources)."""
 
 
-def of_pods(name: str) -> bool:
+def is_pod_level(name: str) -> bool:
     """Report whether `spec.resources` may name a resource."""
-    return name in OF_PODS or name.startswith(HUGE_PAGES)
+    return name in POD_LEVEL or name.startswith(HUGE_PAGES)
 
 
 def pod_level(pod: Mapping[str, Any], kind: str) -> ResourceList:
     """Return the `requests` or `limits` of `spec.resources`."""
     entries = ((pod.get("spec") or {}).get("resources") or {}).get(kind) or {}
-    return {name: parse_quantity(amount) for name, amount in entries.items() if of_pods(name)}
+    return {name: parse_quantity(amount) for name, amount in entries.items() if is_pod_level(name)}
 
 
 def pod_requests(pod: Mapping[str, Any]) -> ResourceList:
@@ -60,7 +60,7 @@ def is_limited(pod: Mapping[str, Any], name: str) -> bool:
     return all(one.get(name, ZERO) for one in (*regular, *_initialization(pod, "limits")))
 
 
-def runs_on(init_container: Mapping[str, Any]) -> bool:
+def is_sidecar(init_container: Mapping[str, Any]) -> bool:
     """Report whether an init container is a sidecar."""
     return init_container.get("restartPolicy") == "Always"
 
@@ -71,7 +71,7 @@ def _total(pod: Mapping[str, Any], kind: str) -> ResourceList:
     for container in spec.get("containers") or ():
         _add(total, resource_list(container, kind))
     for container in spec.get("initContainers") or ():
-        if runs_on(container):
+        if is_sidecar(container):
             _add(total, resource_list(container, kind))
     for moment in _initialization(pod, kind):
         for name, amount in moment.items():
@@ -84,7 +84,7 @@ def _initialization(pod: Mapping[str, Any], kind: str) -> Iterator[ResourceList]
     sidecars: ResourceList = {}
     for container in (pod.get("spec") or {}).get("initContainers") or ():
         own = resource_list(container, kind)
-        if runs_on(container):
+        if is_sidecar(container):
             _add(sidecars, own)
             yield dict(sidecars)
         else:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from proto.kubernetes.resources.huge_pages import huge_page_limits
-from proto.kubernetes.resources.memory import protected, swap_limit, unified_memory
+from proto.kubernetes.resources.memory import memory_protection, swap_limit, unified_memory
 from proto.kubernetes.resources.node_resources import NodeResources
 from proto.kubernetes.resources.oom_score import oom_score_adj
 from proto.kubernetes.resources.overhead import limits_and_overhead, pod_overhead, requests_and_overhead
@@ -108,7 +108,7 @@ def pod_resources(pod: Mapping[str, Any], node: NodeResources) -> PodResources:
         cpu_period=_microseconds(node.cpu_cfs_quota_period) if cpu_limited else None,
         memory_limit=limits.get("memory", ZERO).value if memory_limited else None,
         huge_pages=pages,
-        unified=protected(pod, node),
+        unified=memory_protection(pod, node),
     )
 
 

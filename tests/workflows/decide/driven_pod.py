@@ -117,7 +117,7 @@ class DrivenPod:
                 if isinstance(action, PullImage | AwaitPredecessor):
                     del self.under_way[name]
                     self.answers.pop(name, None)
-        for name in (*hooks.given_up(self.situation()), *own_hooks.given_up(self.situation())):
+        for name in (*hooks.abandoned(self.situation()), *own_hooks.abandoned(self.situation())):
             self.hooks_known.add(name)
             del self.under_way[name]
             self.answers.pop(name, None)

@@ -23,7 +23,7 @@ def definition_seen(situation: Situation, name: str, facts: ContainerFacts) -> N
     """Record whether an instance that was seen is outdated."""
     for one in situation.all_containers:
         if one.name == name and facts.hash:
-            compare(situation, name, facts, container_hash(name, one.image or ""))
+            mark_outdated(situation, name, facts, container_hash(name, one.image or ""))
 
 
 def redefine(situation: Situation, pod: PodJson) -> None:
@@ -39,7 +39,7 @@ def redefine(situation: Situation, pod: PodJson) -> None:
             name, before["image"]
         )  # created by a release that did not read the hash back
         reset_backoff(situation, name, facts)
-        compare(situation, name, facts, container_hash(name, image))
+        mark_outdated(situation, name, facts, container_hash(name, image))
     if any(before["image"] != after["image"] for before, after in both):
         everyone = [*containers_of(pod), *(pod["spec"].get("ephemeralContainers") or ())]
         asked = [(one["image"], one.get("imagePullPolicy") or "IfNotPresent") for one in everyone]
@@ -67,17 +67,17 @@ def containers_of(pod: PodJson) -> list[dict[str, Any]]:
     return [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
 
 
-def compare(situation: Situation, name: str, facts: ContainerFacts, wanted: str) -> None:
+def mark_outdated(situation: Situation, name: str, facts: ContainerFacts, wanted: str) -> None:
     """Mark a live instance as outdated, or no longer; one that is already being stopped for it stays marked."""
     lives = facts.exit is None and facts.state not in (None, ContainerState.EXITED)
-    if not lives or ends_by_itself(situation, name) or is_going_down(situation, name):
+    if not lives or ends_by_itself(situation, name) or is_being_stopped(situation, name):
         return
     was, facts.outdated = facts.outdated, facts.hash != wanted
     if facts.outdated and not was:
         reset_backoff(situation, name, facts)
 
 
-def is_going_down(situation: Situation, name: str) -> bool:
+def is_being_stopped(situation: Situation, name: str) -> bool:
     """Report whether a container is being stopped, or its preStop hook runs or has run."""
     if isinstance(situation.busy.get(container_key(name)), StopContainer) or situation.facts(name).pre_stop:
         return True

@@ -46,7 +46,7 @@ def init_failed(situation: Situation) -> bool:
     return any(not init_should_restart(one, policy_of(situation), code) for one, code in failed)
 
 
-def was_passed(situation: Situation, index: int) -> bool:
+def later_came_up(situation: Situation, index: int) -> bool:
     """Report whether a later container has come up in this sandbox: a sidecar that fails afterwards delays nothing.
 
     A regular container counts only while it lives: once all of them have ended, they wait for the last sidecar again.

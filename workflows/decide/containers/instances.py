@@ -105,7 +105,7 @@ def ended(situation: Situation, name: str, facts: ContainerFacts, end: Exit) -> 
             continue
         if ends_by_itself(situation, name) and end.exit_code == 0:
             facts.done_in_sandbox = facts.sandbox_id
-        for image, policy in situation.images_asked(one):
+        for image, policy in situation.images_needed(one):
             if policy == "Always" and not facts.outdated:  # the image it was stopped for has been pulled by now
                 forget_image(situation.observed, image, policy)
 

@@ -25,7 +25,7 @@ from workflows.decide.explain.forecast import AfterEnd, after_end_of, if_all_goe
 from workflows.decide.keys import container_key
 from workflows.decide.operator.skips import waiting_backoffs
 from workflows.decide.resources.allocation import must_grow
-from workflows.decide.situation import AskedImage, Situation
+from workflows.decide.situation import ImageRequest, Situation
 from workflows.decide.status.status import pod_status, pod_summary
 from workflows.decide.status.unready import unready_words, waits_for_gates
 from workflows.decide.steps.containers import next_in_line
@@ -43,12 +43,12 @@ def explanation(situation: Situation, say: Say) -> Explanation:
     """Explain a pod."""
     status = pod_status(situation)
     sentences = (
-        Sentence(SentenceKind.STANDS, stands(situation, status), remedy=stop_remedy(situation)),
+        Sentence(SentenceKind.STANDS, describe_pod(situation, status), remedy=stop_remedy(situation)),
         *under_way(situation, say),
         *waits(situation),
         *held(situation, say),
         *waits_for_gates(situation, status),
-        *(Sentence(SentenceKind.NEXT, text) for text in comes_next(situation, say)),
+        *(Sentence(SentenceKind.NEXT, text) for text in describe_next(situation, say)),
     )
     return Explanation(situation.observed.lifecycle.value, status.phase or "", sentences)
 
@@ -56,7 +56,7 @@ def explanation(situation: Situation, say: Say) -> Explanation:
 # --- where it stands
 
 
-def stands(situation: Situation, status: V1PodStatus) -> str:
+def describe_pod(situation: Situation, status: V1PodStatus) -> str:
     """Describe the pod as a whole."""
     observed, deletion = situation.observed, situation.observed.deletion
     if deletion and observed.lifecycle is not Lifecycle.TERMINATED:
@@ -113,12 +113,12 @@ def waits(situation: Situation) -> Iterator[Sentence]:
             wake.summary.removesuffix(f" at {wake.at:%H:%M:%S}"),
             wake.about,
             wake.at,
-            because(situation, wake.about),
+            reason_for(situation, wake.about),
             remedy(situation, skippable.get(wake.about, ""), alone=len(skippable) == 1),
         )
 
 
-def because(situation: Situation, about: str) -> str:
+def reason_for(situation: Situation, about: str) -> str:
     """Explain a wait: the failure or the end that caused it."""
     if failure := situation.observed.failures.get(about):
         return f"it failed {times(failure.tries)}, the last time with {failure.reason}: {failure.message}"
@@ -126,7 +126,7 @@ def because(situation: Situation, about: str) -> str:
         facts = situation.facts(container.name)
         if about == container_key(container.name) and facts.exit:
             return f"it ended with {describe_end(facts.exit)}, and has ended {times(facts.attempt + 1)}"
-        for asked in situation.images_asked(container):
+        for asked in situation.images_needed(container):
             if about == image_action_key(situation, asked) and (image := situation.image_of(asked)).reason:
                 return f"it failed with {image.reason}: {image.message}"
     return ""
@@ -144,12 +144,12 @@ def remedy(situation: Situation, container: str, *, alone: bool) -> str:
 
 def held(situation: Situation, say: Say) -> Iterator[Sentence]:
     """Describe what cannot begin yet, containers with the same reason together."""
-    if text := held_whole(situation, say):
+    if text := describe_hold_of_all(situation, say):
         yield Sentence(SentenceKind.HELD, text)
         return
     reasons: dict[str, list[str]] = {}
     for container in situation.all_containers:
-        if reason := holds_back(situation, container, say):
+        if reason := describe_hold(situation, container, say):
             reasons.setdefault(reason, []).append(container.name)
     if pending := situation.observed.resize_pending:
         text = f"the resize that its source asks for is {pending.reason}: {pending.message}"
@@ -161,7 +161,7 @@ def held(situation: Situation, say: Say) -> Iterator[Sentence]:
         yield Sentence(SentenceKind.HELD, f"{', '.join(names)} {'waits' if len(names) == 1 else 'wait'} for {reason}")
 
 
-def held_whole(situation: Situation, say: Say) -> str:
+def describe_hold_of_all(situation: Situation, say: Say) -> str:
     """Describe what delays everything of the pod, if anything does."""
     observed = situation.observed
     if situation.is_busy("runtime"):
@@ -176,13 +176,13 @@ def held_whole(situation: Situation, say: Say) -> str:
     return ""
 
 
-def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
+def describe_hold(situation: Situation, container: V1Container, say: Say) -> str:
     """Describe what a wanted container waits for; empty if it runs, is done, starts now or waits for a time."""
     if situation.observed.lifecycle is not Lifecycle.SYNC or init_failed(situation):
         return ""
     if container_key(container.name) in situation.busy or standing(situation, container) is not Standing.WANTED:
         return ""
-    if place := lacks_place(situation):
+    if place := missing_for_all(situation):
         return place
     line = [one.name for one in next_in_line(situation)]
     if container.name not in line and container.name not in situation.ephemeral_names:
@@ -190,17 +190,17 @@ def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
     at = starts_at(situation.facts(container.name))
     if (at and at > situation.now) or container_key(container.name) in situation.observed.failures:
         return ""
-    if lacking := situation.images_lacking(container):
+    if lacking := situation.images_missing(container):
         return f"its image {lacking[0][0]}, which {describe_image(situation, lacking[0])}"
     if lack := lacks_target(situation, container.name):
         return f"its target container: {lack.message}"
-    return others_first(situation, container, say)
+    return actions_ahead(situation, container, say)
 
 
-def lacks_place(situation: Situation) -> str:
+def missing_for_all(situation: Situation) -> str:
     """Describe what the pod lacks before any container can start."""
     if not situation.sandbox_id:
-        return "the sandbox, which " + ("is being made" if being_made(situation) else "is not ready")
+        return "the sandbox, which " + ("is being made" if sandbox_is_being_made(situation) else "is not ready")
     if not situation.observed.directories:
         return "the pod's directories"
     if must_grow(situation):
@@ -208,7 +208,7 @@ def lacks_place(situation: Situation) -> str:
     return f"the pod's volumes: {', '.join(names)}" if (names := list(unmounted(situation))) else ""
 
 
-def others_first(situation: Situation, container: V1Container, say: Say) -> str:
+def actions_ahead(situation: Situation, container: V1Container, say: Say) -> str:
     """Describe the actions of other containers that delay a container which lacks nothing."""
     now = [one for one in answers(situation) if isinstance(one, StartContainer)]
     if any(one.container["name"] == container.name for one in now):
@@ -220,12 +220,12 @@ def others_first(situation: Situation, container: V1Container, say: Say) -> str:
     return ", ".join(say(one) for one in others)
 
 
-def being_made(situation: Situation) -> bool:
+def sandbox_is_being_made(situation: Situation) -> bool:
     """Report whether a sandbox is being made."""
     return isinstance(situation.busy.get("sandbox"), RunPodSandbox)
 
 
-def describe_image(situation: Situation, asked: AskedImage) -> str:
+def describe_image(situation: Situation, asked: ImageRequest) -> str:
     """Describe why an image is missing."""
     image = situation.image_of(asked)
     if image_action_key(situation, asked) in situation.busy:
@@ -240,7 +240,7 @@ def describe_image(situation: Situation, asked: AskedImage) -> str:
 # --- what would happen next
 
 
-def comes_next(situation: Situation, say: Say) -> Iterator[str]:
+def describe_next(situation: Situation, say: Say) -> Iterator[str]:
     """Describe what happens if all goes well, if a waiting container ends again, and if a running one ends."""
     observed = situation.observed
     steps = list(if_all_goes_well(situation))

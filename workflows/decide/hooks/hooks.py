@@ -147,7 +147,7 @@ def run_hook(situation: Situation, name: str, hook: Hook) -> RunHook:
     )
 
 
-def given_up(situation: Situation) -> list[str]:
+def abandoned(situation: Situation) -> list[str]:
     """List the keys of postStart and preStop hooks under way whose result no longer matters.
 
     Their container has ended, or the pod of a postStart hook is terminating: the kubelet cancels its sync then

@@ -54,7 +54,7 @@ def is_under_way(situation: Situation, name: str, hook: Hook) -> bool:
     )
 
 
-def prepares(situation: Situation) -> bool:
+def pre_start_is_running(situation: Situation) -> bool:
     """Report whether a preStart hook is under way; it is part of a start, and containers start one after the other."""
     return any(isinstance(one, RunHook) and one.hook is Hook.PRE_START for one in situation.busy.values())
 
@@ -87,7 +87,7 @@ def after_ends(situation: Situation) -> Iterator[Action | Wake]:
     for one in situation.all_containers:
         if not is_pending(situation, one.name):
             continue
-        hook, over_at = post_stop(situation, one.name), over(situation, one.name)
+        hook, over_at = post_stop(situation, one.name), hook_deadline(situation, one.name)
         running = situation.busy.get(key(hook))
         if not isinstance(running, RunHook):
             yield hook
@@ -97,7 +97,7 @@ def after_ends(situation: Situation) -> Iterator[Action | Wake]:
 
 def post_stop(situation: Situation, name: str) -> RunHook:
     """Return the request of a postStop hook."""
-    facts, over_at = situation.facts(name), over(situation, name)
+    facts, over_at = situation.facts(name), hook_deadline(situation, name)
     code = facts.exit.exit_code if facts.exit else 0
     hook = replace(run_hook(situation, name, Hook.POST_STOP), attempt=facts.attempt, reason=f"after exit {code}")
     if over_at:
@@ -130,7 +130,7 @@ def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
     return replace(hook, helper=helper, secrets=pull_secrets(situation.spec) if image else hook.secrets)
 
 
-def over(situation: Situation, name: str) -> datetime | None:
+def hook_deadline(situation: Situation, name: str) -> datetime | None:
     """Return when the time of a postStop hook in a terminating pod is over; None for the hook's own limits."""
     observed, end = situation.observed, situation.facts(name).exit
     if not (observed.deletion or observed.eviction):
@@ -144,7 +144,7 @@ def lasts_beyond(running: RunHook, over_at: datetime) -> bool:
     return running.asked_at is None or running.grace is None or running.asked_at + running.grace > over_at
 
 
-def given_up(situation: Situation) -> list[str]:
+def abandoned(situation: Situation) -> list[str]:
     """List the keys of preStart and postStop hooks whose result no longer matters, and record those out of time."""
     found = []
     for name, action in situation.busy.items():
@@ -154,14 +154,14 @@ def given_up(situation: Situation) -> list[str]:
             action.hook is Hook.POST_STOP and not is_pending(situation, action.name)
         ):
             found.append(name)
-        elif action.hook is Hook.POST_STOP and ran_out(situation, action):
+        elif action.hook is Hook.POST_STOP and is_out_of_time(situation, action):
             known = situation.observed.containers[action.name]
             known.post_stop = HookOutcome(action.container_id, succeeded=False, message=RAN_OUT, ended_at=situation.now)
             found.append(name)
     return found
 
 
-def ran_out(situation: Situation, running: RunHook) -> bool:
+def is_out_of_time(situation: Situation, running: RunHook) -> bool:
     """Report whether the time of a hook that began before its pod terminated is over."""
-    over_at = over(situation, running.name)
+    over_at = hook_deadline(situation, running.name)
     return over_at is not None and over_at <= situation.now and lasts_beyond(running, over_at)

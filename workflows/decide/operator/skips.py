@@ -41,7 +41,7 @@ def backoffs_of(situation: Situation, container: V1Container) -> Iterator[Skippe
             attempt=next_attempt(facts),
             about=container_key(container.name),
         )
-    for asked in situation.images_lacking(container):
+    for asked in situation.images_missing(container):
         image = situation.image_of(asked)
         if (at := pulls_at(image)) and at > situation.now:
             about = image_action_key(situation, asked)
@@ -74,7 +74,7 @@ def skip(situation: Situation, asked: SkipBackoff) -> None:
     by_name = {one.name: one for one in situation.all_containers}
     for one in waiting_backoffs(situation, asked.container):
         if one.image:
-            for image in situation.images_asked(by_name[one.container]):
+            for image in situation.images_needed(by_name[one.container]):
                 if image_action_key(situation, image) == one.about:
                     observed.images[image_key(*image)].skipped_at = situation.now
         else:

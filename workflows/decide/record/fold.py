@@ -169,7 +169,7 @@ def is_terminating(observed: Observed) -> bool:
 def images_read(situation: Situation, action: ReadImages, image_refs: Mapping[str, str]) -> None:
     """Record which of the images are present, and that the others were looked for."""
     for container in situation.all_containers:
-        for image, policy in situation.images_asked(container):
+        for image, policy in situation.images_needed(container):
             if image in action.images and policy != "Always" and not situation.image_of((image, policy)).pulled:
                 ref = image_refs.get(image, "")
                 situation.observed.images[image_key(image, policy)] = ImageFacts(image_ref=ref, pulled=bool(ref))

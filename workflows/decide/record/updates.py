@@ -42,7 +42,7 @@ class Change:
     in_place: bool
 
 
-def whatever(_: Fields, __: Fields) -> bool:
+def any_change(_: Fields, __: Fields) -> bool:
     """Allow any change."""
     return True
 
@@ -75,9 +75,9 @@ def follows_image(old: Fields, new: Fields) -> bool:
 
 
 METADATA: Final[Mapping[str, Rule]] = {
-    "labels": whatever,
-    "annotations": whatever,
-    "generation": whatever,
+    "labels": any_change,
+    "annotations": any_change,
+    "generation": any_change,
 }
 SPEC: Final[Mapping[str, Rule]] = {
     "activeDeadlineSeconds": sets_or_shortens_deadline,
@@ -85,7 +85,7 @@ SPEC: Final[Mapping[str, Rule]] = {
     "tolerations": keeps_tolerations,
 }
 CONTAINER: Final[Mapping[str, Rule]] = {
-    "image": whatever,
+    "image": any_change,
     "imagePullPolicy": follows_image,
 }
 CONTAINERS: Final = ("initContainers", "containers")

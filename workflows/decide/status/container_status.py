@@ -130,7 +130,7 @@ def not_ended(situation: Situation, container: V1Container, facts: ContainerFact
             terminated=V1ContainerStateTerminated(reason="Completed", message=DONE_UNSEEN, exit_code=0)
         )
     out_of_sight = facts.state is ContainerState.UNKNOWN and facts.started_at is not None
-    if out_of_sight or (situation.observed.lifecycle is Lifecycle.TERMINATED and has_begun(situation, container)):
+    if out_of_sight or (situation.observed.lifecycle is Lifecycle.TERMINATED and must_have_run(situation, container)):
         return V1ContainerState(
             terminated=V1ContainerStateTerminated(
                 reason=UNKNOWN_REASON, message=UNKNOWN_MESSAGE, exit_code=UNKNOWN_EXIT
@@ -139,7 +139,7 @@ def not_ended(situation: Situation, container: V1Container, facts: ContainerFact
     return V1ContainerState(waiting=waiting(situation, container, facts))
 
 
-def has_begun(situation: Situation, container: V1Container) -> bool:
+def must_have_run(situation: Situation, container: V1Container) -> bool:
     """Report whether a container of a pod that is gone must have run (pkg/kubelet/status/status_manager.go TerminatePod).
 
     If initialization broke off, these are the init containers up to the last one that was seen, and always the first.
@@ -150,11 +150,11 @@ def has_begun(situation: Situation, container: V1Container) -> bool:
     if has_initialized(situation) or not is_init(situation, container.name):
         return has_initialized(situation)
     names = [one.name for one in situation.init_containers]
-    seen = [index for index, name in enumerate(names) if came_up(situation.facts(name))]
+    seen = [index for index, name in enumerate(names) if was_created(situation.facts(name))]
     return names.index(container.name) <= max(seen, default=0)
 
 
-def came_up(facts: ContainerFacts) -> bool:
+def was_created(facts: ContainerFacts) -> bool:
     """Report whether any instance of a container was ever created."""
     return bool(facts.container_id or facts.last_exit)
 
@@ -164,7 +164,7 @@ def has_initialized(situation: Situation) -> bool:
 
     If the last init container is a sidecar, that is known only while it runs, and it no longer runs when this is asked.
     """
-    if not situation.init_containers or any(came_up(situation.facts(one.name)) for one in situation.containers):
+    if not situation.init_containers or any(was_created(situation.facts(one.name)) for one in situation.containers):
         return True
     return bool(situation.facts(situation.init_containers[-1].name).done_in_sandbox)
 
@@ -174,7 +174,7 @@ def waiting(situation: Situation, container: V1Container, facts: ContainerFacts)
     at = starts_at(facts)
     if at and at > situation.now:
         return V1ContainerStateWaiting(reason=CRASH_LOOP_BACK_OFF, message=back_off_words(situation, container, facts))
-    lacking = situation.images_lacking(container)
+    lacking = situation.images_missing(container)
     for asked in lacking:
         if (image := situation.image_of(asked)).reason:
             again = image.reason not in NOT_PULLED and image.backoff != situation.settings.image_backoff_initial

@@ -44,7 +44,7 @@ def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list
     phase = phase_of_containers(situation, init, regular)
     if situation.observed.eviction is None:
         return phase
-    if will_start_nothing(situation):
+    if ends_are_final(situation):
         return Phase.FAILED
     if phase in TERMINAL:
         return Phase.PENDING if init_failed(situation) else Phase.RUNNING
@@ -63,7 +63,7 @@ def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], reg
     ends = [end for one in regular if (end := ending(one)) is not None]
     if running + len(ends) < len(regular):
         return Phase.PENDING
-    if running or any(is_running(one) for one in sidecars) or out_of_sight(situation):
+    if running or any(is_running(one) for one in sidecars) or has_lost_container(situation):
         return Phase.RUNNING
     if companions_may_be_up(situation):
         return Phase.RUNNING
@@ -97,7 +97,7 @@ def companions_may_be_up(situation: Situation) -> bool:
     return not situation.companions.isdisjoint(live_containers(situation))
 
 
-def out_of_sight(situation: Situation) -> bool:
+def has_lost_container(situation: Situation) -> bool:
     """Report whether the runtime has lost the state of a regular container: then no phase is final yet."""
     return any(
         facts.state is ContainerState.UNKNOWN and facts.exit is None
@@ -105,7 +105,7 @@ def out_of_sight(situation: Situation) -> bool:
     )
 
 
-def will_start_nothing(situation: Situation) -> bool:
+def ends_are_final(situation: Situation) -> bool:
     """Report whether the ends of a terminating pod are final: nothing lives, and no start is under way or in doubt.
 
     Not asked of a pod that had finished before: a deletion does not change how its ends were judged.
@@ -139,6 +139,6 @@ def phase_of_ends(situation: Situation, exit_codes: list[int]) -> Phase:
         or lives
         or any(regular_should_restart(one, policy, situation.facts(one.name), code) for one, code in ends)
     )
-    if (again or restart_all_triggers(situation)) and not will_start_nothing(situation):
+    if (again or restart_all_triggers(situation)) and not ends_are_final(situation):
         return Phase.RUNNING
     return Phase.FAILED if removed or any(exit_codes) else Phase.SUCCEEDED

@@ -17,7 +17,7 @@ from workflows.decide.containers.backoff import starts_at
 from workflows.decide.containers.init_containers import (
     ends_by_itself,
     is_sidecar,
-    was_passed,
+    later_came_up,
 )
 from workflows.decide.containers.readiness import is_started
 from workflows.decide.containers.restart_all import restart_all, restart_all_triggers
@@ -68,7 +68,7 @@ def next_in_line(situation: Situation) -> list[V1Container]:
             line.append(one)
         if is_sidecar(situation, one.name):
             started = stands is Standing.UP and is_started(situation, one)
-            if not started and not was_passed(situation, index):
+            if not started and not later_came_up(situation, index):
                 return line
         elif stands is not Standing.DONE:
             return line
@@ -91,7 +91,7 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
         return
     looking_in = start_ephemeral(situation)
     yield from looking_in
-    starting = bool(situation.starting) or own_hooks.prepares(situation)
+    starting = bool(situation.starting) or own_hooks.pre_start_is_running(situation)
     starting = starting or any(isinstance(one, StartContainer) for one in looking_in)
     for container in situation.all_containers:
         if standing(situation, container) is Standing.UP and hooks.is_starting(situation, container):
@@ -125,7 +125,7 @@ def start_when_due(situation: Situation, container: V1Container, *, starting: bo
     if at and at > situation.now:
         summary = f"CrashLoopBackOff: restart {next_attempt(facts)} of {container.name} at {at:%H:%M:%S}"
         yield Wake(at, summary, container_key(container.name))
-    elif starting or situation.images_lacking(container) or not are_mounted(situation):
+    elif starting or situation.images_missing(container) or not are_mounted(situation):
         return
     elif not lacks_target(situation, container.name):
         yield from own_hooks.before_start(situation, start(situation, container))

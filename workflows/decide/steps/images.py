@@ -13,7 +13,7 @@ from proto.temporal.pod import ImageFacts
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.containers.standing import is_due, pod_is_done, stops_outdated
 from workflows.decide.keys import image_key
-from workflows.decide.situation import AskedImage, Situation, pull_secrets, unless_backing_off
+from workflows.decide.situation import ImageRequest, Situation, pull_secrets, unless_backing_off
 from workflows.decide.versions import STARTS_LEAN
 
 
@@ -25,7 +25,7 @@ def pull_images(situation: Situation) -> Iterator[Action | Wake]:
         asked: None
         for one in situation.all_containers
         if is_due(situation, one) or stops_outdated(situation, one)
-        for asked in situation.images_asked(one)
+        for asked in situation.images_needed(one)
         if not situation.image_of(asked).pulled
     }
     unread = [asked for asked in lacking if is_unread(situation, *asked)]
@@ -44,7 +44,7 @@ def is_unread(situation: Situation, image: str, policy: str) -> bool:
     return situation.behaviour >= STARTS_LEAN and policy != "Always" and not known
 
 
-def pull_image(situation: Situation, asked: AskedImage) -> Iterator[Action | Wake]:
+def pull_image(situation: Situation, asked: ImageRequest) -> Iterator[Action | Wake]:
     """Pull an image, or wake when it is retried; nothing while the pull is under way."""
     action, image = pull(situation, asked), situation.image_of(asked)
     if key(action) in situation.busy:
@@ -55,7 +55,7 @@ def pull_image(situation: Situation, asked: AskedImage) -> Iterator[Action | Wak
         yield action
 
 
-def pull(situation: Situation, asked: AskedImage) -> PullImage:
+def pull(situation: Situation, asked: ImageRequest) -> PullImage:
     """Return the request that pulls an image."""
     return PullImage(situation.key, *asked, pull_secrets(situation.spec))
 
@@ -68,6 +68,6 @@ def pulls_at(image: ImageFacts) -> datetime | None:
     return at if image.skipped_at is None else min(at, image.skipped_at)
 
 
-def image_action_key(situation: Situation, asked: AskedImage) -> str:
+def image_action_key(situation: Situation, asked: ImageRequest) -> str:
     """Return the key of an image's pull."""
     return key(pull(situation, asked))

@@ -15,7 +15,7 @@ from workflows.decide.contents import pod_digest
 from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import volumes_slice
 from workflows.decide.steps.sandbox import may_have_sandbox
-from workflows.decide.volumes.mounts import are_mounted, asks_recursive_read_only, sandbox_served
+from workflows.decide.volumes.mounts import are_mounted, asks_recursive_read_only, mount_attempt
 from workflows.decide.volumes.refresh import drop_applied_hints, refresh_volumes, refreshed
 
 
@@ -36,7 +36,7 @@ def mounting(situation: Situation) -> MountVolumes:
         situation.key,
         tuple(situation.source["spec"].get("volumes") or ()),
         volumes_slice(situation.source),
-        sandbox_served(situation),
+        mount_attempt(situation),
         asks_recursive_read_only(situation),
         told=pod_digest(situation.source),
     )

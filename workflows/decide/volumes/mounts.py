@@ -16,7 +16,7 @@ from workflows.decide.situation import Situation
 RECURSIVE: Final = ("Enabled", "IfPossible")
 
 
-def sandbox_served(situation: Situation) -> int:
+def mount_attempt(situation: Situation) -> int:
     """Return the attempt of the sandbox that volumes are to be mounted for: the current one, or the next."""
     observed = situation.observed
     if observed.sandbox and observed.sandbox.ready:
@@ -29,7 +29,7 @@ def are_mounted(situation: Situation) -> bool:
     known = situation.observed.volumes
     if not situation.spec.volumes:
         return True
-    if known is None or known.sandbox_attempt != sandbox_served(situation):
+    if known is None or known.sandbox_attempt != mount_attempt(situation):
         return False
     return known.knows_recursive_read_only or not asks_recursive_read_only(situation)
 

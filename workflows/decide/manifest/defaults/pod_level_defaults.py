@@ -6,7 +6,7 @@ Applied after the containers' defaults.
 from typing import Any
 
 from proto.kubernetes.resources.amounts import format_amount
-from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, container_requests, of_pods
+from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, container_requests, is_pod_level
 
 
 def pod_level_resources(spec: dict[str, Any]) -> dict[str, Any]:
@@ -19,8 +19,8 @@ def pod_level_resources(spec: dict[str, Any]) -> dict[str, Any]:
                 limits[name] = format_amount(name, total)
     if limits:
         for name, total in container_requests({"spec": spec}).items():
-            if name not in requests and of_pods(name) and not name.startswith(HUGE_PAGES):
+            if name not in requests and is_pod_level(name) and not name.startswith(HUGE_PAGES):
                 requests[name] = format_amount(name, total)
-        requests = {**{name: amount for name, amount in limits.items() if of_pods(name)}, **requests}
+        requests = {**{name: amount for name, amount in limits.items() if is_pod_level(name)}, **requests}
     filled = {"requests": requests, "limits": limits}
     return {**given, **{kind: amounts for kind, amounts in filled.items() if amounts}}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from proto.kubernetes.resources.amounts import format_amount
 from proto.kubernetes.resources.huge_pages import page_size
-from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, container_requests, of_pods
+from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, container_requests, is_pod_level
 from proto.kubernetes.resources.qos import resource_list
 from proto.kubernetes.resources.quantity import ZERO, Quantity, QuantityError, canonical_quantity, parse_quantity
 from workflows.decide.manifest.fields import names
@@ -91,7 +91,7 @@ def _container_name(name: str, path: str) -> Iterator[str]:
 def _pod_name(name: str, path: str) -> Iterator[str]:
     faults = [invalid(path, name, one) for one in names.qualified_name(name)]
     yield from faults
-    if not faults and not of_pods(name):
+    if not faults and not is_pod_level(name):
         yield not_supported(path, name, _OF_PODS)
 
 
