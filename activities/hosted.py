@@ -4,7 +4,7 @@ Not in `__init__.py`: the poller also uses `clients/` and would otherwise import
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from activities.containers.containers import ContainerActivities
 from activities.containers.resize import ResizeActivities
@@ -20,40 +20,29 @@ from activities.runtime.runtime_facts import RuntimeFactsActivities
 from activities.sandbox.sandbox import SandboxActivities
 from activities.volumes.pod_volumes import VolumeActivities
 
+_DEFINITION: Final = "__temporal_activity_definition"  # what @activity.defn leaves on a method
+HOSTS: Final = (
+    DirectoryActivities,
+    PodDeletionActivities,
+    PredecessorActivities,
+    SandboxActivities,
+    VolumeActivities,
+    ImageActivities,
+    ImageCollectionActivities,
+    ContainerActivities,
+    HookActivities,
+    ResizeActivities,
+    ProbeActivities,
+    RuntimeFactsActivities,
+)
+"""The classes whose methods are activities."""
+
 
 def activities(services: NodeServices) -> list[Callable[..., Any]]:
-    """List the activities of this node."""
-    directories, sandbox, volumes, images, collection, containers, resize = (
-        DirectoryActivities(services),
-        SandboxActivities(services),
-        VolumeActivities(services),
-        ImageActivities(services),
-        ImageCollectionActivities(services),
-        ContainerActivities(services),
-        ResizeActivities(services),
-    )
+    """List the activities of this node, bound to its services."""
     return [
-        directories.make_pod_directories,
-        directories.remove_pod_directories,
-        PodDeletionActivities(services).delete_pod_object,
-        PredecessorActivities(services).await_predecessor,
-        sandbox.run_pod_sandbox,
-        sandbox.stop_pod_sandbox,
-        sandbox.remove_pod_sandbox,
-        volumes.mount_volumes,
-        volumes.unmount_volumes,
-        images.read_images,
-        images.pull_image,
-        collection.watch_images,
-        collection.remove_image,
-        images.prepull_image,
-        containers.start_container,
-        HookActivities(services).run_hook,
-        containers.stop_container,
-        containers.shorten_stop,
-        containers.remove_container,
-        resize.update_pod_sandbox_resources,
-        resize.update_container_resources,
-        ProbeActivities(services).probe_container,
-        RuntimeFactsActivities(services).read_pod_runtime,
+        getattr(host, name)
+        for host in [one(services) for one in HOSTS]
+        for name, method in vars(type(host)).items()
+        if hasattr(method, _DEFINITION)
     ]

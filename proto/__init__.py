@@ -1,1 +1,1 @@
-"""The wires: what crosses a process, a socket or a history. See README.md."""
+"""Formats that cross a process, a socket or a history. See README.md."""

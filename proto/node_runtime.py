@@ -1,7 +1,7 @@
-"""What the poller knows of the node's container runtime, `<root-dir>/tempolet/runtime.json`: a copy for readers.
+"""`<root-dir>/tempolet/runtime.json`: the state of the node's container runtime, a copy for readers.
 
-Written by the poller on each change, read by `tempolet pods`: with containerd away pods keep their last state, and this
-says why nothing moves.
+Written by the poller on each change, read by `tempolet pods`: while containerd is away pods keep their last state, and
+this says why nothing changes.
 """
 
 import json
@@ -14,7 +14,7 @@ FILE_NAME: Final = "runtime.json"
 
 @dataclass(frozen=True, slots=True)
 class NodeRuntime:
-    """Whether the runtime answers and is ready for pods, with its own reasons where not."""
+    """Whether the runtime answers and is ready for pods, with its own reasons if not."""
 
     ready: bool
     endpoint: str
@@ -24,18 +24,18 @@ class NodeRuntime:
     name: str = ""
     version: str = ""
     since: str = ""
-    """RFC 3339: since when this holds."""
+    """RFC 3339: since when this is so."""
     events: str = ""
-    """How ends of containers are learned: stream or relist."""
+    """How the poller learns of container ends: stream or relist."""
 
 
 def node_runtime_path(root_dir: Path) -> Path:
-    """Say where it lies."""
+    """Return the file's path."""
     return root_dir / "tempolet" / FILE_NAME
 
 
 def write_node_runtime(root_dir: Path, runtime: NodeRuntime) -> None:
-    """Write it, atomically; raises OSError."""
+    """Write the file atomically; raises OSError."""
     path = node_runtime_path(root_dir)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
     new = path.with_suffix(".new")
@@ -44,7 +44,7 @@ def write_node_runtime(root_dir: Path, runtime: NodeRuntime) -> None:
 
 
 def read_node_runtime(root_dir: Path) -> NodeRuntime | None:
-    """Read it; None when no poller has written it yet or another version did."""
+    """Read the file; None if no poller has written it yet, or another version did."""
     try:
         return NodeRuntime(**json.loads(node_runtime_path(root_dir).read_bytes()))
     except (OSError, ValueError, TypeError):

@@ -1,7 +1,7 @@
-"""The node's cache of one pod, `<root-dir>/pods/<uid>/observed.json`: a copy for readers, never authoritative.
+"""`<root-dir>/pods/<uid>/observed.json`: the node's cache of one pod, a copy for readers, never authoritative.
 
-Written by the worker after each decision, read by the poller's resync, `tempolet pods` and later the node's API, so that
-nobody asks 110 workflows by query (design §4.15). Holds no env value and no secret.
+Written by the worker after each decision, so that readers (the poller's resync, `tempolet pods`, the node's API) need
+not query 110 workflows. It contains no env value and no secret.
 """
 
 import json
@@ -15,14 +15,14 @@ from proto.temporal.pod import Lifecycle
 
 FILE_NAME: Final = "observed.json"
 POD_FILE_NAME: Final = "pod.json"
-"""Beside it: the pod as its source has it, written only when that changes."""
+"""In the same directory: the pod as its source has it, written only when that changes."""
 FINAL_PHASES: Final = ("Succeeded", "Failed")
-"""Those that never turn back."""
+"""The phases that never change."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerSnapshot:
-    """One container's newest instance; state is the CRI's word or empty before the first start."""
+    """One container's newest instance; `state` is the CRI's, or empty before the first start."""
 
     container_id: str = ""
     state: str = ""
@@ -54,23 +54,23 @@ class PodSnapshot:
     containers: dict[str, ContainerSnapshot] = field(default_factory=dict)
     status: dict[str, Any] = field(default_factory=dict)
     objects: dict[str, str] = field(default_factory=dict)
-    """The objects of whose next change it is to be told, by `<plural>/<name>`, with the version that it shows; `?`: none yet."""
+    """The objects to watch for the pod, by `<plural>/<name>`, with the version that it shows; `?` for none yet."""
     ends_awaited: tuple[str, ...] = ()
-    """Names of containers whose start is under way and tells their end as well, when that comes at once."""
+    """Names of containers whose start is under way and will also answer their end, if it comes at once."""
     storage_limits: StorageLimits | None = None
-    """What it may hold on the node's disk; None: as much as it likes, or nothing of it is to be ended for that any more."""
+    """Its limits of local storage; None if it has none, or exceeding them has no consequence."""
     pod: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """The pod as its source has it, shared and never changed: for readers in this process; for others it stands in `pod.json`."""
+    """The pod as its source has it, shared and never changed: for readers in this process; others read `pod.json`."""
 
     def to_json(self) -> bytes:
         """Write it as JSON."""
-        # asdict would copy all of the status
+        # asdict would copy the whole status
         said = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "pod"}
         return json.dumps(said, default=asdict, separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> "PodSnapshot":
-        """Read it back; raises ValueError or TypeError for what another version or a torn disk left."""
+        """Read it; raises ValueError or TypeError if another version wrote it, or the file is damaged."""
         raw = json.loads(data)
         raw["containers"] = {name: ContainerSnapshot(**one) for name, one in raw.get("containers", {}).items()}
         if limits := raw.get("storage_limits"):
@@ -84,19 +84,19 @@ def is_over(snapshot: PodSnapshot) -> bool:
 
 
 def snapshot_path(root_dir: Path, pod_uid: str) -> Path:
-    """Say where a pod's snapshot lies."""
+    """Return the path of a pod's snapshot."""
     return root_dir / "pods" / pod_uid / FILE_NAME
 
 
 def pod_path(root_dir: Path, pod_uid: str) -> Path:
-    """Say where the pod itself lies, as its source has it."""
+    """Return the path of the pod as its source has it."""
     return root_dir / "pods" / pod_uid / POD_FILE_NAME
 
 
 def read_snapshots(root_dir: Path, *, whole_pods: bool = False) -> list[PodSnapshot]:
-    """Read every pod's snapshot; one that is torn or gone is left out, for the next relist finds the pod anyway.
+    """Read every pod's snapshot; a damaged or missing one is left out, because the next relist finds the pod anyway.
 
-    `whole_pods`: with the pod itself where that was written, too.
+    `whole_pods`: with the pod itself, if that was written.
     """
     found = []
     for path in sorted(root_dir.glob(f"pods/*/{FILE_NAME}")):

@@ -1,7 +1,7 @@
-"""What the poller did not take and why, `<root-dir>/tempolet/refused.json`: a copy for readers, never authoritative.
+"""`<root-dir>/tempolet/refused.json`: the manifests that the poller rejected, a copy for readers, never authoritative.
 
-Written whole by the poller on each change, read by `tempolet pods`, so that an operator sees a bad manifest beside the
-pods that run.
+Written as a whole by the poller on each change, read by `tempolet pods`, so that an operator sees a bad manifest beside
+the running pods.
 """
 
 import json
@@ -15,28 +15,28 @@ FILE_NAME: Final = "refused.json"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One manifest (or the folder itself) that was not taken."""
+    """One rejected manifest, or the directory itself."""
 
     path: str
     reason: str
     """One CamelCase word."""
     message: str
-    """What, which field, and what now."""
+    """What is wrong, with which field, and what to do."""
     since: str
     """RFC 3339."""
     pod: str = ""
-    """namespace/name, where it is known."""
+    """namespace/name, if known."""
     pod_kept: bool = False
-    """The pod of an earlier, good version of this file goes on."""
+    """The pod of an earlier, valid version of this file keeps running."""
 
 
 def refusals_path(root_dir: Path) -> Path:
-    """Say where the refusals lie."""
+    """Return the file's path."""
     return root_dir / "tempolet" / FILE_NAME
 
 
 def write_refusals(root_dir: Path, refusals: Sequence[Refusal]) -> None:
-    """Write them all, atomically; raises OSError."""
+    """Write the file atomically; raises OSError."""
     path = refusals_path(root_dir)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
     new = path.with_suffix(".new")
@@ -45,7 +45,7 @@ def write_refusals(root_dir: Path, refusals: Sequence[Refusal]) -> None:
 
 
 def read_refusals(root_dir: Path) -> list[Refusal]:
-    """Read them; none when nothing was written yet or another version wrote it."""
+    """Read the file; empty if nothing was written yet, or another version wrote it."""
     try:
         return [Refusal(**one) for one in json.loads(refusals_path(root_dir).read_bytes())]
     except (OSError, ValueError, TypeError):

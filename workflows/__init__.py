@@ -1,1 +1,1 @@
-"""The deterministic half: what a pod's workflow does, and in `decide/` why. See README.md."""
+"""Deterministic workflow code: what happens to a pod, and in `decide/` why. See README.md."""

@@ -28,18 +28,18 @@ def action_type(action: Any) -> ActionType:
 
 
 def retry_policy(action: Any) -> RetryPolicy:
-    """Say how Temporal retries an action."""
+    """Return how Temporal retries an action."""
     row = action_type(action)
     retry = row.own_retry(action) or row.retry
     return RetryPolicy(initial_interval=retry.initial, backoff_coefficient=retry.factor, maximum_interval=retry.longest)
 
 
 def time_limit(action: Any) -> timedelta:
-    """Say how long one try of an action may take."""
+    """Return how long one try of an action may take."""
     row = action_type(action)
     return row.within + row.extra_time(action)
 
 
 def summary(action: Any) -> str:
-    """Say what the Temporal UI shows of an action."""
+    """Return an action's summary in the Temporal UI."""
     return action_type(action).summary(action)

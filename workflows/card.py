@@ -1,7 +1,8 @@
-"""The card that the Temporal UI shows of a pod as its current details: where the pod stands, in a few lines of markdown.
+"""The current details that the Temporal UI shows of a pod: a few lines of Markdown.
 
-Written by `publish` after each decision. It is in no history: the UI asks the workflow for it. What a container or the
-runtime has said (a termination message, an error) is shown as code, so that it cannot pass for our words, link or picture.
+Written by `publish` after each decision. It is not in the history: the UI queries the workflow for it. Text from a
+container or the runtime (a termination message, an error) is shown as code, so that it cannot pass for our own text, a
+link or an image.
 """
 
 from collections.abc import Mapping
@@ -18,12 +19,12 @@ from workflows.decide.actions import Action
 from workflows.decide.status.status import PodSummary
 
 MESSAGE_LIMIT: Final = 600
-"""Characters of a message: a termination message may have 4,096, and the UI hands the card on in an address."""
+"""Characters of a message. A termination message may have 4,096, and the UI passes the card on in a URL."""
 HARD_BREAK: Final = "  \n"
 
 
 def card(status: V1PodStatus, line: PodSummary, busy: Mapping[str, Action]) -> str:
-    """Write the card: phase, last reason, each container, and what is under way."""
+    """Write the card: phase, last reason, each container, and the actions under way."""
     parts = [f"**{line.phase}**, {'ready' if line.ready else 'not ready'}, {restarts(line.restarts)}"]
     if line.reason:
         parts.append(f"{'last reason' if line.ready else 'reason'}: **{line.reason}**")
@@ -36,7 +37,7 @@ def card(status: V1PodStatus, line: PodSummary, busy: Mapping[str, Action]) -> s
 
 
 def container_rows(status: V1PodStatus) -> list[str]:
-    """Say a row for each container: init, regular, ephemeral."""
+    """Write a row for each container: init, regular, ephemeral."""
     kinds = (
         ("init ", status.init_container_statuses),
         ("", status.container_statuses),
@@ -46,7 +47,7 @@ def container_rows(status: V1PodStatus) -> list[str]:
 
 
 def container_words(status: V1ContainerStatus) -> str:
-    """Say a container's state, how often it was started again, and how it had ended before that."""
+    """Describe a container: its state, its restarts, and how it ended before."""
     words = state_words(status.state)
     if status.restart_count:
         words += f", {restarts(status.restart_count)}"
@@ -56,7 +57,7 @@ def container_words(status: V1ContainerStatus) -> str:
 
 
 def state_words(state: V1ContainerState | None) -> str:
-    """Say a container's state in a few words."""
+    """Describe a container's state."""
     if state and state.running:
         return f"running since {moment(state.running.started_at)}" if state.running.started_at else "running"
     if state and state.terminated:
@@ -65,7 +66,7 @@ def state_words(state: V1ContainerState | None) -> str:
 
 
 def end_words(end: V1ContainerStateTerminated) -> str:
-    """Say how a container ended."""
+    """Describe how a container ended."""
     at = f" at {moment(end.finished_at)}" if end.finished_at else ""
     return f"{end.reason}, exit code {end.exit_code}{at}"
 
@@ -81,11 +82,11 @@ def moment(time: datetime) -> str:
 
 
 def quoted(message: str) -> str:
-    """Show a foreign message line by line as code, which wraps where the UI's block of code would be cut off."""
+    """Show a message line by line as inline code, which wraps; the UI cuts off code blocks."""
     cut = message if len(message) <= MESSAGE_LIMIT else message[:MESSAGE_LIMIT] + " …"
     return HARD_BREAK.join(code(line) for line in cut.splitlines() if line.strip())
 
 
 def code(text: str) -> str:
-    """Show foreign words of one line as code; they cannot end it."""
+    """Show one line as inline code; backquotes cannot end it."""
     return "`" + text.replace("`", "'") + "`"

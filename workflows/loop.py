@@ -22,7 +22,7 @@ from workflows.calls import SUMMARY_LIMIT
 from workflows.decide.actions import Wake
 
 SIGNALS_A_RUN: Final = 2000
-"""Temporal refuses more than 10,000 (design §4.3)."""
+"""Temporal rejects signals beyond 10,000 in one run."""
 Arrival = TypeVar("Arrival")
 
 

@@ -1,8 +1,8 @@
-"""NodeWorkflow: what all pods of a node share and nobody else keeps in mind: the images on its disk.
+"""NodeWorkflow: what the pods of a node share, the images on its disk.
 
-One workflow a node, id `node/<node>`, for as long as there is the node. Its loop is PodWorkflow's: begin what is due, show
-where things stand, wait. What is due is decided in `decide/node.py`. While nothing has to be done, one long activity looks at
-the images and this adds nothing to the history.
+There is one workflow for each node, with the id `node/<node>`, for as long as the node exists. Its loop is that of
+PodWorkflow: begin what is due, publish, wait. `decide/node/` says what is due. While there is nothing to do, one long
+activity watches the images and the history does not grow.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ Arrival = NodeConfigured | tuple[NodeAction, NodeAnswer | Failed]
 
 @workflow.defn(name=names.NODE_WORKFLOW)
 class NodeWorkflow(ArrivalLoop[Arrival]):
-    """A node's images."""
+    """The workflow of one node."""
 
     @workflow.init
     def __init__(self, start: NodeStart) -> None:
@@ -51,7 +51,7 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
 
     @workflow.run
     async def run(self, start: NodeStart) -> None:
-        """Keep the node's images, for ever."""
+        """Manage the node's images, for ever."""
         require_known(start.behaviour, NODE_BEHAVIOURS)
         while True:
             waits = self.begin_what_is_due()
@@ -60,7 +60,7 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
             self.continue_as_new_if_due()
 
     def situation(self) -> NodeSituation:
-        """Gather what a decision may look at."""
+        """Gather what a decision depends on."""
         return NodeSituation(self.observed, workflow.now(), frozenset(self.under_way))
 
     def begin_what_is_due(self) -> list[Wake]:
@@ -76,7 +76,7 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
         return waits
 
     async def carried_out(self, action: NodeAction) -> Arrival:
-        """Carry an action out; answers it with what came back."""
+        """Carry out an action; returns it with its answer."""
         return action, await carry_out_node(action)
 
     async def next_event(self, waits: Sequence[Wake]) -> None:
@@ -108,12 +108,12 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
                 fold_node(self.situation(), action, answer)
 
     def give_up(self, keys: Iterable[str]) -> None:
-        """Cancel what is under way by these keys."""
+        """Cancel the actions with these keys."""
         for key in keys:
             self.under_way.pop(key).cancel()
 
     def is_long(self) -> bool:
-        """Say whether this run's history has grown enough."""
+        """Report whether this run's history has grown so long that it should continue as new."""
         return has_grown(self.observed.signals)
 
     def continue_as_new_if_due(self) -> None:
@@ -127,12 +127,12 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
 
     @workflow.signal(name=names.NODE_CONFIGURED, description="the node has started with this configuration")
     def node_configured(self, signal: NodeConfigured) -> None:
-        """File it."""
+        """Queue the signal for the loop."""
         self.arrived.append(signal)
 
     @workflow.query(name=names.NODE_STATUS, description="the images' disk, what was removed and why, what is prepulled")
     def node_status(self) -> NodeStatus:
-        """Answer from what is known."""
+        """Return the state of the images."""
         known = self.observed
         return NodeStatus(
             known.disk, len(known.ages), known.too_full, known.to_prepull, known.news, known.prepull_failures

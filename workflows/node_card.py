@@ -1,4 +1,4 @@
-"""The card that the Temporal UI shows of a node: its images' disk, what is under way, what was done and why."""
+"""The current details that the Temporal UI shows of a node: its image file system and what is done about it."""
 
 from proto.temporal.node import NodeObserved
 from workflows.card import code, moment
@@ -6,7 +6,7 @@ from workflows.decide.node.image_collection import size_in_words
 
 
 def node_card(observed: NodeObserved, busy: frozenset[str]) -> str:
-    """Write it."""
+    """Write the card."""
     parts = []
     if (disk := observed.disk) and observed.seen_at:
         of = f"{disk.used_percent} % of {size_in_words(disk.capacity_bytes)}"

@@ -1,8 +1,8 @@
-"""What an operator may ask a pod's workflow and is answered: one Update each, all heard in the same way.
+"""The Updates of PodWorkflow: what an operator may ask, one Update each.
 
-The part of PodWorkflow that `worker/commands/` speaks to. A validator refuses before history knows of it; a handler files what
-was asked, answers what that will do, and awaits nothing, so that none is under way when a run is continued as new. What may be
-asked, and what it changes, is decided in `decide/`.
+`worker/commands/` sends them. A validator rejects an Update before it is recorded in the history. A handler queues the
+request, answers what it will do, and awaits nothing, so that none is running at continue-as-new. `decide/` says what
+may be asked and what it changes.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ from proto.temporal.operator import (
 )
 from workflows.decide.actions import Action
 from workflows.decide.operator import ephemeral, evictions, operator_stops, skips
-from workflows.decide.record import hints
+from workflows.decide.record import signals
 from workflows.decide.record.fold import Answer
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
@@ -33,12 +33,12 @@ from workflows.decide.status import gates
 from workflows.loop import ArrivalLoop
 from workflows.steps import Failed
 
-Arrival = hints.Signal | tuple[Action, Answer | Failed]
-"""What the loop waits for: something was said, or an action has come back."""
+Arrival = signals.Signal | tuple[Action, Answer | Failed]
+"""What the loop waits for: a signal, an Update, or the answer of an action."""
 
 
 def refuse(refusal: Refusal | None) -> None:
-    """Refuse an Update, if there is a reason; raises ApplicationError."""
+    """Reject an Update if there is a reason; raises ApplicationError."""
     if refusal:
         raise ApplicationError(refusal.message, type=refusal.reason, non_retryable=True)
 
@@ -48,69 +48,69 @@ class OperatorUpdates(ArrivalLoop[Arrival], ABC):
 
     @abstractmethod
     def situation(self) -> Situation:
-        """Gather what a decision may look at."""
+        """Gather what a decision depends on."""
 
     @abstractmethod
     def write_down_all(self) -> None:
-        """Bring all that has arrived into `Observed`, in its order."""
+        """Apply everything that has arrived to `Observed`, in order."""
 
-    def file(self, asked: hints.Asked) -> Situation:
-        """File what was asked; gives what is known right before it."""
+    def file(self, asked: signals.OperatorRequest) -> Situation:
+        """Queue a request; returns the situation just before it."""
         self.write_down_all()
         self.arrived.append(asked)
         return self.situation()
 
     @workflow.update(name=names.SKIP_BACKOFF, description="restart or pull now what waits in a back-off")
     def skip_backoff(self, asked: SkipBackoff) -> BackoffsSkipped:
-        """Say what that skips."""
+        """Answer which waits this ends."""
         return BackoffsSkipped(asked.operator, tuple(skips.waiting_backoffs(self.file(asked), asked.container)))
 
     @skip_backoff.validator
     def refuse_to_skip(self, asked: SkipBackoff) -> None:
-        """Refuse what would skip nothing."""
+        """Reject a request that would end no wait."""
         refuse(skips.why_not(self.situation(), asked))
 
     @workflow.update(name=names.SET_CONDITION, description="let the pod have a condition that others judge")
     def set_condition(self, asked: SetCondition) -> ConditionSet:
-        """Say what it was before."""
+        """Answer the condition's status before the change."""
         before = gates.status_before(self.file(asked), asked.type)
         return ConditionSet(asked.operator, asked.type, asked.status, before, asked.reason, asked.message)
 
     @set_condition.validator
     def refuse_condition(self, asked: SetCondition) -> None:
-        """Refuse what is the node's own, no condition, or no change."""
+        """Reject a condition that the node owns, that is invalid, or that does not change."""
         refuse(gates.why_not(self.situation(), asked))
 
     @workflow.update(name=names.STOP_POD, description="let a pod that is going be down sooner")
     def stop_pod(self, asked: StopPod) -> PodStops:
-        """Say which grace holds then."""
+        """Answer which grace period then holds."""
         return operator_stops.stops(self.file(asked), asked)
 
     @stop_pod.validator
     def refuse_to_stop(self, asked: StopPod) -> None:
-        """Refuse where nothing is being stopped."""
+        """Reject the request while nothing is being stopped."""
         refuse(operator_stops.why_no_stop(self.situation(), asked))
 
     @workflow.update(name=names.EVICT_POD, description="end the pod for the node's sake: it has failed")
     def evict_pod(self, asked: EvictPod) -> PodEvicted:
-        """Say how it ends; what has come since it was let in may have ended it (another eviction)."""
+        """Answer how the pod ends; another eviction may have come since validation."""
         before = self.file(asked)
         refuse(evictions.why_no_eviction(before, asked))
         return evictions.evicted(before, asked)
 
     @evict_pod.validator
     def refuse_to_evict(self, asked: EvictPod) -> None:
-        """Refuse for a pod of the system, and where nothing is left to end."""
+        """Reject system pods, and pods with nothing left to end."""
         refuse(evictions.why_no_eviction(self.situation(), asked))
 
     @workflow.update(name=names.ADD_EPHEMERAL_CONTAINER, description="start a container to look into the pod")
     def add_ephemeral_container(self, asked: AddEphemeralContainer) -> EphemeralContainerAdded:
-        """Say what is added; what has come since it was let in may have made it impossible (another one of this name)."""
+        """Answer what is added; another container of that name may have come since validation."""
         before = self.file(asked)
         refuse(ephemeral.why_not(before, asked))
-        return ephemeral.said_added(before, asked)
+        return ephemeral.added_answer(before, asked)
 
     @add_ephemeral_container.validator
     def refuse_to_add(self, asked: AddEphemeralContainer) -> None:
-        """Refuse what the API would, and what nothing would come of."""
+        """Reject what the API would reject, and what could not take effect."""
         refuse(ephemeral.why_not(self.situation(), asked))

@@ -1,8 +1,8 @@
 """PodWorkflow: one pod's life on this node, from its first listing until nothing of it is left.
 
-The loop below is all there is: say where the pod stands, begin what is due, tell the world, wait for the next thing to
-happen. What is due is decided in `decide/`, how it is done stands in `steps.py`. The workflow never fails and never ends
-while the runtime holds anything of the pod (design §4.5): every failure is a fact like any other.
+The loop decides what is due, begins it, publishes the status, and waits for the next event. `decide/` says what is due,
+`steps.py` how it is carried out. The workflow never fails, and it does not end while the runtime holds anything of the
+pod: every failure is recorded as a fact.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain.explain import explanation
 from workflows.decide.hooks import hooks, own_hooks
 from workflows.decide.lifecycle import lifecycle
-from workflows.decide.record import hints
-from workflows.decide.record.first_sight import seen_first
+from workflows.decide.record import signals
+from workflows.decide.record.first_sight import initially_observed
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.record.listing import without_ephemeral
 from workflows.decide.situation import Situation
@@ -48,7 +48,7 @@ from workflows.steps import Failed, carry_out
 
 
 def spec_of(pod: PodJson) -> V1PodSpec:
-    """Read the spec from its source's JSON; fields that this release does not know are left out, never refused."""
+    """Convert the spec from its source's JSON; fields that this release does not know are dropped."""
     spec = V1PodSpec.from_dict(pod["spec"])
     assert spec is not None
     return spec
@@ -56,7 +56,7 @@ def spec_of(pod: PodJson) -> V1PodSpec:
 
 @workflow.defn(name=names.POD_WORKFLOW)
 class PodWorkflow(OperatorUpdates):
-    """A pod's life."""
+    """The workflow of one pod."""
 
     @workflow.init
     def __init__(self, start: PodStart) -> None:
@@ -65,13 +65,13 @@ class PodWorkflow(OperatorUpdates):
         self.start = start
         self.pod = PodKey(meta["namespace"], meta["name"], meta["uid"])
         self.spec = spec_of(start.pod)
-        self.observed = start.observed or seen_first(start, self.spec, workflow.now())
+        self.observed = start.observed or initially_observed(start, self.spec, workflow.now())
         self.under_way: dict[str, tuple[Action, asyncio.Task[None]]] = {}
         self.announced = publish.announced()
 
     @workflow.run
     async def run(self, start: PodStart) -> PodOutcome:
-        """Keep the pod as its source wants it, and end when it is gone."""
+        """Run the pod as its source wants it, until it is deleted and gone."""
         require_known(start.behaviour)
         while not is_over(self.situation()):
             self.advance_lifecycle()
@@ -83,10 +83,10 @@ class PodWorkflow(OperatorUpdates):
             self.start_anew()
         return self.outcome()
 
-    # --- the loop's parts, in its order
+    # --- the parts of the loop, in order
 
     def situation(self) -> Situation:
-        """Gather what a decision may look at."""
+        """Gather what a decision depends on."""
         return Situation(
             key=self.pod,
             spec=self.spec,
@@ -100,21 +100,21 @@ class PodWorkflow(OperatorUpdates):
         )
 
     def advance_lifecycle(self) -> None:
-        """Move through sync, terminating, terminated as far as the facts go."""
+        """Move through sync, terminating and terminated as far as the facts allow."""
         while event := lifecycle.next_event(self.situation()):
             lifecycle.happened(self.situation(), event)
             self.give_up_waiting()
-        self.give_up([*hooks.given_up(self.situation()), *own_hooks.given_up(self.situation())])
+        self.give_up([*hooks.abandoned(self.situation()), *own_hooks.abandoned(self.situation())])
 
     def give_up_waiting(self) -> None:
-        """Wait no longer for images and predecessors: a pod that goes needs none, a new run asks for them again."""
+        """Cancel waits for images and predecessors: a terminating pod needs none, and a new run asks again."""
         waits = [
             name for name, (action, _) in self.under_way.items() if isinstance(action, PullImage | AwaitPredecessor)
         ]
         self.give_up(waits)
 
     def give_up(self, names: list[str]) -> None:
-        """Cancel what is under way by these keys."""
+        """Cancel the actions with these keys."""
         for name in names:
             _, task = self.under_way.pop(name)
             task.cancel()
@@ -129,13 +129,13 @@ class PodWorkflow(OperatorUpdates):
         return plan
 
     async def carried_out(self, action: Action) -> Arrival:
-        """Carry an action out; answers it with what came back."""
+        """Carry out an action; returns it with its answer."""
         return action, await carry_out(action)
 
     def publish_status(self) -> None:
-        """Tell the node's cache, the search attributes and the UI's card where the pod stands."""
+        """Publish the pod's status: the node's cache, the search attributes and the UI's card."""
         if self.observed.unseen:
-            return  # what the API and the cache say of it is truer than what is known here
+            return  # until the runtime was read, the API and the cache know the pod better
         situation = self.situation()
         pod_status = status.pod_status(situation)
         conditions.settle(self.observed, pod_status.conditions or [])
@@ -153,7 +153,7 @@ class PodWorkflow(OperatorUpdates):
             self.write_down_all()
 
     def write_down_all(self) -> None:
-        """Bring all that has arrived into `Observed`, in its order."""
+        """Apply everything that has arrived to `Observed`, in order."""
         while self.arrived:
             self.write_down(self.arrived.popleft())
 
@@ -170,15 +170,15 @@ class PodWorkflow(OperatorUpdates):
                 self.under_way.pop(key(action), None)
                 fold(self.situation(), action, answer)
             case signal:
-                if edited := hints.hear(self.situation(), signal):
+                if edited := signals.apply_signal(self.situation(), signal):
                     self.take_over(edited)
 
     def take_over(self, pod: PodJson) -> None:
-        """Go on with the pod as an edit in place has left it; continue-as-new carries it on."""
+        """Replace the pod after an edit in place; continue-as-new carries it."""
         self.start, self.spec = replace(self.start, pod=pod), spec_of(pod)
 
     def is_long(self) -> bool:
-        """Say whether this run's history has grown enough."""
+        """Report whether this run's history has grown so long that it should continue as new."""
         return has_grown(self.observed.signals)
 
     def continue_as_new_if_due(self) -> None:
@@ -196,12 +196,12 @@ class PodWorkflow(OperatorUpdates):
             self.go_on(self.observed, self.start.pod)
 
     def start_anew(self) -> None:
-        """Begin the pod's life again, as its source lists it now."""
+        """Start the pod again as its source now lists it, in a new run."""
         anew = Observed(started_at=workflow.now(), heard=self.observed.heard)
         self.go_on(anew, without_ephemeral(self.observed.listed_pod or self.start.pod))
 
     def go_on(self, observed: Observed, pod: PodJson) -> None:
-        """Continue as new; raises Temporal's own exception for that."""
+        """Continue as new; raises Temporal's exception for that."""
         workflow.continue_as_new(
             PodStart(
                 node=self.start.node,
@@ -215,55 +215,55 @@ class PodWorkflow(OperatorUpdates):
         )
 
     def outcome(self) -> PodOutcome:
-        """What is left to say of the pod."""
+        """Return the result of the workflow."""
         situation = self.situation()
         line = status.pod_summary(situation, status.pod_status(situation))
         why = self.observed.eviction or self.observed.deletion or line
         return PodOutcome(line.phase, why.reason, line.restarts, why.message)
 
-    # --- what it is told and asked
+    # --- signals and queries
 
     @workflow.signal(name=names.POD_LISTED, description="the source lists this pod")
     def pod_listed(self, signal: PodListed) -> None:
-        """File it."""
+        """Queue the signal for the loop."""
         self.arrived.append(signal)
 
     @workflow.signal(name=names.DELETION_REQUESTED, description="the pod shall go")
     def deletion_requested(self, signal: DeletionRequested) -> None:
-        """File it."""
+        """Queue the signal for the loop."""
         self.arrived.append(signal)
 
     @workflow.signal(name=names.RUNTIME_CHANGED, description="the runtime knows something new")
     def runtime_changed(self, signal: RuntimeChanged) -> None:
-        """File it."""
+        """Queue the signal for the loop."""
         self.arrived.append(signal)
 
     @workflow.signal(name=names.PROBE_VERDICT, description="a probe's verdict has turned")
     def probe_verdict(self, signal: ProbeVerdict) -> None:
-        """File it."""
+        """Queue the signal for the loop."""
         self.arrived.append(signal)
 
     @workflow.signal(name=names.OBJECTS_CHANGED, description="a ConfigMap or Secret has another version")
     def objects_changed(self, signal: ObjectsChanged) -> None:
-        """File it."""
+        """Queue the signal for the loop."""
         self.arrived.append(signal)
 
     @workflow.signal(name=names.STORAGE_EXCEEDED, description="the pod holds more on disk than it may")
     def storage_exceeded(self, signal: StorageExceeded) -> None:
-        """File it."""
+        """Queue the signal for the loop."""
         self.arrived.append(signal)
 
     @workflow.signal(name=names.STATUS_GIVEN, description="others have written into the pod's status")
     def status_given(self, signal: StatusGiven) -> None:
-        """File it."""
+        """Queue the signal for the loop."""
         self.arrived.append(signal)
 
     @workflow.query(name=names.EXPLAIN, description="what the pod waits for, and what would happen next")
     def explain(self) -> Explanation:
-        """Answer in sentences, from what is known and decided now."""
+        """Explain what the pod waits for and what would happen next."""
         return explanation(self.situation(), summary)
 
     @workflow.query(name=names.POD_STATUS, description="the pod's status, as the API shows it")
     def pod_status(self) -> dict[str, Any]:
-        """Answer V1PodStatus as JSON."""
+        """Return V1PodStatus as JSON."""
         return status.pod_status(self.situation()).model_dump(by_alias=True, exclude_none=True, mode="json")

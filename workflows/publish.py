@@ -1,7 +1,7 @@
-"""How a pod's workflow shows where the pod stands: search attributes, the UI's card, the node's cache.
+"""Publishes a pod's state: search attributes, the UI's card, and the node's cache.
 
-Nothing here decides and nothing adds to the history but a search attribute that changed. The cache is written outside the
-workflow by an extern function that the worker installs (`worker/host/pod_cache.py`), never while replaying.
+Nothing is decided here, and the history grows only by search attributes that changed. The cache is written outside the
+workflow by an extern function that the worker installs (`worker/host/pod_cache.py`), and never during a replay.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ RESTARTS: Final = SearchAttributeKey.for_int("PodRestarts")
 
 
 def announced() -> PodSummary:
-    """Read what this workflow's search attributes say: those of its start, or of the run before it."""
+    """Read the search attributes that the start of this workflow or its previous run set."""
     known = workflow.info().typed_search_attributes
     return PodSummary(
         phase=known.get(PHASE, "Pending"),
@@ -44,7 +44,7 @@ def announced() -> PodSummary:
 
 
 def publish(start: PodStart, situation: Situation, status: V1PodStatus, before: PodSummary) -> PodSummary:
-    """Show where the pod stands; answers what the search attributes say afterwards."""
+    """Publish the pod's state; returns what the search attributes then say."""
     line = pod_summary(situation, status)
     workflow.set_current_details(card(status, line, situation.busy))
     write: Callable[[PodSnapshot], None] | None = workflow.extern_functions().get(EXTERN)
@@ -54,7 +54,7 @@ def publish(start: PodStart, situation: Situation, status: V1PodStatus, before: 
 
 
 def announce(line: PodSummary, before: PodSummary) -> PodSummary:
-    """Upsert the search attributes that changed; an ordinary wait is no reason to show."""
+    """Upsert the search attributes that changed; an ordinary wait is not shown as a reason."""
     after = replace(line, reason="" if line.reason in ORDINARY_WAITS else line.reason, message="")
     updates = [
         key.value_set(new)
@@ -111,5 +111,5 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: P
 
 
 def rfc3339(time: datetime | None) -> str:
-    """Write a time as the API does."""
+    """Format a time as the API does."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ") if time else ""

@@ -1,7 +1,7 @@
-"""How a decided action is carried out: as an activity, whose answer or failure comes back as a fact.
+"""Carries out an action as an activity; its answer or failure comes back as a fact.
 
-Called by PodWorkflow for every action of a plan. Nothing is judged here: a failure keeps its reason (the ApplicationError's
-type, Kubernetes' own word) and its message, and `decide.fold` writes both down.
+Called for every action of a plan. Nothing is judged here: a failure keeps its reason (the type of the ApplicationError,
+which is Kubernetes' own reason) and its message, and `decide/record/fold.py` records both.
 """
 
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ from workflows.decide.record.fold import Answer
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why an action could not be done."""
+    """Why an action failed."""
 
     reason: str
     message: str
 
 
 async def carry_out(action: Action) -> Answer | Failed:
-    """Carry an action out; raises only when the workflow itself gave it up."""
+    """Carry out an action; raises only if the workflow itself cancelled it."""
     row = action_type(action)
     if row.at_once and (read := await read_at_once(row, action)) is not None:
         return read
@@ -37,13 +37,13 @@ async def carry_out(action: Action) -> Answer | Failed:
 
 
 async def carry_out_node(action: NodeAction) -> NodeAnswer | Failed:
-    """Carry out an action of a node's workflow; raises only when the workflow itself gave it up."""
+    """Carry out an action of a node's workflow; raises only if the workflow itself cancelled it."""
     answer: NodeAnswer | Failed = await execute(action_type(action), action)
     return answer
 
 
 async def execute(row: ActionType, action: Action | NodeAction) -> Any:
-    """Call an activity; answers what it answers, or why it failed."""
+    """Call an activity; returns its answer, or why it failed."""
     try:
         return await workflow.execute_activity(
             row.name,

@@ -23,7 +23,7 @@ from activities.execution.errors import WORKER_STOPPING, retryable_failure, runt
 from activities.execution.heartbeat import heartbeating
 from activities.images.services import ImageServices
 from proto.cri.v1 import api_pb2 as cri
-from proto.kubernetes.image_age import is_worth_telling
+from proto.kubernetes.image_age import needs_attention
 from proto.node_images import NodeImages, write_node_images
 from proto.temporal import names
 from proto.temporal.node import (
@@ -61,10 +61,10 @@ class ImageCollectionActivities:
                 use = await self._look(ages)
                 if use is not None:
                     ages = {one.image_id: one.age for one in use.images}
-                if use is not None and is_worth_telling(use, request.policy, too_full_known=request.too_full):
+                if use is not None and needs_attention(use, request.policy, too_full_known=request.too_full):
                     use = await self._with_mounted(use)
                     ages = {one.image_id: one.age for one in use.images}
-                    if is_worth_telling(use, request.policy, too_full_known=request.too_full):
+                    if needs_attention(use, request.policy, too_full_known=request.too_full):
                         return use
                 await _pause(request.policy.look_every, stopping, ages)
         finally:

@@ -1,6 +1,6 @@
-"""The labels and annotations by which a kubelet knows sandboxes and containers in the runtime (pkg/kubelet/kuberuntime/labels.go).
+"""The kubelet's labels and annotations of sandboxes and containers (pkg/kubelet/kuberuntime/labels.go).
 
-Written with each of them by the worker, read by whoever lists the runtime.
+Written by the worker, read by whoever lists the runtime.
 """
 
 from typing import Final

@@ -1,1 +1,1 @@
-"""Kubernetes' own arithmetic on API objects: pure, and asked by `workflows/decide/` and `activities/` alike."""
+"""Kubernetes' own arithmetic on API objects: pure, and shared by `workflows/decide/` and `activities/`."""

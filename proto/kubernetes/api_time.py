@@ -1,4 +1,4 @@
-"""How the API writes a time: RFC 3339 in UTC, in whole seconds. Asked wherever something is told to it in its own words."""
+"""Times as the API writes them: RFC 3339 in UTC, in whole seconds."""
 
 from datetime import UTC, datetime
 

@@ -1,7 +1,8 @@
-"""The hash of what makes a container another one: its name and image (pkg/kubelet/container/helpers.go HashContainer).
+"""The hash of a container's name and image (pkg/kubelet/container/helpers.go HashContainer).
 
-Written onto each container by `activities/cri_config/container_config.py`, read back with its state, and compared with the spec by
-`workflows/decide/containers/definitions.py`; a kubelet that takes the node over compares it, too.
+`activities/cri_config/container_config.py` writes it to each container, and
+`workflows/decide/containers/definitions.py` compares it with the spec. A kubelet that takes over the node compares it,
+too.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Durations as Kubernetes writes them: `1m30s`, `2h`, `100ms`.
 
-Used wherever a configuration has a metav1.Duration, and to say a duration back to the operator. The grammar is Go's
-`time.ParseDuration`; below a microsecond Python's timedelta rounds.
+Used for every metav1.Duration of a configuration, and for messages. The grammar is that of Go's `time.ParseDuration`;
+Python's timedelta rounds to microseconds.
 """
 
 import re
@@ -24,7 +24,7 @@ _LARGEST: Final = Decimal(2**63) / Decimal(10**9)  # int64 nanoseconds, some 292
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read a duration; raises ValueError that says how one looks."""
+    """Parse a duration; raises ValueError, which says how one is written."""
     unsigned = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
     if unsigned == "0":
         return timedelta()

@@ -1,7 +1,7 @@
-"""A grace as the API says it, which bounds none: any number of an int64.
+"""Grace periods in the API, which are not bounded: any int64.
 
-Read by the poller, without the Kubernetes models, and by `workflows/decide/ending/grace.py`. What would end beyond the last year that
-a date can name is cut to what a manifest may ask for.
+Used by the poller without the Kubernetes models, and by `workflows/decide/ending/grace.py`. A grace period that would
+end beyond the last year of a datetime is cut to the longest that a manifest may have.
 """
 
 from datetime import timedelta
@@ -11,5 +11,5 @@ LONGEST_GRACE: Final = timedelta(seconds=2**31 - 1)
 
 
 def grace_of_seconds(seconds: int) -> timedelta:
-    """Read a grace in seconds."""
+    """Convert a grace period from seconds."""
     return timedelta(seconds=max(0, min(seconds, int(LONGEST_GRACE.total_seconds()))))

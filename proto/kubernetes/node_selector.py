@@ -1,7 +1,6 @@
-"""Whether a node is one of those that the terms of a node selector choose: a pod's affinity has them, and a PersistentVolume's.
+"""Whether a node matches the terms of a node selector, as in a pod's affinity and a PersistentVolume's.
 
-Asked by `workflows/decide/node/node_affinity.py` and `activities/volumes/claims/claims.py`. Terms are alternatives, what a term asks must all
-hold (k8s.io/component-helpers scheduling/corev1/nodeaffinity).
+One term must match, with all its requirements (k8s.io/component-helpers scheduling/corev1/nodeaffinity).
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,12 +10,12 @@ Labels = Mapping[str, str]
 
 
 def selects(terms: Iterable[Mapping[str, Any]], labels: Labels, name: str) -> bool:
-    """Say whether one of the terms holds for a node with these labels and this name."""
+    """Report whether one of the terms matches a node with these labels and this name."""
     return any(_holds_all(term, labels, name) for term in terms)
 
 
 def _holds_all(term: Mapping[str, Any], labels: Labels, name: str) -> bool:
-    """Say whether everything in a term holds; one that asks for nothing holds for no node."""
+    """Report whether all requirements of a term match; an empty term matches no node."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False
@@ -44,7 +43,7 @@ def _holds(expression: Mapping[str, Any], labels: Labels) -> bool:
 
 
 def _compared(value: str | None, values: Any) -> int:
-    """Compare whole numbers; what is none compares as equal, so that neither operator holds."""
+    """Compare integers; anything else compares as equal, so that neither operator matches."""
     mine, other = _number(value), _number(values[0]) if len(values) == 1 else None
     return 0 if mine is None or other is None else (mine > other) - (mine < other)
 

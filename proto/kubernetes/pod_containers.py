@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
-"""The fields that hold them, in the order in which they begin."""
+"""The fields that hold them, in starting order."""
 
 
 def every_container(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Walk all of them in that order."""
+    """Yield all of them in that order."""
     for kind in KINDS:
         yield from spec.get(kind) or ()

@@ -1,7 +1,6 @@
-"""Which pods a node does not end for its own sake: those of the system (pkg/apis/scheduling/types.go).
+"""Critical pods, which a node does not evict for its own sake (pkg/apis/scheduling/types.go).
 
-A manifest's priority class is resolved by nobody, so the two names that Kubernetes itself keeps for the system count as their
-priority.
+Nothing resolves a manifest's priority class, so the names of the two system classes count as their priority.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ SYSTEM_CLUSTER_CRITICAL: Final = "system-cluster-critical"
 
 
 def is_critical(pod: Mapping[str, Any]) -> bool:
-    """Say whether the pod is the system's, by its priority or its class."""
+    """Report whether the pod is critical by its priority or its class."""
     spec = pod.get("spec") or {}
     of_the_system = spec.get("priorityClassName") in (SYSTEM_NODE_CRITICAL, SYSTEM_CLUSTER_CRITICAL)
     return of_the_system or (spec.get("priority") or 0) >= SYSTEM_CRITICAL_PRIORITY

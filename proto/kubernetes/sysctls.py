@@ -1,7 +1,7 @@
-"""What is known of sysctls by their names: which namespace holds one, which are safe, what a list of allowed ones allows.
+"""Sysctls by name: which namespace has one, which are safe, which a list of allowed ones allows.
 
-Asked where a pod is judged and admitted, where the node's configuration is judged, and where the runtime is told. The rules
-are k8s.io/component-helpers node/util/sysctl and pkg/kubelet/sysctl; a name may be written with slashes for dots.
+Used by validation, admission, configuration and the runtime's requests. The rules are k8s.io/component-helpers
+node/util/sysctl and pkg/kubelet/sysctl. A name may be written with slashes in place of dots.
 """
 
 import re
@@ -13,14 +13,14 @@ LONGEST: Final = 253
 _SEGMENT: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 NAME_PATTERN: Final = rf"^({_SEGMENT}[\./])*{_SEGMENT}$"
 LIST_PATTERN: Final = rf"^({_SEGMENT}[\./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]$"
-"""What the list of allowed ones may hold: a name, or the beginning of names and a star."""
+"""The items of allowedUnsafeSysctls: a name, or a prefix with a star."""
 _NAME: Final = re.compile(NAME_PATTERN, re.ASCII)
 _LISTED: Final = re.compile(LIST_PATTERN, re.ASCII)
 _SWAPPED: Final = str.maketrans("./", "/.")
 
 
 class Namespace(StrEnum):
-    """The kernel's namespaces that hold sysctls; the value is how a message names one."""
+    """The kernel's namespaces with sysctls; the value is the name in messages."""
 
     IPC = "IPC"
     NET = "Net"
@@ -48,27 +48,27 @@ SAFE: Final[tuple[tuple[str, tuple[int, int]], ...]] = (
     ("net.ipv4.tcp_rmem", (4, 15)),
     ("net.ipv4.tcp_wmem", (4, 15)),
 )
-"""The sysctls that touch nobody but the pod, each with the first kernel that has it in a namespace (0.0: any)."""
+"""The sysctls that affect only the pod, each with the first kernel that has it in a namespace (0.0: any)."""
 
 
 def is_name(text: str) -> bool:
-    """Say whether this can be the name of a sysctl."""
+    """Report whether this is a valid sysctl name."""
     return len(text) <= LONGEST and _NAME.fullmatch(text) is not None
 
 
 def is_listable(text: str) -> bool:
-    """Say whether this can stand in a list of allowed sysctls."""
+    """Report whether this is valid in a list of allowed sysctls."""
     return len(text) <= LONGEST and _LISTED.fullmatch(text) is not None
 
 
 def normalized(name: str) -> str:
-    """Write a name with dots between its parts; one whose first separator is a slash has the two swapped."""
+    """Write a name with dots between its parts; if its first separator is a slash, both are swapped."""
     first = re.search(r"[./]", name)
     return name.translate(_SWAPPED) if first and first[0] == "/" else name
 
 
 def namespace_of(name: str) -> Namespace | None:
-    """Say which namespace holds a sysctl, or all that a listed prefix stands for; None: none that is known."""
+    """Return the namespace of a sysctl, or of a listed prefix; None if none is known."""
     plain = normalized(name).partition("*")[0]
     if plain in _BY_NAME:
         return Namespace.IPC
@@ -76,21 +76,22 @@ def namespace_of(name: str) -> Namespace | None:
 
 
 def kernel_of(release: str) -> tuple[int, int] | None:
-    """Read a kernel's release (`6.18.44-cloud`) as its first two numbers; None where they cannot be read."""
+    """Return the first two numbers of a kernel's release (`6.18.44-cloud`); None if they cannot be read."""
     found = re.match(r"(\d+)\.(\d+)", release)
     return (int(found[1]), int(found[2])) if found else None
 
 
 def safe_sysctls(release: str) -> tuple[str, ...]:
-    """List what is safe under this kernel; of a kernel that is not known, only what is safe under each."""
+    """List the safe sysctls of a kernel; for an unknown one, those that are safe with every kernel."""
     kernel = kernel_of(release) or (0, 0)
     return tuple(name for name, since in SAFE if kernel >= since)
 
 
 def why_forbidden(name: str, allowed: Iterable[str], *, host_network: bool, host_ipc: bool) -> str:
-    """Say why a pod may not set a sysctl, in the kubelet's words; empty when it may.
+    """Explain in the kubelet's words why a pod may not set a sysctl; empty if it may.
 
-    `allowed` holds names and prefixes that end in a star. What lies in a namespace of the node's is never the pod's to set.
+    `allowed` has names, and prefixes with a star. A sysctl of a namespace that the pod shares with the node is never
+    allowed.
     """
     plain = normalized(name)
     match = next((one for one in map(normalized, allowed) if _matches(plain, one)), None)

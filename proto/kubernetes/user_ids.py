@@ -1,15 +1,15 @@
-"""The user and group ids of a node that pods may have as their own, as the node's configuration says and activities give them."""
+"""The user and group ids of a node for user namespaces of pods."""
 
 from dataclasses import dataclass
 from typing import Final
 
 UNIT: Final = 65536
-"""A range is as many ids, or a multiple; ids below one range are the node's own."""
+"""A range has this many ids, or a multiple of it; the ids below belong to the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdRanges:
-    """The node's ids that may be given to pods, the same for users and groups."""
+    """The node's ids for pods, the same for users and groups."""
 
     first: int = UNIT
     count: int = 2**32 - UNIT

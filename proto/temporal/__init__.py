@@ -1,1 +1,1 @@
-"""Every name and shape that a recorded history remembers: they only grow (style §15)."""
+"""Names and types that recorded histories contain: they are only added to, because old histories must still replay."""

@@ -1,6 +1,6 @@
-"""The types of activities' failures that more than one room knows: what history has, and who waits for which.
+"""The types of activities' failures that more than one layer uses: histories contain them.
 
-The first ones are no reasons of Kubernetes.
+The first ones are not reasons of Kubernetes.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ API_SERVER_AWAY: Final = "APIServerAway"
 PREDECESSOR_PRESENT: Final = "PredecessorPresent"
 INVALID_POD_NAME: Final = "InvalidPodName"
 UNEXPECTED: Final = "UnexpectedError"
-"""A defect of ours (`activities/execution/unexpected.py`)."""
+"""A bug in tempolet (`activities/execution/unexpected.py`)."""
 
 FAILED_MOUNT: Final = "FailedMount"
 FAILED_UNMOUNT: Final = "FailedUnmount"

@@ -1,6 +1,7 @@
-"""A container's lifecycle hooks: which there are, how one is tried, and how it ended.
+"""A container's lifecycle hooks: their kinds, their retries and their outcomes.
 
-Parts of `pod.Observed` and of `requests.RunHook`, and the answer to that. Fields are only ever added, each with a default.
+Parts of `pod.Observed` and of `activities.requests.RunHook`, and its answer. Fields are only ever added, each with a
+default.
 """
 
 from dataclasses import dataclass
@@ -9,39 +10,39 @@ from enum import StrEnum
 
 
 class Hook(StrEnum):
-    """A container's lifecycle hooks, the API's words, and two of our own that are named like them."""
+    """The lifecycle hooks of Kubernetes, and two more."""
 
     POST_START = "postStart"
     PRE_STOP = "preStop"
     PRE_START = "preStart"
-    """Ours: before an attempt starts."""
+    """Not in Kubernetes: before an attempt starts."""
     POST_STOP = "postStop"
-    """Ours: after an instance has ended."""
+    """Not in Kubernetes: after an instance has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
-    """How a hook of one instance ended; once it is known, the hook is not run again for that instance."""
+    """How a hook of one instance ended; once known, the hook is not run again for that instance."""
 
     container_id: str
     succeeded: bool
     message: str = ""
     asked_at: datetime | None = None
-    """Of a preStop hook: when the stop was asked for, from where its grace counts."""
+    """For a preStop hook: when the stop was asked for, which is when its grace period began."""
     ended_at: datetime | None = None
     sandbox_id: str = ""
     attempt: int = 0
-    """Of a preStart hook, in place of a container's id: which attempt it was for, and where."""
+    """For a preStart hook, instead of a container's id: the attempt in the sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookRetry:
-    """How often a hook that fails is tried, and how long is waited in between."""
+    """How often a failed hook is retried, and with which delays."""
 
     max_attempts: int
     initial: timedelta
     factor: int
-    """Each pause is so many times the one before."""
+    """Each delay is this many times the one before."""
     longest: timedelta
 
 
@@ -52,6 +53,6 @@ class HookEnded:
     succeeded: bool
     message: str = ""
     again: bool = False
-    """An earlier try may have run it, and nobody knows how that ended."""
+    """An earlier try may have run it, with unknown outcome."""
     tries: int = 1
-    """This one and those before it that are known to have failed."""
+    """This try and the earlier ones that are known to have failed."""

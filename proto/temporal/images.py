@@ -1,4 +1,4 @@
-"""What a pod says about who may pull its images: names only, never what they stand for."""
+"""Who may pull a pod's images: names of secrets only, never their content."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,12 +6,12 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class PullSecrets:
-    """Whose logins a pod's images are pulled with."""
+    """Whose credentials pull a pod's images."""
 
     names: tuple[str, ...] = ()
-    """Of Secrets in the pod's namespace, in the pod's order."""
+    """Secrets in the pod's namespace, in the pod's order."""
     service_account: str = ""
-    """Of which secrets are taken, where the pod itself names none."""
+    """Its secrets are used if the pod itself names none."""
 
 
 NO_SECRETS: Final = PullSecrets()

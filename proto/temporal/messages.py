@@ -1,11 +1,11 @@
-"""How long a message may be that goes through history and status."""
+"""The length of messages in histories and statuses."""
 
 from typing import Final
 
 MAX_MESSAGE: Final = 2048
-"""Characters; a runtime can quote whole specs."""
+"""Characters; a runtime may quote whole specs."""
 
 
 def shorten(message: str) -> str:
-    """Cut a message to what history and status can carry."""
+    """Shorten a message for histories and statuses."""
     return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 1]}…"

@@ -1,6 +1,6 @@
-"""The names that histories, operators and dashboards remember, as explicit strings.
+"""The names in histories, operators' commands and dashboards, as explicit strings.
 
-Nothing here is ever renamed: a recorded history is found, replayed and signalled by these words.
+They are never renamed, because recorded histories are found, replayed and signalled by them.
 """
 
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ REMOVE_IMAGE: Final = "RemoveImage"
 PREPULL_IMAGE: Final = "PrepullImage"
 
 API_SOURCE: Final = "api"
-"""The source of pods that an API server gives; others come from manifests."""
+"""The source of pods from an API server; other pods come from manifests."""
 
 # search attributes: (name, kind)
 SEARCH_ATTRIBUTES: Final[tuple[tuple[str, str], ...]] = (
@@ -77,18 +77,18 @@ SEARCH_ATTRIBUTES: Final[tuple[tuple[str, str], ...]] = (
 
 
 def node_task_queue(node: str) -> str:
-    """Name the one task queue of a node."""
+    """Return the name of a node's task queue."""
     return f"node/{node}"
 
 
 def node_workflow_id(node: str) -> str:
-    """Name the one workflow that is about the node itself."""
+    """Return the id of the workflow of the node itself."""
     return f"node/{node}"
 
 
 @dataclass(frozen=True, slots=True)
 class PodWorkflowId:
-    """The id of a pod's workflow and its inverse, side by side."""
+    """The id of a pod's workflow."""
 
     node: str
     namespace: str
@@ -100,7 +100,7 @@ class PodWorkflowId:
 
     @classmethod
     def parse(cls, workflow_id: str) -> "PodWorkflowId":
-        """Read the id back; raises ValueError for an id of another shape."""
+        """Parse an id; raises ValueError for an id of another form."""
         match workflow_id.split("/"):
             case ["pod", node, namespace, name, uid]:
                 return cls(node, namespace, name, uid)

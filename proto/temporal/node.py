@@ -1,7 +1,7 @@
-"""What a node's workflow is started with, remembers, asks of activities and is answered.
+"""The types of a node's workflow: its start, its state, its activities and queries.
 
-The pods have workflows of their own (pod.py); this one is about what all of them share: the images on the node's disk.
-Times are aware UTC datetimes, sizes bytes. Fields are only ever added, each with a default.
+Pods have workflows of their own (`pod.py`). This one is about what they share: the images on the node's disk. Times are
+aware UTC datetimes, sizes are bytes. Fields are only ever added, each with a default.
 """
 
 from dataclasses import dataclass, field
@@ -10,31 +10,31 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class ImagePolicy:
-    """When images are removed; the names and defaults are KubeletConfiguration's, but for `look_every`."""
+    """When images are removed; names and defaults are KubeletConfiguration's, except for `look_every`."""
 
     high_threshold_percent: int = 85
-    """Of the images' file system: from here on room is made."""
+    """Usage of the images' file system above which images are removed."""
     low_threshold_percent: int = 80
-    """Until so much is used, room is made."""
+    """Images are removed until usage is below this."""
     minimum_age: timedelta = timedelta(minutes=2)
-    """Known for less: never removed to make room."""
+    """An image known for less time is not removed to make room."""
     maximum_age: timedelta | None = None
-    """Unused for longer: removed however much room there is; None: no image is too old."""
+    """An image unused for longer is always removed; None: no image is too old."""
     look_every: timedelta = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeConfigured:
-    """The node's configuration, as its poller starts with it (the signal that may start the node's workflow)."""
+    """The node's configuration, sent when its poller starts; may start the node's workflow."""
 
     policy: ImagePolicy = ImagePolicy()
     prepull: tuple[str, ...] = ()
-    """Images to have before a pod asks, one after the other, in this order."""
+    """Images to pull before a pod asks for them, one after the other in this order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageAge:
-    """Since when an image is known, and when it was last seen in use; the runtime tells neither."""
+    """When an image was first seen, and when it was last in use; the runtime reports neither."""
 
     image_id: str
     detected_at: datetime
@@ -42,7 +42,7 @@ class ImageAge:
 
     @property
     def idle_since(self) -> datetime:
-        """When it was last of use to anybody, as far as is known."""
+        """When it was last in use, as far as is known."""
         return self.used_at or self.detected_at
 
 
@@ -52,30 +52,30 @@ class NodeImage:
 
     image_id: str
     names: tuple[str, ...]
-    """Tags, or digests where it has none."""
+    """Tags, or digests if it has none."""
     size_bytes: int
     age: ImageAge
     in_use: bool = False
-    """A container is made of it or mounts it, be it dead or alive."""
+    """A container uses or mounts it, dead or alive."""
     pinned: bool = False
-    """The runtime keeps it, whoever asks."""
+    """The runtime never removes it."""
 
     @property
     def name(self) -> str:
-        """What a reader calls it."""
+        """The name for messages."""
         return self.names[0] if self.names else self.image_id
 
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """How full the file system is that holds the images."""
+    """How full the images' file system is."""
 
     capacity_bytes: int
     available_bytes: int
 
     @property
     def used_percent(self) -> int:
-        """In whole percents, counted as the kubelet does (image_gc_manager.go GarbageCollect)."""
+        """In whole percents, computed as in the kubelet (image_gc_manager.go GarbageCollect)."""
         if self.capacity_bytes <= 0:
             return 0
         return 100 - min(self.available_bytes, self.capacity_bytes) * 100 // self.capacity_bytes
@@ -83,7 +83,7 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True)
 class ImageUse:
-    """All images of the node and the disk that they lie on, seen at one time."""
+    """All images of the node and their disk at one time."""
 
     at: datetime
     disk: DiskUse
@@ -92,45 +92,45 @@ class ImageUse:
 
 @dataclass(frozen=True, slots=True)
 class WatchImages:
-    """Look at the images now and then, until something may have to be done about them; answers the ImageUse."""
+    """Look at the images at intervals, until something may have to be done; answers the ImageUse."""
 
     policy: ImagePolicy
     known: tuple[ImageAge, ...] = ()
     """What an earlier watch knew."""
     too_full: bool = False
-    """It is known that the disk is too full and nothing can go: tell when that has changed."""
+    """The disk is known to be too full with nothing to remove: answer when that has changed."""
     policies: int = 0
-    """How many policies there were before this one: a watch by an older one may still be ending."""
+    """The number of earlier policies: a watch by one of them may still be ending."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveImage:
-    """Remove an image that nobody uses."""
+    """Remove an unused image."""
 
     image_id: str
     name: str
     reason: str
-    """For the story: why it goes."""
+    """Why it is removed, for `tempolet history`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemovedImage:
-    """What became of it."""
+    """Whether the image was removed."""
 
     in_use_by: str = ""
-    """The container that uses it by now, so it stays; empty: it is gone."""
+    """The container that uses it by now, so that it stays; empty if it was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrepullImage:
-    """Have an image on the node, whatever pods there are; answers a PulledImage."""
+    """Pull an image, whatever pods there are; answers a PulledImage."""
 
     image: str
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """An image that is to go, and why."""
+    """An image to remove, and why."""
 
     image_id: str
     name: str
@@ -140,7 +140,7 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class ImageNews:
-    """One line of what was done about images: for the card and for queries."""
+    """One line about what was done, for the card and for queries."""
 
     at: datetime
     words: str
@@ -148,13 +148,13 @@ class ImageNews:
 
 @dataclass(frozen=True, slots=True)
 class PrepullFailure:
-    """Why an image of the list is not there yet."""
+    """Why an image of the prepull list is missing."""
 
     reason: str
     message: str
     at: datetime
     delay: timedelta
-    """How long it waits from then on."""
+    """How long after the failure it is retried."""
 
 
 @dataclass(slots=True)
@@ -163,36 +163,36 @@ class NodeObserved:
 
     configured: NodeConfigured | None = None
     policies: int = 0
-    """How many policies there were before this one."""
+    """The number of earlier policies."""
     disk: DiskUse | None = None
     seen_at: datetime | None = None
     ages: tuple[ImageAge, ...] = ()
     removals: tuple[Removal, ...] = ()
     """What this round still has to remove."""
     look_at: datetime | None = None
-    """Not before this time are the images looked at again; None: at once."""
+    """When the images are looked at again; None: at once."""
     too_full: str = ""
-    """Why room could not be made, while that is so."""
+    """Why no room can be made, while that is so."""
     to_prepull: tuple[str, ...] = ()
     prepull_failures: dict[str, PrepullFailure] = field(default_factory=dict)
     news: tuple[ImageNews, ...] = ()
-    """The last of them."""
+    """The latest lines."""
     signals: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStart:
-    """What a node's workflow starts with."""
+    """The input of a node's workflow."""
 
     node: str
     behaviour: int = 1
-    """Of `NODE_BEHAVIOURS`."""
+    """A number of `NODE_BEHAVIOURS`."""
     observed: NodeObserved | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """What the query NodeStatus answers."""
+    """The answer of the query NodeStatus."""
 
     disk: DiskUse | None
     images: int
@@ -200,4 +200,4 @@ class NodeStatus:
     prepulling: tuple[str, ...]
     news: tuple[ImageNews, ...]
     failures: dict[str, PrepullFailure] = field(default_factory=dict)
-    """Of those that are still to be prepulled, by image."""
+    """By image, for those that are still to be prepulled."""

@@ -1,7 +1,7 @@
-"""What an operator asks a pod's workflow, and what it answers: an Update, which history keeps, and a query, which it does not.
+"""Operators' requests to a pod's workflow and its answers: Updates, which the history records, and a query.
 
-Sent by the commands of `worker/commands/`. Texts are ours and end without a full stop; a time stands beside its text, so
-that the reader says it in his own zone and as a distance from his own now.
+Sent by the commands of `worker/commands/`. Texts end without a full stop. A time is separate from its text, so that the
+reader shows it in the local time zone and as a distance from now.
 """
 
 from dataclasses import dataclass
@@ -13,29 +13,29 @@ from proto.temporal.pod import PodJson
 
 @dataclass(frozen=True, slots=True)
 class SkipBackoff:
-    """Wait no longer: restart a container that is in CrashLoopBackOff, pull an image that is in ImagePullBackOff."""
+    """End a wait: restart a container in CrashLoopBackOff, pull an image in ImagePullBackOff."""
 
     operator: str
     """Who asks: user@host."""
     container: str = ""
-    """Only this one; empty means every one that waits."""
+    """Only this container; empty for all that wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedBackoff:
-    """One wait that is over before its time."""
+    """One wait that was ended."""
 
     container: str
     reason: str
-    """CrashLoopBackOff, or why the image was not to be had."""
+    """CrashLoopBackOff, or why the image is missing."""
     left: timedelta
-    """What it would have waited for still."""
+    """How much longer it would have waited."""
     image: str = ""
-    """Set where it is the image that is waited for."""
+    """Set if it waited for an image."""
     attempt: int = 0
-    """The restart that was waited for, where it is a container."""
+    """The restart it waited for, if it is a container."""
     about: str = ""
-    """The key of what waited, as actions have it."""
+    """The key of the action that waited."""
 
     def __str__(self) -> str:
         return (
@@ -47,16 +47,16 @@ class SkippedBackoff:
 
 @dataclass(frozen=True, slots=True)
 class BackoffsSkipped:
-    """What came of it."""
+    """The answer of SkipBackoff."""
 
     operator: str
     skipped: tuple[SkippedBackoff, ...] = ()
-    """None when all were over by the time that it was heard."""
+    """Empty if all waits were over by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetCondition:
-    """Let the pod have this condition, as one that judges it (a load balancer, a person) says: a readiness gate's."""
+    """Set a condition that others judge (a load balancer, a person), such as a readiness gate's."""
 
     operator: str
     """Who asks: user@host."""
@@ -69,69 +69,69 @@ class SetCondition:
 
 @dataclass(frozen=True, slots=True)
 class ConditionSet:
-    """What came of it."""
+    """The answer of SetCondition."""
 
     operator: str
     type: str
     status: str
     before: str = ""
-    """Its status before; empty when it had none."""
+    """Its status before; empty if it had none."""
     reason: str = ""
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StopPod:
-    """Let a pod that is going be down sooner; what would take longer changes nothing."""
+    """Shorten the grace period of a terminating pod; a longer one changes nothing."""
 
     operator: str
     """Who asks: user@host."""
     grace: timedelta | None = None
-    """From now on; None: the pod's own terminationGracePeriodSeconds, nothing: as soon as can be."""
+    """From now on; None for the pod's own terminationGracePeriodSeconds, zero for as soon as possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodStops:
-    """What came of it."""
+    """The answer of StopPod."""
 
     operator: str
     asked: timedelta
-    """The grace that was asked for, at least the shortest."""
+    """The grace period that was asked for, at least the shortest."""
     grace: timedelta
-    """The grace that holds now."""
+    """The grace period that now applies."""
     kills_at: datetime
-    """When SIGKILL falls for what does not go by itself."""
+    """When containers that have not ended are sent SIGKILL."""
     sooner: timedelta
-    """By how much the grace is over earlier than before; nothing where it was to be over by then anyway."""
+    """How much earlier the grace period is over than before; zero if it was to be over by then anyway."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddEphemeralContainer:
-    """Start one more container in the running pod, once, to look into it."""
+    """Add an ephemeral container to the running pod."""
 
     operator: str
     """Who asks: user@host."""
     container: PodJson
-    """As spec.ephemeralContainers has it; what it leaves open is filled in."""
+    """As in spec.ephemeralContainers; defaults are applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class EphemeralContainerAdded:
-    """What was added."""
+    """The answer of AddEphemeralContainer."""
 
     operator: str
     pod_uid: str
     container: str
     image: str
     target: str = ""
-    """The container whose processes it sees; empty: only its own."""
+    """The container whose processes it sees; empty for only its own."""
     waits_for: str = ""
-    """What keeps it from being started at once, where that is its target."""
+    """Why its target is not available yet, if so."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvictPod:
-    """End the pod for the node's sake; it has failed, and stays so until its source no longer lists it."""
+    """Evict the pod for the node's sake; it has failed, and stays so until its source no longer lists it."""
 
     operator: str
     """Who asks: user@host."""
@@ -139,39 +139,39 @@ class EvictPod:
     """One word for status.reason."""
     message: str = ""
     grace: timedelta | None = None
-    """None: the pod's own; never longer than that."""
+    """None for the pod's own; never longer than that."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodEvicted:
-    """What came of it."""
+    """The answer of EvictPod."""
 
     operator: str
     reason: str
     message: str
     grace: timedelta
     kills_at: datetime
-    """When SIGKILL falls for what does not go by itself."""
+    """When containers that have not ended are sent SIGKILL."""
 
 
 class SentenceKind(StrEnum):
     """What a sentence of an explanation is about."""
 
     STANDS = "stands"
-    """Where the pod stands."""
+    """The pod as a whole."""
     UNDER_WAY = "underWay"
-    """What has begun and not answered yet."""
+    """An action that has begun and not answered yet."""
     WAITS = "waits"
-    """What is due at a known time."""
+    """Something due at a known time."""
     HELD = "held"
-    """What can't begin before something else has come."""
+    """Something that cannot begin before something else."""
     NEXT = "next"
     """What would happen next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One thing that is to be said of a pod."""
+    """One statement about a pod."""
 
     kind: SentenceKind
     text: str
@@ -186,7 +186,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Where a pod stands, what it waits for, and what would happen next."""
+    """The answer of the query Explain."""
 
     lifecycle: str
     phase: str

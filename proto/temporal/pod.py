@@ -1,8 +1,8 @@
-"""What a pod's workflow is started with, remembers and leaves behind.
+"""The types of a pod's workflow: its start, its state and its outcome.
 
-`Observed` is the one place for everything that must outlive a run (style §2): continue-as-new carries it whole, the
-node's cache is a copy of it, `decide/` reads nothing else but the pod and `now`. Times are aware UTC datetimes; ids are
-the runtime's, in full. Fields are only ever added, each with a default.
+`Observed` is the one place for everything that must outlive a run. Continue-as-new carries it whole, the node's cache
+is a copy of it, and `decide/` reads nothing else but the pod and `now`. Times are aware UTC datetimes, ids are the
+runtime's full ids. Fields are only ever added, each with a default.
 """
 
 from dataclasses import dataclass, field
@@ -12,16 +12,16 @@ from typing import Any
 
 from proto.temporal.hooks import HookOutcome
 from proto.temporal.mounted import VolumesFacts
+from proto.temporal.pod_inputs import Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
 from proto.temporal.resources import Allocatable, PendingResize, Resize, RuntimeResources
-from proto.temporal.wishes import Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
 
 PodJson = dict[str, Any]
-"""A pod as its source wrote it: camelCase keys, nulls left out (design §4.14)."""
+"""A pod as its source wrote it: camelCase keys, without nulls."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodKey:
-    """Which pod; all that most activities need to know of it."""
+    """The namespace, name and UID of a pod: all that most activities need."""
 
     namespace: str
     name: str
@@ -32,7 +32,7 @@ class PodKey:
 
 
 class Lifecycle(StrEnum):
-    """The kubelet pod worker's three states (pkg/kubelet/pod_workers.go)."""
+    """The three states of the kubelet's pod worker (pkg/kubelet/pod_workers.go)."""
 
     SYNC = "sync"
     TERMINATING = "terminating"
@@ -40,7 +40,7 @@ class Lifecycle(StrEnum):
 
 
 class ContainerState(StrEnum):
-    """A container's state in the runtime, the CRI's words."""
+    """The CRI's states of a container."""
 
     CREATED = "CONTAINER_CREATED"
     RUNNING = "CONTAINER_RUNNING"
@@ -49,7 +49,7 @@ class ContainerState(StrEnum):
 
 
 class ProbeKind(StrEnum):
-    """What a probe asks of a container."""
+    """The kinds of probes."""
 
     STARTUP = "startup"
     LIVENESS = "liveness"
@@ -57,24 +57,24 @@ class ProbeKind(StrEnum):
 
     @property
     def field(self) -> str:
-        """The container's field that describes it."""
+        """The container's field for the probe."""
         return f"{self.value}Probe"
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeFact:
-    """What a probe has found of the newest instance, since its verdict last turned."""
+    """A probe's verdict about the newest instance."""
 
     success: bool
     message: str = ""
     sequence: int = 0
-    """Each turn of the verdict has the next number; one that comes after a newer one is too late."""
+    """Each change of the verdict has the next number, so that a late signal is recognized."""
     at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """What of the node's configuration decides about pods; set by the poller, so a replay sees the same."""
+    """The node's configuration that decides about pods; set by the poller, so that a replay uses the same."""
 
     max_container_restart_period: timedelta = timedelta(seconds=300)
     """KubeletConfiguration crashLoopBackOff.maxContainerRestartPeriod."""
@@ -84,20 +84,20 @@ class NodeSettings:
     container_stop_signals: bool = False
     """The feature gate ContainerStopSignals."""
     allocatable: Allocatable | None = None
-    """None: not known, and every resize fits."""
+    """None if not known; then every resize fits."""
     kernel: str = ""
-    """The first two numbers of its release, on which hangs which sysctls are safe; empty: not known."""
+    """The first two numbers of its release, which decide which sysctls are safe; empty if not known."""
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     """KubeletConfiguration allowedUnsafeSysctls."""
     apparmor: bool = False
-    """The machine can confine by AppArmor."""
+    """The machine supports AppArmor."""
     image_volume_with_digest: bool = False
     """The feature gate ImageVolumeWithDigest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How one run of a container ended; once known it is never overwritten by a guess."""
+    """How one run of a container ended; once known, never overwritten by a guess."""
 
     container_id: str
     exit_code: int
@@ -109,7 +109,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class LinuxUser:
-    """As whom a container's first process was begun."""
+    """The user of a container's first process."""
 
     uid: int
     gid: int
@@ -118,53 +118,53 @@ class LinuxUser:
 
 @dataclass(slots=True)
 class ContainerFacts:
-    """What is known of one container of the pod, by its name in the spec."""
+    """What is known of one container of the pod."""
 
     attempt: int = 0
-    """The attempt of the newest instance; equals the restart count."""
+    """The attempt of the newest instance, which is also the restart count."""
     container_id: str = ""
     sandbox_id: str = ""
     state: ContainerState | None = None
     image_ref: str = ""
-    """Digest or id as status.imageID shows it."""
+    """The digest or id that status.imageID shows."""
     image: str = ""
     """The image's name as the runtime reports it."""
     stop_signal: str = ""
-    """What the runtime says that it stops it with; empty where it says nothing (containerd before 2.3)."""
+    """As the runtime reports it; empty if it does not (containerd before 2.3)."""
     user: LinuxUser | None = None
-    """As whom the newest instance runs; None: the runtime does not say."""
+    """The user of the newest instance; None if the runtime does not report it."""
     created_at: datetime | None = None
     started_at: datetime | None = None
     exit: Exit | None = None
     """Set once the newest instance has ended."""
     last_exit: Exit | None = None
-    """The ending before the newest instance: status.lastState."""
+    """The end before the newest instance: status.lastState."""
     backoff: timedelta | None = None
-    """The delay that the last restart earned; None before any."""
+    """The delay after the last restart; None before any."""
     backoff_at: datetime | None = None
-    """When that restart was begun; ten minutes later it is forgotten."""
+    """When that restart began; ten minutes later the back-off is reset."""
     skipped_at: datetime | None = None
-    """When an operator ended the wait that the newest instance's end has earned."""
+    """When an operator ended the newest instance's back-off."""
     failure_reason: str = ""
-    """Why the newest try to start it did not come to run (CreateContainerError, RunContainerError …)."""
+    """Why the last start failed (CreateContainerError, RunContainerError …)."""
     failure_message: str = ""
     failed_at: datetime | None = None
     done_in_sandbox: str = ""
-    """Init containers: the sandbox in which it succeeded; never inferred from what CRI still remembers."""
+    """For init containers: the sandbox in which it succeeded, never inferred from what the runtime still holds."""
     stop_reason: str = ""
-    """Who stopped it and why, when we did."""
+    """Who stopped it and why, if the workflow did."""
     probes: dict[ProbeKind, ProbeFact] = field(default_factory=dict)
-    """What its probes have found; nothing of a probe that has not come to a verdict yet."""
+    """The verdicts of its probes; none for a probe without a verdict yet."""
     post_start: HookOutcome | None = None
     pre_stop: HookOutcome | None = None
     pre_start: HookOutcome | None = None
     post_stop: HookOutcome | None = None
     resources: RuntimeResources | None = None
-    """What the runtime said of the newest instance after its resize; None when it was never resized."""
+    """What the runtime reported of the newest instance after a resize; None if it was never resized."""
     hash: str = ""
-    """Of the name and image that the newest instance was made with (proto/kubernetes/container_hash.py)."""
+    """The hash of the newest instance's name and image (proto/kubernetes/container_hash.py)."""
     outdated: bool = False
-    """It lived when the spec wanted another image: it is stopped, and started again whatever its restartPolicy."""
+    """It runs with another image than the spec has: it is stopped, and restarted whatever its restartPolicy."""
 
 
 @dataclass(slots=True)
@@ -174,12 +174,12 @@ class ImageFacts:
     image_ref: str = ""
     pulled: bool = False
     reason: str = ""
-    """ErrImagePull, ImageInspectError, InvalidImageName, ErrImageNeverPull; empty when the last try went well."""
+    """ErrImagePull, ImageInspectError, InvalidImageName, ErrImageNeverPull; empty if the last try succeeded."""
     message: str = ""
     backoff: timedelta | None = None
     failed_at: datetime | None = None
     skipped_at: datetime | None = None
-    """When an operator ended the wait that this failure has earned."""
+    """When an operator ended the back-off of this failure."""
 
 
 @dataclass(slots=True)
@@ -197,7 +197,7 @@ class Sandbox:
 
 @dataclass(slots=True)
 class Failure:
-    """Why a step that is no container's could not be done; shown until it could."""
+    """Why an action that is not about a container failed; kept until it succeeds."""
 
     reason: str
     message: str
@@ -207,65 +207,65 @@ class Failure:
 
 @dataclass(slots=True)
 class Observed:
-    """All that a pod's workflow knows; what `decide` is asked about."""
+    """All that a pod's workflow knows; the input of `decide`."""
 
     lifecycle: Lifecycle = Lifecycle.SYNC
     started_at: datetime | None = None
     """When this node first saw the pod: status.startTime."""
     directories: bool = False
     waiting_for: str = ""
-    """The predecessor's uid while one of the same full name still exists."""
+    """The UID of a pod with the same full name that still exists."""
     sandbox: Sandbox | None = None
     next_sandbox_attempt: int = 0
     old_sandboxes: tuple[str, ...] = ()
     """Sandboxes that are stopped but not yet removed, oldest first."""
     containers: dict[str, ContainerFacts] = field(default_factory=dict)
     dead_containers: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Earlier instances that the runtime still keeps, by container name, oldest first."""
+    """Earlier instances that the runtime still holds, by container name, oldest first."""
     volumes: VolumesFacts | None = None
-    """None: not known to be mounted."""
+    """None if not known to be mounted."""
     objects_changed: dict[str, str] = field(default_factory=dict)
-    """Hints at other versions of objects that the volumes show, by `<plural>/<name>`."""
+    """Signalled versions of objects that the volumes show, by `<plural>/<name>`."""
     volumes_undone: bool = False
-    """Nothing of them is mounted any more, and what they kept for the pod's life is gone."""
+    """No volume is mounted any more, and what they kept for the pod's life is gone."""
     images: dict[str, ImageFacts] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
     """By action key."""
     deletion: Deletion | None = None
     eviction: Eviction | None = None
     shortening: Shortening | None = None
-    """Of those asked, the one that is over first; how it ends, deletion or eviction, stays as it is."""
+    """The request whose grace period is over first; whether the pod is deleted or evicted stays as it is."""
     finished_at: datetime | None = None
-    """When the pod had nothing left to do: what is still to stop has its grace from here."""
+    """When the pod had nothing left to do; the grace period of what is still to stop counts from here."""
     cleaned: bool = False
     """Nothing of the pod is left on the node."""
     object_deleted: bool = False
-    """Of a pod of the API: neither is anything left of it there."""
+    """For a pod of the API: its object is deleted."""
     heard: dict[str, int] = field(default_factory=dict)
-    """The highest sequence heard of each source: a wish that comes after a newer one is too late."""
+    """The highest sequence of each source's signals: an older signal is ignored."""
     listed_pod: PodJson | None = None
-    """What the source lists now, where that differs under the same uid: the pod that starts afterwards."""
+    """The pod that the source now lists under the same UID, if it differs: it is started afterwards."""
     listed_again: bool = False
-    """The source listed the pod again while it was being deleted: it starts anew afterwards."""
+    """The source listed the pod again while it was being deleted: it is started afterwards."""
     runtime_stale: bool = False
-    """A hint said that the runtime knows more than we do."""
+    """The runtime has to be re-read, because it knows more than this."""
     runtime_stale_again: bool = False
-    """Such a hint came while the runtime was being read: what it says may be missing from the answer."""
+    """A hint came while the runtime was being read: it may be missing from the answer."""
     starts_in_doubt: bool = False
-    """The pod is deleted, and a container may have come up of which we were not told; until the next re-read."""
+    """The pod is terminating, and a failed start may have created a container; until the next re-read."""
     unseen: bool = False
-    """The pod was here before its workflow began, and the runtime was not asked yet what there is of it."""
+    """The pod was here before its workflow began, and the runtime was not read yet."""
     resize: Resize | None = None
-    """None: every live container and the pod's cgroup have what the spec says."""
+    """None if every live container and the pod's cgroup have what the spec says."""
     resize_pending: PendingResize | None = None
     condition_times: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     """Condition type -> (status, lastTransitionTime)."""
     given_conditions: dict[str, GivenCondition] = field(default_factory=dict)
     """The conditions that others have set, by type."""
     ended: Ended | None = None
-    """The API says that the pod has ended, whatever this node knows: it never runs again."""
+    """The API shows a final phase, whatever this node knows: the pod never runs again."""
     signals: int = 0
-    """Handled in this run; continue-as-new at 2,000 (design §4.5)."""
+    """The signals of this run; it continues as new at 2,000, well before Temporal's limit of 10,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,17 +276,17 @@ class PodStart:
     pod: PodJson
     source: str = "file"
     path: str = ""
-    """The manifest's path, for the poller's restart and the operator."""
+    """The manifest's path, for a restarted poller and for operators."""
     behaviour: int = 1
     settings: NodeSettings = NodeSettings()
     observed: Observed | None = None
     first_sight: FirstSight | None = None
-    """Looked at when `observed` is None."""
+    """Read if `observed` is None."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodOutcome:
-    """What a pod's workflow ends with."""
+    """The result of a pod's workflow."""
 
     phase: str
     reason: str

@@ -1,6 +1,6 @@
-"""Cpu and memory as histories remember them: what a node has, and what is known of a resize that is not wholly done.
+"""Cpu and memory in histories: the node's allocatable, and the state of a resize.
 
-Resources are a container's `resources` as its spec has them; figures are the kernel's, as `proto/kubernetes/resources`
+Resources are a container's `resources` as in its spec. Figures are the kernel's, as `proto/kubernetes/resources`
 computes them. Fields are only ever added, each with a default.
 """
 
@@ -29,7 +29,7 @@ class CgroupFigures:
 
 @dataclass(slots=True)
 class PendingResize:
-    """A resize that the source asks for and this node does not grant: the condition PodResizePending."""
+    """A resize that this node does not grant: the condition PodResizePending."""
 
     reason: str
     """Infeasible."""
@@ -40,26 +40,26 @@ class PendingResize:
 
 @dataclass(slots=True)
 class Resize:
-    """A resize that is granted and not wholly done: the condition PodResizeInProgress."""
+    """A resize that is granted and not complete: the condition PodResizeInProgress."""
 
     cgroup: CgroupFigures
-    """What the pod's cgroup stands at; at the most, where a step has failed and may have been done nevertheless."""
+    """The highest figures that the pod's cgroup may have; a failed step may have been done."""
     least: CgroupFigures
-    """The same at the least."""
+    """The lowest figures that it may have."""
     containers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By name the resources that a live instance still has, where its spec has others now."""
+    """By name the resources that a live instance still has, where its spec has others."""
     doubtful: tuple[str, ...] = ()
-    """Containers whose update has failed and may have been done nevertheless."""
+    """Containers whose update failed and may have been done."""
     generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeResources:
-    """What the runtime says that a container has; 0 is the CRI's word for unset."""
+    """What the runtime reports that a container has; 0 is the CRI's value for unset."""
 
     cpu_shares: int = 0
     cpu_quota: int = 0
     cpu_period: int = 0
     memory_limit_in_bytes: int = 0
     gone: bool = False
-    """It no longer holds the container."""
+    """The runtime no longer holds the container."""

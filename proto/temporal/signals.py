@@ -1,91 +1,91 @@
-"""What poller, probes and operators tell a pod's workflow: past tense, level-triggered, harmless when repeated or late."""
+"""Signals to a pod's workflow: past tense, level-triggered, harmless when repeated or late."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from proto.temporal.pod import PodJson, ProbeKind
-from proto.temporal.wishes import Ended, GivenCondition
+from proto.temporal.pod_inputs import Ended, GivenCondition
 
 
 @dataclass(frozen=True, slots=True)
 class PodListed:
-    """The source lists this pod (the only signal that may start a workflow)."""
+    """The source lists this pod; the only signal that may start a workflow."""
 
     source: str
     sequence: int = 0
     pod: PodJson | None = None
-    """Set only when it differs from what the workflow was started with."""
+    """Set only if it differs from what the workflow was started with."""
     in_place: bool = False
-    """Take over in place what Kubernetes changes in place; False: another pod replaces the one that was edited."""
+    """Apply the changes that Kubernetes allows in place; False: another pod replaces an edited one."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionRequested:
-    """The pod shall go: its manifest was removed or replaced, or its object deleted."""
+    """The pod's manifest was removed or replaced, or its object was deleted."""
 
     source: str
     reason: str
     message: str = ""
     grace: timedelta | None = None
-    """None: the pod's own terminationGracePeriodSeconds."""
+    """None for the pod's own terminationGracePeriodSeconds."""
     sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeChanged:
-    """The runtime seems to know something new of this pod; the workflow re-reads it."""
+    """The runtime may know something new of this pod; the workflow re-reads it."""
 
     source: str
     """event, relist, resync or restart."""
     sequence: int = 0
     exited: tuple[str, ...] = ()
-    """Container ids that ended, as far as the poller saw; a workflow that knows of all of them need not re-read."""
+    """Ids of containers that ended, as far as the poller saw; if the workflow knows all of them, it need not re-read."""
     sandbox_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeVerdict:
-    """The verdict of a probe has turned, or is reached for the first time."""
+    """The verdict of a probe has changed, or is the first."""
 
     container: str
     container_id: str
     probe: ProbeKind
     success: bool
     message: str = ""
-    """What the probe that turned it came back with."""
+    """The output of the probe that changed it."""
     sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectsChanged:
-    """Objects that the pod refers to have other versions now than it shows; of their content nothing is told."""
+    """Objects that the pod refers to have new versions; their content is not included."""
 
     source: str
     versions: dict[str, str] = field(default_factory=dict)
-    """By `<plural>/<name>`; empty: there is none of that name any more."""
+    """By `<plural>/<name>`; empty if there is no object of that name."""
     sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class StorageExceeded:
-    """The pod holds more on the node's disk than it may, as it was counted."""
+    """The pod exceeds one of its limits of local storage."""
 
     source: str
     empty_dir: str = ""
-    """The volume that does."""
+    """The volume that exceeds its limit."""
     used_bytes: int = 0
     container: str = ""
-    """The container that does; neither: the pod as a whole."""
+    """The container that exceeds its limit; neither: the pod as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusGiven:
-    """Others have written into the pod's status: what its readiness waits for, or that it has ended."""
+    """Others have written into the pod's status: conditions that its readiness needs, or a final phase."""
 
     source: str
     sequence: int = 0
     conditions: dict[str, GivenCondition] = field(default_factory=dict)
-    """All of the types that concern this node, by type; one that is missing is set no more."""
+    """By type, all that concern this node; one that is missing is no longer set."""
     ended: Ended | None = None
 
 

@@ -12,8 +12,8 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from proto.temporal import names
 from proto.temporal.pod import PodStart
+from proto.temporal.pod_inputs import FirstSight
 from proto.temporal.signals import StatusGiven
-from proto.temporal.wishes import FirstSight
 from worker.commands.replay import read_history
 from worker.history.sentences import reading
 from workflows.calls import ALL_ACTIONS

@@ -16,8 +16,8 @@ from temporalio.worker import Worker
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal import names
 from proto.temporal.pod import NodeSettings, PodJson, PodOutcome, PodStart
+from proto.temporal.pod_inputs import FirstSight
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
-from proto.temporal.wishes import FirstSight
 from tests.patience import PATIENCE
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing

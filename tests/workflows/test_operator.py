@@ -171,7 +171,7 @@ async def test_a_pod_says_what_it_waits_for(node: Node) -> None:
     gate.set()
     await node.until(pod, lambda one: one.ready)
     assert await explained(handle, SentenceKind.STANDS) == ["Running and ready, web runs"]
-    assert await explained(handle, SentenceKind.NEXT) == ["if web ended now, it would start again at once (restart 1)"]
+    assert await explained(handle, SentenceKind.NEXT) == ["if web ended now, it would be restarted at once (restart 1)"]
     await node.delete(handle)
 
 

@@ -47,14 +47,14 @@ async def test_a_stop_under_way_is_hastened(node: Node) -> None:
     await node.until(pod, lambda one: one.ready)
     assert await refusal(handle, names.STOP_POD, StopPod(WHO)) == (
         "StillWanted",
-        "default/web is wanted, its source lists it: remove its manifest, and this hastens its stop; or evict it",
+        "default/web is not terminating, its source lists it: remove its manifest first, or evict it",
     )
     node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
     await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone"))
     await node.called(names.STOP_CONTAINER)
     later = await stop(handle, 400)
     assert (later.asked, later.grace, later.sooner) == (timedelta(seconds=400), timedelta(minutes=5), timedelta())
-    assert await stands(handle) == "it is going, web runs: ManifestRemoved: web.yaml is gone (grace 300 s)"
+    assert await stands(handle) == "it is terminating, web runs: ManifestRemoved: web.yaml is gone (grace 300 s)"
     assert not node.runtime.named(names.SHORTEN_STOP)
     sooner = await stop(handle, 0)
     assert (sooner.operator, sooner.asked, sooner.grace) == (WHO, timedelta(seconds=1), timedelta(seconds=1))

@@ -1,6 +1,6 @@
 """Would Temporal's sandbox find our workflow code deterministic, if we let it look?
 
-In production our rooms are passed through (design §4.16), which is quick and blind; here `workflows` is read by the sandbox
+In production our modules are passed through the sandbox, which is fast but checks nothing; here the sandbox reads `workflows`
 itself, so a clock, a random number or a file in it fails the task.
 """
 

@@ -22,7 +22,7 @@ from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded
 from proto.temporal.pod import ContainerState, Observed, PodJson
 from worker.history.story_state import CompletedActivity, ContainerStory, StoryState, seconds
 from workflows.decide.containers.backoff import Backoff, after_restart, due
-from workflows.decide.containers.definitions import containers_of, loops_anew
+from workflows.decide.containers.definitions import containers_of, resets_backoff
 from workflows.decide.containers.restart import RuleAction, matching_rule
 from workflows.decide.hooks.hooks import FAILED
 from workflows.decide.manifest.hook_terms import OWN_HOOKS
@@ -92,7 +92,7 @@ def continued(state: StoryState, observed: Observed) -> None:
 def redefined(state: StoryState, pod: PodJson) -> None:
     """Record an edit of the pod; a container with a new image or resources starts with a fresh back-off."""
     for before, after in zip(containers_of(state.pod), containers_of(pod), strict=True):
-        if loops_anew(before, after):
+        if resets_backoff(before, after):
             state.of(after["name"]).backoff = Backoff()
     state.pod = pod
 

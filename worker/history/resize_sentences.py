@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from worker.history.story_state import CompletedActivity, StoryState, seconds
-from workflows.decide.resources.resources import said_resources
+from workflows.decide.resources.resources import format_resources
 
 
 def container_resized(_: StoryState, done: CompletedActivity) -> Iterator[str]:
@@ -13,7 +13,7 @@ def container_resized(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     if done.answer.gone:
         yield f"container {asked.name} was gone before it could be resized"
         return
-    has = said_resources(asked.container.get("resources") or {})
+    has = format_resources(asked.container.get("resources") or {})
     yield f"container {asked.name} resized in place: {has} ({seconds(done.took)})"
 
 

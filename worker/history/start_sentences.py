@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.temporal.pod import PodStart
-from proto.temporal.wishes import FirstSight
+from proto.temporal.pod_inputs import FirstSight
 from workflows.decide.lifecycle.admission import why_rejected
 
 

@@ -1,1 +1,1 @@
-"""The pure core: facts and `now` in, answers with their reasons out. No Temporal, clock, socket or randomness here."""
+"""The pure core: facts and `now` in, decisions and their reasons out. No Temporal, clock, socket or randomness here."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How an activity is retried when it fails in a way that Kubernetes, too, would retry in silence."""
+    """The delays between an activity's retries, for failures that Kubernetes would also retry in silence."""
 
     initial: timedelta
     longest: timedelta
@@ -56,12 +56,12 @@ class ActionType:
     heartbeat: timedelta | None = HEARTBEAT
     retry: Retry = PATIENT
     own_retry: Callable[[Any], Retry | None] = _no_retry
-    """The retry that an action itself asks for, in place of `retry`."""
+    """The retry that an action asks for, in place of `retry`."""
     extra_time: Callable[[Any], timedelta] = _nothing
-    """What an action itself adds to `within`."""
+    """What an action adds to `within`."""
     at_once: timedelta | None = None
     """For a read: how long it is tried as a local activity, within the workflow task, before it becomes an activity."""
     holds_reread: bool = False
-    """The runtime is re-read only when the action has ended, for it changes what the re-read would see."""
+    """The runtime is re-read only when the action has ended, because it changes what a re-read would see."""
     endless: bool = False
-    """It runs as long as what it is about, so nothing waits for its end."""
+    """It runs as long as what it is about, so continue-as-new does not wait for it."""

@@ -1,9 +1,8 @@
-"""What can be decided: an action is the request of the activity that carries it out.
+"""The actions of a pod: an action is the request of the activity that carries it out.
 
-So there is one shape for "start web, attempt 3" in a decision, in the call and in the history. `ACTIONS` has one row for
-each type of action. Two actions with the same key never run side by side, and failures are remembered by key.
-Time limits are chosen for the day a worker dies: whatever may last longer than a second heartbeats, and every deadline
-inside an activity is shorter than the limit here.
+So decisions, calls and the history share one type for "start web, attempt 3". `ACTIONS` has one row for each type of
+action. Two actions with the same key never run side by side, and failures are recorded by key. An activity that may take
+longer than a second heartbeats, and every deadline inside an activity is shorter than its limit here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,42 +90,42 @@ class Wake:
 
 
 def pull_key(asked: PullImage) -> str:
-    """Name a pull by the image and its policy, or by their digest where they are too long for an activity's id."""
+    """Return the key of a pull: image and policy, hashed if they are too long for an activity's id."""
     name = image_key(asked.image, asked.policy)
     too_long = len(name.encode()) > LONGEST_IMAGE
     return f"image/{sha256(name.encode()).hexdigest() if too_long else name}"
 
 
 def run_hook_key(asked: RunHook) -> str:
-    """Name a hook by the instance it is for; a hook that was given up may still be running under its own id."""
+    """Return the key of a hook of one instance; a cancelled hook may still be running under its own id."""
     instance = asked.container_id or f"{asked.sandbox_id}/{asked.attempt}"  # before there is a container
     return f"{hook_key(asked.name, asked.hook)}/{instance}"
 
 
 def shorten_stop_key(asked: ShortenStop) -> str:
-    """Name a shortened stop by the time it ends, for a later one may shorten it further."""
+    """Return the key of a shortened stop, with the time it ends, because another one may follow."""
     return f"{container_key(asked.name)}/by-{asked.asked_at + asked.grace:%H:%M:%S}"
 
 
 def probe_kinds(asked: ProbeContainer) -> list[str]:
-    """Name the probes that a request is about."""
+    """Name the probes of a request."""
     return [kind.value for kind in ProbeKind if asked.container.get(kind.field)]
 
 
 def volume_names(asked: Sequence[PodJson]) -> str:
-    """Name the volumes while they are few, else count them."""
+    """Name the volumes if they are few, else count them."""
     known = [str(one["name"]) for one in asked]
     few = len(known) <= VOLUMES_NAMED
     return f"volume{'s' * (len(known) > 1)} {', '.join(known)}" if few else f"{len(known)} volumes"
 
 
 def hook_retry(asked: RunHook) -> Retry | None:
-    """Say by which annotation a hook is retried, if any; how often it may fail, its activity counts itself."""
+    """Return the retry of a hook's annotation, if any; the activity itself counts the tries."""
     return Retry(asked.retry.initial, asked.retry.longest, asked.retry.factor) if asked.retry else None
 
 
 def hook_tries(asked: RunHook) -> str:
-    """Say how often a hook may be tried, where that is more than once."""
+    """Say how often a hook may be tried, if more than once."""
     return f" (at most {asked.retry.max_attempts} tries)" if asked.retry else ""
 
 
@@ -190,7 +189,7 @@ ACTIONS: Final[Mapping[type, ActionType]] = {
         names.UNMOUNT_VOLUMES,
         key=lambda _: VOLUMES_KEY,
         summary=lambda asked: f"unmount {volume_names(asked.volumes)}",
-        within=timedelta(hours=24),  # as many may have to be removed
+        within=timedelta(hours=24),  # as above
     ),
     ReadImages: ActionType(
         names.READ_IMAGES,
@@ -198,7 +197,7 @@ ACTIONS: Final[Mapping[type, ActionType]] = {
         summary=lambda asked: f"look for {len(asked.images)} image{'' if len(asked.images) == 1 else 's'}",
         within=timedelta(minutes=2),
         result=ImagesPresent,
-        at_once=timedelta(seconds=1),  # what is there then costs no activity of its own
+        at_once=timedelta(seconds=1),  # images that are present then need no activity
         holds_reread=True,
     ),
     PullImage: ActionType(
@@ -286,15 +285,15 @@ ACTIONS: Final[Mapping[type, ActionType]] = {
 
 
 def key(action: Action) -> str:
-    """Say what an action is about; also its activity's id."""
+    """Return an action's key, which is also its activity's id."""
     return ACTIONS[type(action)].key(action)
 
 
 def holds_reread(action: Action) -> bool:
-    """Say whether the runtime is re-read only when this action has ended."""
+    """Report whether the runtime is re-read only when this action has ended."""
     return ACTIONS[type(action)].holds_reread
 
 
 def is_endless(action: Action) -> bool:
-    """Say whether an action runs as long as what it is about."""
+    """Report whether an action runs as long as what it is about."""
     return ACTIONS[type(action)].endless

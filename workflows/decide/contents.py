@@ -1,6 +1,6 @@
-"""What the files of a pod's volumes are made of besides the objects they show: the pod itself, and how it mounts them.
+"""What the files of a pod's volumes consist of besides the objects they show: fields of the pod itself.
 
-Pure; asked by `slices` for what mounting needs, and by `refresh` for what, when it is edited in place, makes other files.
+Pure. Used by `slices` for what mounting needs, and by `refresh` for which edits in place change files.
 """
 
 import hashlib
@@ -16,19 +16,19 @@ from proto.temporal.pod import PodJson
 Source = Mapping[str, Any]
 
 WRITTEN: Final = ("configMap", "secret", "downwardAPI", "projected")
-"""The types whose files the node writes."""
+"""The volume types whose files the node writes."""
 IN_MEMORY: Final = ("secret", "downwardAPI", "projected")
 _MAPS: Final = ("labels", "annotations")
 
 
-def told_fields(volumes: Sequence[Source]) -> tuple[str, ...]:
-    """Name the maps of a pod's metadata that some file shows."""
+def shown_metadata(volumes: Sequence[Source]) -> tuple[str, ...]:
+    """Name the maps of the pod's metadata that some file shows."""
     paths = [(item.get("fieldRef") or {}).get("fieldPath", "") for one in volumes for item in downward_items(one)]
     return tuple(field for field in _MAPS if any(path.startswith(f"metadata.{field}") for path in paths))
 
 
-def told_of_containers(spec: Source) -> set[str]:
-    """Name the fields of its containers that the files of a pod's volumes, or the mounts inside them, are made of."""
+def shown_container_fields(spec: Source) -> set[str]:
+    """Name the container fields that the volumes' files, or mounts nested in them, depend on."""
     volumes = spec.get("volumes") or ()
     fields = set()
     if any("resourceFieldRef" in item for one in volumes for item in downward_items(one)):
@@ -39,13 +39,13 @@ def told_of_containers(spec: Source) -> set[str]:
     return fields
 
 
-def told(pod: PodJson) -> str:
-    """Give a digest of what the pod's volumes tell of it and an edit in place may change; empty where they tell nothing."""
+def pod_digest(pod: PodJson) -> str:
+    """Hash what the volumes show of the pod and an edit in place may change; empty if they show nothing."""
     spec = pod["spec"]
     volumes = spec.get("volumes") or ()
-    fields = told_fields(volumes)
+    fields = shown_metadata(volumes)
     shown: list[Any] = [pod["metadata"].get(field) or {} for field in fields]
-    if "resources" in told_of_containers(spec):
+    if "resources" in shown_container_fields(spec):
         shown.append([[one["name"], one.get("resources") or {}] for one in every_container(spec)])
     if not shown:
         return ""
@@ -53,22 +53,22 @@ def told(pod: PodJson) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def tells_of_its_pod(volume: Source) -> bool:
-    """Say whether a volume has a file that an edit in place of the pod may change."""
-    return any("resourceFieldRef" in item for item in downward_items(volume)) or bool(told_fields([volume]))
+def shows_its_pod(volume: Source) -> bool:
+    """Report whether a volume has a file that an edit in place may change."""
+    return any("resourceFieldRef" in item for item in downward_items(volume)) or bool(shown_metadata([volume]))
 
 
 def downward_items(volume: Source) -> Iterator[Source]:
-    """List the files of a volume that tell of the pod."""
+    """List the files of a volume that show fields of the pod."""
     yield from (volume.get("downwardAPI") or {}).get("items") or ()
     for projection in (volume.get("projected") or {}).get("sources") or ():
         yield from (projection.get("downwardAPI") or {}).get("items") or ()
 
 
 def shown_objects(volume: Source) -> Iterator[tuple[str, bool]]:
-    """Name what a volume shows, as `configmaps/<name>`, and whether each may be absent.
+    """Name the objects that a volume shows, as `configmaps/<name>`, and whether each is optional.
 
-    ConfigMaps and Secrets; of a projected volume its tokens and trust bundles too, by the keys of `projections`.
+    ConfigMaps and Secrets; for a projected volume also its tokens and trust bundles, by the keys of `projections`.
     """
     if source := volume.get("configMap"):
         yield f"configmaps/{source.get('name', '')}", bool(source.get("optional"))
@@ -84,24 +84,24 @@ def shown_objects(volume: Source) -> Iterator[tuple[str, bool]]:
             yield trust_bundle_key(source), bool(source.get("optional"))
 
 
-def asks_credentials(volume: Source) -> bool:
-    """Say whether a volume shows something that is made for its pod alone, or that one user of it is to own."""
+def needs_pod_credentials(volume: Source) -> bool:
+    """Report whether a volume shows something issued for its pod alone, or that one of its users must own."""
     sources = (volume.get("projected") or {}).get("sources") or ()
     return any("serviceAccountToken" in one or "clusterTrustBundle" in one for one in sources)
 
 
 def is_written(volume: Source) -> bool:
-    """Say whether the node writes a volume's files."""
+    """Report whether the node writes a volume's files."""
     return any(kind in volume for kind in WRITTEN)
 
 
 def lies_in_memory(volume: Source) -> bool:
-    """Say whether a volume's files never reach a disk, so that they take of the pod's memory."""
+    """Report whether a volume's files are in memory, so that they count as the pod's memory."""
     return any(kind in volume for kind in IN_MEMORY)
 
 
 def has_nested_mounts(mounts: Sequence[Source], volumes: set[str]) -> bool:
-    """Say whether a container mounts something inside one of these volumes."""
+    """Report whether a container mounts something inside one of these volumes."""
     places = [normpath(one["mountPath"]) for one in mounts]
     own = [normpath(one["mountPath"]) for one in mounts if one["name"] in volumes]
     return any(place.startswith(f"{one}/") for one in own for place in places)

@@ -1,29 +1,29 @@
-"""What actions are about, as text: no two actions with one key run side by side; also the ids of activities."""
+"""Keys of actions: no two actions with one key run side by side. A key is also the id of the activity."""
 
 from typing import Final
 
 LONGEST_IMAGE: Final = 800
-"""Bytes of an image in a key. Temporal takes ids of up to 1,000 bytes; a longer one fails the workflow task for ever."""
+"""Bytes of an image in a key. Temporal accepts ids of up to 1,000 bytes; a longer one fails the workflow task for ever."""
 DIRECTORIES_KEY: Final = "directories"
-"""What making and removing the pod's directories are about."""
+"""The key of making and removing the pod's directories."""
 RESOURCES_KEY: Final = "resources"
-"""What resizing a pod's cgroup is about; resizing a container has the container's name after it."""
+"""The key of resizing the pod's cgroup, and the prefix of those of its containers."""
 VOLUMES_KEY: Final = "volumes"
-"""What mounting and unmounting are about."""
+"""The key of mounting and unmounting."""
 OBJECT_KEY: Final = "object"
-"""What deleting the pod's object in the API is about."""
+"""The key of deleting the pod's object in the API."""
 
 
 def image_key(image: str, policy: str) -> str:
-    """Name an image as the pod asks for it: two containers with different pull policies ask apart."""
+    """Name an image with its pull policy: containers with different policies pull separately."""
     return f"{image} {policy}"
 
 
 def container_key(name: str) -> str:
-    """Name what starting and stopping a container are about."""
+    """Return the key of starting and stopping a container."""
     return f"container/{name}"
 
 
 def hook_key(name: str, hook: str) -> str:
-    """Name a hook of a container, whichever instance it is for."""
+    """Return the prefix of the keys of a container's hook, whichever instance it is for."""
     return f"hook/{name}/{hook}"

@@ -1,11 +1,11 @@
-"""Why a pod's workflow does not do what an operator asks of it: said before history knows of it."""
+"""Why a pod's workflow rejects an operator's request; it is told before the history records the request."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A word for programs (NoSuch… for what is not there), and what to tell who asked: what, which one, what now."""
+    """A machine-readable reason (NoSuch… if something does not exist) and a message for the operator."""
 
     reason: str
     message: str

@@ -1,4 +1,4 @@
-"""All that a decision may look at, gathered once: the pod, what was observed, what is under way, and the time."""
+"""Everything that a decision depends on: the pod, what was observed, what is under way, and the time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,69 +28,69 @@ from workflows.decide.keys import image_key
 LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
 """The states of an instance that has not ended."""
 RETRY_AFTER: Final = timedelta(seconds=10)
-"""How long a step that failed waits (pkg/kubelet/kubelet.go backOffPeriod)."""
+"""How long a failed step waits (pkg/kubelet/kubelet.go backOffPeriod)."""
 RETRY_AFTER_TRANSIENT: Final = timedelta(seconds=1)
-"""The same while only the network is not ready yet (pod_workers.go backOffOnTransientErrorPeriod)."""
+"""The same while the network is not ready yet (pod_workers.go backOffOnTransientErrorPeriod)."""
 LONGEST_RETRY: Final = timedelta(minutes=1)
-"""Each try costs seven events of history, so a step that keeps failing is tried less and less often (design §4.6)."""
+"""Each try adds seven events to the history, so a step that keeps failing is tried less and less often."""
 
 
-AskedImage = tuple[str, str]
-"""An image, and by which policy it is pulled."""
+ImageRequest = tuple[str, str]
+"""An image and its pull policy."""
 
 
-def image_asked(container: V1Container) -> AskedImage:
-    """Say which image a container asks for, and by which policy."""
+def image_request(container: V1Container) -> ImageRequest:
+    """Return a container's image and pull policy."""
     return container.image or "", container.image_pull_policy or "IfNotPresent"
 
 
 def pull_secrets(spec: V1PodSpec) -> PullSecrets:
-    """Say whose logins a pod's images are pulled with; entries without a name mean nothing (kubelet_pods.go)."""
+    """Return whose credentials pull a pod's images; entries without a name are ignored (kubelet_pods.go)."""
     names = tuple(one.name for one in spec.image_pull_secrets or () if one.name)
     return PullSecrets(names, spec.service_account_name or spec.service_account or "")
 
 
 def has_restart_all(container: V1Container) -> bool:
-    """Say whether a restart rule of the container has the action RestartAllContainers."""
+    """Report whether a restart rule of the container has the action RestartAllContainers."""
     return any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules or ())
 
 
 def as_container(ephemeral: V1EphemeralContainer) -> V1Container:
-    """Read an ephemeral container as the container that it is; only its target is no other's (targets.py)."""
+    """Convert an ephemeral container to a container, without its target (`containers/targets.py`)."""
     shared = {field: value for field, value in ephemeral if field != "target_container_name"}
     return V1Container.model_construct(**shared)
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is asked about: everything a rule needs, and nothing it could fetch."""
+    """The input of every decision."""
 
     key: PodKey
     spec: V1PodSpec
     source: PodJson
-    """The same pod as its source wrote it; what activities are given is cut from it."""
+    """The same pod as its source wrote it; the requests of activities are cut from it."""
     observed: Observed
     now: datetime
     settings: NodeSettings
     behaviour: int
-    """The numbered behaviour that the run follows (versions.py)."""
+    """The number of the behaviour that the run follows (`versions.py`)."""
     busy: Mapping[str, Action] = field(default_factory=dict)
     """Actions under way, by key."""
     from_api: bool = False
-    """An API server gave the pod, and has its object until nothing of it is left here."""
+    """The pod came from an API server, which keeps its object until nothing of the pod is left here."""
     init_names: frozenset[str] = field(init=False)
-    """The init containers' names: looked up for every container, so gathered once."""
+    """The init containers' names, gathered once because they are looked up for every container."""
     sidecar_names: frozenset[str] = field(init=False)
-    """Those of them that run on beside what follows: their own restartPolicy is Always."""
+    """The init containers whose own restartPolicy is Always."""
     ephemeral_containers: tuple[V1Container, ...] = field(init=False)
-    """What somebody looks into the running pod with, in the order in which they were added."""
+    """The ephemeral containers, in the order in which they were added."""
     ephemeral_names: frozenset[str] = field(init=False)
     companions: frozenset[str] = field(init=False)
-    """Sidecars and ephemeral containers: they run beside the others, and a pod does not go on for them."""
-    volume_images: Mapping[str, AskedImage] = field(init=False)
-    """What its volumes of the type image show, by the volume's name."""
+    """Sidecars and ephemeral containers; they do not keep a pod running."""
+    volume_images: Mapping[str, ImageRequest] = field(init=False)
+    """The images of the volumes of type image, by the volume's name."""
     restart_all: tuple[V1Container, ...] = field(init=False)
-    """Those that have a rule by which one end starts all containers again."""
+    """The containers with a restart rule that restarts all containers."""
 
     def __post_init__(self) -> None:
         init = self.init_containers
@@ -107,38 +107,38 @@ class Situation:
             if one.image
         }
         object.__setattr__(self, "volume_images", shown)
-        asking = tuple(one for one in self.everyone if has_restart_all(one))
+        asking = tuple(one for one in self.all_containers if has_restart_all(one))
         object.__setattr__(self, "restart_all", asking)
 
     @property
     def init_containers(self) -> list[V1Container]:
-        """Its init containers, in order."""
+        """The init containers, in order."""
         return self.spec.init_containers or []
 
     @property
     def containers(self) -> list[V1Container]:
-        """Its regular containers, in order."""
+        """The regular containers, in order."""
         return self.spec.containers
 
     @property
-    def everyone(self) -> tuple[V1Container, ...]:
-        """All its containers: init, regular, ephemeral."""
+    def all_containers(self) -> tuple[V1Container, ...]:
+        """All containers: init, regular, ephemeral."""
         return (*self.init_containers, *self.containers, *self.ephemeral_containers)
 
     @property
     def generation(self) -> int | None:
-        """Its metadata.generation, which status and conditions repeat as observedGeneration; None when it has none."""
+        """The pod's metadata.generation, repeated as observedGeneration in status and conditions; None if it has none."""
         return self.source["metadata"].get("generation") or None
 
     @property
     def sandbox_id(self) -> str:
-        """The ready sandbox's id, or an empty string."""
+        """The id of the ready sandbox, or an empty string."""
         sandbox = self.observed.sandbox
         return sandbox.sandbox_id if sandbox and sandbox.ready else ""
 
     @property
     def starting(self) -> list[str]:
-        """The containers that are just being started."""
+        """The containers that are being started."""
         return [str(one.container["name"]) for one in self.busy.values() if isinstance(one, StartContainer)]
 
     def facts(self, name: str) -> ContainerFacts:
@@ -147,15 +147,15 @@ class Situation:
 
     def image(self, container: V1Container) -> ImageFacts:
         """What is known of a container's image."""
-        return self.image_of(image_asked(container))
+        return self.image_of(image_request(container))
 
-    def image_of(self, asked: AskedImage) -> ImageFacts:
-        """What is known of an image that is asked for."""
+    def image_of(self, asked: ImageRequest) -> ImageFacts:
+        """What is known of an image."""
         return self.observed.images.get(image_key(*asked)) or ImageFacts()
 
-    def images_asked(self, container: V1Container) -> tuple[AskedImage, ...]:
-        """Say which images a container needs: its own, and those of the volumes that it mounts."""
-        own = image_asked(container)
+    def images_needed(self, container: V1Container) -> tuple[ImageRequest, ...]:
+        """List the images that a container needs: its own, and those of the volumes it mounts."""
+        own = image_request(container)
         if not self.volume_images:
             return (own,)
         mounted = (
@@ -163,41 +163,44 @@ class Situation:
         )
         return tuple(dict.fromkeys((own, *mounted)))
 
-    def images_lacking(self, container: V1Container) -> tuple[AskedImage, ...]:
-        """Say which of them are not there; those of volumes come first, for the kubelet looks at them first."""
-        asked = self.images_asked(container)
+    def images_missing(self, container: V1Container) -> tuple[ImageRequest, ...]:
+        """List those of them that are missing, images of volumes first as in the kubelet."""
+        asked = self.images_needed(container)
         return tuple(one for one in (*asked[1:], asked[0]) if not self.image_of(one).pulled)
 
     def is_busy(self, *prefixes: str) -> bool:
-        """Say whether an action whose key starts like this is under way."""
+        """Report whether an action is under way whose key has one of these prefixes."""
         return any(one.startswith(prefixes) for one in self.busy)
 
 
-def pause_after(failure: Failure) -> timedelta:
-    """Say how long a step waits after its last failure: the kubelet's pause, doubled with each further one."""
+def retry_delay(failure: Failure) -> timedelta:
+    """Return how long a step waits after its last failure: the kubelet's delay, doubled with each failure."""
     first, longest = RETRY_AFTER, LONGEST_RETRY
-    if failure.reason == "NetworkNotReady":  # it comes back for all pods at once, and soon
+    if failure.reason == "NetworkNotReady":  # it soon becomes ready, for all pods at once
         first, longest = RETRY_AFTER_TRANSIENT, RETRY_AFTER
-    if failure.reason in (FAILED_MOUNT, FAILED_UNMOUNT):  # others make or let go what it waits for, at any moment
+    if failure.reason in (
+        FAILED_MOUNT,
+        FAILED_UNMOUNT,
+    ):  # others may provide or release at any moment what it waits for
         first = RETRY_AFTER_TRANSIENT
     doublings: int = 2 ** min(failure.tries - 1, 6)
     return min(first * doublings, longest)
 
 
-def unless_failed(situation: Situation, action: Action) -> list[Action | Wake]:
-    """Do it now, or look again when the pause after its last failure is over; nothing while it is under way."""
+def unless_backing_off(situation: Situation, action: Action) -> list[Action | Wake]:
+    """Return the action, or a wake for the end of its retry delay; nothing while the action is under way."""
     subject = key(action)
     if subject in situation.busy:
         return []
     failure = situation.observed.failures.get(subject)
     if failure is None:
         return [action]
-    at = failure.at + pause_after(failure)
+    at = failure.at + retry_delay(failure)
     if at <= situation.now:
         return [action]
     return [Wake(at, f"{failure.reason}: try {subject} again at {at:%H:%M:%S}", subject)]
 
 
 def is_live(facts: ContainerFacts) -> bool:
-    """Say whether the runtime holds an instance that has not ended."""
+    """Report whether the runtime holds an instance that has not ended."""
     return facts.exit is None and facts.state in LIVE

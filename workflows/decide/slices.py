@@ -1,6 +1,6 @@
-"""What an activity is told of the pod: the narrowest slice (design §4.10), cut from the source's JSON.
+"""Slices of a pod: an activity's request carries the smallest part of the pod that the activity needs.
 
-A pod may be a megabyte; a sandbox needs a page of it, a container its own part. Nothing is renamed on the way.
+A pod may have a megabyte; a sandbox needs a page of it, a container its own part. Nothing is renamed.
 """
 
 from typing import Any, Final
@@ -8,7 +8,7 @@ from typing import Any, Final
 from proto.kubernetes.pod_containers import KINDS, every_container
 from proto.temporal.hooks import Hook
 from proto.temporal.pod import PodJson
-from workflows.decide.contents import asks_credentials, lies_in_memory, told_fields, told_of_containers
+from workflows.decide.contents import lies_in_memory, needs_pod_credentials, shown_container_fields, shown_metadata
 
 METADATA: Final = ("name", "namespace", "uid", "labels", "annotations")
 SPEC: Final = (
@@ -28,7 +28,7 @@ SPEC: Final = (
     "priorityClassName",
 )
 CONTAINER: Final = ("name", "ports", "resources", "restartPolicy")
-"""What the sandbox must know of every container: host ports, and the sums that make the pod's cgroup."""
+"""What a sandbox needs of every container: host ports, and the resources that the pod's cgroup sums up."""
 
 
 SIZED: Final = ("name", "resources", "restartPolicy")
@@ -36,14 +36,14 @@ SIZED: Final = ("name", "resources", "restartPolicy")
 
 VOLUME_SECURITY: Final = ("fsGroup", "fsGroupChangePolicy")
 _USER: Final = "runAsUser"
-"""Of each container that is so, the files of a token are (`activities.volumes.plugin.ownership.fs_user_of`)."""
+"""If every container has the same one, a token's files belong to it (`activities.volumes.plugin.ownership.fs_user_of`)."""
 _BY_DRIVER: Final = frozenset({"persistentVolumeClaim", "ephemeral", "csi"})
-"""Volumes whose driver may be told whose they are, and which may be devices."""
+"""Volumes whose driver may be told the pod's name, and which may be block devices."""
 _USES: Final = ("volumeMounts", "volumeDevices")
 
 
 PROBED: Final = ("name", "ports", "livenessProbe", "readinessProbe", "startupProbe")
-"""What probing a container needs of it; a command that refers to variables needs env, too."""
+"""What probing needs of a container; a command that refers to variables also needs env."""
 
 
 PROGRAM: Final = frozenset(
@@ -61,7 +61,7 @@ def _cut(source: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _privilege(container: dict[str, Any]) -> dict[str, Any]:
-    """Cut of a security context what a sandbox must know: whether a privileged container is to live in it."""
+    """Cut what a sandbox needs of a security context: whether the container is privileged."""
     privileged = (container.get("securityContext") or {}).get("privileged")
     return {"securityContext": {"privileged": True}} if privileged else {}
 
@@ -70,7 +70,7 @@ def sandbox_slice(pod: PodJson) -> PodJson:
     """Cut what a sandbox, the pod's cgroup and its network need."""
     spec = pod["spec"]
     cut = _cut(spec, SPEC)
-    if "resources" in spec:  # empty ones say something, too: they are the pod's
+    if "resources" in spec:  # empty ones count, too: an empty resources is still the pod's own
         cut["resources"] = spec["resources"]
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
@@ -83,12 +83,12 @@ def sandbox_slice(pod: PodJson) -> PodJson:
 
 
 def volumes_slice(pod: PodJson) -> PodJson:
-    """Cut what mounting a pod's volumes needs besides them: whose files they are to be, and how much memory it may use."""
+    """Cut what mounting a pod's volumes needs besides them: their files' owner, and how much memory they may use."""
     spec = pod["spec"]
     volumes = spec.get("volumes", ())
     cut: PodJson = _cut(spec, ("runtimeClassName",))
-    fields = told_of_containers(spec)
-    credentials = any(map(asks_credentials, volumes))
+    fields = shown_container_fields(spec)
+    credentials = any(map(needs_pod_credentials, volumes))
     if credentials:
         cut |= _cut(spec, ("serviceAccountName",))
         fields |= {"securityContext"}
@@ -103,12 +103,12 @@ def volumes_slice(pod: PodJson) -> PodJson:
     for kind in KINDS if fields else ():
         if spec.get(kind):
             cut[kind] = [_user(one, fields) for one in spec[kind]]
-    metadata = ("name", "namespace", "uid", *told_fields(volumes))
+    metadata = ("name", "namespace", "uid", *shown_metadata(volumes))
     return {"metadata": _cut(pod["metadata"], metadata), "spec": cut}
 
 
 def _user(container: dict[str, Any], fields: set[str]) -> dict[str, Any]:
-    """Cut what a container's part in its pod's volumes is; what it mounts, it says by names and paths only."""
+    """Cut what mounting the pod's volumes needs of a container; mounts keep only names and paths."""
     cut = _cut(container, ("name", *sorted(fields)))
     if user := _cut(cut.pop("securityContext", {}), (_USER,)):
         cut["securityContext"] = user
@@ -116,7 +116,7 @@ def _user(container: dict[str, Any], fields: set[str]) -> dict[str, Any]:
 
 
 def container_slice(pod: PodJson, name: str) -> PodJson:
-    """Cut one container's own part, of its hooks only what is written onto it; raises KeyError for an unknown name."""
+    """Cut one container's part, of its hooks only what its annotations record; raises KeyError for an unknown name."""
     cut = dict(own_part(pod, name))
     if lifecycle := cut.pop("lifecycle", None):
         kept = _cut(lifecycle, (Hook.PRE_STOP, "stopSignal"))
@@ -127,22 +127,22 @@ def container_slice(pod: PodJson, name: str) -> PodJson:
 def hook_slice(
     pod: PodJson, name: str, hook: Hook, handler: PodJson | None = None
 ) -> tuple[PodJson, tuple[PodJson, ...]]:
-    """Cut a hook's handler, unless it is given, and the ports that it may name; raises KeyError for a hook not there."""
+    """Cut a hook's handler, unless it is given, and the ports that it may name; raises KeyError if there is none."""
     part = own_part(pod, name)
     return handler or part["lifecycle"][hook], tuple(part.get("ports", ()))
 
 
 def hook_container_slice(pod: PodJson, name: str) -> PodJson:
-    """Cut what a container that runs a hook's command takes over of the one that it is for: whatever is not its program.
+    """Cut what a container that runs a hook's command takes over: everything but the program.
 
-    A field that is new here goes along: one that restricts the container restricts its hooks.
+    New fields are included, so that whatever restricts the container also restricts its hooks.
     """
     part = own_part(pod, name)
     return {field: part[field] for field in part if field not in PROGRAM}
 
 
 def own_part(pod: PodJson, name: str) -> PodJson:
-    """Find one container's part; raises KeyError for a name the pod does not have."""
+    """Find one container's part; raises KeyError for an unknown name."""
     for one in every_container(pod["spec"]):
         if one["name"] == name:
             return dict(one)
@@ -150,12 +150,12 @@ def own_part(pod: PodJson, name: str) -> PodJson:
 
 
 def resources_slice(pod: PodJson, name: str) -> PodJson:
-    """Cut what giving a container its resources needs; raises KeyError for a name the pod does not have."""
+    """Cut what giving a container its resources needs; raises KeyError for an unknown name."""
     return {"name": name, "resources": own_part(pod, name).get("resources") or {}}
 
 
 def probe_slice(pod: PodJson, name: str) -> PodJson:
-    """Cut what probing a container needs; raises KeyError for a name the pod does not have."""
+    """Cut what probing a container needs; raises KeyError for an unknown name."""
     container = container_slice(pod, name)
     commands = [((container.get(field) or {}).get("exec") or {}).get("command") or () for field in PROBED[2:]]
     refers = any("$(" in word for command in commands for word in command)

@@ -1,1 +1,1 @@
-"""Which fields and objects an environment variable or volume takes its contents from."""
+"""The fields and objects that environment variables and volumes show."""

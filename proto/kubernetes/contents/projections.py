@@ -1,7 +1,7 @@
-"""How the sources of a projected volume that are no objects of the pod's namespace are called among the versions it shows.
+"""Keys for the sources of a projected volume that are not objects of the pod's namespace.
 
-Pure; `workflows.decide.contents` names by these keys what a pod is to be told of, the activities what they have written. None of
-them holds more than the pod's spec says in clear: a token's key is whose it is to be and for how long, never the token.
+Pure. `workflows.decide.contents` and the activities use them for the versions that a volume shows. A key contains only
+what the pod's spec says: for a token its audience and lifetime, never the token.
 """
 
 import json
@@ -15,23 +15,23 @@ DEFAULT_EXPIRATION: Final = 3600
 
 
 def token_key(source: Mapping[str, Any]) -> str:
-    """Name the token of a serviceAccountToken projection."""
+    """Return the key of a serviceAccountToken projection."""
     return f"{TOKENS}/{expiration_seconds(source)}/{source.get('audience') or ''}"
 
 
 def expiration_seconds(source: Mapping[str, Any]) -> int:
-    """Say how long a token is to live."""
+    """Return a token's lifetime."""
     return int(source.get("expirationSeconds") or DEFAULT_EXPIRATION)
 
 
 def audience_of(key: str) -> tuple[str, int]:
-    """Read a token's audience (empty: the API server's own) and life in seconds back from its key."""
+    """Read a token's audience (empty for the API server's own) and lifetime in seconds from its key."""
     _, seconds, audience = key.split("/", 2)
     return audience, int(seconds)
 
 
 def trust_bundle_key(source: Mapping[str, Any]) -> str:
-    """Name what a clusterTrustBundle projection chooses: one bundle, or those of a signer that carry some labels."""
+    """Return the key of a clusterTrustBundle projection: one bundle, or those of a signer with some labels."""
     if name := source.get("name"):
         return f"{TRUST_BUNDLES}/{name}"
     selector = json.dumps(source.get("labelSelector"), sort_keys=True, separators=(",", ":"))

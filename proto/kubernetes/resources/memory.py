@@ -1,6 +1,6 @@
-"""What the kernel is told about a container's memory beside its limit: swap, protection, and who dies with whom.
+"""A container's memory settings besides its limit: swap, memory protection, and OOM kills of the whole cgroup.
 
-Asked by `resources`. The rules are the kubelet's (kuberuntime_container_linux.go generateLinuxContainerResources,
+The rules are the kubelet's (kuberuntime_container_linux.go generateLinuxContainerResources,
 configureContainerSwapResources; cm/helpers_linux.go ResourceConfigForPod). Keys are files of cgroup v2.
 """
 
@@ -16,30 +16,30 @@ from proto.kubernetes.resources.qos import QosClass, qos_class, resource_list
 from proto.kubernetes.resources.quantity import ZERO
 
 MEMORY_MIN: Final = "memory.min"
-"""Never taken back."""
+"""Never reclaimed."""
 MEMORY_LOW: Final = "memory.low"
-"""Taken back from others first."""
+"""Reclaimed from others first."""
 MEMORY_HIGH: Final = "memory.high"
-"""Slowed down from there on."""
+"""Throttled above."""
 SWAP_MAX: Final = "memory.swap.max"
 OOM_GROUP: Final = "memory.oom.group"
 
 
-def shared_fate(node: NodeResources) -> dict[str, str]:
-    """Say whether all processes of a container are killed when one is to be, which only v2 can."""
+def oom_group(node: NodeResources) -> dict[str, str]:
+    """Return the setting by which an OOM kill takes all processes of a container, which only cgroup v2 can."""
     return {OOM_GROUP: "1"} if node.cgroup_v2 and not node.single_process_oom_kill else {}
 
 
 def swap_limit(memory_limit: int, node: NodeResources) -> int:
-    """Say on v1 how many bytes of memory and swap together a container may have: no swap at all; 0: nothing is said."""
+    """Return the cgroup v1 limit of memory and swap together, which allows no swap; 0: unset."""
     return memory_limit if node.swap.accounted and not node.cgroup_v2 else 0
 
 
 def unified_memory(pod: Mapping[str, Any], container: Mapping[str, Any], node: NodeResources) -> dict[str, str]:
-    """Write the files of a container's own v2 cgroup, beside those of its limits."""
+    """Return the files of a container's cgroup v2, besides its limits."""
     if not node.cgroup_v2:
         return {}
-    files = shared_fate(node)
+    files = oom_group(node)
     if node.swap.accounted:
         files[SWAP_MAX] = str(swap_of(pod, container, node))
     if node.memory_qos is not None:
@@ -47,8 +47,8 @@ def unified_memory(pod: Mapping[str, Any], container: Mapping[str, Any], node: N
     return files
 
 
-def protected(pod: Mapping[str, Any], node: NodeResources) -> dict[str, str]:
-    """Write the files of a pod's v2 cgroup that keep what it asked for, with its overhead."""
+def memory_protection(pod: Mapping[str, Any], node: NodeResources) -> dict[str, str]:
+    """Return the files of a pod's cgroup v2 that protect its requests and overhead."""
     asked = requests_and_overhead(pod, pod_requests(pod)).get("memory", ZERO).value
     if not node.cgroup_v2 or node.memory_qos is None or not node.memory_qos.tiered or asked <= 0:
         return {}
@@ -56,9 +56,9 @@ def protected(pod: Mapping[str, Any], node: NodeResources) -> dict[str, str]:
 
 
 def swap_of(pod: Mapping[str, Any], container: Mapping[str, Any], node: NodeResources) -> int:
-    """Say how many bytes of swap a container may use: its share of the node's by what it asks for of the memory.
+    """Return how many bytes of the node's swap a container may use, in proportion to its memory request.
 
-    Only a burstable pod's container that asks for less than its limit has any; a static pod's counts as critical and has none.
+    Only a container of a Burstable pod whose request is below its limit has any; a static pod is critical and has none.
     """
     requests, limits = resource_list(container, "requests"), resource_list(container, "limits")
     asked, limit = requests.get("memory", ZERO), limits.get("memory", ZERO)

@@ -1,7 +1,4 @@
-"""Facts and settings of the node that the figures of a pod depend on; made once by the worker.
-
-`resources` asks for all of it, `memory` for what concerns swap and protection.
-"""
+"""The node's properties and settings that a pod's figures depend on; built once by the worker."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,26 +7,26 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class NodeSwap:
-    """What of swap there is, and who may use it."""
+    """The node's swap, and who may use it."""
 
     accounted: bool = False
-    """Whether the kernel counts it for each cgroup; else nothing is told of it."""
+    """Whether the kernel accounts swap for each cgroup; if not, nothing is set."""
     capacity: int = 0
     """Bytes."""
     limited: bool = False
-    """KubeletConfiguration memorySwap.swapBehavior is LimitedSwap; else no container has any."""
+    """KubeletConfiguration memorySwap.swapBehavior is LimitedSwap; otherwise no container has swap."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryQos:
-    """The feature gate MemoryQoS, where it is on (only cgroup v2 can)."""
+    """The feature gate MemoryQoS, if it is on (only with cgroup v2)."""
 
     throttling_factor: float = 0.9
-    """KubeletConfiguration memoryThrottlingFactor: how near to its limit a container is slowed down."""
+    """KubeletConfiguration memoryThrottlingFactor: from which part of its limit a container is throttled."""
     tiered: bool = False
-    """KubeletConfiguration memoryReservationPolicy is TieredReservation: what was asked for is kept from reclaim."""
+    """KubeletConfiguration memoryReservationPolicy is TieredReservation: requests are protected from reclaim."""
     allocatable: int = 0
-    """Bytes that pods may have together; stands for the limit of a container without one."""
+    """Bytes for all pods together; replaces the limit of a container without one."""
     page_size: int = 4096
 
 
@@ -38,7 +35,7 @@ NO_SWAP: Final = NodeSwap()
 
 @dataclass(frozen=True, slots=True)
 class NodeResources:
-    """One node."""
+    """The properties of one node."""
 
     memory_capacity: int
     """Bytes."""
@@ -48,7 +45,7 @@ class NodeResources:
     """KubeletConfiguration cpuCFSQuotaPeriod."""
     cgroup_v2: bool = False
     single_process_oom_kill: bool = False
-    """KubeletConfiguration singleProcessOOMKill; cgroup v1 knows nothing else."""
+    """KubeletConfiguration singleProcessOOMKill; always so with cgroup v1."""
     huge_page_sizes: tuple[int, ...] = ()
     """Bytes of each size of huge page that the kernel has."""
     swap: NodeSwap = NO_SWAP

@@ -1,7 +1,6 @@
-"""What a pod takes beside its containers, because of the runtime that it runs under (`spec.overhead`).
+"""`spec.overhead`: what a pod uses besides its containers, because of its runtime class.
 
-Asked where a pod's cgroup is computed and where its sandbox is described (component-helpers resource/helpers.go,
-kuberuntime_sandbox_linux.go).
+Used for the pod's cgroup and its sandbox (component-helpers resource/helpers.go, kuberuntime_sandbox_linux.go).
 """
 
 from collections.abc import Mapping
@@ -11,18 +10,18 @@ from proto.kubernetes.resources.quantity import ZERO, Quantity, parse_quantity
 
 
 def pod_overhead(pod: Mapping[str, Any]) -> dict[str, Quantity]:
-    """Read a pod's overhead."""
+    """Return a pod's overhead."""
     said = (pod.get("spec") or {}).get("overhead") or {}
     return {name: parse_quantity(amount) for name, amount in said.items()}
 
 
 def requests_and_overhead(pod: Mapping[str, Any], requests: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """Add the overhead to what the containers ask for."""
+    """Add the overhead to requests."""
     added = {name: requests.get(name, ZERO) + amount for name, amount in pod_overhead(pod).items()}
     return {**requests, **added}
 
 
 def limits_and_overhead(pod: Mapping[str, Any], limits: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """Add the overhead to what the containers may use, where that has a limit at all."""
+    """Add the overhead to limits, for resources that have one."""
     added = {name: limits[name] + amount for name, amount in pod_overhead(pod).items() if limits.get(name)}
     return {**limits, **added}

@@ -1,6 +1,5 @@
-"""What a pod asks for and may use altogether: by its own `spec.resources` where they say it, else by the sum of its containers.
+"""The requests and limits of a whole pod: its own `spec.resources`, else the sum of its containers.
 
-Asked where a pod's cgroup, sandbox and order of dying are computed, where a resize is judged, and by defaulting and validation.
 The rules are k8s.io/component-helpers resource/helpers.go.
 """
 
@@ -12,33 +11,33 @@ from proto.kubernetes.resources.quantity import ZERO, Quantity, parse_quantity
 
 ResourceList = dict[str, Quantity]
 HUGE_PAGES: Final = "hugepages-"
-OF_PODS: Final = ("cpu", "memory")
-"""What `spec.resources` may name, beside huge pages (SupportedPodLevelResources)."""
+POD_LEVEL: Final = ("cpu", "memory")
+"""What `spec.resources` may name, besides huge pages (SupportedPodLevelResources)."""
 
 
-def of_pods(name: str) -> bool:
-    """Say whether a pod as a whole can ask for a resource."""
-    return name in OF_PODS or name.startswith(HUGE_PAGES)
+def is_pod_level(name: str) -> bool:
+    """Report whether `spec.resources` may name a resource."""
+    return name in POD_LEVEL or name.startswith(HUGE_PAGES)
 
 
 def pod_level(pod: Mapping[str, Any], kind: str) -> ResourceList:
-    """Read the `requests` or `limits` that stand for the whole pod."""
+    """Return the `requests` or `limits` of `spec.resources`."""
     entries = ((pod.get("spec") or {}).get("resources") or {}).get(kind) or {}
-    return {name: parse_quantity(amount) for name, amount in entries.items() if of_pods(name)}
+    return {name: parse_quantity(amount) for name, amount in entries.items() if is_pod_level(name)}
 
 
 def pod_requests(pod: Mapping[str, Any]) -> ResourceList:
-    """Say what the pod asks for (PodRequests)."""
+    """Return the pod's requests (PodRequests)."""
     return {**container_requests(pod), **pod_level(pod, "requests")}
 
 
 def pod_limits(pod: Mapping[str, Any]) -> ResourceList:
-    """Say what the pod may use (PodLimits)."""
+    """Return the pod's limits (PodLimits)."""
     return {**container_limits(pod), **pod_level(pod, "limits")}
 
 
 def container_requests(pod: Mapping[str, Any]) -> ResourceList:
-    """Sum what the containers ask for: all that run on together, or the hungriest moment of initialization where that is more.
+    """Sum the containers' requests: all that run on together, or the peak of initialization if that is more.
 
     An init container that ends counts together with the sidecars before it (AggregateContainerRequests).
     """
@@ -46,14 +45,14 @@ def container_requests(pod: Mapping[str, Any]) -> ResourceList:
 
 
 def container_limits(pod: Mapping[str, Any]) -> ResourceList:
-    """Sum what the containers may use, by the same rule."""
+    """Sum the containers' limits by the same rule."""
     return _total(pod, "limits")
 
 
 def is_limited(pod: Mapping[str, Any], name: str) -> bool:
-    """Say whether all of the pod is limited: by the pod's own limit, or by one of each container.
+    """Report whether the whole pod has a limit: its own, or one for each container.
 
-    A sidecar may lean on the limits of those before it.
+    A sidecar may rely on the limits of those before it.
     """
     if pod_level(pod, "limits").get(name, ZERO):
         return True
@@ -61,8 +60,8 @@ def is_limited(pod: Mapping[str, Any], name: str) -> bool:
     return all(one.get(name, ZERO) for one in (*regular, *_initialization(pod, "limits")))
 
 
-def runs_on(init_container: Mapping[str, Any]) -> bool:
-    """Say whether an init container is a sidecar."""
+def is_sidecar(init_container: Mapping[str, Any]) -> bool:
+    """Report whether an init container is a sidecar."""
     return init_container.get("restartPolicy") == "Always"
 
 
@@ -72,7 +71,7 @@ def _total(pod: Mapping[str, Any], kind: str) -> ResourceList:
     for container in spec.get("containers") or ():
         _add(total, resource_list(container, kind))
     for container in spec.get("initContainers") or ():
-        if runs_on(container):
+        if is_sidecar(container):
             _add(total, resource_list(container, kind))
     for moment in _initialization(pod, kind):
         for name, amount in moment.items():
@@ -81,11 +80,11 @@ def _total(pod: Mapping[str, Any], kind: str) -> ResourceList:
 
 
 def _initialization(pod: Mapping[str, Any], kind: str) -> Iterator[ResourceList]:
-    """Sum what is used while each init container runs: its own, and that of the sidecars before it."""
+    """Yield the sums during each init container: its own and those of the sidecars before it."""
     sidecars: ResourceList = {}
     for container in (pod.get("spec") or {}).get("initContainers") or ():
         own = resource_list(container, kind)
-        if runs_on(container):
+        if is_sidecar(container):
             _add(sidecars, own)
             yield dict(sidecars)
         else:

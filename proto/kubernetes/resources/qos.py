@@ -1,8 +1,7 @@
-"""Which quality-of-service class a pod belongs to: it names the cgroup's parent and the order of dying.
+"""A pod's quality-of-service class, which determines its parent cgroup and its oom_score_adj.
 
-Asked when a pod's cgroup is placed, its resources are computed and its status is written; the rule is
-pkg/apis/core/v1/helper/qos/qos.go. Only cpu and memory count, in containers and init containers alike; where the pod has
-resources of its own (`spec.resources`), those and nothing else.
+The rule is pkg/apis/core/v1/helper/qos/qos.go. Only cpu and memory count, of containers and init containers alike, or
+of `spec.resources` if the pod has it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ _COMPUTE: Final = ("cpu", "memory")
 
 
 class QosClass(StrEnum):
-    """The API's three classes (status.qosClass)."""
+    """The three classes of status.qosClass."""
 
     GUARANTEED = "Guaranteed"
     BURSTABLE = "Burstable"
@@ -23,20 +22,20 @@ class QosClass(StrEnum):
 
 
 def all_containers(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Walk the containers, then the init containers."""
+    """Yield the containers, then the init containers."""
     spec = pod.get("spec") or {}
     yield from spec.get("containers") or ()
     yield from spec.get("initContainers") or ()
 
 
 def resource_list(container: Mapping[str, Any], kind: str) -> dict[str, Quantity]:
-    """Read a container's `requests` or `limits`; raises QuantityError where validation was left out."""
+    """Return a container's `requests` or `limits`; raises QuantityError for an invalid one."""
     entries: Mapping[str, Any] = (container.get("resources") or {}).get(kind) or {}
     return {name: parse_quantity(amount) for name, amount in entries.items()}
 
 
 def qos_class(pod: Mapping[str, Any]) -> QosClass:
-    """Class a defaulted pod; a class that its status already carries stays, for it never changes."""
+    """Return the class of a defaulted pod; a class in its status stays, because it never changes."""
     known = (pod.get("status") or {}).get("qosClass")
     if known:
         return QosClass(known)

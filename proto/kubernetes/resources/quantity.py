@@ -1,8 +1,8 @@
 """Kubernetes quantities (`100m`, `1.5Gi`, `1e3`) as exact numbers.
 
-Asked by validation, defaulting, QoS and the cgroup figures. Amounts are whole billionths, as resource.Quantity keeps at
-most (k8s.io/apimachinery pkg/api/resource/quantity.go): never a float, so a request equals its limit when Kubernetes
-says so. What is smaller or finer is rounded away from zero, what is larger than int64 is capped.
+An amount is a whole number of nanos, the finest unit of resource.Quantity (k8s.io/apimachinery
+pkg/api/resource/quantity.go), never a float, so that a request equals its limit when Kubernetes says so. Finer amounts
+are rounded away from zero; what is larger than int64 is capped.
 """
 
 import functools
@@ -14,10 +14,10 @@ NANO: Final = 10**9
 MAX_VALUE: Final = 2**63 - 1
 MAX_NANOS: Final = MAX_VALUE * NANO
 MAX_DIGITS: Final = 4096
-"""Longer numbers are refused: an int of so many digits costs time by their square, and means nothing."""
+"""Longer numbers are rejected: parsing an int takes quadratic time."""
 
 KNOWN: Final = 256
-"""Amounts whose reading is kept: each decision about a pod sums up the same ones, a few for each container."""
+"""How many parsed amounts are cached: each decision about a pod sums up the same ones, a few for each container."""
 
 _SHAPE: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 _DECIMAL_SUFFIXES: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -30,12 +30,12 @@ _FORMAT_WRONG: Final = (
 
 
 class QuantityError(ValueError):
-    """The text is no quantity; its message is the API's."""
+    """The text is not a quantity; the message is the API's."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:
-    """An amount in billionths; equal and ordered by amount alone, however it was written."""
+    """An amount in nanos; compared by amount alone, however it was written."""
 
     nanos: int
 
@@ -60,15 +60,15 @@ ZERO: Final = Quantity(0)
 
 
 def parse_quantity(raw: Any) -> Quantity:
-    """Read a quantity from JSON, where it is a string or, as Kubernetes takes too, a number.
+    """Parse a quantity from JSON: a string or, as in Kubernetes, a number.
 
-    Raises QuantityError with the API's wording.
+    Raises QuantityError with the API's message.
     """
     return _parse(raw)[0]
 
 
 def canonical_quantity(raw: Any) -> str:
-    """Write a quantity as the API server shows it: `1000m` is `1`, `1024Mi` is `1Gi`, `0.5` is `500m`.
+    """Format a quantity as the API server does: `1000m` is `1`, `1024Mi` is `1Gi`, `0.5` is `500m`.
 
     Raises QuantityError.
     """
@@ -85,12 +85,12 @@ def canonical_quantity(raw: Any) -> str:
 
 
 def bytes_quantity(value: int) -> str:
-    """Write an amount of bytes as the API server shows it: `1Gi`, `24653808Ki`."""
+    """Format an amount of bytes as the API server does: `1Gi`, `24653808Ki`."""
     return canonical_quantity(_with_binary_suffix(value) if value >= 1024 else value)
 
 
 def _parse(raw: Any) -> tuple[Quantity, str]:
-    """Read a JSON value; answers the family of its suffix too: `Ki` binary, `e` exponent, `m` decimal."""
+    """Parse a JSON value; also returns the family of its suffix: `Ki` binary, `e` exponent, `m` decimal."""
     return _parsed(_text(raw))
 
 
@@ -102,7 +102,7 @@ def _parsed(text: str) -> tuple[Quantity, str]:
         raise QuantityError(_FORMAT_WRONG)
     sign, whole, fraction, suffix = match[1], match[2], match[3], match[4]
     digits, places = whole + (fraction or ""), len(fraction or "")
-    if not digits:  # Go's scanner reads `Ki` or `-` as zero, against the expression that it names
+    if not digits:  # Go's scanner reads `Ki` or `-` as zero, unlike the expression in its message
         raise QuantityError(_FORMAT_WRONG)
     if len(digits) > MAX_DIGITS:
         raise QuantityError("unable to parse numeric part of quantity")
@@ -119,7 +119,7 @@ def _parsed(text: str) -> tuple[Quantity, str]:
 
 
 def _text(raw: Any) -> str:
-    """Take a JSON value as the text that Kubernetes would read."""
+    """Return the text that Kubernetes would read."""
     match raw:
         case bool():
             raise QuantityError(_FORMAT_WRONG)
@@ -137,7 +137,7 @@ def _text(raw: Any) -> str:
 
 
 def _scale(amount: int, exponent: int) -> int:
-    """Turn `amount * 10**exponent` into billionths within int64's reach, without building a huge power."""
+    """Return `amount * 10**exponent` in nanos, within int64, without computing a huge power."""
     power = exponent + 9
     if amount == 0:
         return 0

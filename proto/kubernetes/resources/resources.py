@@ -1,9 +1,8 @@
-"""What the kernel is told about a pod's cpu, memory and huge pages: shares, quota, limits and the order of dying.
+"""The kernel's settings for a pod's cpu, memory and huge pages: shares, quota, limits, oom_score_adj.
 
-Asked by the workflow for the cgroup of the pod, its sandbox and its containers. The rules are the kubelet's
-pkg/kubelet/cm/helpers_linux.go (pod) and pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (container); parts of them
-stand in `oom_score`, `memory` (swap, protection), `huge_pages` and `pod_totals` (sums). Facts about the node come in as
-`NodeResources`. None means: leave the kernel's value alone.
+Computed for the cgroup of the pod, its sandbox and its containers. The rules are the kubelet's
+pkg/kubelet/cm/helpers_linux.go (pod) and pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (container).
+`oom_score`, `memory` (swap, protection), `huge_pages` and `pod_totals` (sums) have parts of them. None means unset.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from proto.kubernetes.resources.huge_pages import huge_page_limits
-from proto.kubernetes.resources.memory import protected, swap_limit, unified_memory
+from proto.kubernetes.resources.memory import memory_protection, swap_limit, unified_memory
 from proto.kubernetes.resources.node_resources import NodeResources
 from proto.kubernetes.resources.oom_score import oom_score_adj
 from proto.kubernetes.resources.overhead import limits_and_overhead, pod_overhead, requests_and_overhead
@@ -34,14 +33,14 @@ class PodResources:
     cpu_period: int | None = None
     memory_limit: int | None = None
     huge_pages: tuple[tuple[str, int], ...] = ()
-    """Of each size of page that the node has, by the kernel's name: how many bytes may be used."""
+    """The limit in bytes for each size of page that the node has, by the kernel's name."""
     unified: Mapping[str, str] = field(default_factory=dict)
-    """Further files of cgroup v2."""
+    """More files of cgroup v2."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerResources:
-    """The CRI's LinuxContainerResources; 0 is the CRI's word for unset, times in microseconds, memory in bytes."""
+    """The CRI's LinuxContainerResources; 0 is the CRI's value for unset, times in microseconds, memory in bytes."""
 
     cpu_shares: int
     cpu_quota: int
@@ -49,38 +48,38 @@ class ContainerResources:
     memory_limit_in_bytes: int
     oom_score_adj: int
     memory_swap_limit_in_bytes: int = 0
-    """Memory and swap together, on cgroup v1."""
+    """Memory and swap together, with cgroup v1."""
     hugepage_limits: tuple[tuple[str, int], ...] = ()
     unified: Mapping[str, str] = field(default_factory=dict)
 
 
 def cpu_shares(milli_cpu: int) -> int:
-    """Turn milli-CPU into CFS shares, within the kernel's bounds (MilliCPUToShares)."""
+    """Convert milli-CPU to CFS shares, within the kernel's bounds (MilliCPUToShares)."""
     return max(MIN_SHARES, min(milli_cpu * 1024 // 1000, MAX_SHARES))
 
 
 def milli_cpu_of_shares(shares: int) -> int:
-    """Turn CFS shares back into milli-CPU, rounded up; 0 for none (SharesToMilliCPU)."""
+    """Convert CFS shares to milli-CPU, rounded up; 0 for none (SharesToMilliCPU)."""
     return -(-shares * 1000 // 1024) if shares >= MIN_SHARES else 0
 
 
 def milli_cpu_of_quota(quota: int, period: int) -> int:
-    """Turn microseconds of cpu time in each period back into milli-CPU; 0 for no limit (QuotaToMilliCPU)."""
+    """Convert a CFS quota to milli-CPU; 0 for no limit (QuotaToMilliCPU)."""
     return quota * 1000 // period if quota > 0 and period > 0 else 0
 
 
 def cpu_quota(milli_cpu: int, period: timedelta) -> int:
-    """Turn milli-CPU into microseconds of cpu time in each period; 0 for no limit (MilliCPUToQuota)."""
+    """Convert milli-CPU to a CFS quota; 0 for no limit (MilliCPUToQuota)."""
     if milli_cpu == 0:
         return 0
     return max(_MIN_QUOTA, milli_cpu * _microseconds(period) // 1000)
 
 
 def cpu_weight(shares: int) -> int:
-    """Turn cgroup v1 shares (2 to 262144) into a cgroup v2 weight (1 to 10000) by the kubelet's straight line.
+    """Convert cgroup v1 shares (2 to 262144) to a cgroup v2 weight (1 to 10000), linearly as the kubelet does.
 
-    It is for the pod's and the QoS classes' own cgroups (cm/cgroup_manager_linux.go getCPUWeight); a container's weight
-    is the runtime's business. 0 stays 0: unset.
+    Only for the cgroups of pods and QoS classes (cm/cgroup_manager_linux.go getCPUWeight); the runtime sets a
+    container's weight. 0 stays 0: unset.
     """
     if shares == 0:
         return 0
@@ -88,7 +87,7 @@ def cpu_weight(shares: int) -> int:
 
 
 def pod_resources(pod: Mapping[str, Any], node: NodeResources) -> PodResources:
-    """Compute the pod cgroup's figures; a limit counts only when it is the pod's own or every container has one.
+    """Return the pod cgroup's figures; a limit needs the pod's own limit or one for every container.
 
     (ResourceConfigForPod)
     """
@@ -109,14 +108,14 @@ def pod_resources(pod: Mapping[str, Any], node: NodeResources) -> PodResources:
         cpu_period=_microseconds(node.cpu_cfs_quota_period) if cpu_limited else None,
         memory_limit=limits.get("memory", ZERO).value if memory_limited else None,
         huge_pages=pages,
-        unified=protected(pod, node),
+        unified=memory_protection(pod, node),
     )
 
 
 def container_resources(
     pod: Mapping[str, Any], container: Mapping[str, Any], node: NodeResources
 ) -> ContainerResources:
-    """Compute one container's figures; without a cpu request its limit takes that place, without limits the pod's own do."""
+    """Return a container's figures; without a cpu request its limit replaces it, without limits the pod's own do."""
     requests, limits = resource_list(container, "requests"), resource_list(container, "limits")
     of_pod = pod_level(pod, "limits")
     effective = {name: limits.get(name) or of_pod.get(name, ZERO) for name in ("cpu", "memory")}
@@ -131,12 +130,12 @@ def container_resources(
 
 
 def sandbox_resources(pod: Mapping[str, Any], node: NodeResources) -> ContainerResources:
-    """Compute what the runtime is told of the whole pod with its sandbox (calculateSandboxResources)."""
+    """Return the figures of the whole pod for the sandbox's request (calculateSandboxResources)."""
     return _linux_resources(pod_requests(pod), pod_limits(pod), node)
 
 
 def overhead_resources(pod: Mapping[str, Any], node: NodeResources) -> ContainerResources | None:
-    """Compute what the runtime is told that the pod takes beside its containers; None when that is nothing.
+    """Return the figures of the pod's overhead for the sandbox's request; None if it has none.
 
     (convertOverheadToLinuxResources)
     """

@@ -1,8 +1,8 @@
-"""How much a pod may hold on the node's disk, as its manifest says it.
+"""A pod's limits of local storage.
 
-Asked by the pod's workflow, which tells the node's cache what is to be watched and judges what was seen, and by the worker's
-loop that counts. The rules are the kubelet's pkg/kubelet/eviction/eviction_manager.go, localStorageEviction. An emptyDir in memory
-is not among them: its file system is no larger than its limit.
+The pod's workflow publishes what is to be watched and judges what was measured; the worker measures. The rules are the
+kubelet's pkg/kubelet/eviction/eviction_manager.go localStorageEviction. An emptyDir in memory is not included, because
+its file system is no larger than its limit.
 """
 
 from collections.abc import Mapping
@@ -19,18 +19,18 @@ _RESOURCE: Final = "ephemeral-storage"
 
 @dataclass(frozen=True, slots=True)
 class StorageLimits:
-    """What is limited, quantities as the API writes them."""
+    """The limits, as quantities of the API."""
 
     empty_dirs: dict[str, str] = field(default_factory=dict)
     """By the volume's name."""
     pod: str = ""
-    """Of all together: what is written in containers, to logs, and into volumes that are on disk; empty: none."""
+    """For everything together: containers' writable layers, logs, and volumes on disk; empty for none."""
     containers: dict[str, str] = field(default_factory=dict)
-    """Of what is written in one container and to its logs, by its name."""
+    """For a container's writable layer and logs, by its name."""
 
 
 def storage_limits(pod: Mapping[str, Any]) -> StorageLimits | None:
-    """Read a pod's limits; None: it has none, and nobody need count."""
+    """Return a pod's limits; None if it has none."""
     spec = pod.get("spec") or {}
     empty_dirs = {
         volume["name"]: canonical_quantity(limit)
@@ -48,7 +48,7 @@ def storage_limits(pod: Mapping[str, Any]) -> StorageLimits | None:
 
 
 def is_more(used_bytes: int, limit: str) -> bool:
-    """Say whether this exceeds a limit; just the limit does not, and nothing exceeds none."""
+    """Report whether this exceeds a limit; the limit itself does not."""
     return bool(limit) and used_bytes * NANO > parse_quantity(limit).nanos
 
 
@@ -57,9 +57,9 @@ def _own_limit(container: Mapping[str, Any]) -> str:
 
 
 def _of_all(pod: Mapping[str, Any]) -> str:
-    """Sum the containers' limits, also when not all have one (PodLimits); a sum is written like the first of them."""
+    """Sum the containers' limits, even if some have none (PodLimits); a sum has the suffix of the first of them."""
     first = next((limit for container in all_containers(pod) if (limit := _own_limit(container))), "")
-    if not first:  # nearly every pod, at each of its decisions
+    if not first:  # nearly every pod, and asked in each decision
         return ""
     total = limits_and_overhead(pod, container_limits(pod))[_RESOURCE]
     if first.endswith("i"):

@@ -1,27 +1,27 @@
-"""What long activities leave to their next try, in another worker: the details of their heartbeats."""
+"""Heartbeat details of long activities: what their next try, in another worker, starts from."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class ProbeProgress:
-    """How far a probe has come: what ProbeContainer's heartbeats leave to its next try."""
+    """The heartbeat details of ProbeContainer."""
 
     verdict: bool | None = None
-    """None until one is reached; liveness begins with success."""
+    """None until there is one; liveness begins with success."""
     message: str = ""
     last: bool | None = None
     run: int = 0
     """How often in a row the last outcome came."""
     sequence: int = 0
     told: bool = True
-    """Whether the workflow has been signalled the present verdict."""
+    """Whether the workflow was signalled the current verdict."""
 
 
 @dataclass(slots=True)
 class HookProgress:
-    """What RunHook's heartbeats leave to its next try."""
+    """The heartbeat details of RunHook."""
 
     doing: str
     failed: int = 0
-    """How many tries are known to have failed; the outcome of any other nobody knows."""
+    """How many tries are known to have failed; the outcome of any other is unknown."""

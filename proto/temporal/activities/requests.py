@@ -1,7 +1,7 @@
-"""What activities are asked and what they answer: the narrowest slice each (design §4.10).
+"""Requests and answers of activities.
 
-Requests carry the pod's key and one container's part of the spec, never a secret or a resolved env value. Answers are
-facts, not judgements: what they mean is for `workflows/decide/`.
+A request carries the pod's key and the smallest part of the spec that the activity needs, never a secret or a resolved
+env value. Answers are facts; `workflows/decide/` says what they mean.
 """
 
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ class MakePodDirectories:
 
     pod: PodKey
     containers: tuple[str, ...]
-    """Init and regular, for their log folders."""
+    """Init and regular containers, for their log directories."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemovePodDirectories:
-    """Remove the pod's directories, logs and cgroup; what is gone counts as removed."""
+    """Remove the pod's directories, logs and cgroup; a missing one counts as removed."""
 
     pod: PodKey
     qos_class: str
@@ -32,11 +32,11 @@ class RemovePodDirectories:
 
 @dataclass(frozen=True, slots=True)
 class DeletePodObject:
-    """Tell the API the last of a deleted pod, and remove its object there; one that is gone is a success."""
+    """Send the API the final status of a deleted pod, and delete its object; a missing one is a success."""
 
     pod: PodKey
     status: PodJson
-    """As it ended: nobody else remembers it when the worker is another one by then."""
+    """The final status; a new worker would not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class RunPodSandbox:
     pod: PodKey
     attempt: int
     sandbox_spec: PodJson
-    """The pod without its containers' commands and env: metadata, and of spec what a sandbox needs (see slices.py)."""
+    """The pod without its containers' commands and env: metadata, and what a sandbox needs of spec (slices.py)."""
     containers: tuple[str, ...] = ()
-    """Init and regular, for their log folders; none when its directories are asked for apart."""
+    """Init and regular containers, for their log directories; empty if those are made by MakePodDirectories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ class PodSandbox:
     ips: tuple[str, ...] = ()
     created_at: datetime | None = None
     adopted: bool = False
-    """It was there already: an earlier try of this activity had made it."""
+    """It existed already: an earlier try of this activity had made it."""
     notices: tuple[str, ...] = ()
-    """What of its name resolution was left out, in the words of the kubelet's events."""
+    """What was left out of its name resolution, in the words of the kubelet's events."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopPodSandbox:
-    """Stop a sandbox and give its network back; its containers must be down."""
+    """Stop a sandbox and release its network; its containers must be stopped."""
 
     pod: PodKey
     sandbox_id: str
@@ -90,7 +90,7 @@ class RemovePodSandbox:
 
 @dataclass(frozen=True, slots=True)
 class ReadImages:
-    """Say which images are on the node already."""
+    """Report which images are on the node."""
 
     pod: PodKey
     images: tuple[str, ...]
@@ -99,14 +99,14 @@ class ReadImages:
 
 @dataclass(frozen=True, slots=True)
 class ImagesPresent:
-    """The images that are on the node: name as asked -> reference."""
+    """The images on the node: name as asked -> reference."""
 
     image_refs: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class PullImage:
-    """Have an image on the node, by its pull policy."""
+    """Ensure that an image is on the node, by its pull policy."""
 
     pod: PodKey
     image: str
@@ -125,7 +125,7 @@ class PulledImage:
     size_bytes: int = 0
     took: timedelta = timedelta()
     waited: timedelta = timedelta()
-    """Of that, before the pull began: other pulls went first."""
+    """The part of it before the pull began, while other pulls went first."""
     warnings: tuple[str, ...] = ()
 
 
@@ -144,13 +144,13 @@ class StartContainer:
     sandbox_attempt: int = 0
     ips: tuple[str, ...] = ()
     end_within: timedelta = timedelta()
-    """Of one that is expected to end: how long the start looks whether it has, so that its answer tells the end, too."""
+    """For a container that is expected to end: how long the start waits for its end, to include it in the answer."""
     target_id: str = ""
-    """Of an ephemeral container: the running container whose processes it is to see; empty: only its own."""
+    """For an ephemeral container: the running container whose processes it shares; empty for none."""
     volumes: tuple[MountedVolume, ...] = ()
     """Those of the pod that it mounts."""
     host_ips: tuple[str, ...] = ()
-    """The node's addresses, where one of its variables tells of them or of those of a pod on the host network."""
+    """The node's addresses, if one of its variables shows them or those of a pod on the host network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,17 +171,17 @@ class RuntimeContainer:
     reason: str = ""
     message: str = ""
     adopted: bool = False
-    """Answer of StartContainer: an earlier try had made it already."""
+    """Answer of StartContainer: an earlier try had created it."""
     hash: str = ""
-    """Of the name and image that it was made with, as its annotation says."""
+    """The hash of the name and image that it was created with, from its annotation."""
     stop_signal: str = ""
-    """In the API's words; empty where the runtime does not say."""
+    """In the API's words; empty if the runtime does not report it."""
     user: LinuxUser | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunHook:
-    """Run a lifecycle hook of a container, and answer how it ended."""
+    """Run a lifecycle hook of a container; answers how it ended."""
 
     pod: PodKey
     name: str
@@ -190,73 +190,73 @@ class RunHook:
     handler: PodJson
     """The hook's part of the spec."""
     ports: tuple[PodJson, ...] = ()
-    """The container's, by whose names a handler may call one."""
+    """The container's; a handler may name one."""
     ips: tuple[str, ...] = ()
     """The pod's."""
     asked_at: datetime | None = None
     grace: timedelta | None = None
-    """Of a preStop hook: how long it may last, counted from `asked_at`."""
+    """For a preStop hook: how long it may last, counted from `asked_at`."""
     reason: str = ""
-    """Of a preStop hook: who stops the container and why; of those of our own: before or after what."""
+    """For a preStop hook: who stops the container and why; for preStart and postStop: before or after what."""
     timeout: timedelta | None = None
-    """How long one try may last, where an annotation says so."""
+    """How long one try may last, if an annotation says so."""
     retry: HookRetry | None = None
     sandbox_id: str = ""
     attempt: int = 0
-    """Of preStart and postStop: for which sandbox and attempt; a preStart hook has no container's id yet."""
+    """For preStart and postStop: the sandbox and attempt; a preStart hook has no container id yet."""
     helper: StartContainer | None = None
-    """Of an exec of those: the container that runs the command beside the pod's own; without `image_ref` it is pulled."""
+    """For an exec of those: the container that runs the command; without `image_ref` its image is pulled."""
     secrets: PullSecrets = NO_SECRETS
 
 
 @dataclass(frozen=True, slots=True)
 class StopContainer:
-    """Stop a container: SIGTERM, SIGKILL when grace is over; answer its end as a RuntimeContainer."""
+    """Stop a container: SIGTERM, then SIGKILL after the grace period; answers its end as a RuntimeContainer."""
 
     pod: PodKey
     name: str
     container_id: str
     grace: timedelta
     asked_at: datetime
-    """Grace counts from here, so a second try after a crash never lengthens it."""
+    """The grace period counts from here, so that a second try after a crash does not extend it."""
     reason: str
-    """For the story: who stops it and why."""
+    """Who stops it and why, for `tempolet history`."""
     at_least: timedelta = timedelta(seconds=1)
-    """What it gets between SIGTERM and SIGKILL, however little is left of its grace."""
+    """The minimum between SIGTERM and SIGKILL, however little is left of the grace period."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShortenStop:
-    """Let a stop that is under way end sooner, by a second one with a shorter grace; answers as StopContainer."""
+    """Shorten a stop under way by a second one with a shorter grace period; answers as StopContainer."""
 
     pod: PodKey
     name: str
     container_id: str
     grace: timedelta
     asked_at: datetime
-    """The shorter grace counts from here."""
+    """The shorter grace period counts from here."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeContainer:
-    """Probe one instance of a container until it has ended; what is found comes as ProbeVerdict signals."""
+    """Probe one instance of a container until it has ended; verdicts are sent as ProbeVerdict signals."""
 
     pod: PodKey
     name: str
     container_id: str
     container: PodJson
-    """Of this container's part of the spec: name, ports, probes, and env where a command refers to it."""
+    """Of this container's part of the spec: name, ports, probes, and env if a command refers to it."""
     pod_ip: str = ""
     started_at: datetime | None = None
     """Delays count from here."""
     known: dict[ProbeKind, ProbeFact] = field(default_factory=dict)
-    """The verdicts that stand when this is asked."""
+    """The verdicts so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveContainer:
-    """Remove a dead container; its log files stay until the pod goes."""
+    """Remove a dead container; its log files stay until the pod is deleted."""
 
     pod: PodKey
     name: str
@@ -265,7 +265,7 @@ class RemoveContainer:
 
 @dataclass(frozen=True, slots=True)
 class ReadPodRuntime:
-    """Read all that the runtime knows of this pod."""
+    """Read all that the runtime holds of this pod."""
 
     pod: PodKey
 

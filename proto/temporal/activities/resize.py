@@ -1,4 +1,4 @@
-"""What the activities of an in-place resize are asked: the CRI's two updates, each with the narrowest slice of the pod."""
+"""Requests of the activities of an in-place resize: the CRI's two updates."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from proto.temporal.pod import PodJson, PodKey
 
 @dataclass(frozen=True, slots=True)
 class UpdatePodSandboxResources:
-    """Set the pod's cgroup to what its spec gives now."""
+    """Set the pod's cgroup to what its spec says now."""
 
     pod: PodKey
     sandbox_id: str
@@ -19,7 +19,7 @@ class UpdatePodSandboxResources:
 
 @dataclass(frozen=True, slots=True)
 class UpdateContainerResources:
-    """Give a running container the resources that its spec has now; answers what it has then, as RuntimeResources."""
+    """Give a running container the resources that its spec says now; answers what it has then, as RuntimeResources."""
 
     pod: PodKey
     name: str

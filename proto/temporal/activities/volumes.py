@@ -1,6 +1,6 @@
-"""What mounting and unmounting a pod's volumes is asked and answers.
+"""Requests and answers of mounting and unmounting a pod's volumes.
 
-No content of a volume, and nothing by which one is opened (a credential, a token), is in any of these shapes.
+They contain no content of a volume, and no credential or token.
 """
 
 from dataclasses import dataclass, field
@@ -12,21 +12,21 @@ from proto.temporal.pod import PodJson, PodKey
 
 @dataclass(frozen=True, slots=True)
 class MountVolumes:
-    """Mount all volumes of a pod; those that are mounted are found."""
+    """Mount all volumes of a pod; mounted ones are reused."""
 
     pod: PodKey
     volumes: tuple[PodJson, ...]
-    """As the spec has them."""
+    """As in the spec."""
     pod_spec: PodJson
-    """Of the pod what mounting these needs (slices.volumes_slice)."""
+    """What mounting needs of the pod (slices.volumes_slice)."""
     sandbox_attempt: int = 0
-    """For which sandbox: a new one may come after the node was down, which unmounts everything."""
+    """The sandbox: a new one may come after a reboot, which unmounts everything."""
     asks_recursive_read_only: bool = False
-    """A container wants a mount that is read-only with all below, so whether the runtime can do that is to be answered."""
+    """A container wants recursiveReadOnly, so the answer is to say whether the runtime supports it."""
     refresh: dict[str, str] | None = None
-    """Of volumes that are mounted and shall show what is so now: the versions of the objects that were hinted at."""
+    """For mounted volumes that must show what has changed: the signalled versions of objects."""
     told: str = ""
-    """A digest of what the volumes tell of the pod itself (decide/contents.py)."""
+    """A digest of what the volumes show of the pod itself (`workflows/decide/contents.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class MountedVolumes:
 
     volumes: tuple[MountedVolume, ...] = ()
     found: tuple[str, ...] = ()
-    """The names of those that were there already."""
+    """The names of those that were mounted already."""
     objects: dict[str, str] = field(default_factory=dict)
     """The versions of the objects that they show, by `<plural>/<name>`."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnmountVolumes:
-    """Undo every mount of a pod, and remove what its volumes kept for its life only; what is gone counts as undone."""
+    """Unmount every volume of a pod, and remove what they kept for its life; a missing one counts as unmounted."""
 
     pod: PodKey
     volumes: tuple[PodJson, ...] = ()

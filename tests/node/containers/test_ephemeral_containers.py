@@ -88,7 +88,7 @@ def test_it_starts_during_initialization_and_waits_for_its_target(node: Tempolet
         "message": "unable to find target container main",
     }
     _, said = tempolet(node, "explain", f"default/{waiting.name}")
-    assert "early waits for the container that it is to look into: unable to find target container main" in said
+    assert "early waits for its target container: unable to find target container main" in said
     _, said = tempolet(node, "pods")
     assert "early is about to debug it (CreateContainerConfigError)" in said
     # it shares the init container's processes, so it reaches its files

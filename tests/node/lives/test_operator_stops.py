@@ -64,7 +64,7 @@ def test_a_stop_is_hastened_by_force(node: TempoletNode) -> None:
     pod = f"default/deaf-{node.name}"
     running = node.until_running("deaf")
     code, said = tempolet(node, "stop", pod)
-    assert (code, "is wanted, its source lists it: remove its manifest" in said) == (1, True)
+    assert (code, "is not terminating, its source lists it: remove its manifest first" in said) == (1, True)
     node.remove("deaf")
     node.until_pod("deaf", lambda one: one.deleting)
     code, said = tempolet(node, "stop", pod, "--grace-period", "700")

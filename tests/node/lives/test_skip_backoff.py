@@ -46,7 +46,7 @@ def test_a_stop_tells_grace_and_sigkill(node: TempoletNode) -> None:
     node.until_running("deaf")
     code, said = tempolet(node, "explain", pod)
     assert (code, "state: Running and ready, main runs" in said) == (0, True)
-    assert "next: if main ended now, it would start again at once (restart 1)" in said
+    assert "next: if main ended now, it would be restarted at once (restart 1)" in said
     code, said = tempolet(node, "skip-backoff", pod)
     assert (code, "waits in a back-off" in said) == (1, True)
     node.take_away("deaf")
@@ -86,7 +86,7 @@ def test_an_image_is_pulled_again_at_once(node: TempoletNode) -> None:
     node.until_pod("no-image", lambda one: one.reason == "ImagePullBackOff")
     code, said = tempolet(node, "explain", pod)
     assert "waits for: ErrImagePull: pull 127.0.0.1:1/nothing:1 again at " in said
-    assert "blocked: main waits for its image 127.0.0.1:1/nothing:1, which could not be had: ErrImagePull" in said
+    assert "blocked: main waits for its image 127.0.0.1:1/nothing:1, which could not be pulled: ErrImagePull" in said
     code, said = tempolet(node, "history", pod)
     assert "skipped the back-off of 127.0.0.1:1/nothing:1 (ErrImagePull) (" in said
     assert "waits 19." in said or "waits 20." in said

@@ -18,9 +18,9 @@ from temporalio.service import RPCError
 
 from proto.temporal import names
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
+from proto.temporal.pod_inputs import Ended, FirstSight, GivenCondition, Rejected
 from proto.temporal.resources import Allocatable
 from proto.temporal.signals import DeletionRequested, PodListed
-from proto.temporal.wishes import Ended, FirstSight, GivenCondition, Rejected
 from tests.replay.lives.drawn_pod import GATE, IMAGES, draw_pod
 from tests.replay.lives.fake_runtime import FakePod, FakeRuntime, Moods
 from tests.workflows.decide.runtime_model import RuntimeModel

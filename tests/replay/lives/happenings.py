@@ -12,8 +12,8 @@ from temporalio.service import RPCError
 from proto.temporal import names
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import ContainerState, ProbeKind
+from proto.temporal.pod_inputs import Ended, GivenCondition
 from proto.temporal.signals import ObjectsChanged, PodListed, RuntimeChanged, StatusGiven, StorageExceeded
-from proto.temporal.wishes import Ended, GivenCondition
 from tests.replay.lives.drawn_edits import edit, resize
 from tests.replay.lives.drawn_life import DrawnLife
 from tests.replay.lives.drawn_pod import GATE

@@ -41,7 +41,7 @@ async def test_a_look_into_a_pod(node: Node, client: Client, tempolet: Commands)
     assert "container debug started" in out
     _, out, _ = await tempolet("explain", name)
     assert "state: Running and ready, web, debug run" in out
-    assert "if debug ended now, it would stay down" in out
+    assert "if debug ended now, it would not be restarted" in out
     await node.exits(handle, "web", 1)
     code, out, _ = await tempolet("debug", name, "--image", "tools:1")
     assert (code, out.startswith("added ephemeral container debugger-")) == (Exit.DONE, True)

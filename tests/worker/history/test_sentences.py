@@ -12,6 +12,7 @@ from proto.temporal.activities import requests, volumes
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.hooks import Hook, HookEnded
 from proto.temporal.pod import PodJson
+from proto.temporal.pod_inputs import Ended, GivenCondition
 from proto.temporal.resources import RuntimeResources
 from proto.temporal.signals import (
     DeletionRequested,
@@ -21,7 +22,6 @@ from proto.temporal.signals import (
     StatusGiven,
     StorageExceeded,
 )
-from proto.temporal.wishes import Ended, GivenCondition
 from tests.worker.history.story_recorder import LISTED, POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
 from worker.history.sentences import ACTIVITIES, SIGNALS
 from workflows.decide.actions import ACTIONS

@@ -4,7 +4,7 @@ import pytest
 
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
-from proto.temporal.wishes import Ended, FirstSight, Rejected
+from proto.temporal.pod_inputs import Ended, FirstSight, Rejected
 from tests.worker.history.story_recorder import LISTED, START, Recorder
 
 SYSCTLS: PodJson = {"metadata": {}, "spec": {"securityContext": {"sysctls": [{"name": "kernel.sem", "value": "1"}]}}}

@@ -34,7 +34,7 @@ from workflows.decide.ending.grace import SHORTEST
 from workflows.decide.hooks import hooks, own_hooks
 from workflows.decide.lifecycle import lifecycle
 from workflows.decide.operator import ephemeral
-from workflows.decide.record import hints
+from workflows.decide.record import signals
 from workflows.decide.record.fold import Answer, fold, fold_failure
 from workflows.decide.record.listing import without_ephemeral
 from workflows.decide.situation import Situation
@@ -67,9 +67,9 @@ class DrivenPod:
         """Containers that were there when a history was lost, which tells of no size."""
         self.born()
 
-    def hears(self, signal: hints.Signal) -> None:
+    def hears(self, signal: signals.Signal) -> None:
         """Let a signal arrive; an edit in place is the pod from then on."""
-        if edited := hints.hear(self.situation(), signal):
+        if edited := signals.apply_signal(self.situation(), signal):
             self.takes_over(edited)
         self.step()
 
@@ -119,7 +119,7 @@ class DrivenPod:
                 if isinstance(action, PullImage | AwaitPredecessor):
                     del self.under_way[name]
                     self.answers.pop(name, None)
-        for name in (*hooks.given_up(self.situation()), *own_hooks.given_up(self.situation())):
+        for name in (*hooks.abandoned(self.situation()), *own_hooks.abandoned(self.situation())):
             self.hooks_known.add(name)
             del self.under_way[name]
             self.answers.pop(name, None)

@@ -30,7 +30,7 @@ from proto.temporal.pod import (
     PodKey,
     Sandbox,
 )
-from proto.temporal.wishes import Deletion
+from proto.temporal.pod_inputs import Deletion
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.ending.grace import DEFAULT
 from workflows.decide.keys import image_key

@@ -159,7 +159,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
     @rule(data=st.data())
     def next_own_hook_will_fail(self, data: st.DataObject) -> None:
         """What is to be done before a container's next start, or after its next end, cannot be done then."""
-        self.runtime.hooks_fail.add(self.pick(data, [one.name for one in self.situation().everyone]))
+        self.runtime.hooks_fail.add(self.pick(data, [one.name for one in self.situation().all_containers]))
 
     @precondition(lambda self: self.runtime.live())
     @rule(data=st.data(), code=st.sampled_from([0, 0, 1, 137]))

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from proto.temporal import names
-from proto.temporal.wishes import FirstSight
+from proto.temporal.pod_inputs import FirstSight
 from tests.workflows.conftest import Node, is_ready_after, pod_json
 
 

@@ -14,7 +14,7 @@ from proto.kubernetes.source_annotations import MIRROR_ANNOTATION, SEEN_ANNOTATI
 from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import PodJson
-from proto.temporal.wishes import Ended, GivenCondition
+from proto.temporal.pod_inputs import Ended, GivenCondition
 from worker.poller.cluster.hook_annotations import without_faulty_hooks
 from worker.poller.manifests.static_pod import timestamp
 

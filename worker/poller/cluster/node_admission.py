@@ -13,7 +13,7 @@ import structlog
 
 from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.pod import Lifecycle, PodJson
-from proto.temporal.wishes import Rejected
+from proto.temporal.pod_inputs import Rejected
 from worker.poller.manifests.gated_fields import fields_of_gates_off
 from worker.poller.runtime.known_pods import KnownPods
 from worker.settings.kubelet.feature_gates import FeatureGates

@@ -18,8 +18,8 @@ import structlog
 from proto.refusals import Refusal
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
+from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed
-from proto.temporal.wishes import FirstSight, Rejected
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, marked
 from worker.poller.calls.reconciler import Reconciler
 from worker.poller.manifests.manifest_folder import Listing

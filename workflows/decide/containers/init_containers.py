@@ -1,42 +1,41 @@
-"""How far a pod's initialization is: one init container after the other, sidecars running on beside what follows.
+"""How far a pod's initialization is: one init container after the other, while sidecars keep running.
 
-Asked by `containers` for whose turn it is, and by whoever tells a sidecar from an init container that ends. A sidecar is
-an init container whose own restartPolicy is Always. The rules are pkg/kubelet/kuberuntime/kuberuntime_container.go
-computeInitContainerActions.
+A sidecar is an init container whose own restartPolicy is Always. The rules are
+pkg/kubelet/kuberuntime/kuberuntime_container.go computeInitContainerActions.
 """
 
 from proto.temporal.pod import ContainerState
-from workflows.decide.containers.restart import RestartPolicy, init_starts_again
-from workflows.decide.containers.restart_all import sources
+from workflows.decide.containers.restart import RestartPolicy, init_should_restart
+from workflows.decide.containers.restart_all import restart_all_triggers
 from workflows.decide.situation import Situation
 
 COME_UP = (ContainerState.CREATED, ContainerState.RUNNING)
 
 
 def policy_of(situation: Situation) -> RestartPolicy:
-    """The pod's restartPolicy."""
+    """Return the pod's restartPolicy."""
     return RestartPolicy(situation.spec.restart_policy or "Always")
 
 
 def is_init(situation: Situation, name: str) -> bool:
-    """Say whether it is an init container."""
+    """Report whether it is an init container."""
     return name in situation.init_names
 
 
 def is_sidecar(situation: Situation, name: str) -> bool:
-    """Say whether it is an init container that is to run on."""
+    """Report whether it is an init container that keeps running."""
     return name in situation.sidecar_names
 
 
 def ends_by_itself(situation: Situation, name: str) -> bool:
-    """Say whether it is an init container that is to end before the next one starts."""
+    """Report whether it is an init container that must end before the next one starts."""
     return is_init(situation, name) and not is_sidecar(situation, name)
 
 
 def init_failed(situation: Situation) -> bool:
-    """Say whether an init container has failed for good: nothing starts after it. A sidecar never does."""
-    if sources(situation) and situation.observed.finished_at is None:
-        return False  # whatever was stopped for it starts again; nothing does of a pod that has finished
+    """Report whether an init container has failed for good, so that nothing starts after it; a sidecar never does."""
+    if restart_all_triggers(situation) and situation.observed.finished_at is None:
+        return False  # what was stopped for a resize is restarted, unless the pod has finished
     failed = [
         (one, ended.exit_code)
         for one in situation.init_containers
@@ -44,13 +43,13 @@ def init_failed(situation: Situation) -> bool:
         and (ended := situation.facts(one.name).exit) is not None
         and ended.exit_code != 0
     ]
-    return any(not init_starts_again(one, policy_of(situation), code) for one, code in failed)
+    return any(not init_should_restart(one, policy_of(situation), code) for one, code in failed)
 
 
-def was_passed(situation: Situation, index: int) -> bool:
-    """Say whether a later container has come up in this sandbox: a sidecar that fails afterwards holds nobody up.
+def later_came_up(situation: Situation, index: int) -> bool:
+    """Report whether a later container has come up in this sandbox: a sidecar that fails afterwards delays nothing.
 
-    A regular container counts while it lives: when all of them have ended, they wait for the last sidecar again.
+    A regular container counts only while it lives: once all of them have ended, they wait for the last sidecar again.
     """
     here = situation.sandbox_id
     if not here:

@@ -1,7 +1,7 @@
-"""What is known of a container's instances: a new one came up, one was seen, one ended.
+"""Records what is known of a container's instances: a new one came up, one was seen, one ended.
 
-Called by `fold` for answers of our own actions and by `reread` for what the runtime tells. A fact once written is never
-overwritten by a guess (design §4.1): an exit that is known stays, whatever is read later.
+Called by `fold` for the answers of actions and by `reread` for what the runtime reports. A recorded fact is never
+overwritten by a guess: an exit that is known stays, whatever is read later.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from proto.temporal.activities.requests import RunHook, RuntimeContainer, StartContainer
 from proto.temporal.hooks import Hook, HookEnded, HookOutcome
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Observed
-from workflows.decide.containers.backoff import will_earn
+from workflows.decide.containers.backoff import next_backoff
 from workflows.decide.containers.definitions import definition_seen
 from workflows.decide.containers.init_containers import ends_by_itself
 from workflows.decide.keys import container_key, image_key
@@ -20,13 +20,13 @@ UNKNOWN_REASON: Final = "ContainerStatusUnknown"
 UNKNOWN_MESSAGE: Final = "The container could not be located when the pod was terminated"
 """pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses."""
 PRE_START_FAILED: Final = "PreStartHookError"
-"""The same for a hook of our own."""
+"""The same for a preStart hook."""
 POST_START_FAILED: Final = "PostStartHookError"
-"""What a container waits with whose postStart hook failed (kuberuntime_container.go ErrPostStartHook)."""
+"""The reason of a waiting container whose postStart hook failed (kuberuntime_container.go ErrPostStartHook)."""
 
 
 def instance_started(situation: Situation, action: StartContainer, seen: RuntimeContainer) -> None:
-    """Take over what a start came back with; an attempt that was not asked for means that the runtime knows more."""
+    """Record the answer of a start; an unexpected attempt means that the runtime knows more."""
     observed = situation.observed
     facts = observed.containers.setdefault(action.container["name"], ContainerFacts())
     if facts.container_id != seen.container_id:
@@ -36,14 +36,14 @@ def instance_started(situation: Situation, action: StartContainer, seen: Runtime
 
 
 def new_instance(situation: Situation, facts: ContainerFacts, seen: RuntimeContainer) -> None:
-    """Make an instance the newest; the one before it is dead and remembered, and its end earns a backoff."""
+    """Make an instance the newest. The previous one is dead, and its end adds to the back-off."""
     observed = situation.observed
     if facts.container_id:
         remember_dead(observed, seen.name, facts, seen.sandbox_id)
         facts.last_exit = facts.exit or facts.last_exit
     if facts.exit:
         maximum = situation.settings.max_container_restart_period
-        earned = will_earn(facts, seen.created_at or situation.now, maximum)
+        earned = next_backoff(facts, seen.created_at or situation.now, maximum)
         facts.backoff, facts.backoff_at = earned.delay, earned.since
     facts.container_id, facts.sandbox_id, facts.attempt = seen.container_id, seen.sandbox_id, seen.attempt
     facts.exit, facts.state, facts.stop_reason = None, None, ""
@@ -59,14 +59,14 @@ def new_instance(situation: Situation, facts: ContainerFacts, seen: RuntimeConta
 
 
 def remember_dead(observed: Observed, name: str, facts: ContainerFacts, sandbox_id: str) -> None:
-    """Remember an earlier instance, so that it is removed one day; one of a lost sandbox goes with that."""
+    """Remember a dead instance so that it is removed later; the instances of a lost sandbox go with the sandbox."""
     dead = observed.dead_containers.get(name, ())
     if facts.sandbox_id == sandbox_id and facts.container_id not in dead:
         observed.dead_containers[name] = (*dead, facts.container_id)
 
 
 def instance_seen(situation: Situation, facts: ContainerFacts, seen: RuntimeContainer) -> None:
-    """Write down the state of the newest instance."""
+    """Record the state of the newest instance."""
     facts.image = seen.image or facts.image
     facts.image_ref = seen.image_ref or facts.image_ref
     facts.stop_signal = seen.stop_signal or facts.stop_signal
@@ -87,7 +87,7 @@ def instance_seen(situation: Situation, facts: ContainerFacts, seen: RuntimeCont
 
 
 def reason_of(exit_code: int | None) -> str:
-    """Say in the kubelet's word how a container ended of which the runtime tells no reason."""
+    """Return the kubelet's reason for an exit code where the runtime gives none."""
     match exit_code:
         case None:
             return UNKNOWN_REASON
@@ -98,20 +98,20 @@ def reason_of(exit_code: int | None) -> str:
 
 
 def ended(situation: Situation, name: str, facts: ContainerFacts, end: Exit) -> None:
-    """Write down how an instance ended, and what follows from it."""
+    """Record how an instance ended, and what follows from it."""
     facts.exit, facts.state = end, ContainerState.EXITED
-    for one in situation.everyone:
+    for one in situation.all_containers:
         if one.name != name:
             continue
         if ends_by_itself(situation, name) and end.exit_code == 0:
             facts.done_in_sandbox = facts.sandbox_id
-        for image, policy in situation.images_asked(one):
-            if policy == "Always" and not facts.outdated:  # the image that it is stopped for has been pulled meanwhile
+        for image, policy in situation.images_needed(one):
+            if policy == "Always" and not facts.outdated:  # the image it was stopped for has been pulled by now
                 forget_image(situation.observed, image, policy)
 
 
 def container_stopped(situation: Situation, name: str, reason: str, seen: RuntimeContainer | None) -> None:
-    """Write down that we stopped a container, and the end that the runtime tells of it."""
+    """Record that the workflow stopped a container, and the end that the runtime reports."""
     facts = situation.observed.containers.get(name)
     if facts is None or facts.exit is not None:
         return
@@ -123,7 +123,7 @@ def container_stopped(situation: Situation, name: str, reason: str, seen: Runtim
 
 
 def hook_ended(situation: Situation, hook: RunHook, how: HookEnded) -> None:
-    """Write down how a hook of the newest instance ended; a start whose postStart hook failed is a failed start."""
+    """Record how a hook of the newest instance ended; if its postStart hook failed, the start has failed."""
     if hook.hook is Hook.PRE_START:
         pre_start_ended(situation, hook, how)
         return
@@ -143,7 +143,7 @@ def hook_ended(situation: Situation, hook: RunHook, how: HookEnded) -> None:
 
 
 def pre_start_ended(situation: Situation, hook: RunHook, how: HookEnded) -> None:
-    """Write down how the hook before a start ended; where it failed, so has the start, and is tried again like one."""
+    """Record how a preStart hook ended; if it failed, the start has failed and is retried."""
     observed, name = situation.observed, hook.name
     if hook.sandbox_id != situation.sandbox_id:
         return
@@ -159,13 +159,13 @@ def pre_start_ended(situation: Situation, hook: RunHook, how: HookEnded) -> None
 
 
 def vanished(situation: Situation, name: str, facts: ContainerFacts) -> None:
-    """Write down the end of a container of which nothing is left to ask."""
+    """Record the end of a container that the runtime no longer holds."""
     end = Exit(facts.container_id, UNKNOWN_EXIT, UNKNOWN_REASON, UNKNOWN_MESSAGE, facts.started_at, situation.now)
     ended(situation, name, facts, end)
 
 
 def forget_image(observed: Observed, image: str, policy: str) -> None:
-    """Ask for the image again before the next start."""
+    """Look for the image again before the next start."""
     known = observed.images.get(image_key(image, policy))
     if known:
         known.pulled = False

@@ -1,7 +1,7 @@
-"""When a container counts as started and as ready: the two answers that others wait for.
+"""When a container counts as started and as ready.
 
-Asked by `container_status`. Without probes a container that runs is both (pkg/kubelet/prober/prober_manager.go
-UpdatePodStatus); a probe that has not come to a verdict counts as one that failed.
+Without probes, a running container is both (pkg/kubelet/prober/prober_manager.go UpdatePodStatus). A probe without a
+verdict counts as failed.
 """
 
 from kubernetes.client.models.v1_container import V1Container
@@ -13,9 +13,9 @@ from workflows.decide.situation import Situation
 
 
 def is_started(situation: Situation, container: V1Container, *, as_it_ran: bool = False) -> bool:
-    """Say whether the newest instance runs, its postStart hook has gone well and its startup probe has succeeded.
+    """Report whether the newest instance runs, its postStart hook succeeded and its startup probe succeeded.
 
-    With `as_it_ran`, whether that was so until it ended.
+    With `as_it_ran`, report whether that was so until it ended.
     """
     facts = situation.facts(container.name)
     if not as_it_ran and (facts.state is not ContainerState.RUNNING or facts.exit is not None):
@@ -26,14 +26,14 @@ def is_started(situation: Situation, container: V1Container, *, as_it_ran: bool 
 
 
 def is_ready(situation: Situation, container: V1Container, *, as_it_ran: bool = False) -> bool:
-    """Say whether others may count on it; asked of containers that are to keep running."""
+    """Report whether a container is ready; for containers that are to keep running."""
     if not is_started(situation, container, as_it_ran=as_it_ran):
         return False
     return container.readiness_probe is None or succeeded(situation.facts(container.name), ProbeKind.READINESS)
 
 
 def succeeded(facts: ContainerFacts, kind: ProbeKind) -> bool:
-    """Say whether a probe of the newest instance stands at success."""
+    """Report whether a probe of the newest instance last succeeded."""
     found = facts.probes.get(kind)
     return found is not None and found.success
 

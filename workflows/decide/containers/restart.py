@@ -1,7 +1,7 @@
-"""Whether a container that has ended starts again (pkg/kubelet/container/helpers.go ShouldContainerBeRestarted).
+"""Whether a container that has ended is restarted (pkg/kubelet/container/helpers.go ShouldContainerBeRestarted).
 
-Three may say so, the nearest first: the container's own rules about exit codes, its own restartPolicy, the pod's. A
-restartable init container (a sidecar) is asked elsewhere: it starts again for as long as the pod has anything to do.
+In order of precedence: the container's own rules about exit codes, its own restartPolicy, the pod's. A sidecar is not
+judged here: it is restarted for as long as the pod has anything left to do.
 """
 
 from enum import StrEnum
@@ -14,11 +14,11 @@ from kubernetes.client.models.v1_container_restart_rule_on_exit_codes import V1C
 from proto.temporal.pod import ContainerFacts, ProbeKind
 
 NEEDS_RESTART: Final = "resize requires restart"
-"""How the reason ends for which a resize stops a container (kuberuntime_manager.go computePodResizeAction)."""
+"""The end of the stop reason when a resize restarts a container (kuberuntime_manager.go computePodResizeAction)."""
 
 
 class RestartPolicy(StrEnum):
-    """spec.restartPolicy and that of a container."""
+    """The restartPolicy of a pod or a container."""
 
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
@@ -26,28 +26,28 @@ class RestartPolicy(StrEnum):
 
 
 class RuleAction(StrEnum):
-    """What a rule does."""
+    """The action of a restart rule."""
 
     RESTART = "Restart"
     RESTART_ALL = "RestartAllContainers"
 
 
 class ExitCodes(StrEnum):
-    """How a rule's list of exit codes is meant."""
+    """The operator of a rule's exit codes."""
 
     IN = "In"
     NOT_IN = "NotIn"
 
 
 def policy_for(container: V1Container, pods: RestartPolicy) -> RestartPolicy:
-    """Say which policy holds for a container: its own, else the pod's."""
+    """Return the policy of a container: its own, else the pod's."""
     return RestartPolicy(container.restart_policy) if container.restart_policy else pods
 
 
-def starts_again(container: V1Container, pods: RestartPolicy, exit_code: int) -> bool:
-    """Say whether a container that ended with this code is started again (pkg/api/v1/pod ContainerShouldRestart)."""
+def policy_restarts(container: V1Container, pods: RestartPolicy, exit_code: int) -> bool:
+    """Report whether the policy restarts a container with this exit code (pkg/api/v1/pod ContainerShouldRestart)."""
     if container.restart_policy and matching_rule(container, exit_code):
-        return True  # both actions start it; `restart_all` has the others to say
+        return True  # both actions restart it; `restart_all` restarts the others
     policy = policy_for(container, pods)
     match policy:
         case RestartPolicy.ALWAYS:
@@ -61,7 +61,7 @@ def starts_again(container: V1Container, pods: RestartPolicy, exit_code: int) ->
 
 
 def failed_probe(facts: ContainerFacts) -> ProbeKind | None:
-    """Name the probe for which the newest instance is stopped, if any: liveness counts first."""
+    """Name the probe for which the newest instance is stopped, if any; liveness comes first."""
     for kind in (ProbeKind.LIVENESS, ProbeKind.STARTUP):
         found = facts.probes.get(kind)
         if found is not None and not found.success:
@@ -69,37 +69,37 @@ def failed_probe(facts: ContainerFacts) -> ProbeKind | None:
     return None
 
 
-def comes_back(
+def regular_should_restart(
     container: V1Container, pods: RestartPolicy, facts: ContainerFacts, exit_code: int | None = None
 ) -> bool:
-    """Say whether a regular container that has ended starts again: after a failed probe whatever its exit code.
+    """Report whether a regular container that has ended is restarted.
 
-    One that was stopped for a resize or another image always does. The exit code is that of the newest instance unless another
-    one is given. Rules are not asked about a failed probe.
+    Always after a stop for a resize or another image. After a failed probe whatever the exit code, and restart rules
+    are not asked. `exit_code` is that of the newest instance if it is not given.
     """
     if facts.outdated or (facts.exit is not None and facts.stop_reason.endswith(NEEDS_RESTART)):
         return True
     if failed_probe(facts) is not None and policy_for(container, pods) is not RestartPolicy.NEVER:
         return True
     code = exit_code if exit_code is not None else facts.exit.exit_code if facts.exit else None
-    return code is not None and starts_again(container, pods, code)
+    return code is not None and policy_restarts(container, pods, code)
 
 
-def init_starts_again(container: V1Container, pods: RestartPolicy, exit_code: int) -> bool:
-    """Say whether an init container that ended with this code is tried again; if not, a failure fails the pod."""
-    return exit_code != 0 and starts_again(container, pods, exit_code)
+def init_should_restart(container: V1Container, pods: RestartPolicy, exit_code: int) -> bool:
+    """Report whether an init container with this exit code is retried; if not, its failure fails the pod."""
+    return exit_code != 0 and policy_restarts(container, pods, exit_code)
 
 
 def matching_rule(container: V1Container, exit_code: int) -> V1ContainerRestartRule | None:
-    """Find the first rule that speaks of this exit code; the others are not asked then."""
+    """Find the first rule that matches this exit code; the others are ignored."""
     for rule in container.restart_policy_rules or ():
-        if rule.exit_codes and speaks_of(rule.exit_codes, exit_code):
+        if rule.exit_codes and matches(rule.exit_codes, exit_code):
             return rule
     return None
 
 
-def speaks_of(codes: V1ContainerRestartRuleOnExitCodes, exit_code: int) -> bool:
-    """Say whether a rule's codes take this one in."""
+def matches(codes: V1ContainerRestartRuleOnExitCodes, exit_code: int) -> bool:
+    """Report whether a rule's exit codes match this one."""
     listed = exit_code in (codes.values or ())
     match codes.operator:
         case ExitCodes.IN:

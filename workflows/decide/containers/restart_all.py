@@ -1,13 +1,13 @@
-"""How one container's end starts all of them again: the action RestartAllContainers of a restart rule.
+"""The action RestartAllContainers of a restart rule: the end of one container restarts all.
 
-Asked by `containers` before anything else of a pod in sync. Everything that lives is stopped, every container is removed
-from the runtime, the one whose end asked for it last, and the pod begins anew in the sandbox that it has: init containers,
-sidecars, regular ones, each one attempt further (pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions,
-getContainersToReset; gate RestartAllContainersOnContainerExits). That the end is still remembered is the sign that it is
-not finished, so a worker may die at any point of it.
+Every live container is stopped, and every container is removed from the runtime, the one whose end triggered the
+restart last. Then the pod starts anew in the same sandbox: init containers, sidecars, regular ones, each with the next
+attempt (pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions, getContainersToReset; gate
+RestartAllContainersOnContainerExits). While the triggering end is still remembered the restart is not finished, so a
+worker may die at any point.
 
-One thing is done otherwise than by the kubelet, which forgets every backoff with the containers: the end that asks for it
-waits as any crash does, for a loop without a pause would fill the history.
+One difference: the kubelet forgets every back-off with the containers. Here the triggering end waits like any crash,
+because a loop without a delay would fill the history.
 """
 
 from collections.abc import Iterator
@@ -26,15 +26,15 @@ from workflows.decide.containers.termination_order import live_containers, waiti
 from workflows.decide.ending.grace import Grace, stop_request
 from workflows.decide.hooks import own_hooks
 from workflows.decide.keys import container_key
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 
 RESTARTING: Final = "RestartingAllContainers"
 GRACE: Final = timedelta(seconds=2)
-"""What is stopped for it has no more (kuberuntime_container.go minimumGracePeriodInSeconds)."""
+"""The grace period of containers that are stopped for it (kuberuntime_container.go minimumGracePeriodInSeconds)."""
 
 
-def asks_for_all(situation: Situation, container: V1Container) -> bool:
-    """Say whether a container's end, in the sandbox that the pod has, asks for all to start again."""
+def triggers_restart_all(situation: Situation, container: V1Container) -> bool:
+    """Report whether a container's end in the current sandbox restarts all containers."""
     facts = situation.facts(container.name)
     if facts.exit is None or not situation.sandbox_id or facts.sandbox_id != situation.sandbox_id:
         return False
@@ -42,15 +42,15 @@ def asks_for_all(situation: Situation, container: V1Container) -> bool:
     return rule is not None and rule.action == RuleAction.RESTART_ALL
 
 
-def sources(situation: Situation) -> list[str]:
-    """Name the containers whose ends ask for it; none while nothing of that is under way."""
-    return [one.name for one in situation.restart_all if asks_for_all(situation, one)]
+def restart_all_triggers(situation: Situation) -> list[str]:
+    """Name the containers whose ends trigger a restart of all; empty if none is under way."""
+    return [one.name for one in situation.restart_all if triggers_restart_all(situation, one)]
 
 
 def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | Wake]:
-    """Stop what lives, sidecars last, then remove every instance, the newest of those that asked for it last.
+    """Stop what lives, sidecars last, then remove every instance, the newest of the triggers last.
 
-    No preStop hook runs: the kubelet stops for this without grace, and without any a hook has no time.
+    No preStop hook runs: the kubelet stops for this without a grace period, which leaves a hook no time.
     """
     at = max(backoff.starts_at(situation.facts(name)) or situation.now for name in asked_by)
     if at > situation.now:
@@ -61,17 +61,17 @@ def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | 
     waiting = waiting_for_others(situation, living)
     for name in living:
         if name not in waiting:
-            yield from unless_failed(situation, stop_for(situation, name, asked_by[0]))
+            yield from unless_backing_off(situation, stop_for(situation, name, asked_by[0]))
     if not living and not situation.is_busy("container/", "hook/") and not own_hooks.any_pending(situation):
         for name, container_id in next_removals(situation, asked_by):
-            yield from unless_failed(situation, RemoveContainer(situation.key, name, container_id))
+            yield from unless_backing_off(situation, RemoveContainer(situation.key, name, container_id))
 
 
 def next_removals(situation: Situation, asked_by: list[str]) -> list[tuple[str, str]]:
-    """List what is removed next: earlier instances, then the newest of the others, then of those that asked for it.
+    """List what is removed next: earlier instances, then the newest of the others, then the newest of the triggers.
 
-    In this order, for the runtime may be read again in between: the newest instance that it holds counts. Ephemeral
-    containers are no part of it: they run on, and none starts again.
+    The order matters, because the runtime may be read in between and the newest instance that it holds counts.
+    Ephemeral containers are left alone: they keep running and are never restarted.
     """
     observed, spared = situation.observed, situation.ephemeral_names
     earlier = [
@@ -86,22 +86,22 @@ def next_removals(situation: Situation, asked_by: list[str]) -> list[tuple[str, 
 
 
 def stop_for(situation: Situation, name: str, asked_by: str) -> StopContainer:
-    """Write the request that stops a container so that all start again."""
+    """Return the request that stops a container for a restart of all."""
     end = situation.facts(asked_by).exit
     reason = f"{RESTARTING}: {asked_by} ended" + (f" with {end.exit_code}" if end else "")
     return stop_request(situation, name, reason, Grace(GRACE, situation.now))
 
 
 def removed(situation: Situation, name: str, container_id: str) -> None:
-    """Forget an instance that was removed so that all start again; with the last one what was done in the sandbox, too."""
+    """Forget an instance removed for a restart of all; with the last one also what was done in the sandbox."""
     observed, facts = situation.observed, situation.facts(name)
     if facts.container_id != container_id or facts.exit is None:
         return
-    asked_by = sources(situation)
-    earned = backoff.earned(facts)
+    asked_by = restart_all_triggers(situation)
+    earned = backoff.backoff_of(facts)
     if name in asked_by:
         maximum = situation.settings.max_container_restart_period
-        earned = backoff.will_earn(facts, situation.now, maximum)
+        earned = backoff.next_backoff(facts, situation.now, maximum)
     observed.containers[name] = ContainerFacts(
         attempt=facts.attempt + 1,
         image=facts.image,

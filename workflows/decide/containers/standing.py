@@ -1,6 +1,6 @@
-"""Where a container stands in the present sandbox, and whether it is due to start.
+"""Where a container stands in the current sandbox, and whether it is due to start.
 
-Shared by the steps that start, probe and pull, and by status, operator commands and explain.
+Shared by the steps that start, probe and pull, and by status, operator requests and explain.
 """
 
 from datetime import timedelta
@@ -18,38 +18,38 @@ from workflows.decide.containers.init_containers import (
     policy_of,
 )
 from workflows.decide.containers.readiness import is_started
-from workflows.decide.containers.restart import comes_back, init_starts_again
-from workflows.decide.containers.restart_all import sources
+from workflows.decide.containers.restart import init_should_restart, regular_should_restart
+from workflows.decide.containers.restart_all import restart_all_triggers
 from workflows.decide.hooks import hooks
 from workflows.decide.situation import Situation
 
 END_WITHIN: Final = timedelta(milliseconds=150)
-"""How long a start waits for the end of an init container: a short one then needs no hint, re-read and task of its own.
+"""How long starting an init container waits for its end, so that a short one needs no hint, re-read and workflow task.
 
-Nobody sees it running meanwhile, and a sidecar that has ended waits so long for its turn.
+It is not shown as running meanwhile. A sidecar that has ended meanwhile waits for its turn.
 """
 
 
 class Standing(StrEnum):
-    """Where a container stands in the present sandbox."""
+    """Where a container stands in the current sandbox."""
 
     DONE = "done"
     UP = "up"
     WANTED = "wanted"
     UNKNOWN = "unknown"
-    """The runtime does not know whether it runs: it is stopped before it starts again."""
+    """The runtime does not know its state: it is stopped before it starts again."""
     LOST = "lost"
-    """It lives in a sandbox that is not the pod's any more: it is stopped."""
+    """It lives in a sandbox that the pod no longer uses: it is stopped."""
 
 
 def standing(situation: Situation, container: V1Container) -> Standing:
-    """Say where a container stands."""
+    """Return where a container stands."""
     facts = situation.facts(container.name)
     here = bool(facts.sandbox_id) and facts.sandbox_id == situation.sandbox_id
     if situation.sandbox_id and facts.done_in_sandbox == situation.sandbox_id:
         return Standing.DONE
     if facts.exit is not None:
-        again = comes_again(situation, container, facts, here=here)
+        again = should_restart(situation, container, facts, here=here)
         return Standing.WANTED if again else Standing.DONE
     match facts.state:
         case None:
@@ -64,31 +64,31 @@ def standing(situation: Situation, container: V1Container) -> Standing:
             return Standing.WANTED
 
 
-def comes_again(situation: Situation, container: V1Container, facts: ContainerFacts, *, here: bool) -> bool:
-    """Say whether a container that ended, in the present sandbox or an earlier one, is to run once more.
+def should_restart(situation: Situation, container: V1Container, facts: ContainerFacts, *, here: bool) -> bool:
+    """Report whether a container of any kind that ended, in this sandbox or an earlier one, is to run again.
 
-    An ephemeral one never is, and one whose state the runtime has lost is left alone.
+    Ephemeral containers are never restarted. A container whose state the runtime has lost is left alone.
     """
     policy = policy_of(situation)
     if container.name in situation.ephemeral_names:
         return False
     if is_sidecar(situation, container.name):
-        return not is_through(situation)
+        return not pod_is_done(situation)
     if is_init(situation, container.name):
         code = facts.exit.exit_code if facts.exit else 0
-        return not here or init_starts_again(container, policy, code)
-    return comes_back(container, policy, facts)
+        return not here or init_should_restart(container, policy, code)
+    return regular_should_restart(container, policy, facts)
 
 
-def is_through(situation: Situation) -> bool:
-    """Say whether the pod has nothing left to do: then its sidecars have none either."""
-    if sources(situation):
+def pod_is_done(situation: Situation) -> bool:
+    """Report whether the pod has nothing left to do, so that its sidecars have not, either."""
+    if restart_all_triggers(situation):
         return False
     return init_failed(situation) or all(standing(situation, one) is Standing.DONE for one in situation.containers)
 
 
 def is_due(situation: Situation, container: V1Container) -> bool:
-    """Say whether a container is to start, and no backoff holds it."""
+    """Report whether a container is to start and has no back-off left."""
     if standing(situation, container) is not Standing.WANTED:
         return False
     at = starts_at(situation.facts(container.name))
@@ -96,12 +96,12 @@ def is_due(situation: Situation, container: V1Container) -> bool:
 
 
 def next_attempt(facts: ContainerFacts) -> int:
-    """Number the next instance: the same while the last one never came to be, one more after each that did."""
+    """Return the attempt of the next instance: one more than the last, or the same if that never came to be."""
     return facts.attempt + 1 if facts.exit is not None else facts.attempt
 
 
 def stops_outdated(situation: Situation, container: V1Container) -> bool:
-    """Say whether a container that runs is stopped for another definition; a sidecar only once it has started."""
+    """Report whether a running container is stopped for another definition; a sidecar only once it has started."""
     if not situation.facts(container.name).outdated or standing(situation, container) is not Standing.UP:
         return False
     if is_sidecar(situation, container.name):

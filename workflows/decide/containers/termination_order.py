@@ -1,7 +1,7 @@
-"""In which order a pod's containers stop: the regular ones first, then the sidecars, the last one first.
+"""The order in which a pod's containers stop: regular ones first, then the sidecars, last to first.
 
-Asked when a pod goes and when its sandbox is lost. Init containers that end by themselves hold nobody up. All stops share
-one grace: what comes later has what is left of it, and once it is over nobody waits for anybody
+Used when a pod terminates and when its sandbox is lost. Init containers that are no sidecars delay nothing. All stops
+share one grace period: later ones have what is left of it, and once it is over nothing waits
 (pkg/kubelet/kuberuntime/kuberuntime_termination_order.go, killContainer).
 """
 
@@ -11,25 +11,25 @@ from datetime import timedelta
 from typing import Final
 
 from workflows.decide.actions import Action, Wake
-from workflows.decide.ending.grace import SHORTEST, grace_of, stop_request
+from workflows.decide.ending.grace import SHORTEST, effective_grace, stop_request
 from workflows.decide.hooks import hooks
 from workflows.decide.situation import Situation, is_live
 
 SHUTDOWN_WINDOW: Final = timedelta(seconds=2)
-"""What is left for whoever comes late, of a grace that is longer (kuberuntime_container.go minimumGracePeriodInSeconds)."""
+"""The least that a late stop gets of a longer grace period (kuberuntime_container.go minimumGracePeriodInSeconds)."""
 
 
 def live_containers(situation: Situation) -> list[str]:
-    """Name the containers that the runtime still holds and that have not ended, in the spec's order."""
-    return [one.name for one in situation.everyone if is_live(situation.facts(one.name))]
+    """Name the containers that the runtime holds and that have not ended, in the spec's order."""
+    return [one.name for one in situation.all_containers if is_live(situation.facts(one.name))]
 
 
 def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterator[Action | Wake]:
-    """Stop those of these containers whose turn it is, side by side, and say when nobody waits any more.
+    """Stop those of these containers whose turn it is, side by side, and wake when the grace period is over.
 
-    No preStop hook waits for a turn: all begin at once.
+    preStop hooks wait for no turn: all begin at once.
     """
-    grace = grace_of(situation)
+    grace = effective_grace(situation)
     waiting = waiting_for_others(situation, names) if situation.now < grace.over_at else frozenset()
     late = grace.over_at - situation.now < SHUTDOWN_WINDOW
     at_least = min(grace.length, SHUTDOWN_WINDOW) if late else SHORTEST
@@ -41,9 +41,9 @@ def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterat
 
 
 def waiting_for_others(situation: Situation, names: list[str]) -> frozenset[str]:
-    """Name the sidecars that stop later: while a regular container lives all of them, else all but the last one.
+    """Name the sidecars that stop later: all while a regular container lives, else all but the last.
 
-    One that is just being started lives. Nobody waits for an ephemeral container, and it waits for nobody.
+    A container that is being started counts as live. Ephemeral containers neither wait nor are waited for.
     """
     living = {*names, *situation.starting} - situation.ephemeral_names
     sidecars = [one.name for one in situation.init_containers if one.name in living & situation.sidecar_names]

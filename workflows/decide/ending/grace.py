@@ -1,4 +1,4 @@
-"""How long a container has between SIGTERM and SIGKILL (pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod)."""
+"""Grace periods: the time between SIGTERM and SIGKILL (pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod)."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,28 +8,28 @@ from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.kubernetes.grace_seconds import LONGEST_GRACE, grace_of_seconds
 from proto.temporal.activities.requests import StopContainer
-from proto.temporal.wishes import Deletion, Eviction
+from proto.temporal.pod_inputs import Deletion, Eviction
 from workflows.decide.situation import Situation
 
 DEFAULT: Final = timedelta(seconds=30)
 SHORTEST: Final = timedelta(seconds=1)
-"""A grace of zero would leave no time to write down how it ended."""
+"""Without a grace period there would be no time to record how a container ended."""
 
 
 def pod_grace(spec: V1PodSpec, asked: timedelta | None) -> timedelta:
-    """Say the grace: what the deletion asks for, else the pod's own, never below a second."""
+    """Return the grace period: what the deletion asks for, else the pod's own, at least a second."""
     own = spec.termination_grace_period_seconds
     return bounded(asked if asked is not None else DEFAULT if own is None else grace_of_seconds(own))
 
 
 def bounded(grace: timedelta) -> timedelta:
-    """Keep a grace between the shortest and the longest."""
+    """Keep a grace period between the shortest and the longest."""
     return max(min(grace, LONGEST_GRACE), SHORTEST)
 
 
 @dataclass(frozen=True, slots=True)
 class Grace:
-    """So much time, and from when it counts."""
+    """A grace period and when it began."""
 
     length: timedelta
     since: datetime
@@ -40,22 +40,22 @@ class Grace:
         return self.since + self.length
 
 
-def asked_by(deletion: Deletion) -> Grace:
-    """Say the grace that a deletion leaves; a later wish counts from when it was heard."""
+def deletion_grace(deletion: Deletion) -> Grace:
+    """Return the grace period of a deletion; a shorter one asked for later counts from then."""
     return Grace(max(deletion.grace, SHORTEST), deletion.grace_asked_at or deletion.requested_at)
 
 
-def left_by(eviction: Eviction, own: timedelta) -> Grace:
-    """Say the grace that an eviction leaves; `own` is the pod's."""
+def eviction_grace(eviction: Eviction, own: timedelta) -> Grace:
+    """Return the grace period of an eviction; `own` is the pod's."""
     return Grace(own if eviction.grace is None else eviction.grace, eviction.at)
 
 
-def grace_of(situation: Situation) -> Grace:
-    """Say the grace of a stop that is asked for now: of several that count, the one that is over first."""
+def effective_grace(situation: Situation) -> Grace:
+    """Return the grace period of a stop now: of those that apply, the one that is over first."""
     observed, own = situation.observed, pod_grace(situation.spec, None)
-    asked = [asked_by(observed.deletion)] if observed.deletion else []
+    asked = [deletion_grace(observed.deletion)] if observed.deletion else []
     if observed.eviction:
-        asked.append(left_by(observed.eviction, own))
+        asked.append(eviction_grace(observed.eviction, own))
     if observed.finished_at:
         asked.append(Grace(own, observed.finished_at))
     if observed.shortening:
@@ -64,7 +64,7 @@ def grace_of(situation: Situation) -> Grace:
 
 
 def stop_request(situation: Situation, name: str, reason: str, grace: Grace | None = None) -> StopContainer:
-    """Write the request that stops the newest instance of a container; unless told otherwise it has the pod's grace from now."""
+    """Return the request that stops a container's newest instance; by default with the pod's grace period from now."""
     given = grace or Grace(pod_grace(situation.spec, None), situation.now)
     return StopContainer(
         pod=situation.key,

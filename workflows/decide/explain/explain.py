@@ -1,7 +1,7 @@
-"""What a pod's workflow waits for and what would happen next, in sentences: the answer of the query Explain.
+"""The answer of the query Explain: what a pod waits for and what would happen next, in sentences.
 
-Read off the same facts and the same plan that the workflow acts by. What only Temporal knows (how often an activity was
-tried, that no worker answers) and how long a time is from now is added by the reader (`worker/commands/show/explain.py`).
+Derived from the same facts and the same plan that the workflow acts on. The reader (`worker/commands/show/explain.py`) adds
+what only Temporal knows: the tries of an activity, that no worker answers, how far away a time is.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,17 +15,17 @@ from proto.temporal.activities.requests import PullImage, ReadPodRuntime, RunPod
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
 from workflows.decide.actions import Action, Wake, holds_reread, is_endless
-from workflows.decide.containers.backoff import starts_at, will_earn
+from workflows.decide.containers.backoff import next_backoff, starts_at
 from workflows.decide.containers.init_containers import init_failed
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.containers.targets import lacks_target
 from workflows.decide.containers.termination_order import live_containers
-from workflows.decide.ending.grace import SHORTEST, grace_of
-from workflows.decide.explain.forecast import AfterEnd, if_all_goes_well, if_it_ended
+from workflows.decide.ending.grace import SHORTEST, effective_grace
+from workflows.decide.explain.forecast import AfterEnd, after_end_of, if_all_goes_well
 from workflows.decide.keys import container_key
 from workflows.decide.operator.skips import waiting_backoffs
 from workflows.decide.resources.allocation import must_grow
-from workflows.decide.situation import AskedImage, Situation
+from workflows.decide.situation import ImageRequest, Situation
 from workflows.decide.status.status import pod_status, pod_summary
 from workflows.decide.status.unready import unready_words, waits_for_gates
 from workflows.decide.steps.containers import next_in_line
@@ -34,21 +34,21 @@ from workflows.decide.steps.pod_actions import answers
 from workflows.decide.volumes.mounts import unmounted
 
 Say = Callable[[Action], str]
-"""How an action is called in the Temporal UI."""
+"""Returns an action's summary in the Temporal UI."""
 AHEAD: Final = 8
-"""How many steps ahead are told."""
+"""How many steps ahead are described."""
 
 
 def explanation(situation: Situation, say: Say) -> Explanation:
     """Explain a pod."""
     status = pod_status(situation)
     sentences = (
-        Sentence(SentenceKind.STANDS, stands(situation, status), remedy=how_to_hasten(situation)),
+        Sentence(SentenceKind.STANDS, describe_pod(situation, status), remedy=stop_remedy(situation)),
         *under_way(situation, say),
         *waits(situation),
         *held(situation, say),
         *waits_for_gates(situation, status),
-        *(Sentence(SentenceKind.NEXT, text) for text in comes_next(situation, say)),
+        *(Sentence(SentenceKind.NEXT, text) for text in describe_next(situation, say)),
     )
     return Explanation(situation.observed.lifecycle.value, status.phase or "", sentences)
 
@@ -56,12 +56,14 @@ def explanation(situation: Situation, say: Say) -> Explanation:
 # --- where it stands
 
 
-def stands(situation: Situation, status: V1PodStatus) -> str:
-    """Say where the pod stands as a whole."""
+def describe_pod(situation: Situation, status: V1PodStatus) -> str:
+    """Describe the pod as a whole."""
     observed, deletion = situation.observed, situation.observed.deletion
     if deletion and observed.lifecycle is not Lifecycle.TERMINATED:
         why = ": ".join(filter(None, (deletion.reason, deletion.message)))
-        return f"it is going, {said_running(situation)}: {why} (grace {span(grace_of(situation).length)})"
+        return (
+            f"it is terminating, {describe_running(situation)}: {why} (grace {span(effective_grace(situation).length)})"
+        )
     if observed.lifecycle is Lifecycle.TERMINATED:
         gone = "every container is down, and what is left of it is being removed"
         return f"{status.phase}: {gone if deletion else why_done(situation) + ', and its source still lists it'}"
@@ -69,31 +71,31 @@ def stands(situation: Situation, status: V1PodStatus) -> str:
         return f"{status.phase}: {why_done(situation)}, and it is being stopped"
     line = pod_summary(situation, status)
     reason = f", {'last reason ' if line.ready else ''}{line.reason}" if line.reason else ""
-    return f"{status.phase} and {'ready' if line.ready else 'not ready'}, {said_running(situation)}{reason}"
+    return f"{status.phase} and {'ready' if line.ready else 'not ready'}, {describe_running(situation)}{reason}"
 
 
-def how_to_hasten(situation: Situation) -> str:
-    """Say how an operator lets a pod that goes be down sooner; empty where there is nothing to hasten."""
+def stop_remedy(situation: Situation) -> str:
+    """Say how an operator shortens the stop of a terminating pod; empty if there is nothing to shorten."""
     going = situation.observed.deletion or situation.observed.lifecycle is Lifecycle.TERMINATING
-    if not going or not live_containers(situation) or grace_of(situation).over_at <= situation.now + SHORTEST:
+    if not going or not live_containers(situation) or effective_grace(situation).over_at <= situation.now + SHORTEST:
         return ""
-    return f"`tempolet stop {situation.key} --grace-period N` lets it be down sooner"
+    return f"`tempolet stop {situation.key} --grace-period N` shortens its grace period"
 
 
 def why_done(situation: Situation) -> str:
-    """Say why nothing of the pod will run again though its source lists it."""
+    """Explain why nothing of the pod will run again although its source lists it."""
     eviction = situation.observed.eviction
     return f"{eviction.reason} ({eviction.message})" if eviction else "it has finished"
 
 
-def said_running(situation: Situation) -> str:
+def describe_running(situation: Situation) -> str:
     """Say which containers run."""
-    up = [one.name for one in situation.everyone if situation.facts(one.name).state is ContainerState.RUNNING]
+    up = [one.name for one in situation.all_containers if situation.facts(one.name).state is ContainerState.RUNNING]
     return f"{', '.join(up)} {'runs' if len(up) == 1 else 'run'}" if up else "nothing of it runs"
 
 
 def under_way(situation: Situation, say: Say) -> Iterator[Sentence]:
-    """Say what has begun and not answered yet."""
+    """Describe the actions that have begun and not answered yet."""
     for about, action in situation.busy.items():
         yield Sentence(SentenceKind.UNDER_WAY, say(action), about)
 
@@ -102,7 +104,7 @@ def under_way(situation: Situation, say: Say) -> Iterator[Sentence]:
 
 
 def waits(situation: Situation) -> Iterator[Sentence]:
-    """Say each wait with its reason, the earliest first."""
+    """Describe each wait with its reason, the earliest first."""
     skippable = {one.about: one.container for one in waiting_backoffs(situation)}
     wakes = [one for one in answers(situation) if isinstance(one, Wake)]
     for wake in sorted(wakes, key=lambda one: one.at):
@@ -111,20 +113,20 @@ def waits(situation: Situation) -> Iterator[Sentence]:
             wake.summary.removesuffix(f" at {wake.at:%H:%M:%S}"),
             wake.about,
             wake.at,
-            because(situation, wake.about),
+            reason_for(situation, wake.about),
             remedy(situation, skippable.get(wake.about, ""), alone=len(skippable) == 1),
         )
 
 
-def because(situation: Situation, about: str) -> str:
-    """Say why something waits: the failure or the end that has earned it."""
+def reason_for(situation: Situation, about: str) -> str:
+    """Explain a wait: the failure or the end that caused it."""
     if failure := situation.observed.failures.get(about):
         return f"it failed {times(failure.tries)}, the last time with {failure.reason}: {failure.message}"
-    for container in situation.everyone:
+    for container in situation.all_containers:
         facts = situation.facts(container.name)
         if about == container_key(container.name) and facts.exit:
-            return f"it ended with {said_end(facts.exit)}, and has ended {times(facts.attempt + 1)}"
-        for asked in situation.images_asked(container):
+            return f"it ended with {describe_end(facts.exit)}, and has ended {times(facts.attempt + 1)}"
+        for asked in situation.images_needed(container):
             if about == image_action_key(situation, asked) and (image := situation.image_of(asked)).reason:
                 return f"it failed with {image.reason}: {image.message}"
     return ""
@@ -141,26 +143,26 @@ def remedy(situation: Situation, container: str, *, alone: bool) -> str:
 
 
 def held(situation: Situation, say: Say) -> Iterator[Sentence]:
-    """Say what can't begin yet, containers with the same reason together."""
-    if text := held_whole(situation, say):
+    """Describe what cannot begin yet, containers with the same reason together."""
+    if text := describe_hold_of_all(situation, say):
         yield Sentence(SentenceKind.HELD, text)
         return
     reasons: dict[str, list[str]] = {}
-    for container in situation.everyone:
-        if reason := holds_back(situation, container, say):
+    for container in situation.all_containers:
+        if reason := describe_hold(situation, container, say):
             reasons.setdefault(reason, []).append(container.name)
     if pending := situation.observed.resize_pending:
         text = f"the resize that its source asks for is {pending.reason}: {pending.message}"
         yield Sentence(SentenceKind.HELD, text)
     yield from (
-        Sentence(SentenceKind.HELD, text) for one in situation.everyone if (text := unready_words(situation, one))
+        Sentence(SentenceKind.HELD, text) for one in situation.all_containers if (text := unready_words(situation, one))
     )
     for reason, names in reasons.items():
         yield Sentence(SentenceKind.HELD, f"{', '.join(names)} {'waits' if len(names) == 1 else 'wait'} for {reason}")
 
 
-def held_whole(situation: Situation, say: Say) -> str:
-    """Say what holds everything of the pod back, if something does."""
+def describe_hold_of_all(situation: Situation, say: Say) -> str:
+    """Describe what delays everything of the pod, if anything does."""
     observed = situation.observed
     if situation.is_busy("runtime"):
         return "nothing begins before the runtime has been read"
@@ -174,13 +176,13 @@ def held_whole(situation: Situation, say: Say) -> str:
     return ""
 
 
-def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
-    """Say what a container that is wanted waits for; empty where it runs, is done, starts now or has its own wait."""
+def describe_hold(situation: Situation, container: V1Container, say: Say) -> str:
+    """Describe what a wanted container waits for; empty if it runs, is done, starts now or waits for a time."""
     if situation.observed.lifecycle is not Lifecycle.SYNC or init_failed(situation):
         return ""
     if container_key(container.name) in situation.busy or standing(situation, container) is not Standing.WANTED:
         return ""
-    if place := lacks_place(situation):
+    if place := missing_for_all(situation):
         return place
     line = [one.name for one in next_in_line(situation)]
     if container.name not in line and container.name not in situation.ephemeral_names:
@@ -188,26 +190,26 @@ def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
     at = starts_at(situation.facts(container.name))
     if (at and at > situation.now) or container_key(container.name) in situation.observed.failures:
         return ""
-    if lacking := situation.images_lacking(container):
-        return f"its image {lacking[0][0]}, which {said_image(situation, lacking[0])}"
+    if lacking := situation.images_missing(container):
+        return f"its image {lacking[0][0]}, which {describe_image(situation, lacking[0])}"
     if lack := lacks_target(situation, container.name):
-        return f"the container that it is to look into: {lack.message}"
-    return others_first(situation, container, say)
+        return f"its target container: {lack.message}"
+    return actions_ahead(situation, container, say)
 
 
-def lacks_place(situation: Situation) -> str:
-    """Say what of the pod is to be there before any container can start in it."""
+def missing_for_all(situation: Situation) -> str:
+    """Describe what the pod lacks before any container can start."""
     if not situation.sandbox_id:
-        return "the sandbox, which " + ("is being made" if being_made(situation) else "is not ready")
+        return "the sandbox, which " + ("is being made" if sandbox_is_being_made(situation) else "is not ready")
     if not situation.observed.directories:
         return "the pod's directories"
     if must_grow(situation):
-        return "the pod's cgroup, which is to be raised first"
+        return "the pod's cgroup, which must be raised first"
     return f"the pod's volumes: {', '.join(names)}" if (names := list(unmounted(situation))) else ""
 
 
-def others_first(situation: Situation, container: V1Container, say: Say) -> str:
-    """Say what is under way of other containers, where a container that lacks nothing does not start now."""
+def actions_ahead(situation: Situation, container: V1Container, say: Say) -> str:
+    """Describe the actions of other containers that delay a container which lacks nothing."""
     now = [one for one in answers(situation) if isinstance(one, StartContainer)]
     if any(one.container["name"] == container.name for one in now):
         return ""
@@ -218,39 +220,39 @@ def others_first(situation: Situation, container: V1Container, say: Say) -> str:
     return ", ".join(say(one) for one in others)
 
 
-def being_made(situation: Situation) -> bool:
-    """Say whether a sandbox is on its way."""
+def sandbox_is_being_made(situation: Situation) -> bool:
+    """Report whether a sandbox is being made."""
     return isinstance(situation.busy.get("sandbox"), RunPodSandbox)
 
 
-def said_image(situation: Situation, asked: AskedImage) -> str:
-    """Say what keeps an image from being there."""
+def describe_image(situation: Situation, asked: ImageRequest) -> str:
+    """Describe why an image is missing."""
     image = situation.image_of(asked)
     if image_action_key(situation, asked) in situation.busy:
         return "is being pulled"
     if is_unread(situation, *asked):
         return "is looked for"
     if (at := pulls_at(image)) and at > situation.now:
-        return f"could not be had: {image.reason}"
+        return f"could not be pulled: {image.reason}"
     return "is not there yet"
 
 
 # --- what would happen next
 
 
-def comes_next(situation: Situation, say: Say) -> Iterator[str]:
-    """Say what would happen next: if all goes well, if a container that waits ends again, if one that runs ends."""
+def describe_next(situation: Situation, say: Say) -> Iterator[str]:
+    """Describe what happens if all goes well, if a waiting container ends again, and if a running one ends."""
     observed = situation.observed
     steps = list(if_all_goes_well(situation))
     if steps:
-        told = ", then ".join(say(one) for one in steps[:AHEAD])
-        yield f"if all goes as planned: {told}{', and so on' if len(steps) > AHEAD else ''}"
+        ahead = ", then ".join(say(one) for one in steps[:AHEAD])
+        yield f"if all goes as planned: {ahead}{', and so on' if len(steps) > AHEAD else ''}"
     if observed.deletion:
         yield (
             "then it begins anew, for its source lists it again" if observed.listed_again else "then its workflow ends"
         )
     elif observed.lifecycle is not Lifecycle.SYNC:
-        yield "it stays like that until its source no longer lists it; then its containers, sandbox, directories and logs go"
+        yield "it stays like that until its source no longer lists it; then its containers, sandbox, directories and logs are removed"
     elif any(isinstance(one, ReadPodRuntime | StopContainer) for one in situation.busy.values()):
         return
     else:
@@ -258,45 +260,49 @@ def comes_next(situation: Situation, say: Say) -> Iterator[str]:
 
 
 def after_ends(situation: Situation, say: Say) -> Iterator[str]:
-    """Say what an end of each container would lead to, of those that run and of those that are about to run again."""
+    """Describe what the end of each container would lead to, if it runs or is about to."""
     for one in waiting_backoffs(situation):
         if one.attempt:
             maximum = situation.settings.max_container_restart_period
-            earned = will_earn(situation.facts(one.container), situation.now, maximum)
+            earned = next_backoff(situation.facts(one.container), situation.now, maximum)
             yield f"if {one.container} then ends within ten minutes, it waits {span(earned.delay or timedelta())}"
-    for container in situation.everyone:
+    for container in situation.all_containers:
         if standing(situation, container) is Standing.UP and container_key(container.name) not in situation.busy:
-            well, badly = (if_it_ended(situation, container, code) for code in (0, 1))
+            well, badly = (after_end_of(situation, container, code) for code in (0, 1))
             if well == badly:
-                yield f"if {container.name} ended now, {said_after(well, say)}"
+                yield f"if {container.name} ended now, {describe_after(well, say)}"
             else:
-                yield f"if {container.name} succeeded now, {said_after(well, say)}"
-                yield f"if {container.name} failed now, {said_after(badly, say)}"
+                yield f"if {container.name} succeeded now, {describe_after(well, say)}"
+                yield f"if {container.name} failed now, {describe_after(badly, say)}"
 
 
-def said_after(after: AfterEnd, say: Say) -> str:
-    """Say what would follow an end."""
+def describe_after(after: AfterEnd, say: Say) -> str:
+    """Describe what would follow an end."""
     if after.phase:
-        return f"the pod would be over: {after.phase}"
-    if after.comes_back_after is not None:
-        delay = f"after {span(after.comes_back_after)}" if after.comes_back_after else "at once"
-        return f"it would start again {delay} (restart {after.attempt})"
-    return f"next would come: {', '.join(say(one) for one in after.begins)}" if after.begins else "it would stay down"
+        return f"the pod would be finished: {after.phase}"
+    if after.restarts_after is not None:
+        delay = f"after {span(after.restarts_after)}" if after.restarts_after else "at once"
+        return f"it would be restarted {delay} (restart {after.attempt})"
+    return (
+        f"next would come: {', '.join(say(one) for one in after.begins)}"
+        if after.begins
+        else "it would not be restarted"
+    )
 
 
 # --- words
 
 
-def said_end(end: Exit) -> str:
-    """Say how a container ended."""
+def describe_end(end: Exit) -> str:
+    """Describe how a container ended."""
     return f"exit {end.exit_code} {end.reason}".rstrip() + (f" ({end.message.strip()})" if end.message.strip() else "")
 
 
 def times(count: int) -> str:
-    """Count in words."""
+    """Write a count."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def span(duration: timedelta) -> str:
-    """Say a duration."""
+    """Write a duration."""
     return f"{duration.total_seconds():g} s"

@@ -1,8 +1,8 @@
-"""What would happen next: the pure core, asked about a copy of the pod in which things have gone on.
+"""What would happen next: the pure core, run on a copy of the pod in which time has passed.
 
-Asked by `explain`. Nothing is judged here a second time: an action under way is taken to have gone well and is folded as its
-answer would be, time goes on to the next wake, and `pod_actions` says what that leads to. So a rule that is new in the core
-is foretold without a word here; an action of which nobody can foretell the answer simply stays under way.
+No rule is repeated here. An action under way is assumed to succeed and its answer is folded, time moves on to the next
+wake, and `pod_actions` says what follows. So a new rule is part of the forecast by itself. An action whose answer
+cannot be forecast stays under way.
 """
 
 import copy
@@ -50,8 +50,8 @@ TERMINATED_BY_SIGTERM: Final = 143
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
-    """What an action that goes well comes back with; many say no more than that."""
+class Forecast:
+    """The answer of an action that succeeds; None for many."""
 
     answer: Answer
 
@@ -60,25 +60,25 @@ class Foretold:
 class AfterEnd:
     """What would follow if a container ended now."""
 
-    comes_back_after: timedelta | None = None
-    """None: it stays down."""
+    restarts_after: timedelta | None = None
+    """None if it is not restarted."""
     attempt: int = 0
     begins: tuple[Action, ...] = ()
-    """What its end would set off besides."""
+    """The actions that its end would cause besides."""
     phase: str = ""
-    """The pod's phase for good, where the pod would be over."""
+    """The pod's final phase, if the pod would be finished."""
 
 
 def apart(situation: Situation) -> Situation:
-    """Copy a situation, so that what is foretold is not written down."""
+    """Copy a situation, so that the forecast does not change it."""
     return replace(situation, observed=copy.deepcopy(situation.observed))
 
 
 def if_all_goes_well(situation: Situation) -> Iterator[Action]:
-    """Say what would begin one after the other, until nothing is due and only a container's own end can lead on."""
+    """Yield the actions that would begin one after the other, until only a container's own end leads on."""
     ahead = apart(situation)
     for _ in range(LOOKS):
-        ahead = gone_well(ahead)
+        ahead = after_success(ahead)
         plan = pod_actions(ahead)
         if plan.begin:
             yield from plan.begin
@@ -89,13 +89,13 @@ def if_all_goes_well(situation: Situation) -> Iterator[Action]:
             return
 
 
-def gone_well(ahead: Situation) -> Situation:
-    """Let what is under way go well, as far as that can be foretold, and the lifecycle follow."""
+def after_success(ahead: Situation) -> Situation:
+    """Let the actions under way succeed as far as that can be forecast, then advance the lifecycle."""
     still: dict[str, Action] = {}
     for name, action in ahead.busy.items():
-        if told := foretell(ahead, action):
+        if forecast := forecast_answer(ahead, action):
             others = {other: one for other, one in ahead.busy.items() if other != name}
-            fold(replace(ahead, busy=others), action, told.answer)
+            fold(replace(ahead, busy=others), action, forecast.answer)
         else:
             still[name] = action
     ahead = replace(ahead, busy=still)
@@ -104,32 +104,32 @@ def gone_well(ahead: Situation) -> Situation:
     return ahead
 
 
-def foretell(ahead: Situation, action: Action) -> Foretold | None:
-    """Write the answer of an action that goes well, if all that matters of it is known; what a re-read finds is not."""
+def forecast_answer(ahead: Situation, action: Action) -> Forecast | None:
+    """Return the answer of an action that succeeds; None if it cannot be forecast, as with a re-read."""
     match action:
         case RunPodSandbox(attempt=attempt):
-            return Foretold(PodSandbox(f"next-{attempt}", attempt, ("",), ahead.now))
+            return Forecast(PodSandbox(f"next-{attempt}", attempt, ("",), ahead.now))
         case ReadImages(images=images):
-            return Foretold(ImagesPresent(dict.fromkeys(images, "next")))
+            return Forecast(ImagesPresent(dict.fromkeys(images, "next")))
         case PullImage():
-            return Foretold(PulledImage("next"))
+            return Forecast(PulledImage("next"))
         case StartContainer():
-            return Foretold(started(ahead, action))
+            return Forecast(started(ahead, action))
         case RunHook():
-            return Foretold(HookEnded(succeeded=True))
+            return Forecast(HookEnded(succeeded=True))
         case StopContainer(name=name, container_id=container_id) | ShortenStop(name=name, container_id=container_id):
-            return Foretold(ended(ahead, name, container_id, TERMINATED_BY_SIGTERM))
+            return Forecast(ended(ahead, name, container_id, TERMINATED_BY_SIGTERM))
         case MountVolumes(volumes=volumes):
-            return Foretold(MountedVolumes(tuple(MountedVolume(one["name"]) for one in volumes)))
+            return Forecast(MountedVolumes(tuple(MountedVolume(one["name"]) for one in volumes)))
         case UpdateContainerResources():
-            return Foretold(RuntimeResources())
+            return Forecast(RuntimeResources())
         case _:
             says_nothing = ACTIONS[type(action)].result is None and not is_endless(action)
-            return Foretold(None) if says_nothing else None
+            return Forecast(None) if says_nothing else None
 
 
 def started(ahead: Situation, start: StartContainer) -> RuntimeContainer:
-    """Write what the runtime would tell of a container that starts now."""
+    """Return what the runtime would report of a container that starts now."""
     name = start.container["name"]
     return RuntimeContainer(
         name,
@@ -143,7 +143,7 @@ def started(ahead: Situation, start: StartContainer) -> RuntimeContainer:
 
 
 def ended(ahead: Situation, name: str, container_id: str, exit_code: int) -> RuntimeContainer:
-    """Write what the runtime would tell of a container that ends now."""
+    """Return what the runtime would report of a container that ends now."""
     facts = ahead.facts(name)
     return RuntimeContainer(
         name,
@@ -159,13 +159,13 @@ def ended(ahead: Situation, name: str, container_id: str, exit_code: int) -> Run
     )
 
 
-def if_it_ended(situation: Situation, container: V1Container, exit_code: int) -> AfterEnd:
-    """Say what would follow if a container that runs ended now with this code."""
+def after_end_of(situation: Situation, container: V1Container, exit_code: int) -> AfterEnd:
+    """Return what would follow if a running container ended now with this exit code."""
     ahead = apart(situation)
     facts = ahead.observed.containers[container.name]
     instance_seen(ahead, facts, ended(ahead, container.name, facts.container_id, exit_code))
     if lifecycle.next_event(ahead) is Event.POD_FINISHED:
-        for name in live_containers(ahead):  # sidecars, which are stopped then
+        for name in live_containers(ahead):  # sidecars, which are then stopped
             last = ahead.observed.containers[name]
             instance_seen(ahead, last, ended(ahead, name, last.container_id, TERMINATED_BY_SIGTERM))
         return AfterEnd(phase=pod_status(ahead).phase or "")

@@ -1,10 +1,10 @@
-"""Hooks that Kubernetes does not have: preStart, before a container starts, and postStop, after each of its ends.
+"""Hooks that Kubernetes does not have: preStart, before a container starts, and postStop, after it has ended.
 
-Asked by `containers` before a start and while a pod runs, by `termination` while it goes. A pod asks for them by annotation
-(`hook_terms`), and only then is anything here done. A preStart hook belongs to an attempt: until one has gone well the
-container is not started, and one that has failed is tried again as a failed start is. A postStop hook belongs to an instance
-that has ended: it runs once, well or badly, and until then neither is the container started again nor the sandbox stopped.
-While a pod goes it has what is left of the grace, and at the least two seconds from its container's end.
+A pod asks for them by annotation (`manifest/hook_terms.py`). A preStart hook belongs to an attempt: the container
+starts only after the hook has succeeded, and a failed hook is retried like a failed start. A postStop hook belongs to
+an instance that has ended: it runs once, and until it has ended the container is not restarted and the sandbox is not
+stopped. While the pod terminates it has the rest of the grace period, and at least two seconds from its container's
+end.
 """
 
 from collections.abc import Iterator
@@ -16,28 +16,28 @@ from proto.temporal.activities.requests import RunHook, StartContainer
 from proto.temporal.hooks import Hook, HookOutcome
 from proto.temporal.pod import Lifecycle
 from workflows.decide.actions import Action, Wake, key
-from workflows.decide.ending.grace import grace_of
+from workflows.decide.ending.grace import effective_grace
 from workflows.decide.hooks.hooks import LEFT_AFTER_HOOK, run_hook
 from workflows.decide.manifest import hook_terms
-from workflows.decide.situation import Situation, pull_secrets, unless_failed
+from workflows.decide.situation import Situation, pull_secrets, unless_backing_off
 from workflows.decide.slices import hook_container_slice, own_part
-from workflows.decide.volumes.downward import start_slice, told_host_ips
+from workflows.decide.volumes.downward import host_ips_shown, start_slice
 from workflows.decide.volumes.mounts import mounted_for
 
 RAN_OUT: Final = "the grace period ran out"
 
 
 def before_start(situation: Situation, asked: StartContainer) -> Iterator[Action | Wake]:
-    """Start a container, its postStop and preStart hooks first; when it may not start yet, say when."""
+    """Start a container once its postStop and preStart hooks have run; if it may not start yet, wake when it may."""
     name = str(asked.container["name"])
     if is_pending(situation, name) or is_under_way(situation, name, Hook.PRE_START):
         return
-    for answer in unless_failed(situation, asked):
+    for answer in unless_backing_off(situation, asked):
         yield answer if isinstance(answer, Wake) or is_prepared(situation, asked) else pre_start(situation, asked)
 
 
 def is_prepared(situation: Situation, asked: StartContainer) -> bool:
-    """Say whether no preStart hook stands before a start: there is none, or it went well for this attempt."""
+    """Report whether a container has no preStart hook, or that succeeded for this attempt."""
     name = str(asked.container["name"])
     if hook_terms.terms(situation.source, name, Hook.PRE_START) is None:
         return True
@@ -47,20 +47,20 @@ def is_prepared(situation: Situation, asked: StartContainer) -> bool:
 
 
 def is_under_way(situation: Situation, name: str, hook: Hook) -> bool:
-    """Say whether such a hook of a container is under way in the present sandbox."""
+    """Report whether such a hook of a container is under way in the current sandbox."""
     return any(
         isinstance(one, RunHook) and (one.name, one.hook, one.sandbox_id) == (name, hook, situation.sandbox_id)
         for one in situation.busy.values()
     )
 
 
-def prepares(situation: Situation) -> bool:
-    """Say whether a preStart hook is under way: it is a part of a start, and containers start one after the other."""
+def pre_start_is_running(situation: Situation) -> bool:
+    """Report whether a preStart hook is under way; it is part of a start, and containers start one after the other."""
     return any(isinstance(one, RunHook) and one.hook is Hook.PRE_START for one in situation.busy.values())
 
 
 def pre_start(situation: Situation, asked: StartContainer) -> RunHook:
-    """Write the request of the hook that goes before a start."""
+    """Return the request of a preStart hook."""
     name, number = str(asked.container["name"]), asked.attempt
     reason = f"before restart {number}" if number else "before its start"
     hook = replace(run_hook(situation, name, Hook.PRE_START), container_id="", attempt=number, reason=reason)
@@ -68,7 +68,7 @@ def pre_start(situation: Situation, asked: StartContainer) -> RunHook:
 
 
 def is_pending(situation: Situation, name: str) -> bool:
-    """Say whether the newest instance has ended, and its postStop hook has not."""
+    """Report whether the newest instance has ended and its postStop hook has not."""
     facts = situation.facts(name)
     if facts.exit is None or not facts.container_id:
         return False
@@ -78,16 +78,16 @@ def is_pending(situation: Situation, name: str) -> bool:
 
 
 def any_pending(situation: Situation) -> bool:
-    """Say whether a postStop hook is still to run, or runs."""
-    return any(is_pending(situation, one.name) for one in situation.everyone)
+    """Report whether a postStop hook is running or still has to run."""
+    return any(is_pending(situation, one.name) for one in situation.all_containers)
 
 
 def after_ends(situation: Situation) -> Iterator[Action | Wake]:
-    """Run the postStop hook of each container that has ended, side by side; say when nobody waits for one any longer."""
-    for one in situation.everyone:
+    """Run the postStop hook of each container that has ended, side by side, and wake when its time is over."""
+    for one in situation.all_containers:
         if not is_pending(situation, one.name):
             continue
-        hook, over_at = post_stop(situation, one.name), over(situation, one.name)
+        hook, over_at = post_stop(situation, one.name), hook_deadline(situation, one.name)
         running = situation.busy.get(key(hook))
         if not isinstance(running, RunHook):
             yield hook
@@ -96,22 +96,22 @@ def after_ends(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def post_stop(situation: Situation, name: str) -> RunHook:
-    """Write the request of the hook that goes after an end."""
-    facts, over_at = situation.facts(name), over(situation, name)
+    """Return the request of a postStop hook."""
+    facts, over_at = situation.facts(name), hook_deadline(situation, name)
     code = facts.exit.exit_code if facts.exit else 0
     hook = replace(run_hook(situation, name, Hook.POST_STOP), attempt=facts.attempt, reason=f"after exit {code}")
     if over_at:
-        since = grace_of(situation).since
+        since = effective_grace(situation).since
         hook = replace(hook, asked_at=since, grace=over_at - since)
-    (own,) = (one for one in situation.everyone if one.name == name)
+    (own,) = (one for one in situation.all_containers if one.name == name)
     return with_helper(situation, hook, situation.image(own).image_ref or facts.image_ref)
 
 
 def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
-    """Add what the container of an exec is made of; no other handler needs one."""
+    """Add the container that runs an exec; no other handler needs one."""
     if "exec" not in hook.handler:
         return hook
-    (own,) = (one for one in situation.everyone if one.name == hook.name)
+    (own,) = (one for one in situation.all_containers if one.name == hook.name)
     sandbox, said = situation.observed.sandbox, hook_terms.terms(situation.source, hook.name, hook.hook)
     image = said.image if said else ""
     container = hook_container_slice(situation.source, hook.name) | {"command": hook.handler["exec"]["command"]}
@@ -125,27 +125,27 @@ def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
         sandbox_attempt=sandbox.attempt if sandbox else 0,
         ips=sandbox.ips if sandbox else (),
         volumes=mounted_for(situation, own),
-        host_ips=told_host_ips(situation, hook.name),
+        host_ips=host_ips_shown(situation, hook.name),
     )
     return replace(hook, helper=helper, secrets=pull_secrets(situation.spec) if image else hook.secrets)
 
 
-def over(situation: Situation, name: str) -> datetime | None:
-    """Say until when the postStop hook of a container in a pod that goes may last; None: as long as its own limits say."""
+def hook_deadline(situation: Situation, name: str) -> datetime | None:
+    """Return when the time of a postStop hook in a terminating pod is over; None for the hook's own limits."""
     observed, end = situation.observed, situation.facts(name).exit
     if not (observed.deletion or observed.eviction):
         return None
     ended_at = end.finished_at if end else None
-    return max(grace_of(situation).over_at, (ended_at or situation.now) + LEFT_AFTER_HOOK)
+    return max(effective_grace(situation).over_at, (ended_at or situation.now) + LEFT_AFTER_HOOK)
 
 
 def lasts_beyond(running: RunHook, over_at: datetime) -> bool:
-    """Say whether a hook was given longer than this, or no end at all."""
+    """Report whether a hook may run beyond this time."""
     return running.asked_at is None or running.grace is None or running.asked_at + running.grace > over_at
 
 
-def given_up(situation: Situation) -> list[str]:
-    """Name the keys of hooks of our own that nobody waits for any more, and write down those that ran out of time."""
+def abandoned(situation: Situation) -> list[str]:
+    """List the keys of preStart and postStop hooks whose result no longer matters, and record those out of time."""
     found = []
     for name, action in situation.busy.items():
         if not isinstance(action, RunHook):
@@ -154,14 +154,14 @@ def given_up(situation: Situation) -> list[str]:
             action.hook is Hook.POST_STOP and not is_pending(situation, action.name)
         ):
             found.append(name)
-        elif action.hook is Hook.POST_STOP and ran_out(situation, action):
+        elif action.hook is Hook.POST_STOP and is_out_of_time(situation, action):
             known = situation.observed.containers[action.name]
             known.post_stop = HookOutcome(action.container_id, succeeded=False, message=RAN_OUT, ended_at=situation.now)
             found.append(name)
     return found
 
 
-def ran_out(situation: Situation, running: RunHook) -> bool:
-    """Say whether the time of a hook that began before its pod had to go is over."""
-    over_at = over(situation, running.name)
+def is_out_of_time(situation: Situation, running: RunHook) -> bool:
+    """Report whether the time of a hook that began before its pod terminated is over."""
+    over_at = hook_deadline(situation, running.name)
     return over_at is not None and over_at <= situation.now and lasts_beyond(running, over_at)

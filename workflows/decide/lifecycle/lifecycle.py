@@ -1,18 +1,18 @@
-"""The pod's three states and what moves it between them, as one table (style §4)."""
+"""The pod's three states and the events that move it between them, as one table."""
 
 from enum import StrEnum
 from typing import Final
 
 from proto.temporal.pod import Lifecycle
-from proto.temporal.wishes import Eviction
-from workflows.decide.containers.standing import is_through
+from proto.temporal.pod_inputs import Eviction
+from workflows.decide.containers.standing import pod_is_done
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.ending import deadline
 from workflows.decide.keys import container_key
 from workflows.decide.lifecycle import admission
 from workflows.decide.situation import Situation
 from workflows.decide.steps.sandbox import may_have_sandbox
-from workflows.decide.steps.termination import doubt_what_failed
+from workflows.decide.steps.termination import prepare_termination
 
 
 class Event(StrEnum):
@@ -37,7 +37,7 @@ TRANSITIONS: Final = {
 
 
 def after(state: Lifecycle, event: Event) -> Lifecycle:
-    """Say the state after an event; raises LookupError for a pair that the table does not have."""
+    """Return the state after an event; raises LookupError for a pair that the table does not have."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:
@@ -45,24 +45,24 @@ def after(state: Lifecycle, event: Event) -> Lifecycle:
 
 
 def happened(situation: Situation, event: Event) -> None:
-    """Write down what an event makes of the pod."""
+    """Record an event."""
     observed = situation.observed
     observed.lifecycle = after(observed.lifecycle, event)
     observed.waiting_for = ""
     if event is Event.POD_FINISHED:
         observed.finished_at = situation.now
-        # a companion whose start failed may live nevertheless: it must be found before it can be stopped
+        # a sidecar or ephemeral container whose start failed may still live: find it before stopping it
         if any(container_key(name) in observed.failures for name in situation.companions):
             observed.runtime_stale = observed.starts_in_doubt = True
     if event is Event.REJECTED and (why := admission.rejection(situation)):
         admission.reject(observed, why, situation.now)
     if event is Event.DEADLINE_EXCEEDED:
-        doubt_what_failed(observed)
+        prepare_termination(observed)
         observed.eviction = Eviction(situation.now, deadline.REASON, deadline.MESSAGE)
 
 
 def next_event(situation: Situation) -> Event | None:
-    """Say what has happened to the pod, if anything."""
+    """Return what has happened to the pod, if anything."""
     observed = situation.observed
     match observed.lifecycle:
         case Lifecycle.SYNC if observed.deletion:
@@ -84,16 +84,16 @@ def next_event(situation: Situation) -> Event | None:
 
 
 def pod_finished(situation: Situation) -> bool:
-    """Say whether nothing of the pod will ever run again but its companions (pkg/kubelet/kubelet.go SyncPod, isTerminal)."""
+    """Report whether only sidecars and ephemeral containers will run again (pkg/kubelet/kubelet.go SyncPod, isTerminal)."""
     if situation.is_busy("container/", "sandbox") or not situation.companions.issuperset(live_containers(situation)):
         return False
-    if is_through(situation):
+    if pod_is_done(situation):
         return True
     return bool(situation.observed.sandbox) and not situation.sandbox_id and not may_have_sandbox(situation)
 
 
 def stopped(situation: Situation) -> bool:
-    """Say whether no container runs, none is about to, the network is given back, and nothing speaks against that."""
+    """Report whether no container runs or is about to, the network is released, and no re-read is due."""
     sandbox = situation.observed.sandbox
     return (
         not situation.observed.runtime_stale

@@ -1,1 +1,1 @@
-"""Which manifests this node runs: supported fields, defaults."""
+"""What a manifest may say: supported fields, defaults, validation."""

@@ -1,8 +1,8 @@
-"""What a pod's annotations say of its containers' hooks, beyond what Kubernetes has: hooks of our own, limits for all.
+"""The annotations about a container's hooks: hooks that Kubernetes does not have, time limits and retries.
 
-Read by `hooks` and `own_hooks` when a hook is due, and by `validation.hook_annotations` before a pod starts. One annotation
-a hook and container, `<hook>.tempolet.dev/<container>`, its value one JSON object: for preStart and postStop a handler, for
-all four `timeoutSeconds` (of one try) and `retry`. Without the annotation nothing differs from Kubernetes.
+Read when a hook is due, and by `validation/hook_annotations.py` before a pod starts. There is one annotation for each
+hook and container, `<hook>.tempolet.dev/<container>`. Its value is a JSON object: for preStart and postStop a handler,
+for all four `timeoutSeconds` (of one try) and `retry`. Without annotations everything is as in Kubernetes.
 """
 
 import json
@@ -19,7 +19,7 @@ DOMAIN: Final = "tempolet.dev"
 OWN_HOOKS: Final = (Hook.PRE_START, Hook.POST_STOP)
 HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
 TIMEOUT: Final = timedelta(seconds=30)
-"""Of a try of our own hooks that does not say; Kubernetes' own have none."""
+"""The default for one try of a preStart or postStop hook; postStart and preStop have none."""
 INITIAL: Final = timedelta(seconds=1)
 FACTOR: Final = 2
 LONGEST: Final = timedelta(seconds=30)
@@ -27,12 +27,12 @@ LONGEST: Final = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class HookTerms:
-    """One annotation, read."""
+    """One annotation."""
 
     handler: PodJson = field(default_factory=dict)
-    """Empty for postStart and preStop, whose handlers stand in the spec."""
+    """Empty for postStart and preStop, whose handlers are in the spec."""
     image: str = ""
-    """Of an exec: what its container is made of, where that is not the container's own image."""
+    """The image of an exec's container, if it is not that of the container itself."""
     timeout: timedelta | None = None
     retry: HookRetry | None = None
 
@@ -43,14 +43,14 @@ def annotation(name: str, hook: Hook) -> str:
 
 
 def terms(pod: PodJson, name: str, hook: Hook) -> HookTerms | None:
-    """Say what a pod's annotations want of a hook; None where there is none."""
+    """Return what a pod's annotations say about a hook; None if there is none."""
     text = (pod["metadata"].get("annotations") or {}).get(annotation(name, hook))
     return _read(text) if text else None
 
 
 @lru_cache(maxsize=512)
 def _read(text: str) -> HookTerms:
-    """Read an annotation that was found valid; asked in every decision, so remembered."""
+    """Read a valid annotation; cached, because every decision asks."""
     said = json.loads(text)
     handler = default_handler({kind: said[kind] for kind in HANDLERS if said.get(kind) is not None})
     seconds = said.get("timeoutSeconds")
@@ -59,7 +59,7 @@ def _read(text: str) -> HookTerms:
 
 
 def _retry(said: PodJson) -> HookRetry | None:
-    """Read a retry policy; one try is Kubernetes' own."""
+    """Read a retry policy; None for a single try, as in Kubernetes."""
     most = said.get("maxAttempts") or 1
     if most == 1:
         return None

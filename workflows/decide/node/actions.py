@@ -1,4 +1,4 @@
-"""What can be decided about a node: its actions, one row for each type."""
+"""The actions of a node's workflow, one row for each type."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -12,7 +12,7 @@ from workflows.decide.action_type import PROBING, ActionType
 NodeAction = WatchImages | RemoveImage | PrepullImage
 
 WATCH: Final = "images"
-"""What watching is about; the number of the policy follows after a slash."""
+"""The prefix of the key of watching; the number of the policy follows."""
 
 NODE_ACTIONS: Final[Mapping[type, ActionType]] = {
     WatchImages: ActionType(
@@ -21,7 +21,7 @@ NODE_ACTIONS: Final[Mapping[type, ActionType]] = {
         summary=lambda asked: f"watch the images' disk: room is made from {asked.policy.high_threshold_percent} % on",
         within=timedelta(days=365),
         result=ImageUse,
-        heartbeat=timedelta(minutes=2),  # it lasts as long as nothing is to be done
+        heartbeat=timedelta(minutes=2),  # it lasts until there is something to do
         retry=PROBING,
         endless=True,
     ),
@@ -44,5 +44,5 @@ NODE_ACTIONS: Final[Mapping[type, ActionType]] = {
 
 
 def node_key(action: NodeAction) -> str:
-    """Say what an action is about; also its activity's id."""
+    """Return an action's key, which is also its activity's id."""
     return NODE_ACTIONS[type(action)].key(action)

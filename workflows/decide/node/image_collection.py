@@ -1,7 +1,7 @@
-"""Which images to remove, in which order, and in what words (pkg/kubelet/images/image_gc_manager.go GarbageCollect).
+"""Image garbage collection: which images to remove, and in which order (image_gc_manager.go GarbageCollect).
 
-First what has been unused for too long, whatever room there is. If the disk is too full, what was unused for longest goes
-first, until as much is free as the low threshold leaves. What is in use, pinned or just pulled stays.
+First those that have been unused for longer than the maximum age. If the disk is too full, then those unused for
+longest, until usage is below the low threshold. Images that are in use, pinned or just pulled stay.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB")
 
 
 def choose(use: ImageUse, policy: ImagePolicy) -> tuple[Removal, ...]:
-    """Choose what goes now; when something is too old, how full the disk is afterwards is looked at anew."""
+    """Choose the images to remove now; after removals by age, disk usage is measured anew."""
     in_order = sorted(use.images, key=_last_used)
     if old := [one for one in in_order if is_too_old(one, policy, use.at)]:
         return tuple(_removal(one, f"{_idle(one, use.at)}, longer than imageMaximumGCAge") for one in old)
@@ -33,13 +33,13 @@ def choose(use: ImageUse, policy: ImagePolicy) -> tuple[Removal, ...]:
 
 
 def room_to_make(use: ImageUse, policy: ImagePolicy) -> int:
-    """Say how many bytes are missing to the low threshold."""
+    """Return how many bytes must be freed to reach the low threshold."""
     wanted = use.disk.capacity_bytes * (100 - policy.low_threshold_percent) // 100
     return wanted - min(use.disk.available_bytes, use.disk.capacity_bytes)
 
 
 def cannot_make_room(use: ImageUse, policy: ImagePolicy) -> str:
-    """Say why the disk stays too full (FreeDiskSpaceFailed); empty when it is not, or something can go."""
+    """Explain why the disk stays too full (FreeDiskSpaceFailed); empty if it is not, or if an image can be removed."""
     if not is_too_full(use, policy) or choose(use, policy):
         return ""
     in_use = sum(1 for one in use.images if one.in_use or one.pinned)
@@ -52,7 +52,7 @@ def cannot_make_room(use: ImageUse, policy: ImagePolicy) -> str:
 
 
 def size_in_words(size: float) -> str:
-    """Write a size for a reader: `3.4 GiB`."""
+    """Write a size: `3.4 GiB`."""
     for unit in _UNITS:
         if size < 1024:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
@@ -61,7 +61,7 @@ def size_in_words(size: float) -> str:
 
 
 def _last_used(image: NodeImage) -> tuple[datetime, datetime]:
-    """Order as byLastUsedAndDetected: what was never seen in use goes first."""
+    """The order of byLastUsedAndDetected: images never seen in use come first."""
     return image.age.used_at or _NEVER, image.age.detected_at
 
 
@@ -70,7 +70,7 @@ def _removal(image: NodeImage, reason: str) -> Removal:
 
 
 def _idle(image: NodeImage, at: datetime) -> str:
-    """Say since when nobody uses it."""
+    """Say since when an image is unused."""
     if image.age.used_at is None:
         return f"no container has used it in the {_span(at - image.age.detected_at)} that it is known"
     return f"unused for {_span(at - image.age.used_at)}"

@@ -1,8 +1,8 @@
 """What to do now for a node's images, and what an answer changes: the core of NodeWorkflow.
 
-Three things go on side by side, each one step at a time: images are watched, what was chosen is removed, and the images of
-the prepull list are pulled. A round of removals is followed by another look, so that the disk and not our sum says when
-there is room enough; one in which something failed is followed by a pause.
+Three things go on side by side, each one step at a time: images are watched, chosen images are removed, and the images
+of the prepull list are pulled. After a round of removals the disk is measured again, so that it, and not a sum, says
+whether there is room. A round with a failure is followed by a pause.
 """
 
 from collections.abc import Iterator
@@ -32,21 +32,21 @@ NodeAnswer = ImageUse | RemovedImage | PulledImage
 NEWS_KEPT: Final = 20
 FIRST_DELAY: Final = timedelta(seconds=10)
 LONGEST_DELAY: Final = timedelta(hours=1)
-"""Between two tries to prepull an image; nobody waits for it, so it may be longer than a pod's 300 s."""
+"""Between two tries to prepull an image; no pod waits for it, so it may be longer than the 300 s of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSituation:
-    """All that a decision may look at."""
+    """Everything that a decision depends on."""
 
     observed: NodeObserved
     now: datetime
     busy: frozenset[str] = field(default_factory=frozenset)
-    """Keys of what is under way."""
+    """The keys of the actions under way."""
 
 
 def node_actions(situation: NodeSituation) -> Iterator[NodeAction | Wake]:
-    """Say what to begin now, and when to look again."""
+    """Return what to begin now, and when to look again."""
     observed = situation.observed
     if observed.configured is None:
         return
@@ -55,7 +55,7 @@ def node_actions(situation: NodeSituation) -> Iterator[NodeAction | Wake]:
 
 
 def _collect(situation: NodeSituation) -> Iterator[NodeAction | Wake]:
-    """Remove what was chosen, one after the other; else watch."""
+    """Remove the chosen images one after the other, else watch."""
     observed = situation.observed
     if observed.removals:
         first = observed.removals[0]
@@ -79,7 +79,7 @@ def _watch(observed: NodeObserved) -> WatchImages:
 
 
 def _prepull(situation: NodeSituation) -> Iterator[NodeAction | Wake]:
-    """Pull the first image that is due, when none is being pulled."""
+    """Pull the first image that is due, unless one is being pulled."""
     observed = situation.observed
     waits = []
     for image in observed.to_prepull:
@@ -98,7 +98,7 @@ def _prepull(situation: NodeSituation) -> Iterator[NodeAction | Wake]:
 
 
 def configured(situation: NodeSituation, signal: NodeConfigured) -> None:
-    """Take a node's configuration, as at each start."""
+    """Record the node's configuration, which comes at each start."""
     observed = situation.observed
     before = observed.configured
     observed.signals += 1
@@ -111,13 +111,13 @@ def configured(situation: NodeSituation, signal: NodeConfigured) -> None:
 
 
 def outdated(situation: NodeSituation) -> list[str]:
-    """Name what is under way and follows an older policy."""
+    """List the keys of watches that follow an older policy."""
     watches = [key for key in situation.busy if key.startswith(f"{WATCH}/")]
     return [key for key in watches if key != f"{WATCH}/{situation.observed.policies}"]
 
 
 def fold_node(situation: NodeSituation, action: NodeAction, answer: NodeAnswer) -> None:
-    """Write down what an action came back with."""
+    """Record an action's answer."""
     match action, answer:
         case WatchImages(), ImageUse():
             _images_seen(situation, answer)
@@ -130,7 +130,7 @@ def fold_node(situation: NodeSituation, action: NodeAction, answer: NodeAnswer) 
 
 
 def fold_node_failure(situation: NodeSituation, action: NodeAction, reason: str, message: str) -> None:
-    """Write down why an action could not be done, and when it is tried again."""
+    """Record why an action failed, and when it is retried."""
     observed = situation.observed
     match action:
         case WatchImages(policy=policy):
@@ -183,5 +183,5 @@ def _tell(situation: NodeSituation, words: str) -> None:
 
 
 def carried(observed: NodeObserved) -> NodeObserved:
-    """Say what the next run starts with."""
+    """Return what the next run starts with."""
     return replace(observed, signals=0)

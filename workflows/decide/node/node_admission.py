@@ -1,10 +1,10 @@
-"""Whether this node takes one more pod, beside those that it has taken: the kubelet's last word after the scheduler's.
+"""Whether this node admits one more pod beside those that it has: the kubelet's check after the scheduler's.
 
-Asked by the poller before a pod's workflow begins; a pod that is refused has Failed with this reason and message. The checks,
-their order and their words are the kubelet's (pkg/kubelet/lifecycle/predicate.go, pkg/scheduler AdmissionCheck): what is asked for
-against what is left of each resource, node affinity and selector, host ports, taints of NoExecute. What the machine itself cannot
-do (sysctls, another system, AppArmor) is asked in `admission`, with the workflow's start. No critical pod takes the place of
-another one here: preemption is not done, so it is refused like any.
+Asked by the poller before a pod's workflow begins; a rejected pod has Failed with this reason and message. The checks,
+their order and their messages are the kubelet's (pkg/kubelet/lifecycle/predicate.go, pkg/scheduler AdmissionCheck):
+resources, node affinity and selector, host ports, NoExecute taints. What the machine itself cannot do (sysctls, another
+operating system, AppArmor) is checked by `lifecycle/admission.py` when the workflow begins. There is no preemption, so
+a critical pod is rejected like any other.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from proto.kubernetes.resources.overhead import requests_and_overhead
 from proto.kubernetes.resources.pod_totals import pod_requests
 from proto.kubernetes.resources.quantity import ZERO, Quantity
 from proto.temporal.pod import PodJson
-from proto.temporal.wishes import Rejected
+from proto.temporal.pod_inputs import Rejected
 from workflows.decide.node.node_affinity import matches_node
 from workflows.decide.node.tolerations import tolerates
 
@@ -30,25 +30,25 @@ ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the API's word for every address 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What of a node decides about its pods."""
+    """The node's properties that decide about its pods."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Mapping[str, Any], ...] = ()
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
-    """By resource; `pods` is how many there may be. A resource that is not named is not checked where it is an extended one."""
+    """By resource; `pods` is the maximum number of pods. An extended resource that is not named is not checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the node that a container takes."""
+    """A port of the node that a container uses."""
 
     address: str
     protocol: str
     port: int
 
     def collides(self, other: "HostPort") -> bool:
-        """Say whether both cannot be had at once."""
+        """Report whether both cannot be used at once."""
         if (self.protocol, self.port) != (other.protocol, other.port):
             return False
         return self.address == other.address or ANY_ADDRESS in (self.address, other.address)
@@ -56,21 +56,21 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a pod holds of its node."""
+    """What a pod uses of its node."""
 
     requests: Mapping[str, Quantity] = field(default_factory=dict)
     ports: tuple[HostPort, ...] = ()
 
 
 def footprint(pod: PodJson) -> Footprint:
-    """Say what a pod asks for as a whole, and which ports of the node it takes."""
+    """Return a pod's requests and host ports."""
     return Footprint(requests_and_overhead(pod, pod_requests(pod)), tuple(host_ports(pod)))
 
 
 def why_not_taken(
     pod: PodJson, node: NodeFacts, others: Sequence[Footprint], *, static: bool = False
 ) -> Rejected | None:
-    """Say why the node does not take the pod beside `others`, the first reason only; None when it does."""
+    """Return the first reason to reject the pod beside `others`; None if it is admitted."""
     mine = footprint(pod)
     if lack := next(lacking(mine.requests, node, others), None):
         return lack
@@ -87,7 +87,7 @@ def why_not_taken(
 
 
 def lacking(wanted: Mapping[str, Quantity], node: NodeFacts, others: Sequence[Footprint]) -> Iterator[Rejected]:
-    """Name each resource of which too little is left (pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest)."""
+    """List each resource of which too little is left (pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest)."""
     most = node.allocatable.get("pods")
     if most is not None and len(others) + 1 > most.value:
         yield _out_of("pods", 1, len(others), most.value)
@@ -113,7 +113,7 @@ def total(lists: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
 
 
 def host_ports(pod: PodJson) -> Iterator[HostPort]:
-    """List the ports of the node that a pod takes, by its containers and its sidecars (schedutil.GetHostPorts)."""
+    """List the host ports of a pod's containers and sidecars (schedutil.GetHostPorts)."""
     spec = pod["spec"]
     sidecars = (one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always")
     for container in (*(spec.get("containers") or ()), *sidecars):
@@ -123,7 +123,7 @@ def host_ports(pod: PodJson) -> Iterator[HostPort]:
 
 
 def _is_checked(name: str, node: NodeFacts) -> bool:
-    """Say whether a resource is asked of the node: an extended one that it does not know belongs to the cluster."""
+    """Report whether a resource is checked: an unknown extended resource belongs to the cluster, not the node."""
     if name in node.allocatable:
         return True
     native = "/" not in name or _NATIVE_DOMAIN in name
@@ -135,8 +135,8 @@ def _units(name: str, amount: Quantity) -> int:
 
 
 def _out_of(name: str, requested: int, used: int, capacity: int) -> Rejected:
-    told = f"requested: {requested}, used: {used}, capacity: {capacity}"
-    return Rejected(f"OutOf{name}", f"Node didn't have enough resource: {name}, {told}")
+    amounts = f"requested: {requested}, used: {used}, capacity: {capacity}"
+    return Rejected(f"OutOf{name}", f"Node didn't have enough resource: {name}, {amounts}")
 
 
 def _predicate(name: str, why: str) -> Rejected:

@@ -1,6 +1,6 @@
-"""Whether a node is one of those that a pod wants: nodeSelector and what its node affinity requires.
+"""Whether a node matches a pod's nodeSelector and required node affinity.
 
-Asked by `node_admission` (k8s.io/component-helpers scheduling/corev1/nodeaffinity). What an affinity merely prefers is the scheduler's.
+See k8s.io/component-helpers scheduling/corev1/nodeaffinity. Preferred affinity is only for the scheduler.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from proto.kubernetes.node_selector import Labels, selects
 
 
 def matches_node(spec: Mapping[str, Any], labels: Labels, name: str) -> bool:
-    """Say whether a node with these labels and this name may run a pod of this spec."""
+    """Report whether a node with these labels and this name matches a pod's spec."""
     selector: Mapping[str, str] = spec.get("nodeSelector") or {}
     if any(labels.get(key) != value for key, value in selector.items()):
         return False

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: Mapping[str, Any]) -> bool:
-    """Say whether one of the tolerations stands against the taint."""
+    """Report whether one of the tolerations tolerates the taint."""
     return any(_stands_against(one, taint) for one in tolerations)
 
 

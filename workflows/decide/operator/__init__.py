@@ -1,1 +1,1 @@
-"""What an operator asked for: stops, evictions, skipped back-offs, ephemeral containers."""
+"""What an operator may ask: stops, evictions, skipped back-offs, ephemeral containers."""

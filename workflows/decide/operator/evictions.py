@@ -1,9 +1,9 @@
-"""When a node ends a pod for the node's sake though its source wants it, and what is told of that.
+"""Evictions for the node's sake, asked for by the Update EvictPod.
 
-Asked by PodWorkflow for the Update EvictPod, by which an operator does what the kubelet does under pressure, for a critical
-pod and at shutdown (pkg/kubelet/eviction evictPod, preemption, nodeshutdown): the pod is stopped, has failed, and stays so
-until its source no longer lists it. A pod of the system is never ended so. The kubelet counts every static pod as one, for it
-would not come back by itself; here somebody who knows that asks for it.
+An operator does what the kubelet does under pressure, for a critical pod and at shutdown (pkg/kubelet/eviction
+evictPod, preemption, nodeshutdown): the pod is stopped, has failed, and stays so until its source no longer lists it.
+System pods are never evicted. The kubelet also spares every static pod; here an operator who asks knows that it comes
+back only with its manifest.
 """
 
 import re
@@ -13,39 +13,39 @@ from typing import Final
 from proto.kubernetes.priority import is_critical
 from proto.temporal.operator import EvictPod, PodEvicted
 from proto.temporal.pod import Lifecycle
-from proto.temporal.wishes import Eviction
-from workflows.decide.ending.grace import left_by, pod_grace
+from proto.temporal.pod_inputs import Eviction
+from workflows.decide.ending.grace import eviction_grace, pod_grace
 from workflows.decide.manifest.fields.field_errors import invalid, too_long
 from workflows.decide.operator.operator_stops import kills_at
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
 from workflows.decide.status.phase import TERMINAL
 from workflows.decide.status.status import pod_status
-from workflows.decide.steps.termination import doubt_what_failed
+from workflows.decide.steps.termination import prepare_termination
 
 REASON: Final = re.compile("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_:])?", re.ASCII)
-"""As metav1.Condition has it."""
+"""The pattern of metav1.Condition."""
 LONGEST_REASON: Final = 253
 LONGEST_MESSAGE: Final = 1024
-"""Bytes; each container's stop repeats it."""
+"""Bytes; each container's stop repeats the message."""
 
 
 def why_no_eviction(situation: Situation, asked: EvictPod) -> Refusal | None:
-    """Say why this pod is not evicted, if so: Critical, Finished, Going or Invalid."""
+    """Return why this pod is not evicted: Critical, Finished, Going or Invalid."""
     pod, observed = situation.key, situation.observed
     if is_critical(situation.source):
         return Refusal("Critical", f"{pod} is a pod of the system by its priority, which is never evicted")
     if observed.lifecycle is Lifecycle.TERMINATED or pod_status(situation).phase in TERMINAL:
         return Refusal("Finished", f"{pod} has finished: nothing of it is left to evict")
     if observed.lifecycle is not Lifecycle.SYNC or observed.deletion or observed.eviction:
-        return Refusal("Going", f"{pod} is going already: `tempolet stop {pod}` hastens that")
+        return Refusal("Going", f"{pod} is terminating already: `tempolet stop {pod}` shortens its grace period")
     if faults := "; ".join(faults_of(asked)):
         return Refusal("Invalid", faults)
     return None
 
 
 def faults_of(asked: EvictPod) -> Iterator[str]:
-    """Name what is wrong with the words that status is to show."""
+    """List what is wrong with the reason and message for the status."""
     if not REASON.fullmatch(asked.reason):
         yield invalid("reason", asked.reason, "must be one word in CamelCase")
     if len(asked.reason.encode()) > LONGEST_REASON:
@@ -55,14 +55,14 @@ def faults_of(asked: EvictPod) -> Iterator[str]:
 
 
 def evicted(situation: Situation, asked: EvictPod) -> PodEvicted:
-    """Say what holds once this is heard."""
-    eviction = wished(situation, asked)
-    grace = left_by(eviction, pod_grace(situation.spec, None))
+    """Return the Update's answer."""
+    eviction = eviction_of(situation, asked)
+    grace = eviction_grace(eviction, pod_grace(situation.spec, None))
     return PodEvicted(asked.operator, eviction.reason, eviction.message, grace.length, kills_at(situation, grace))
 
 
-def wished(situation: Situation, asked: EvictPod) -> Eviction:
-    """Write the eviction that is asked for: like every one of a node it lasts no longer than the pod's own grace."""
+def eviction_of(situation: Situation, asked: EvictPod) -> Eviction:
+    """Return the eviction that is asked for; its grace period is never longer than the pod's own."""
     own = pod_grace(situation.spec, None)
     grace = None if asked.grace is None else min(pod_grace(situation.spec, asked.grace), own)
     message = asked.message or f"The pod was evicted by {asked.operator}"
@@ -70,7 +70,7 @@ def wished(situation: Situation, asked: EvictPod) -> Eviction:
 
 
 def evict(situation: Situation, asked: EvictPod) -> None:
-    """Write down that the node ends the pod; one that has ended meanwhile keeps its phase."""
+    """Record the eviction; a pod that has ended meanwhile keeps its phase."""
     if why_no_eviction(situation, asked) is None:
-        doubt_what_failed(situation.observed)
-        situation.observed.eviction = wished(situation, asked)
+        prepare_termination(situation.observed)
+        situation.observed.eviction = eviction_of(situation, asked)

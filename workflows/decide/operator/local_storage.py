@@ -1,10 +1,11 @@
-"""When a pod ends because it holds more on the node's disk than its manifest lets it.
+"""Evictions of pods that use more local storage than their manifest allows.
 
-The worker counts (`worker/host/local_storage.py`) what `watched_limits` names, and hints at what is too much; whether that ends
-the pod is said here, by the pod as it is now. Rules and words are the kubelet's (pkg/kubelet/eviction/eviction_manager.go
-localStorageEviction, helpers.go). It is the pod's own limit and not the node's need, so it has no DisruptionTarget. The kubelet
-ends no static pod so, for it counts each as critical and would not start it again; here these are all the pods there are, so
-only those are spared that are the system's by their priority. The pod has failed, and starts again when its manifest changes.
+The worker measures what `watched_limits` returns (`worker/host/local_storage.py`) and signals what exceeds a limit;
+whether the pod is evicted is decided here. Rules and messages are the kubelet's
+(pkg/kubelet/eviction/eviction_manager.go localStorageEviction, helpers.go). The limit is the pod's own, so the pod has
+no condition DisruptionTarget. The kubelet evicts no static pods, because it treats each as critical and would not
+restart it; here only those of a system priority are spared. The pod has failed, and starts again when its manifest
+changes.
 """
 
 from datetime import timedelta
@@ -13,21 +14,21 @@ from typing import Final
 from proto.kubernetes.priority import is_critical
 from proto.kubernetes.resources.storage_limits import StorageLimits, is_more, storage_limits
 from proto.temporal.pod import Lifecycle
+from proto.temporal.pod_inputs import Eviction
 from proto.temporal.signals import StorageExceeded
-from proto.temporal.wishes import Eviction
 from workflows.decide.ending.grace import pod_grace
 from workflows.decide.situation import Situation
 from workflows.decide.status.phase import TERMINAL
 from workflows.decide.status.status import pod_status
-from workflows.decide.steps.termination import doubt_what_failed
+from workflows.decide.steps.termination import prepare_termination
 
 REASON: Final = "Evicted"
 GRACE: Final = timedelta(seconds=1)
-"""The kubelet's immediateEvictionGracePeriodSeconds; a pod whose own is shorter has that."""
+"""The kubelet's immediateEvictionGracePeriodSeconds; a shorter grace period of the pod's own applies."""
 
 
 def watched_limits(situation: Situation) -> StorageLimits | None:
-    """Say which limits are to be watched; None: there are none, or exceeding them ends nothing."""
+    """Return the limits to watch; None if there are none, or if exceeding them has no consequence."""
     observed = situation.observed
     if observed.lifecycle is not Lifecycle.SYNC or observed.deletion or observed.eviction:
         return None
@@ -36,7 +37,7 @@ def watched_limits(situation: Situation) -> StorageLimits | None:
 
 
 def why_evicted(situation: Situation, hint: StorageExceeded) -> str:
-    """Say what the pod is evicted for; nothing for a hint that is late, repeated or of a limit that is no more."""
+    """Return why the pod is evicted; empty for a signal that is late, repeated or about a former limit."""
     limits = watched_limits(situation)
     if limits is None or not is_more(hint.used_bytes, limit := limit_of(limits, hint)):
         return ""
@@ -50,15 +51,15 @@ def why_evicted(situation: Situation, hint: StorageExceeded) -> str:
 
 
 def limit_of(limits: StorageLimits, hint: StorageExceeded) -> str:
-    """Look up which limit a hint is about; empty: there is none."""
+    """Look up the limit that a signal is about; empty if there is none."""
     if hint.empty_dir:
         return limits.empty_dirs.get(hint.empty_dir, "")
     return limits.containers.get(hint.container, "") if hint.container else limits.pod
 
 
 def storage_exceeded(situation: Situation, hint: StorageExceeded) -> None:
-    """Write down that the node ends the pod, if it does."""
+    """Record the eviction, if the pod is evicted."""
     if message := why_evicted(situation, hint):
-        doubt_what_failed(situation.observed)
+        prepare_termination(situation.observed)
         grace = min(GRACE, pod_grace(situation.spec, None))
         situation.observed.eviction = Eviction(situation.now, REASON, message, grace)

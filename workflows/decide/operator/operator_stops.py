@@ -1,8 +1,7 @@
-"""What an operator may ask about a pod's end: that a stop which is under way is over sooner.
+"""Shortens the grace period of a terminating pod: the Update StopPod.
 
-Asked by PodWorkflow for the Update StopPod. The grace only gets shorter, as for everybody else who asks (`grace`), and never
-below the shortest: a container is always sent its stop signal first (pkg/kubelet/pod_workers.go UpdatePod,
-calculateEffectiveGracePeriod).
+A grace period is only ever shortened, never below the shortest: a container is always sent its stop signal first
+(pkg/kubelet/pod_workers.go UpdatePod, calculateEffectiveGracePeriod).
 """
 
 from datetime import datetime, timedelta
@@ -11,9 +10,9 @@ from typing import Final
 from proto.temporal.hooks import Hook
 from proto.temporal.operator import PodStops, StopPod
 from proto.temporal.pod import Lifecycle
-from proto.temporal.wishes import Shortening
+from proto.temporal.pod_inputs import Shortening
 from workflows.decide.containers.termination_order import live_containers, waiting_for_others
-from workflows.decide.ending.grace import SHORTEST, Grace, grace_of, pod_grace
+from workflows.decide.ending.grace import SHORTEST, Grace, effective_grace, pod_grace
 from workflows.decide.hooks import hooks
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
@@ -22,49 +21,51 @@ NO_SOONER: Final = timedelta()
 
 
 def why_no_stop(situation: Situation, _: StopPod) -> Refusal | None:
-    """Say why there is no stop to hasten, if so: StillWanted or AlreadyDown."""
+    """Return why there is nothing to shorten: StillWanted or AlreadyDown."""
     pod, observed = situation.key, situation.observed
     if observed.lifecycle is Lifecycle.TERMINATED:
         return Refusal("AlreadyDown", f"{pod} is down already: nothing of it runs that could be stopped")
     if observed.lifecycle is not Lifecycle.SYNC or observed.deletion:
         return None
     if observed.waiting_for:
-        told = f"{pod} has not begun: it waits for its predecessor ({observed.waiting_for}); --uid says which is meant"
-        return Refusal("StillWanted", told)
-    told = f"{pod} is wanted, its source lists it: remove its manifest, and this hastens its stop; or evict it"
-    return Refusal("StillWanted", told)
+        message = (
+            f"{pod} has not begun: it waits for its predecessor ({observed.waiting_for}); --uid says which is meant"
+        )
+        return Refusal("StillWanted", message)
+    message = f"{pod} is not terminating, its source lists it: remove its manifest first, or evict it"
+    return Refusal("StillWanted", message)
 
 
 def stops(situation: Situation, asked: StopPod) -> PodStops:
-    """Say what holds once this is heard."""
-    before, wish = grace_of(situation), wished(situation, asked)
-    holds = min(before, wish, key=lambda one: one.over_at)
+    """Return the Update's answer."""
+    before, asked_for = effective_grace(situation), asked_grace(situation, asked)
+    holds = min(before, asked_for, key=lambda one: one.over_at)
     return PodStops(
         asked.operator,
-        wish.length,
+        asked_for.length,
         holds.length,
         kills_at(situation, holds),
         max(before.over_at - holds.over_at, NO_SOONER),
     )
 
 
-def wished(situation: Situation, asked: StopPod) -> Grace:
-    """Say which grace an operator wishes, from now on."""
+def asked_grace(situation: Situation, asked: StopPod) -> Grace:
+    """Return the grace period that the operator asks for, from now on."""
     return Grace(pod_grace(situation.spec, asked.grace), situation.now)
 
 
-def hasten(situation: Situation, asked: StopPod) -> None:
-    """Write down a grace that is over sooner than the one that counts; any other changes nothing."""
-    wish = wished(situation, asked)
-    if wish.over_at < grace_of(situation).over_at:
-        situation.observed.shortening = Shortening(wish.since, wish.length, asked.operator)
+def shorten_grace(situation: Situation, asked: StopPod) -> None:
+    """Record a grace period that ends sooner than the current one; any other changes nothing."""
+    asked_for = asked_grace(situation, asked)
+    if asked_for.over_at < effective_grace(situation).over_at:
+        situation.observed.shortening = Shortening(asked_for.since, asked_for.length, asked.operator)
 
 
 def kills_at(situation: Situation, grace: Grace) -> datetime:
-    """Say when the last container is killed that does not go by itself.
+    """Return when the last container is killed that does not end by itself.
 
-    What has to wait for others or for its preStop hook is sent its stop signal at the end of the grace at the latest, and
-    then has what is due to it.
+    A container that waits for others or for its preStop hook is sent its stop signal at the end of the grace period at
+    the latest, and then has its minimum.
     """
     live, at = live_containers(situation), max(grace.over_at, situation.now + SHORTEST)
     if any(hooks.has_pre_stop(situation, one) and not hooks.outcome(situation, one, Hook.PRE_STOP) for one in live):

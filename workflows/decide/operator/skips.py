@@ -1,7 +1,6 @@
-"""Which waits an operator may skip, and what that changes: a crash loop's back-off, and an image's.
+"""Which back-offs an operator may skip, of a container or an image, and what that changes: the Update SkipBackoff.
 
-Asked by PodWorkflow for the Update SkipBackoff and by `explain`. A skip ends this one wait: what the end or the failed pull
-has earned stays written down, so the next delay is the one that would have come anyway.
+A skip ends one wait. The back-off itself stays recorded, so the next delay is the same as without the skip.
 """
 
 from collections.abc import Iterator
@@ -20,11 +19,11 @@ from workflows.decide.steps.images import image_action_key, pulls_at
 
 
 def waiting_backoffs(situation: Situation, name: str = "") -> list[SkippedBackoff]:
-    """Say which back-offs run, of one container or of all; an image that several wait for is told of the first."""
+    """List the running back-offs of one container or of all; an image is listed with the first container that needs it."""
     if situation.observed.lifecycle is not Lifecycle.SYNC or situation.observed.deletion or init_failed(situation):
         return []
     found: dict[str, SkippedBackoff] = {}
-    for container in situation.everyone:
+    for container in situation.all_containers:
         if name in ("", container.name) and standing(situation, container) is Standing.WANTED:
             for one in backoffs_of(situation, container):
                 found.setdefault(one.about, one)
@@ -32,7 +31,7 @@ def waiting_backoffs(situation: Situation, name: str = "") -> list[SkippedBackof
 
 
 def backoffs_of(situation: Situation, container: V1Container) -> Iterator[SkippedBackoff]:
-    """Say what one container waits for: its own back-off, its images', or one after the other."""
+    """List what one container waits for: its own back-off and those of its images."""
     facts = situation.facts(container.name)
     if (at := starts_at(facts)) and at > situation.now:
         yield SkippedBackoff(
@@ -42,7 +41,7 @@ def backoffs_of(situation: Situation, container: V1Container) -> Iterator[Skippe
             attempt=next_attempt(facts),
             about=container_key(container.name),
         )
-    for asked in situation.images_lacking(container):
+    for asked in situation.images_missing(container):
         image = situation.image_of(asked)
         if (at := pulls_at(image)) and at > situation.now:
             about = image_action_key(situation, asked)
@@ -50,9 +49,9 @@ def backoffs_of(situation: Situation, container: V1Container) -> Iterator[Skippe
 
 
 def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
-    """Say why there is nothing to skip, if so: NoSuchContainer or NoBackoff."""
+    """Return why there is nothing to skip: NoSuchContainer or NoBackoff."""
     pod, observed = situation.key, situation.observed
-    names = [one.name for one in situation.everyone]
+    names = [one.name for one in situation.all_containers]
     if asked.container and asked.container not in names:
         known = ", ".join(names)
         return Refusal("NoSuchContainer", f"{pod} has no container {asked.container!r}: it has {known}")
@@ -61,7 +60,7 @@ def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
     who = f"container {asked.container} of {pod} waits" if asked.container else f"no container of {pod} waits"
     text = f"{who} in no back-off" if asked.container else f"{who} in a back-off"
     if observed.deletion:
-        text += f": the pod is going ({observed.deletion.reason})"
+        text += f": the pod is terminating ({observed.deletion.reason})"
     elif observed.lifecycle is not Lifecycle.SYNC:
         text += ": the pod has finished"
     elif others := waiting_backoffs(situation):
@@ -70,12 +69,12 @@ def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
 
 
 def skip(situation: Situation, asked: SkipBackoff) -> None:
-    """Write down that these waits are over."""
+    """Record that these waits are over."""
     observed = situation.observed
-    by_name = {one.name: one for one in situation.everyone}
+    by_name = {one.name: one for one in situation.all_containers}
     for one in waiting_backoffs(situation, asked.container):
         if one.image:
-            for image in situation.images_asked(by_name[one.container]):
+            for image in situation.images_needed(by_name[one.container]):
                 if image_action_key(situation, image) == one.about:
                     observed.images[image_key(*image)].skipped_at = situation.now
         else:

@@ -1,1 +1,1 @@
-"""How answers, signals and updates change Observed: the only writers of it."""
+"""How answers, signals and Updates change `Observed`; nothing else writes it."""

@@ -1,10 +1,10 @@
-"""What a pod's workflow takes for known when it begins: how its source listed the pod, before anything was done for it.
+"""What is known of a pod when its workflow begins: how its source listed it.
 
-Asked by PodWorkflow at its start and by `hints`. A pod of the API may have been listed with an end, a deletion or conditions
-of others already, and this node may have refused it: then nothing of it is begun, and what another life of it may have left on the
-node is found and undone (pkg/kubelet/pod_workers.go UpdatePod, kubelet.go HandlePodAdditions). One that has a start time was here
-before, and Temporal has forgotten it: the runtime is read first, and nothing is told of the pod until then, as a kubelet that was
-started anew tells nothing before its first relist (pod_workers.go podWorkerLoop, GetNewerThan).
+The API may already show an end, a deletion or conditions of others, and this node may have rejected the pod. Then
+nothing of it is started, and what an earlier run may have left on the node is found and removed
+(pkg/kubelet/pod_workers.go UpdatePod, kubelet.go HandlePodAdditions). A pod with a start time was here before, and
+Temporal has lost its history: the runtime is read first, and no status is published until then, just as a restarted
+kubelet publishes none before its first relist (pod_workers.go podWorkerLoop, GetNewerThan).
 """
 
 from datetime import datetime
@@ -13,17 +13,17 @@ from typing import Final
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal.pod import Lifecycle, Observed, PodStart
-from proto.temporal.wishes import Deletion, Ended, FirstSight
+from proto.temporal.pod_inputs import Deletion, Ended, FirstSight
 from workflows.decide.ending.grace import pod_grace
 from workflows.decide.lifecycle.admission import reject
-from workflows.decide.steps.termination import doubt_what_failed
+from workflows.decide.steps.termination import prepare_termination
 
 DELETED: Final = "PodDeleted"
 DELETED_MESSAGE: Final = "its object was deleted in the API"
 
 
-def seen_first(start: PodStart, spec: V1PodSpec, now: datetime) -> Observed:
-    """Say what is known of a pod whose workflow begins."""
+def initially_observed(start: PodStart, spec: V1PodSpec, now: datetime) -> Observed:
+    """Return what is known of a pod whose workflow begins."""
     observed = Observed(started_at=now)
     if (seen := start.first_sight) is None:
         return observed
@@ -35,19 +35,19 @@ def seen_first(start: PodStart, spec: V1PodSpec, now: datetime) -> Observed:
     elif seen.rejected:
         reject(observed, seen.rejected, now)
     if seen.deleted:
-        begin_deleted(observed, seen, spec, now)
+        start_deleted(observed, seen, spec, now)
     return observed
 
 
-def begin_deleted(observed: Observed, seen: FirstSight, spec: V1PodSpec, now: datetime) -> None:
-    """Take the pod for deleted before anything of it began."""
+def start_deleted(observed: Observed, seen: FirstSight, spec: V1PodSpec, now: datetime) -> None:
+    """Record that the pod was deleted before anything of it began."""
     observed.deletion = Deletion(now, pod_grace(spec, seen.grace), DELETED, DELETED_MESSAGE)
-    doubt_what_failed(observed)
+    prepare_termination(observed)
 
 
 def has_ended(observed: Observed, ended: Ended) -> None:
-    """Write down that the API shows a final phase: the first one stays, and of a pod that ends by itself none is needed."""
+    """Record that the API shows a final phase; ignored if the pod is terminating, or one is recorded."""
     if observed.ended or observed.lifecycle is not Lifecycle.SYNC:
         return
     observed.ended = ended
-    doubt_what_failed(observed)
+    prepare_termination(observed)

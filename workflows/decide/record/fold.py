@@ -1,6 +1,7 @@
-"""How what came back changes what is known, one row a kind of action; besides the signals (`hints`), all that writes it.
+"""How the answer of an action changes `Observed`: one row for each type of action.
 
-What an answer says of a container is written down in `instances`, what a re-read says of everything in `reread`.
+`containers/instances.py` records what an answer says about a container, `reread` what a re-read says about everything.
+Signals are in `signals`.
 """
 
 from collections.abc import Mapping
@@ -40,8 +41,8 @@ from proto.temporal.pod import (
     Observed,
     Sandbox,
 )
+from proto.temporal.pod_inputs import Rejected
 from proto.temporal.resources import RuntimeResources
-from proto.temporal.wishes import Rejected
 from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.containers import backoff
 from workflows.decide.containers.instances import container_stopped, forget_image, hook_ended, instance_started
@@ -68,7 +69,7 @@ Answer = (
 
 
 def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa: C901, PLR0912 - a table, one row a kind
-    """Write down what an action came back with; probing says nothing at its end, what it found came by signals."""
+    """Record an action's answer; the end of probing says nothing, its verdicts came as signals."""
     observed = situation.observed
     observed.failures.pop(key(action), None)
     match action, answer:
@@ -76,7 +77,7 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             observed.directories = True
         case AwaitPredecessor(), _:
             observed.waiting_for = ""
-            observed.started_at = situation.now  # until now it was not active, and no deadline counts that
+            observed.started_at = situation.now  # it was not active until now, so its deadline counts from here
         case ReadImages(), ImagesPresent(image_refs=image_refs):
             images_read(situation, action, image_refs)
         case MountVolumes(), MountedVolumes() as mounted:
@@ -115,21 +116,21 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
 
 
 def container_removed(situation: Situation, name: str, container_id: str) -> None:
-    """Write down that the runtime holds an ended instance no more."""
+    """Record that the runtime no longer holds a dead instance."""
     dead = situation.observed.dead_containers
     dead[name] = tuple(one for one in dead.get(name, ()) if one != container_id)
     removed(situation, name, container_id)
 
 
 def fold_failure(situation: Situation, action: Action, reason: str, message: str) -> None:  # noqa: C901 - a table too
-    """Write down why an action failed; who may try again, and when, is decided from it."""
+    """Record why an action failed; the retry delay follows from it."""
     observed, now = situation.observed, situation.now
     before = observed.failures.get(key(action))
     observed.failures[key(action)] = Failure(reason, message, now, tries=before.tries + 1 if before else 1)
     match action:
         case ReadImages():
             observed.failures.pop(key(action))
-            images_read(situation, action, {})  # what can't be looked for is asked for, and that tells why it can't
+            images_read(situation, action, {})  # the pull that follows will tell what is wrong
         case PullImage(image=image, policy=policy):
             name = image_key(image, policy)
             observed.images[name] = ImageFacts(
@@ -154,28 +155,28 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             allocation.cgroup_in_doubt(situation, spec)
         case UpdateContainerResources(name=name):
             allocation.container_in_doubt(situation, name)
-    if goes(observed) and not is_endless(action):
-        # what was half made when the pod was deleted must be found before it can be undone
+    if is_terminating(observed) and not is_endless(action):
+        # half-finished work must be found before it can be undone
         observed.runtime_stale = True
         observed.starts_in_doubt = observed.starts_in_doubt or isinstance(action, StartContainer)
 
 
-def goes(observed: Observed) -> bool:
-    """Say whether the pod goes, or will with the next look at it: a wish may have come in the same task as this answer."""
+def is_terminating(observed: Observed) -> bool:
+    """Report whether the pod terminates or is about to; a deletion may have come in the same task as this answer."""
     return observed.lifecycle is not Lifecycle.SYNC or bool(observed.deletion or observed.eviction or observed.ended)
 
 
 def images_read(situation: Situation, action: ReadImages, image_refs: Mapping[str, str]) -> None:
-    """Write down which of the asked images need no pull; of the others, that they were looked for."""
-    for container in situation.everyone:
-        for image, policy in situation.images_asked(container):
+    """Record which of the images are present, and that the others were looked for."""
+    for container in situation.all_containers:
+        for image, policy in situation.images_needed(container):
             if image in action.images and policy != "Always" and not situation.image_of((image, policy)).pulled:
                 ref = image_refs.get(image, "")
                 situation.observed.images[image_key(image, policy)] = ImageFacts(image_ref=ref, pulled=bool(ref))
 
 
 def image_delay(situation: Situation, name: str, reason: str) -> timedelta:
-    """Say how long the next try for an image waits; one that never reached a registry is simply looked for again."""
+    """Return how long a failed pull waits; a failure before the registry was reached does not extend the back-off."""
     known = situation.observed.images.get(name) or ImageFacts()
     previous = None if reason in backoff.NOT_PULLED else known.backoff
     return backoff.next_image_delay(
@@ -184,9 +185,9 @@ def image_delay(situation: Situation, name: str, reason: str) -> timedelta:
 
 
 def sandbox_made(observed: Observed, action: RunPodSandbox, made: PodSandbox) -> None:
-    """Take a ready sandbox as the pod's own; the one before it only waits to be removed.
+    """Make a ready sandbox the pod's own; the one before it is to be removed.
 
-    One that was found, or whose attempt was taken, means that the runtime knows more of this pod than we do.
+    If it was adopted, or if the attempt differs, the runtime knows more of this pod: it is re-read.
     """
     observed.runtime_stale = observed.runtime_stale or made.adopted or made.attempt != action.attempt
     if observed.sandbox and observed.sandbox.sandbox_id != made.sandbox_id:
@@ -197,14 +198,14 @@ def sandbox_made(observed: Observed, action: RunPodSandbox, made: PodSandbox) ->
 
 
 def sandbox_stopped(observed: Observed, sandbox_id: str) -> None:
-    """Write down that a sandbox is stopped; a lost one only waits to be removed."""
+    """Record that a sandbox is stopped; a lost one is only waiting to be removed."""
     sandbox = observed.sandbox
     if sandbox and sandbox.sandbox_id == sandbox_id:
         sandbox.ready, sandbox.stopped = False, True
 
 
 def sandbox_removed(observed: Observed, sandbox_id: str) -> None:
-    """Write down that a sandbox and all its containers are gone."""
+    """Record that a sandbox and all its containers are gone."""
     observed.old_sandboxes = tuple(one for one in observed.old_sandboxes if one != sandbox_id)
     if observed.sandbox and observed.sandbox.sandbox_id == sandbox_id:
         observed.sandbox = None

@@ -1,6 +1,6 @@
-"""When a listing tells of another pod than the one before it, and when only of another reading.
+"""Compares two listings of a pod without what every reading of a manifest changes.
 
-Asked by `hints` and by the poller, which must not load the Kubernetes models for it: they cost a process 16 MB.
+Also used by the poller, which must not load the Kubernetes models: they cost a process 16 MB.
 """
 
 from proto.kubernetes.source_annotations import SEEN_ANNOTATION
@@ -8,7 +8,7 @@ from proto.temporal.pod import PodJson
 
 
 def lasting(pod: PodJson) -> PodJson:
-    """Cut off what changes with each reading of a manifest and is no change of the pod."""
+    """Drop the annotation that each reading of a manifest changes."""
     metadata = pod["metadata"]
     annotations = {
         name: value for name, value in (metadata.get("annotations") or {}).items() if name != SEEN_ANNOTATION
@@ -17,6 +17,6 @@ def lasting(pod: PodJson) -> PodJson:
 
 
 def without_ephemeral(pod: PodJson) -> PodJson:
-    """Cut off what somebody looks into the pod with: a manifest knows nothing of it, and another life has none."""
+    """Drop the ephemeral containers: a manifest has none, and the pod starts again without them."""
     spec = {name: value for name, value in pod["spec"].items() if name != "ephemeralContainers"}
     return pod if len(spec) == len(pod["spec"]) else {**pod, "spec": spec}

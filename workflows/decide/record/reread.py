@@ -1,8 +1,8 @@
-"""How a re-read of the runtime changes what is known: everything is brought into line with what is really there.
+"""How a re-read of the runtime changes `Observed`, so that both agree.
 
-Only asked while no action is under way that the read could miss (`pod_actions`). The runtime is right about what it holds;
-about what it no longer holds, what was known before stays, and a container that disappeared counts as ended, with the
-kubelet's words for that.
+The runtime is read only while no action is under way that the read could miss (`steps/pod_actions.py`). It is right
+about what it holds. What it no longer holds stays as it was known, and a container that has disappeared counts as
+ended, with the kubelet's reason.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from workflows.decide.situation import Situation
 
 
 def runtime_read(situation: Situation, seen: PodRuntime) -> None:
-    """Bring everything into line with the runtime; a hint that came meanwhile asks for one more read."""
+    """Apply a re-read; a hint that came meanwhile asks for another one."""
     observed = situation.observed
     observed.runtime_stale, observed.runtime_stale_again = observed.runtime_stale_again, False
     observed.starts_in_doubt = observed.unseen = False
@@ -23,14 +23,14 @@ def runtime_read(situation: Situation, seen: PodRuntime) -> None:
     by_name: dict[str, list[RuntimeContainer]] = {}
     for one in seen.containers:
         by_name.setdefault(one.name, []).append(one)
-    for container in situation.everyone:
+    for container in situation.all_containers:
         instances = sorted(by_name.get(container.name, ()), key=lambda one: one.attempt)
         instances_read(situation, container.name, instances)
     initialization_read(situation)
 
 
 def instances_read(situation: Situation, name: str, instances: list[RuntimeContainer]) -> None:
-    """Go through a container's instances, oldest first, as if each had been seen when it came up."""
+    """Record a container's instances, oldest first, as if each had been seen when it came up."""
     observed = situation.observed
     if not instances and name not in observed.containers:
         return
@@ -49,10 +49,10 @@ def instances_read(situation: Situation, name: str, instances: list[RuntimeConta
 
 
 def initialization_read(situation: Situation) -> None:
-    """Take an init container as done when a later one has come up in the same sandbox.
+    """Mark an init container as done if a later one has come up in the same sandbox.
 
-    Its own record may be gone from the runtime, and ours with a lost history (kuberuntime_container.go
-    computeInitContainerActions goes by the last one that it finds, too). A sidecar is never done: it starts again.
+    The runtime may have removed it, and a lost history does not have it (kuberuntime_container.go
+    computeInitContainerActions also goes by the last one that it finds). A sidecar is never done.
     """
     observed = situation.observed
     sandbox_id = observed.sandbox.sandbox_id if observed.sandbox else ""
@@ -66,7 +66,7 @@ def initialization_read(situation: Situation) -> None:
 
 
 def sandboxes_read(situation: Situation, seen: tuple[Sandbox, ...]) -> None:
-    """Take the newest sandbox as the pod's own; all others are old."""
+    """Make the newest sandbox the pod's own; all others are old."""
     observed = situation.observed
     observed.old_sandboxes = ()
     if not seen:

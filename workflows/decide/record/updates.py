@@ -1,10 +1,9 @@
-"""What an edit under the same uid does to a pod that is there: taken over in place, the pod replaced, or nothing.
+"""What an edit under the same uid does to a running pod: applied in place, pod replaced, or nothing.
 
-Asked by `hints` when a source lists the pod with another JSON, and by the story of `tempolet history` for its words. What
-may change during a pod's life stands in three tables, one line a field with the rule that its change must meet
-(pkg/apis/core/validation ValidatePodUpdate); everything else needs another pod. Beyond the API server, which refuses such
-an edit, the pod is replaced then: who edits a manifest wants what it says now. One that goes or has finished takes over
-nothing (pkg/kubelet/pod_workers.go UpdatePod).
+Used when a source lists the pod with another JSON, and by `tempolet history`. Three tables list the fields that may
+change during a pod's life, each with a rule (pkg/apis/core/validation ValidatePodUpdate). Any other edit needs another
+pod. The API server rejects such edits; here the pod is replaced, because whoever edits a manifest wants it to take
+effect. A pod that terminates or has finished is not edited (pkg/kubelet/pod_workers.go UpdatePod).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,17 +16,17 @@ from proto.temporal.pod import Lifecycle, Observed, PodJson
 from workflows.decide.manifest.defaults.defaults import pull_policy_of
 from workflows.decide.manifest.validation.resize import validate_resize
 from workflows.decide.record.listing import lasting
-from workflows.decide.resources.resources import resources_by_name, said_resources
+from workflows.decide.resources.resources import format_resources, resources_by_name
 
 Fields = Mapping[str, Any]
 Rule = Callable[[Fields, Fields], bool]
-"""Whether a field may change in place, from what holds it (metadata, spec or a container) before and after."""
+"""Reports whether a field may change in place, given its parent (metadata, spec or a container) before and after."""
 UNSET: Final[tuple[Any, ...]] = (None, "", [], {})
-"""What the API takes for a field that is not there."""
+"""The values that the API treats as absent."""
 
 
 class Outcome(StrEnum):
-    """What becomes of an edit."""
+    """What an edit does to a pod."""
 
     NOTHING = "nothing"
     IN_PLACE = "in place"
@@ -39,11 +38,11 @@ class Change:
     """One field that an edit changes."""
 
     words: str
-    """`image of web from busybox:1 to busybox:2`; of what is no short text only its name."""
+    """`image of web from busybox:1 to busybox:2`; only the field's name where the value is not a short text."""
     in_place: bool
 
 
-def whatever(_: Fields, __: Fields) -> bool:
+def any_change(_: Fields, __: Fields) -> bool:
     """Allow any change."""
     return True
 
@@ -54,14 +53,14 @@ def sets_or_shortens_deadline(old: Fields, new: Fields) -> bool:
     return after is not None and (before is None or after < before)
 
 
-def mends_grace(old: Fields, new: Fields) -> bool:
-    """Allow a second instead of a negative grace, which counts as one anyway."""
+def replaces_negative_grace(old: Fields, new: Fields) -> bool:
+    """Allow one second in place of a negative grace period, which counts as one second anyway."""
     before = old.get("terminationGracePeriodSeconds")
     return before is not None and before < 0 and new.get("terminationGracePeriodSeconds") == 1
 
 
 def keeps_tolerations(old: Fields, new: Fields) -> bool:
-    """Allow further tolerations, and another tolerationSeconds of those that are there."""
+    """Allow more tolerations, and another tolerationSeconds of those that are there."""
     kept = [_untimed(one) for one in new.get("tolerations") or ()]
     return all(_untimed(one) in kept for one in old.get("tolerations") or ())
 
@@ -71,33 +70,33 @@ def _untimed(toleration: Fields) -> PodJson:
 
 
 def follows_image(old: Fields, new: Fields) -> bool:
-    """Allow the pull policy that a manifest without one gets with its new image, as by the tag latest."""
+    """Allow the pull policy that the new image implies, such as Always for the tag latest."""
     return all(one.get("imagePullPolicy") == pull_policy_of(one.get("image", "")) for one in (old, new))
 
 
 METADATA: Final[Mapping[str, Rule]] = {
-    "labels": whatever,
-    "annotations": whatever,
-    "generation": whatever,
+    "labels": any_change,
+    "annotations": any_change,
+    "generation": any_change,
 }
 SPEC: Final[Mapping[str, Rule]] = {
     "activeDeadlineSeconds": sets_or_shortens_deadline,
-    "terminationGracePeriodSeconds": mends_grace,
+    "terminationGracePeriodSeconds": replaces_negative_grace,
     "tolerations": keeps_tolerations,
 }
 CONTAINER: Final[Mapping[str, Rule]] = {
-    "image": whatever,
+    "image": any_change,
     "imagePullPolicy": follows_image,
 }
 CONTAINERS: Final = ("initContainers", "containers")
 EPHEMERAL: Final = "ephemeralContainers"
 RESOURCES: Final = "resources"
 NO_NEWS: Final = ("generation",)
-"""What is taken over with other changes and is none of its own (pkg/kubelet/config/config.go podsDifferSemantically)."""
+"""Applied with other changes, but no change by itself (pkg/kubelet/config/config.go podsDifferSemantically)."""
 
 
 def changes(old: PodJson, new: PodJson) -> list[Change]:
-    """Name every field that an edit changes, and whether that can be done in place; what a reading alone changes is none."""
+    """List every field that an edit changes, and whether it may change in place."""
     before, after = lasting(old), lasting(new)
     found = [*changed_fields(before["metadata"], after["metadata"], METADATA)]
     before_spec, after_spec = before["spec"], after["spec"]
@@ -112,9 +111,10 @@ def changes(old: PodJson, new: PodJson) -> list[Change]:
 
 
 def added(old: Fields, new: Fields) -> list[PodJson]:
-    """List the ephemeral containers that are new in a spec; those that were there are never changed or removed.
+    """List the new ephemeral containers of a spec; existing ones are never changed or removed.
 
-    So an operator's stay, of which the source knows nothing (validation.go ValidatePodEphemeralContainersUpdate).
+    So those that an operator added stay, although the source does not list them (validation.go
+    ValidatePodEphemeralContainersUpdate).
     """
     names = {one["name"] for one in old.get(EPHEMERAL) or ()}
     return [one for one in new.get(EPHEMERAL) or () if one["name"] not in names]
@@ -123,17 +123,17 @@ def added(old: Fields, new: Fields) -> list[PodJson]:
 def changed_fields(
     old: Fields, new: Fields, rules: Mapping[str, Rule], *, but: Sequence[str] = (), of: str = ""
 ) -> Iterator[Change]:
-    """Name the fields that differ, in the order of the table, and then the others."""
+    """List the fields that differ, in the order of the table, then the others."""
     for name in dict.fromkeys((*rules, *old, *new)):
         before, after = old.get(name), new.get(name)
         if name in (*but, *NO_NEWS) or before == after or (before in UNSET and after in UNSET):
             continue
         rule = rules.get(name)
-        yield Change(f"{name}{of}{said(before, after)}", in_place=rule is not None and rule(old, new))
+        yield Change(f"{name}{of}{describe_change(before, after)}", in_place=rule is not None and rule(old, new))
 
 
 def changed_containers(old: Sequence[Fields], new: Sequence[Fields], kind: str) -> Iterator[Change]:
-    """Name what differs of containers; none may come, go, or change its place."""
+    """List what differs in containers; none may be added, removed or moved."""
     if [one["name"] for one in old] != [one["name"] for one in new]:
         yield Change(f"the names or order of {kind}", in_place=False)
         return
@@ -142,12 +142,12 @@ def changed_containers(old: Sequence[Fields], new: Sequence[Fields], kind: str) 
 
 
 def names_of(pod: PodJson) -> list[list[str]]:
-    """Name the containers, kind by kind."""
+    """Name the containers of each kind."""
     return [[one["name"] for one in pod["spec"].get(kind) or ()] for kind in CONTAINERS]
 
 
 def resized(old: PodJson, new: PodJson) -> Iterator[Change]:
-    """Name the containers whose resources change; a resize that breaks a rule is none, and its faults stand with the first."""
+    """List the containers whose resources change; a resize that breaks a rule needs another pod, and says why."""
     if names_of(old) != names_of(new):
         return
     before, after = resources_by_name(old), resources_by_name(new)
@@ -157,13 +157,13 @@ def resized(old: PodJson, new: PodJson) -> Iterator[Change]:
     faults = validate_resize(new, old)
     why = f" ({'; '.join(faults)})" if faults else ""
     for name in names:
-        words = f"{RESOURCES} of {name} from {said_resources(before[name])} to {said_resources(after[name])}{why}"
+        words = f"{RESOURCES} of {name} from {format_resources(before[name])} to {format_resources(after[name])}{why}"
         yield Change(words, in_place=not faults)
         why = ""
 
 
-def said(before: Any, after: Any) -> str:
-    """Say how a value changes; what a list or an object holds is not told, of a mapping of texts the names are."""
+def describe_change(before: Any, after: Any) -> str:
+    """Describe how a value changes; for maps of texts by keys, for other lists and objects not at all."""
     match before, after:
         case (str() | int(), str() | int()):
             return f" from {before} to {after}"
@@ -178,22 +178,22 @@ def said(before: Any, after: Any) -> str:
 
 
 def values(before: Fields | None, after: Fields | None) -> list[Any]:
-    """List what two mappings hold."""
+    """List the values of two mappings."""
     return [*(before or {}).values(), *(after or {}).values()]
 
 
 def differing(old: Fields, new: Fields) -> list[str]:
-    """Name the keys whose values differ."""
+    """List the keys whose values differ."""
     return sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
 
 
 def needs_another_pod(found: Sequence[Change]) -> str:
-    """Name what can't be changed in place; empty when all can."""
+    """Describe the changes that cannot be made in place; empty if all can."""
     return ", ".join(one.words for one in found if not one.in_place)
 
 
 def judge(observed: Observed, old: PodJson, new: PodJson) -> Outcome:
-    """Say what becomes of a pod that its source lists otherwise now."""
+    """Return what becomes of a pod that its source lists with another JSON."""
     found = changes(old, new)
     if not found:
         return Outcome.NOTHING
@@ -204,7 +204,7 @@ def judge(observed: Observed, old: PodJson, new: PodJson) -> Outcome:
 
 
 def taken_over(old: PodJson, new: PodJson) -> PodJson:
-    """Write the pod as it is after an edit in place: as listed now, seen first when it was (pkg/kubelet/config/config.go)."""
+    """Return the pod after an edit in place, with the time it was first seen (pkg/kubelet/config/config.go)."""
     metadata = new["metadata"]
     annotations = dict(metadata.get("annotations") or {})
     if seen := (old["metadata"].get("annotations") or {}).get(SEEN_ANNOTATION):

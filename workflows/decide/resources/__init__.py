@@ -1,1 +1,1 @@
-"""A pod's resources: what it has and what a resize gives it."""
+"""A pod's resources: what it has and what a resize grants."""

@@ -1,9 +1,9 @@
-"""What is known of a resize: what was granted, what live containers and the pod's cgroup still have, and when it is done.
+"""The state of a resize: what was granted, what live containers and the pod's cgroup still have, and when it is done.
 
-Called by `hints` with a listing that is taken over in place. What this node has is granted, and `resize` brings the containers
-and the pod's cgroup there; else the pod keeps what it has, and its condition PodResizePending says why
-(pkg/kubelet/allocation/allocation_manager.go handlePodResourcesResize, UpdatePodFromAllocation). What a live container
-still has is written down from then on; while nothing is, everything stands as the spec says.
+Called with a listing that is applied in place. A resize that fits on this node is granted, and `steps/resize.py`
+carries it out. Otherwise the pod keeps what it has, and its condition PodResizePending says why
+(pkg/kubelet/allocation/allocation_manager.go handlePodResourcesResize, UpdatePodFromAllocation). During a resize
+`Observed` records what live containers still have; otherwise everything has what the spec says.
 """
 
 from collections.abc import Iterator
@@ -20,19 +20,19 @@ from workflows.decide.resources.resources import INFEASIBLE, compute, granted, r
 from workflows.decide.situation import Situation, is_live
 
 GIVING: Final = (StartContainer, RunPodSandbox, UpdateContainerResources, UpdatePodSandboxResources)
-"""Under way, these may give something that the spec says no more."""
+"""While one of these is under way, it may set resources that the spec no longer has."""
 ANY_NODE: Final = NodeResources(memory_capacity=1)
-"""For figures that are compared with one another only."""
+"""For figures that are only compared with one another."""
 
 
 def figures(pod: PodJson) -> CgroupFigures:
-    """Say what a pod's cgroup is set to."""
+    """Return what a pod's cgroup is set to."""
     found = pod_resources(pod, ANY_NODE)
     return CgroupFigures(found.cpu_shares, found.cpu_quota, found.memory_limit)
 
 
 def grown(now: CgroupFigures, wanted: CgroupFigures) -> CgroupFigures:
-    """Say what a cgroup stands at when nothing of it was lowered; no limit is more than any."""
+    """Return a cgroup's figures after raising only; no limit is more than any limit."""
     return CgroupFigures(
         max(now.cpu_shares, wanted.cpu_shares),
         _higher(now.cpu_quota, wanted.cpu_quota),
@@ -41,7 +41,7 @@ def grown(now: CgroupFigures, wanted: CgroupFigures) -> CgroupFigures:
 
 
 def shrunk(now: CgroupFigures, wanted: CgroupFigures) -> CgroupFigures:
-    """Say what a cgroup stands at when nothing of it was raised."""
+    """Return a cgroup's figures after lowering only."""
     return CgroupFigures(
         min(now.cpu_shares, wanted.cpu_shares),
         _lower(now.cpu_quota, wanted.cpu_quota),
@@ -58,7 +58,7 @@ def _higher(one: int | None, other: int | None) -> int | None:
 
 
 def allocate(situation: Situation, pod: PodJson) -> PodJson:
-    """Grant what an edit asks for or write down why not; answers the pod with the resources that it is granted."""
+    """Grant the resources of an edit or record why not; returns the pod with the resources that it is granted."""
     observed, source = situation.observed, situation.source
     generation = pod["metadata"].get("generation") or None
     pod, why = granted(source, pod, situation.settings.allocatable)
@@ -78,35 +78,35 @@ def allocate(situation: Situation, pod: PodJson) -> PodJson:
     return pod
 
 
-def has(situation: Situation, name: str) -> PodJson:
-    """Say what a container's live instance has: what its spec says unless a resize is under way."""
+def current_resources(situation: Situation, name: str) -> PodJson:
+    """Return what a container's live instance has: what its spec says unless a resize is under way."""
     resize = situation.observed.resize
     known = resize.containers.get(name) if resize else None
     return resources_by_name(situation.source)[name] if known is None else known
 
 
 def container_given(situation: Situation, name: str, resources: PodJson) -> None:
-    """Write down what a container's newest instance has; only while a resize is under way can that be anything but the spec's."""
+    """Record what a container's newest instance has; it differs from the spec only during a resize."""
     if resize := situation.observed.resize:
         resize.containers[name] = resources
         resize.doubtful = tuple(one for one in resize.doubtful if one != name)
 
 
 def start_in_doubt(situation: Situation, name: str, resources: PodJson) -> None:
-    """Write down that a start has failed and may have come up nevertheless, with what the spec said when it was asked for."""
+    """Record that a failed start may have created the container, with the resources of its request."""
     if resize := situation.observed.resize:
         resize.containers[name] = resources
 
 
 def container_in_doubt(situation: Situation, name: str) -> None:
-    """Write down that nobody knows what a container has: it is told once more, whatever that is to be by then."""
+    """Record that a container's resources are unknown, so that they are set again."""
     resize = situation.observed.resize
     if resize and name in resize.containers:
         resize.doubtful = (*resize.doubtful, *(() if name in resize.doubtful else (name,)))
 
 
 def cgroup_given(situation: Situation, spec: PodJson, *, growing: bool = False) -> None:
-    """Write down what the pod's cgroup was set to."""
+    """Record what the pod's cgroup was set to."""
     if resize := situation.observed.resize:
         given = figures(spec)
         resize.cgroup = grown(resize.cgroup, given) if growing else given
@@ -114,19 +114,19 @@ def cgroup_given(situation: Situation, spec: PodJson, *, growing: bool = False) 
 
 
 def cgroup_in_doubt(situation: Situation, spec: PodJson) -> None:
-    """Write down that the pod's cgroup may have been set to this."""
+    """Record that the pod's cgroup may have been set to this."""
     if resize := situation.observed.resize:
         given = figures(spec)
         resize.cgroup, resize.least = grown(resize.cgroup, given), shrunk(resize.least, given)
 
 
 def settle(situation: Situation, pod: PodJson | None = None) -> None:
-    """Forget a resize that is wholly done, and of one that is not what has ended meanwhile."""
+    """Forget a resize that is done, and the containers that have ended since."""
     observed = situation.observed
     resize = observed.resize
     if resize is None:
         return
-    wanted = resources_by_name(pod or situation.source)  # of ephemeral containers it names none
+    wanted = resources_by_name(pod or situation.source)  # it never names ephemeral containers
     doubtful = {*resize.doubtful, *updated_now(situation)}
     resize.containers = {
         name: resources
@@ -143,18 +143,18 @@ def settle(situation: Situation, pod: PodJson | None = None) -> None:
 
 
 def updated_now(situation: Situation) -> list[str]:
-    """Name the containers whose update is under way: what they have will be known when it answers."""
+    """Name the containers whose update is under way; its answer will say what they have."""
     return [one.name for one in situation.busy.values() if isinstance(one, UpdateContainerResources)]
 
 
 def forget_failures(observed: Observed) -> None:
-    """Wait no longer for what has failed: another resize is another try, and one that is done has no failures."""
+    """Clear the retry delays of a resize that is done or replaced by another one."""
     for subject in [one for one in observed.failures if one.startswith(RESOURCES_KEY)]:
         del observed.failures[subject]
 
 
 def must_grow(situation: Situation) -> bool:
-    """Say whether the pod's cgroup is still below what the spec gives it, or may be when what is under way has been done."""
+    """Report whether the pod's cgroup is below what the spec gives it, or may be after what is under way."""
     resize = situation.observed.resize
     if resize is None:
         return False
@@ -166,7 +166,7 @@ def must_grow(situation: Situation) -> bool:
 
 
 def in_order(situation: Situation) -> Iterator[tuple[str, PodJson]]:
-    """Name what live containers are still to be given: who gets less goes first, by memory and then by cpu."""
+    """List what live containers are still to be given; those that get less come first, by memory and then by cpu."""
     resize = situation.observed.resize
     if resize is None:
         return

@@ -1,9 +1,9 @@
-"""What containers have of cpu and memory by a pod's spec, and whether this node has what an edit asks for.
+"""The cpu and memory of containers in a pod's spec, and whether this node has what an edit asks for.
 
-Asked by `allocation`, by `updates` and by the story of `tempolet history`: no Kubernetes models here, which cost a process 16 MB.
-Only what the node has at all is asked about, not what its other pods hold: nothing asks that at a pod's start either, so no
-resize is ever Deferred. The kubelet 1.36 says Deferred of one that can never fit (pkg/kubelet/lifecycle/predicate.go); the
-API's word for that is Infeasible.
+Also used by `tempolet history`: no Kubernetes models here, which cost a process 16 MB. Only the node's allocatable is
+asked, not what its other pods use: nothing asks that at a pod's start, either. So a resize is never Deferred. For a
+resize that can never fit, the kubelet 1.36 says Deferred (pkg/kubelet/lifecycle/predicate.go); the API's reason for
+that is Infeasible.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ INFEASIBLE: Final = "Infeasible"
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """What a container has of cpu (thousandths) and memory (bytes); 0 is none."""
+    """A container's cpu (milli-CPU) and memory (bytes); 0 is none."""
 
     cpu_request: int
     cpu_limit: int
@@ -31,7 +31,7 @@ class Compute:
 
 
 def compute(resources: Mapping[str, Any]) -> Compute:
-    """Read what a resize can change out of a container's resources."""
+    """Read from a container's resources what a resize can change."""
     requests, limits = (resource_list({"resources": resources}, kind) for kind in ("requests", "limits"))
     return Compute(
         requests.get("cpu", ZERO).milli,
@@ -42,12 +42,12 @@ def compute(resources: Mapping[str, Any]) -> Compute:
 
 
 def resources_by_name(pod: PodJson) -> dict[str, PodJson]:
-    """Say what each container of a pod has by its spec."""
+    """Return each container's resources in a pod's spec."""
     return {str(one["name"]): one.get("resources") or {} for one in all_containers(pod)}
 
 
 def granted(now: PodJson, asked: PodJson, allocatable: Allocatable | None) -> tuple[PodJson, str]:
-    """Write a pod with what it is granted of what its source asks for now, and say why that is not all; containers are the same."""
+    """Return the pod with the resources it is granted, and why not all are; the containers are the same."""
     before, after = resources_by_name(now), resources_by_name(asked)
     if all(compute(before[name]) == compute(after[name]) for name in after):
         return asked, ""
@@ -56,7 +56,7 @@ def granted(now: PodJson, asked: PodJson, allocatable: Allocatable | None) -> tu
 
 
 def infeasible(now: PodJson, asked: PodJson, allocatable: Allocatable | None) -> str:
-    """Say why a pod can never have what it asks for here; empty when it can, or asks for no more than it has."""
+    """Explain why this node can never grant the resources; empty if it can, or if the pod asks for no more than it has."""
     if allocatable is None:
         return ""
     before, after = (requests_and_overhead(pod, pod_requests(pod)) for pod in (now, asked))
@@ -71,7 +71,7 @@ def infeasible(now: PodJson, asked: PodJson, allocatable: Allocatable | None) ->
 
 
 def with_resources(pod: PodJson, granted: Mapping[str, PodJson]) -> PodJson:
-    """Write a pod with what its containers are granted."""
+    """Return the pod with the resources granted to its containers."""
     spec = dict(pod["spec"])
     for kind in ("initContainers", "containers"):
         if kind in spec:
@@ -79,8 +79,8 @@ def with_resources(pod: PodJson, granted: Mapping[str, PodJson]) -> PodJson:
     return {**pod, "spec": spec}
 
 
-def said_resources(resources: Mapping[str, Any]) -> str:
-    """Say requests and limits: `cpu 100m up to 200m, memory 64Mi`."""
+def format_resources(resources: Mapping[str, Any]) -> str:
+    """Write requests and limits: `cpu 100m up to 200m, memory 64Mi`."""
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     said = []
     for name in dict.fromkeys((*requests, *limits)):

@@ -1,7 +1,7 @@
 """A pod's conditions (pkg/kubelet/status/generate.go), with the times at which they last changed.
 
-The times live in `Observed.condition_times`: `settle` writes them after each decision, so that a query or a replay tells
-the same time again.
+The times are in `Observed.condition_times`. `settle` records them after each decision, so that a query or a replay
+reports the same times.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from kubernetes.client.models.v1_pod_condition import V1PodCondition
 
 from proto.temporal.pod import ContainerState, Observed
 from workflows.decide.containers.init_containers import is_sidecar
-from workflows.decide.containers.restart_all import sources
+from workflows.decide.containers.restart_all import restart_all_triggers
 from workflows.decide.keys import RESOURCES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.status import gates
@@ -33,19 +33,19 @@ GATES_NOT_READY: Final = "ReadinessGatesNotReady"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a condition holds, and if not, why."""
+    """Whether a condition is true, and if not, why."""
 
     holds: bool
     reason: str | None = None
     message: str | None = None
     generation: int | None = None
-    """The metadata.generation that it is about, where that need not be the present one."""
+    """The metadata.generation that it is about, if that is not the current one."""
 
 
 def conditions(
     situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus], phase: Phase
 ) -> list[V1PodCondition]:
-    """Build every condition: those that others have set, then those that the kubelet owns, in its order."""
+    """Build every condition: first those that others set, then the kubelet's in its order."""
     own = [
         V1PodCondition(
             type=name,
@@ -86,7 +86,7 @@ def verdicts(
 
 
 def resizing(situation: Situation) -> Iterator[tuple[str, Verdict]]:
-    """Say what a resize waits for, and that one is under way (pkg/kubelet/status/status_manager.go podResizeConditions)."""
+    """Judge the conditions of a pending resize and of one in progress (status_manager.go podResizeConditions)."""
     observed = situation.observed
     if pending := observed.resize_pending:
         yield (
@@ -101,12 +101,12 @@ def resizing(situation: Situation) -> Iterator[tuple[str, Verdict]]:
 
 
 def all_restarting(situation: Situation, phase: Phase) -> Verdict:
-    """Say whether every container is being started again because one of them ended as a rule says."""
+    """Report whether all containers are being restarted because a restart rule matched."""
     if phase is Phase.SUCCEEDED:
         return Verdict(holds=False, reason=POD_COMPLETED)
     if phase is Phase.FAILED:
         return Verdict(holds=False, reason=POD_FAILED)
-    if not sources(situation):
+    if not restart_all_triggers(situation):
         return Verdict(holds=False)
     return Verdict(
         holds=True, reason="RestartAllContainersStarted", message="container exited with restart policy rule"
@@ -114,7 +114,7 @@ def all_restarting(situation: Situation, phase: Phase) -> Verdict:
 
 
 def initialized(situation: Situation, init: list[V1ContainerStatus], phase: Phase) -> Verdict:
-    """Say whether the init containers are through; a pod whose regular containers ever ran stays initialized."""
+    """Report whether initialization is complete; it stays so once a regular container has run."""
     if phase is Phase.SUCCEEDED:
         return Verdict(holds=True, reason=POD_COMPLETED)
     if any(
@@ -124,7 +124,7 @@ def initialized(situation: Situation, init: list[V1ContainerStatus], phase: Phas
     ):
         return Verdict(holds=True)
     if (known := situation.observed.condition_times.get(INITIALIZED)) and known[0] == "True":
-        return Verdict(holds=True)  # what was initialized once stays so, also while all containers start again
+        return Verdict(holds=True)  # initialization stays complete, also while all containers are restarted
     incomplete = [one.name for one in init if not (one.started if is_sidecar(situation, one.name) else one.ready)]
     if incomplete:
         return Verdict(
@@ -136,7 +136,7 @@ def initialized(situation: Situation, init: list[V1ContainerStatus], phase: Phas
 
 
 def containers_ready(lasting: list[V1ContainerStatus], phase: Phase) -> Verdict:
-    """Say whether every container that is to keep running is ready: sidecars first, as the kubelet names them."""
+    """Report whether every container that is to keep running is ready; sidecars first, in the kubelet's order."""
     match phase:
         case Phase.SUCCEEDED:
             return Verdict(holds=False, reason=POD_COMPLETED)
@@ -151,7 +151,7 @@ def containers_ready(lasting: list[V1ContainerStatus], phase: Phase) -> Verdict:
 
 
 def pod_ready(situation: Situation, all_ready: Verdict, known: dict[str, str]) -> Verdict:
-    """Say whether others may count on the pod: its containers are ready and every readiness gate's condition is True."""
+    """Report whether the pod is ready: its containers are ready and every readiness gate's condition is True."""
     if not all_ready.holds:
         return all_ready
     unmet = list(gates.unmet(situation, known | {one.type: one.status for one in gates.given(situation.observed)}))
@@ -164,7 +164,7 @@ def truth(holds: bool) -> str:  # noqa: FBT001 - its only parameter
 
 
 def since(situation: Situation, name: str, *, holds: bool) -> datetime:
-    """Say when a condition took the value it has now."""
+    """Return when a condition took its current value."""
     known = situation.observed.condition_times.get(name)
     if known and known[0] == truth(holds):
         return known[1]
@@ -172,7 +172,7 @@ def since(situation: Situation, name: str, *, holds: bool) -> datetime:
 
 
 def settle(observed: Observed, settled: list[V1PodCondition]) -> None:
-    """Remember when each condition of our own took its value."""
+    """Remember when each of the kubelet's conditions took its value."""
     observed.condition_times = {
         one.type: (one.status, one.last_transition_time)
         for one in settled

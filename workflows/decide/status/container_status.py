@@ -1,6 +1,6 @@
-"""What a pod's status says of each container (pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses).
+"""The status of each container (pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses).
 
-A container that will start again is waiting, with the kubelet's reason for the wait; its last end is its lastState.
+A container that will be restarted is waiting, with the kubelet's reason; its last end is its lastState.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ from workflows.decide.containers.backoff import NOT_PULLED, starts_at
 from workflows.decide.containers.init_containers import init_failed, is_init, is_sidecar
 from workflows.decide.containers.instances import UNKNOWN_EXIT, UNKNOWN_MESSAGE, UNKNOWN_REASON
 from workflows.decide.containers.readiness import is_ready, is_started
-from workflows.decide.containers.restart_all import RESTARTING, sources
+from workflows.decide.containers.restart_all import RESTARTING, restart_all_triggers
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.containers.targets import lacks_target
 from workflows.decide.hooks.hooks import is_starting
@@ -62,7 +62,7 @@ def container_status(situation: Situation, container: V1Container) -> V1Containe
 
 
 def shown_user(facts: ContainerFacts) -> V1ContainerUser | None:
-    """Say as whom it runs, where the runtime tells."""
+    """Return the user that it runs as, if the runtime reports it."""
     if facts.user is None:
         return None
     user = facts.user
@@ -71,12 +71,12 @@ def shown_user(facts: ContainerFacts) -> V1ContainerUser | None:
 
 
 def stop_signal(situation: Situation, facts: ContainerFacts) -> str | None:
-    """Say what the runtime stops the container with, where the gate ContainerStopSignals is on and the runtime tells."""
+    """Return the runtime's stop signal, if the gate ContainerStopSignals is on and the runtime reports it."""
     return facts.stop_signal or None if situation.settings.container_stop_signals else None
 
 
 def ephemeral_status(situation: Situation, container: V1Container) -> V1ContainerStatus:
-    """Build the status of an ephemeral container: nobody asks whether it is started or ready."""
+    """Build the status of an ephemeral container, which has no started and is never ready."""
     status = container_status(situation, container)
     status.ready, status.started = False, None
     return status
@@ -90,7 +90,7 @@ def container_uri(container_id: str) -> str | None:
 def states(
     situation: Situation, container: V1Container, facts: ContainerFacts
 ) -> tuple[V1ContainerState, V1ContainerState]:
-    """Say the present state and the one before it."""
+    """Return the current state and the last one."""
     before = (
         V1ContainerState(terminated=terminated(situation, facts.last_exit)) if facts.last_exit else V1ContainerState()
     )
@@ -108,10 +108,10 @@ def states(
 
 
 def is_between_definitions(situation: Situation, container: V1Container) -> bool:
-    """Say whether a container of an API's pod was stopped for another image and has not come up with that yet.
+    """Report whether a container of an API's pod was stopped for another image and has not come up with it yet.
 
-    It is shown as it ran until then, or until something keeps the next one from starting: the kubelet tells nothing between the
-    two halves of one sync (pkg/kubelet/kubelet.go SyncPod writes the status before it acts).
+    Until then, or until something prevents the next start, it is shown as it ran: the kubelet publishes nothing between
+    the two halves of one sync (pkg/kubelet/kubelet.go SyncPod writes the status before it acts).
     """
     facts = situation.facts(container.name)
     if not situation.from_api or situation.observed.lifecycle is not Lifecycle.SYNC:
@@ -122,7 +122,7 @@ def is_between_definitions(situation: Situation, container: V1Container) -> bool
 
 
 def not_ended(situation: Situation, container: V1Container, facts: ContainerFacts) -> V1ContainerState:
-    """Say the state of a container whose newest instance has not ended, as far as we know, or that never had one."""
+    """Return the state of a container whose newest instance has not ended, or that never had one."""
     if facts.state is ContainerState.RUNNING and not is_starting(situation, container):
         return V1ContainerState(running=V1ContainerStateRunning(started_at=facts.started_at))
     if facts.done_in_sandbox and not facts.container_id:
@@ -130,7 +130,7 @@ def not_ended(situation: Situation, container: V1Container, facts: ContainerFact
             terminated=V1ContainerStateTerminated(reason="Completed", message=DONE_UNSEEN, exit_code=0)
         )
     out_of_sight = facts.state is ContainerState.UNKNOWN and facts.started_at is not None
-    if out_of_sight or (situation.observed.lifecycle is Lifecycle.TERMINATED and has_begun(situation, container)):
+    if out_of_sight or (situation.observed.lifecycle is Lifecycle.TERMINATED and must_have_run(situation, container)):
         return V1ContainerState(
             terminated=V1ContainerStateTerminated(
                 reason=UNKNOWN_REASON, message=UNKNOWN_MESSAGE, exit_code=UNKNOWN_EXIT
@@ -139,42 +139,42 @@ def not_ended(situation: Situation, container: V1Container, facts: ContainerFact
     return V1ContainerState(waiting=waiting(situation, container, facts))
 
 
-def has_begun(situation: Situation, container: V1Container) -> bool:
-    """Say whether a container of a pod that is gone must have run (pkg/kubelet/status/status_manager.go TerminatePod).
+def must_have_run(situation: Situation, container: V1Container) -> bool:
+    """Report whether a container of a pod that is gone must have run (pkg/kubelet/status/status_manager.go TerminatePod).
 
-    Where initialization broke off: every init container up to the last one that was seen, and the first in any case. Never
-    an ephemeral one.
+    If initialization broke off, these are the init containers up to the last one that was seen, and always the first.
+    Never an ephemeral container.
     """
     if container.name in situation.ephemeral_names:
         return False
     if has_initialized(situation) or not is_init(situation, container.name):
         return has_initialized(situation)
     names = [one.name for one in situation.init_containers]
-    seen = [index for index, name in enumerate(names) if came_up(situation.facts(name))]
+    seen = [index for index, name in enumerate(names) if was_created(situation.facts(name))]
     return names.index(container.name) <= max(seen, default=0)
 
 
-def came_up(facts: ContainerFacts) -> bool:
-    """Say whether any instance of a container ever was there."""
+def was_created(facts: ContainerFacts) -> bool:
+    """Report whether any instance of a container was ever created."""
     return bool(facts.container_id or facts.last_exit)
 
 
 def has_initialized(situation: Situation) -> bool:
-    """Say whether the pod ever got past its init containers (pkg/kubelet/status/status_manager.go hasPodInitialized).
+    """Report whether the pod's initialization was ever complete (pkg/kubelet/status/status_manager.go hasPodInitialized).
 
-    A last one that is a sidecar proves it only while it runs, which it no longer does when this is asked.
+    If the last init container is a sidecar, that is known only while it runs, and it no longer runs when this is asked.
     """
-    if not situation.init_containers or any(came_up(situation.facts(one.name)) for one in situation.containers):
+    if not situation.init_containers or any(was_created(situation.facts(one.name)) for one in situation.containers):
         return True
     return bool(situation.facts(situation.init_containers[-1].name).done_in_sandbox)
 
 
 def waiting(situation: Situation, container: V1Container, facts: ContainerFacts) -> V1ContainerStateWaiting:
-    """Say what a container waits for."""
+    """Return why a container waits."""
     at = starts_at(facts)
     if at and at > situation.now:
         return V1ContainerStateWaiting(reason=CRASH_LOOP_BACK_OFF, message=back_off_words(situation, container, facts))
-    lacking = situation.images_lacking(container)
+    lacking = situation.images_missing(container)
     for asked in lacking:
         if (image := situation.image_of(asked)).reason:
             again = image.reason not in NOT_PULLED and image.backoff != situation.settings.image_backoff_initial
@@ -183,13 +183,13 @@ def waiting(situation: Situation, container: V1Container, facts: ContainerFacts)
         return V1ContainerStateWaiting(reason=lack.reason, message=lack.message)
     if facts.failure_reason:
         return V1ContainerStateWaiting(reason=facts.failure_reason, message=facts.failure_message or None)
-    if facts.last_exit and not facts.container_id and sources(situation):
+    if facts.last_exit and not facts.container_id and restart_all_triggers(situation):
         return V1ContainerStateWaiting(reason=RESTARTING, message=REMOVED)
     return V1ContainerStateWaiting(reason=POD_INITIALIZING if situation.init_containers else CONTAINER_CREATING)
 
 
 def image_waiting(image: str, reason: str, message: str, *, again: bool) -> V1ContainerStateWaiting:
-    """Say why an image is not there: the first failure by its own name, further ones as a back-off."""
+    """Return why an image is missing: the first failure by its own reason, further ones as a back-off."""
     if not again:
         return V1ContainerStateWaiting(reason=reason, message=message)
     return V1ContainerStateWaiting(
@@ -198,7 +198,7 @@ def image_waiting(image: str, reason: str, message: str, *, again: bool) -> V1Co
 
 
 def back_off_words(situation: Situation, container: V1Container, facts: ContainerFacts) -> str:
-    """Write the kubelet's sentence about a crash loop (kuberuntime_manager.go doBackOff)."""
+    """Write the kubelet's message about a crash loop (kuberuntime_manager.go doBackOff)."""
     seconds = int(facts.backoff.total_seconds()) if facts.backoff else 0
     minutes, rest = divmod(seconds, 60)
     delay = f"{minutes}m{rest}s" if minutes else f"{rest}s"

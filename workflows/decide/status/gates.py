@@ -1,7 +1,7 @@
-"""What others say of a pod, and which of it the pod's readiness waits for: spec.readinessGates.
+"""Conditions that others set, and those that the pod's readiness depends on: spec.readinessGates.
 
-Asked by `conditions` and `explain`, and by PodWorkflow for the Update SetCondition. A condition of others is kept as it was
-said, whatever becomes of the pod; the kubelet's own nobody else may set (pkg/kubelet/types/pod_status.go).
+Used for the conditions, by explain, and for the Update SetCondition. A condition of others is kept as it was set;
+nobody else may set those of the kubelet (pkg/kubelet/types/pod_status.go).
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from kubernetes.client.models.v1_pod_condition import V1PodCondition
 
 from proto.temporal.operator import SetCondition
 from proto.temporal.pod import Observed
-from proto.temporal.wishes import GivenCondition
+from proto.temporal.pod_inputs import GivenCondition
 from workflows.decide.manifest.fields import names
 from workflows.decide.manifest.fields.field_errors import invalid, not_supported, quoted, too_long
 from workflows.decide.refusal import Refusal
@@ -28,11 +28,11 @@ OUR_OWN: Final = (
     "AllContainersRestarting",
     "DisruptionTarget",
 )
-"""Conditions that a node judges by itself; the last one is shared with the API's own controllers, not with operators."""
+"""Conditions that a node sets itself; the last one is shared with the API's controllers, but not with operators."""
 STATUSES: Final = ("True", "False", "Unknown")
 LONGEST_REASON: Final = 1024
 LONGEST_MESSAGE: Final = 32768
-"""Bytes; a pod's conditions have no limits, so those of metav1.Condition are taken."""
+"""Bytes. Pod conditions have no limits, so those of metav1.Condition apply."""
 
 
 def given(observed: Observed) -> Iterator[V1PodCondition]:
@@ -48,7 +48,7 @@ def given(observed: Observed) -> Iterator[V1PodCondition]:
 
 
 def unmet(situation: Situation, known: Mapping[str, str]) -> Iterator[str]:
-    """Say of each readiness gate that is not True why, in the kubelet's words; `known` are all conditions' statuses."""
+    """Explain each readiness gate that is not True, in the kubelet's words; `known` has the status of every condition."""
     for gate in situation.spec.readiness_gates or ():
         status = known.get(gate.condition_type)
         name = quoted(gate.condition_type)
@@ -59,17 +59,17 @@ def unmet(situation: Situation, known: Mapping[str, str]) -> Iterator[str]:
 
 
 def settable(situation: Situation) -> Iterator[str]:
-    """Name the readiness gates that wait for somebody else to say True."""
+    """Name the readiness gates that wait for somebody to set them True."""
     for gate in situation.spec.readiness_gates or ():
         if gate.condition_type not in OUR_OWN and status_before(situation, gate.condition_type) != "True":
             yield gate.condition_type
 
 
 def why_not(situation: Situation, asked: SetCondition) -> Refusal | None:
-    """Say why an operator may not set this, if so: NotYours, Invalid or Unchanged."""
+    """Return why an operator may not set this condition: NotYours, Invalid or Unchanged."""
     if asked.type in OUR_OWN:
-        told = f"condition {asked.type} is the node's own: it follows from what the node sees, nobody sets it"
-        return Refusal("NotYours", told)
+        message = f"condition {asked.type} is the node's own: it follows from what the node sees, nobody sets it"
+        return Refusal("NotYours", message)
     if faults := list(faults_of(asked)):
         return Refusal("Invalid", "; ".join(faults))
     known = situation.observed.given_conditions.get(asked.type)
@@ -79,7 +79,7 @@ def why_not(situation: Situation, asked: SetCondition) -> Refusal | None:
 
 
 def faults_of(asked: SetCondition) -> Iterator[str]:
-    """Name what is wrong with a condition, in the API's words (ValidatePodStatusUpdate, validatePodConditions)."""
+    """List what is wrong with a condition, in the API's words (ValidatePodStatusUpdate, validatePodConditions)."""
     yield from (invalid("type", asked.type, one) for one in names.qualified_name(asked.type))
     if asked.status not in STATUSES:
         yield not_supported("status", asked.status, STATUSES)
@@ -90,13 +90,13 @@ def faults_of(asked: SetCondition) -> Iterator[str]:
 
 
 def status_before(situation: Situation, name: str) -> str:
-    """Say what a condition of others is now; empty where nobody has set it."""
+    """Return the status of a condition of others; empty if nobody has set it."""
     known = situation.observed.given_conditions.get(name)
     return known.status if known else ""
 
 
 def set_condition(situation: Situation, asked: SetCondition) -> None:
-    """Write a condition down; it keeps its time while its status stays."""
+    """Record a condition; it keeps its time while its status stays."""
     known = situation.observed.given_conditions.get(asked.type)
     since = known.since if known and known.status == asked.status else situation.now
     situation.observed.given_conditions[asked.type] = GivenCondition(asked.status, since, asked.reason, asked.message)

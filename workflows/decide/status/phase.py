@@ -7,8 +7,8 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from proto.temporal.pod import ContainerState
 from workflows.decide.containers.init_containers import init_failed, is_sidecar, policy_of
-from workflows.decide.containers.restart import comes_back
-from workflows.decide.containers.restart_all import sources
+from workflows.decide.containers.restart import regular_should_restart
+from workflows.decide.containers.restart_all import restart_all_triggers
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.situation import Situation
 
@@ -26,7 +26,7 @@ TERMINAL = (Phase.SUCCEEDED, Phase.FAILED)
 
 
 def ending(status: V1ContainerStatus) -> V1ContainerStateTerminated | None:
-    """The end that counts: the present one, or the last one while the container waits to start again."""
+    """Return the end that counts: the current one, or the last one while the container waits for a restart."""
     if status.state and status.state.terminated:
         return status.state.terminated
     waits = status.state and status.state.waiting
@@ -34,17 +34,17 @@ def ending(status: V1ContainerStatus) -> V1ContainerStateTerminated | None:
 
 
 def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus]) -> Phase:
-    """Say the phase; a pod that is deleted keeps the phase that its containers give it, one that is evicted has failed.
+    """Return the phase. A deleted pod keeps the phase that its containers give it; an evicted one has failed.
 
-    It fails when nothing of it runs any more, and whatever its containers end with meanwhile is not the last word
+    It fails once nothing of it runs any more, whatever its containers end with meanwhile
     (pkg/kubelet/status/status_manager.go mergePodStatus).
     """
     if ended := situation.observed.ended:
-        return Phase(ended.phase)  # shown to others already, and no final phase turns back
+        return Phase(ended.phase)  # already published, and a final phase never changes
     phase = phase_of_containers(situation, init, regular)
     if situation.observed.eviction is None:
         return phase
-    if will_start_nothing(situation):
+    if ends_are_final(situation):
         return Phase.FAILED
     if phase in TERMINAL:
         return Phase.PENDING if init_failed(situation) else Phase.RUNNING
@@ -52,7 +52,7 @@ def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list
 
 
 def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus]) -> Phase:
-    """Say the phase that the containers alone give."""
+    """Return the phase that the containers alone give."""
     if init_failed(situation):
         return Phase.FAILED
     sidecars = [one for one in init if is_sidecar(situation, one.name)]
@@ -63,7 +63,7 @@ def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], reg
     ends = [end for one in regular if (end := ending(one)) is not None]
     if running + len(ends) < len(regular):
         return Phase.PENDING
-    if running or any(is_running(one) for one in sidecars) or out_of_sight(situation):
+    if running or any(is_running(one) for one in sidecars) or has_lost_container(situation):
         return Phase.RUNNING
     if companions_may_be_up(situation):
         return Phase.RUNNING
@@ -71,12 +71,12 @@ def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], reg
 
 
 def is_running(status: V1ContainerStatus) -> bool:
-    """Say whether it runs now."""
+    """Report whether it runs now."""
     return bool(status.state and status.state.running)
 
 
 def sidecars_pending(situation: Situation, sidecars: list[V1ContainerStatus]) -> bool:
-    """Say whether one of them has never come up, or is not started yet in a pod of which nothing regular has run."""
+    """Report whether a sidecar never came up, or has not started and no regular container has run."""
     if any(not is_running(one) and ending(one) is None for one in sidecars):
         return True
     if all(one.started for one in sidecars if is_running(one)):
@@ -86,9 +86,9 @@ def sidecars_pending(situation: Situation, sidecars: list[V1ContainerStatus]) ->
 
 
 def companions_may_be_up(situation: Situation) -> bool:
-    """Say whether a sidecar or an ephemeral container is up, or may be and we were not told: then no phase is final yet.
+    """Report whether a sidecar or an ephemeral container is up or may be: then no phase is final yet.
 
-    (pkg/kubelet/status/status_manager.go mergePodStatus; a failed initialization is final at once here.)
+    (pkg/kubelet/status/status_manager.go mergePodStatus; here a failed initialization is final at once.)
     """
     if not situation.companions:
         return False
@@ -97,18 +97,18 @@ def companions_may_be_up(situation: Situation) -> bool:
     return not situation.companions.isdisjoint(live_containers(situation))
 
 
-def out_of_sight(situation: Situation) -> bool:
-    """Say whether the runtime does not know of a regular container whether it runs: then no phase is final yet."""
+def has_lost_container(situation: Situation) -> bool:
+    """Report whether the runtime has lost the state of a regular container: then no phase is final yet."""
     return any(
         facts.state is ContainerState.UNKNOWN and facts.exit is None
         for facts in (situation.facts(one.name) for one in situation.containers)
     )
 
 
-def will_start_nothing(situation: Situation) -> bool:
-    """Say whether the ends of a pod that goes are its last: nothing lives, and no start is out or in doubt.
+def ends_are_final(situation: Situation) -> bool:
+    """Report whether the ends of a terminating pod are final: nothing lives, and no start is under way or in doubt.
 
-    Not asked of one that had finished before: its ends were judged then, and a deletion judges nothing anew.
+    Not asked of a pod that had finished before: a deletion does not change how its ends were judged.
     """
     observed = situation.observed
     if observed.finished_at:
@@ -119,22 +119,26 @@ def will_start_nothing(situation: Situation) -> bool:
 
 
 def was_removed(situation: Situation, name: str) -> bool:
-    """Say whether its last instance was removed so that all start again."""
+    """Report whether its last instance was removed for a restart of all containers."""
     facts = situation.facts(name)
     return facts.last_exit is not None and not facts.container_id
 
 
 def phase_of_ends(situation: Situation, exit_codes: list[int]) -> Phase:
-    """Say the phase of a pod all of whose containers have ended; one that is deleted will not start them again.
+    """Return the phase of a pod whose containers have all ended; a deleted one does not restart them.
 
-    One that was removed to start again and never did has not succeeded, whatever its last instance ended with; one that is
-    starting again, its postStart hook under way, has not had its last end.
+    A container that was removed for a restart and never came up has not succeeded, whatever its last instance ended
+    with. One whose postStart hook is under way is still starting, so its last end does not count.
     """
     policy = policy_of(situation)
     ends = zip(situation.containers, exit_codes, strict=True)
     removed = any(was_removed(situation, one.name) for one in situation.containers)
     lives = not {one.name for one in situation.containers}.isdisjoint(live_containers(situation))
-    again = removed or lives or any(comes_back(one, policy, situation.facts(one.name), code) for one, code in ends)
-    if (again or sources(situation)) and not will_start_nothing(situation):
+    again = (
+        removed
+        or lives
+        or any(regular_should_restart(one, policy, situation.facts(one.name), code) for one, code in ends)
+    )
+    if (again or restart_all_triggers(situation)) and not ends_are_final(situation):
         return Phase.RUNNING
     return Phase.FAILED if removed or any(exit_codes) else Phase.SUCCEEDED

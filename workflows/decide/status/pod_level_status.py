@@ -1,24 +1,24 @@
-"""What a status says of the resources of a pod as a whole (kubelet_pods.go getEffectiveAllocatedResources).
+"""The resources of the pod as a whole in its status (kubelet_pods.go getEffectiveAllocatedResources).
 
-Only of a pod that has some of its own: the kubelet tells the sums of every other one's containers as well, which stand beside
-each container already.
+Only for a pod with pod-level resources. The kubelet also shows the sums of other pods' containers, which the container
+statuses already have.
 """
 
 from kubernetes.client.models.v1_resource_requirements import V1ResourceRequirements
 
-from proto.kubernetes.resources.amounts import said_amount
+from proto.kubernetes.resources.amounts import format_amount
 from proto.kubernetes.resources.overhead import limits_and_overhead, requests_and_overhead
 from proto.kubernetes.resources.pod_totals import ResourceList, pod_limits, pod_requests
 from proto.temporal.pod import PodJson
 
 
 def allocated_resources(pod: PodJson) -> dict[str, str] | None:
-    """Say what the pod is granted of what it asks for."""
+    """Return the pod's allocated requests."""
     return _said(requests_and_overhead(pod, pod_requests(pod))) if pod["spec"].get("resources") else None
 
 
 def pod_resources_shown(pod: PodJson) -> V1ResourceRequirements | None:
-    """Say what the pod asks for and may use, with its overhead."""
+    """Return the pod's requests and limits, with its overhead."""
     if not pod["spec"].get("resources"):
         return None
     requests, limits = requests_and_overhead(pod, pod_requests(pod)), limits_and_overhead(pod, pod_limits(pod))
@@ -26,4 +26,4 @@ def pod_resources_shown(pod: PodJson) -> V1ResourceRequirements | None:
 
 
 def _said(amounts: ResourceList) -> dict[str, str] | None:
-    return {name: said_amount(name, amount) for name, amount in amounts.items()} or None
+    return {name: format_amount(name, amount) for name, amount in amounts.items()} or None

@@ -1,6 +1,6 @@
-"""A pod's status as the API shows it, and the one line an operator reads first.
+"""A pod's status as the API shows it, and its summary.
 
-Built after each decision from what is known, never stored: `Observed` holds the facts, this says what they mean
+Built after each decision and never stored: `Observed` holds the facts, the status says what they mean
 (pkg/kubelet/kubelet_pods.go generateAPIPodStatus).
 """
 
@@ -56,7 +56,7 @@ def pod_status(situation: Situation) -> V1PodStatus:
     if situation.spec.host_network and observed.sandbox:
         ips = host_ips
     why = (observed.ended or observed.eviction) if phase is Phase.FAILED else None
-    # of what was never begun nothing is said (rejectPod)
+    # a rejected pod shows nothing else (rejectPod)
     shown = why is None or not why.message.startswith(REJECTED_PREFIX)
     return V1PodStatus(
         phase=phase.value,
@@ -79,7 +79,7 @@ def pod_status(situation: Situation) -> V1PodStatus:
 
 
 def pod_summary(situation: Situation, status: V1PodStatus) -> PodSummary:
-    """Say the row of `tempolet pods`: the most urgent reason comes first."""
+    """Build the row of `tempolet pods`; the most urgent reason comes first."""
     statuses = [*(status.init_container_statuses or []), *(status.container_statuses or [])]
     readiness = next((one for one in status.conditions or [] if one.type == READY), None)
     reason, message = first_reason(situation, statuses)
@@ -91,7 +91,7 @@ def pod_summary(situation: Situation, status: V1PodStatus) -> PodSummary:
 
 
 def held_up(situation: Situation) -> str:
-    """Say what a pod that goes waits for before it can stop anything: what is being made is undone when it is there."""
+    """Describe what a terminating pod waits for before it can stop anything: a start under way must answer first."""
     if situation.observed.lifecycle is not Lifecycle.TERMINATING:
         return ""
     for action in situation.busy.values():
@@ -104,7 +104,7 @@ def held_up(situation: Situation) -> str:
 
 
 def first_reason(situation: Situation, statuses: list[V1ContainerStatus]) -> tuple[str, str]:
-    """Say why the pod is not simply running; for a running one, how a container last ended."""
+    """Return why the pod is not simply running; for a running one, how a container last ended."""
     observed = situation.observed
     if observed.deletion and observed.lifecycle is not Lifecycle.TERMINATED:
         return "Terminating", f"{observed.deletion.reason}: {observed.deletion.message}{held_up(situation)}"

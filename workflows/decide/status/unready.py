@@ -1,4 +1,4 @@
-"""What keeps a container that runs, or a pod whose containers are ready, from counting as ready; asked by `explain`."""
+"""Why a running container, or a pod whose containers are ready, is not ready; used by explain."""
 
 from collections.abc import Iterator
 
@@ -15,20 +15,20 @@ from workflows.decide.status.conditions import GATES_NOT_READY, READY
 
 
 def unready_words(situation: Situation, container: V1Container) -> str:
-    """Say why it is not ready; empty for one that is, and for one that does not run or is not meant to be."""
+    """Explain why a container is not ready; empty if it is, or if it does not run or need not be ready."""
     if standing(situation, container) is not Standing.UP or is_ready(situation, container):
         return ""
     facts = situation.facts(container.name)
     for kind in (ProbeKind.STARTUP, ProbeKind.READINESS):
         if probe_of(container, kind) and not succeeded(facts, kind):
             found = facts.probes.get(kind)
-            what = f"fails: {found.message}" if found else "has not come to a verdict"
+            what = f"fails: {found.message}" if found else "has no verdict yet"
             return f"{container.name} runs and is not ready: its {kind.value} probe {what}"
     return f"{container.name} runs and has not started yet"
 
 
 def waits_for_gates(situation: Situation, status: V1PodStatus) -> Iterator[Sentence]:
-    """Say which readiness gates keep a pod from being ready whose containers all are."""
+    """Name the readiness gates that keep a pod from being ready although its containers are."""
     ready = next((one for one in status.conditions or () if one.type == READY), None)
     if situation.observed.lifecycle is not Lifecycle.SYNC or ready is None or ready.reason != GATES_NOT_READY:
         return

@@ -1,9 +1,9 @@
-"""Which container starts next: init containers one after the other, then the regular ones, each when its backoff is over.
+"""Which container starts next: init containers one after the other, then the regular ones, after their back-off.
 
-A sidecar starts in its turn and from then on whenever it has ended, until nothing else of the pod will run. What has been
-done in this sandbox is known from `Observed`, never inferred from what the runtime still remembers: an init container that
-succeeded stays done when its record is pruned, and is done again when the sandbox is new (pkg/kubelet/kuberuntime/
-kuberuntime_manager.go computePodActions).
+A sidecar starts in its turn, and is restarted whenever it has ended while the pod has anything left to do. What was
+done in the current sandbox is read from `Observed`, never inferred from what the runtime still holds: an init container
+that succeeded stays done when it is removed, and runs again in a new sandbox
+(pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions).
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ from workflows.decide.containers.backoff import starts_at
 from workflows.decide.containers.init_containers import (
     ends_by_itself,
     is_sidecar,
-    was_passed,
+    later_came_up,
 )
 from workflows.decide.containers.readiness import is_started
-from workflows.decide.containers.restart_all import restart_all, sources
+from workflows.decide.containers.restart_all import restart_all, restart_all_triggers
 from workflows.decide.containers.standing import (
     END_WITHIN,
     Standing,
-    is_through,
     next_attempt,
+    pod_is_done,
     standing,
     stops_outdated,
 )
@@ -34,14 +34,14 @@ from workflows.decide.ending.grace import stop_request
 from workflows.decide.hooks import hooks, own_hooks
 from workflows.decide.keys import container_key
 from workflows.decide.resources.allocation import must_grow
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import container_slice
-from workflows.decide.volumes.downward import start_slice, told_host_ips
+from workflows.decide.volumes.downward import host_ips_shown, start_slice
 from workflows.decide.volumes.mounts import are_mounted, mounted_for
 
 
 def start(situation: Situation, container: V1Container) -> StartContainer:
-    """Write the request that starts a container's next instance."""
+    """Return the request that starts a container's next instance."""
     sandbox = situation.observed.sandbox
     return StartContainer(
         pod=situation.key,
@@ -55,12 +55,12 @@ def start(situation: Situation, container: V1Container) -> StartContainer:
         end_within=END_WITHIN if ends_by_itself(situation, container.name) else timedelta(),
         target_id=target_id(situation, container.name),
         volumes=mounted_for(situation, container),
-        host_ips=told_host_ips(situation, container.name),
+        host_ips=host_ips_shown(situation, container.name),
     )
 
 
 def next_in_line(situation: Situation) -> list[V1Container]:
-    """List whose turn it is: the sidecars so far, with the first unfinished init container, else all regular ones."""
+    """List whose turn it is: the sidecars so far and the first unfinished init container, or all regular containers."""
     line: list[V1Container] = []
     for index, one in enumerate(situation.init_containers):
         stands = standing(situation, one)
@@ -68,7 +68,7 @@ def next_in_line(situation: Situation) -> list[V1Container]:
             line.append(one)
         if is_sidecar(situation, one.name):
             started = stands is Standing.UP and is_started(situation, one)
-            if not started and not was_passed(situation, index):
+            if not started and not later_came_up(situation, index):
                 return line
         elif stands is not Standing.DONE:
             return line
@@ -76,25 +76,26 @@ def next_in_line(situation: Situation) -> list[V1Container]:
 
 
 def start_containers(situation: Situation) -> Iterator[Action | Wake]:
-    """Start what is due, one at a time and in the spec's order, as the kubelet does; what is lost is stopped first.
+    """Start what is due, one at a time in the spec's order as the kubelet does; stop first what is in a lost sandbox.
 
-    While the pod's cgroup is to grow nothing starts: a container that got more than the pod has would not come up.
+    Nothing starts until the pod's cgroup has grown, because a container that gets more than the pod has does not come
+    up.
     """
-    if not situation.sandbox_id or not situation.observed.directories or is_through(situation):
+    if not situation.sandbox_id or not situation.observed.directories or pod_is_done(situation):
         return
-    if must_grow(situation) or any(standing(situation, one) is Standing.LOST for one in situation.everyone):
+    if must_grow(situation) or any(standing(situation, one) is Standing.LOST for one in situation.all_containers):
         return
     yield from own_hooks.after_ends(situation)
-    if asked_by := sources(situation):
+    if asked_by := restart_all_triggers(situation):
         yield from restart_all(situation, asked_by)
         return
     looking_in = start_ephemeral(situation)
     yield from looking_in
-    starting = bool(situation.starting) or own_hooks.prepares(situation)
+    starting = bool(situation.starting) or own_hooks.pre_start_is_running(situation)
     starting = starting or any(isinstance(one, StartContainer) for one in looking_in)
-    for container in situation.everyone:
+    for container in situation.all_containers:
         if standing(situation, container) is Standing.UP and hooks.is_starting(situation, container):
-            starting = True  # the hook is a part of the start, and the kubelet starts one after the other
+            starting = True  # the hook is part of the start, and containers start one after the other
             yield from hooks.after_start(situation, container)
     yield from stop_outdated(situation)
     for container in next_in_line(situation):
@@ -108,7 +109,7 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def start_ephemeral(situation: Situation) -> list[Action | Wake]:
-    """Start the next ephemeral container, before all others and beside their hooks: it may be there to see what hangs."""
+    """Start the next ephemeral container before all others and beside their hooks: it may be there to debug a hang."""
     found: list[Action | Wake] = []
     for container in situation.ephemeral_containers:
         starting = bool(situation.starting) or any(isinstance(one, StartContainer) for one in found)
@@ -118,29 +119,29 @@ def start_ephemeral(situation: Situation) -> list[Action | Wake]:
 
 
 def start_when_due(situation: Situation, container: V1Container, *, starting: bool) -> Iterator[Action | Wake]:
-    """Start one container, or say when; nothing while its images, volumes or target are awaited or another one is starting."""
+    """Start one container, or wake when it is due; nothing while it lacks anything or another container is starting."""
     facts = situation.facts(container.name)
     at = starts_at(facts)
     if at and at > situation.now:
         summary = f"CrashLoopBackOff: restart {next_attempt(facts)} of {container.name} at {at:%H:%M:%S}"
         yield Wake(at, summary, container_key(container.name))
-    elif starting or situation.images_lacking(container) or not are_mounted(situation):
+    elif starting or situation.images_missing(container) or not are_mounted(situation):
         return
     elif not lacks_target(situation, container.name):
         yield from own_hooks.before_start(situation, start(situation, container))
 
 
 def stop_unknown(situation: Situation, container: V1Container) -> StopContainer:
-    """Stop a container of which the runtime has lost the state, so that it can start again.
+    """Stop a container whose state the runtime has lost, so that it can start again.
 
-    It may well run, so it has the pod's grace like any other (kuberuntime_container.go setTerminationGracePeriod).
+    It may be running, so it has the pod's grace period (kuberuntime_container.go setTerminationGracePeriod).
     """
     return stop_request(situation, container.name, "the runtime does not know its state")
 
 
 def stop_outdated(situation: Situation) -> Iterator[Action | Wake]:
-    """Stop what runs by another definition than the spec has, so that it starts again by that."""
-    for container in situation.everyone:
+    """Stop what runs with an outdated definition, so that it restarts with the current one."""
+    for container in situation.all_containers:
         if not stops_outdated(situation, container):
             continue
         sidecar = is_sidecar(situation, container.name)
@@ -150,10 +151,9 @@ def stop_outdated(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def tidy(situation: Situation) -> Iterator[Action | Wake]:
-    """Remove what only the past needs, while nothing can start.
+    """Remove dead containers and lost sandboxes while nothing can start.
 
-    Of each container the newest dead instance stays, for its logs (pkg/kubelet/kubelet.go maxPerPodContainerCount); a lost
-    sandbox goes with all that was in it.
+    The newest dead instance of each container stays, for its logs (pkg/kubelet/kubelet.go maxPerPodContainerCount).
     """
     observed = situation.observed
     leftover = [(name, dead) for name, dead in observed.dead_containers.items() if len(dead) > 1]
@@ -162,7 +162,7 @@ def tidy(situation: Situation) -> Iterator[Action | Wake]:
     if situation.starting or any(isinstance(one, StartContainer) for one in start_containers(situation)):
         return
     for sandbox_id in observed.old_sandboxes:
-        yield from unless_failed(situation, RemovePodSandbox(situation.key, sandbox_id))
+        yield from unless_backing_off(situation, RemovePodSandbox(situation.key, sandbox_id))
     for name, dead in leftover:
         for container_id in dead[:-1]:
-            yield from unless_failed(situation, RemoveContainer(situation.key, name, container_id))
+            yield from unless_backing_off(situation, RemoveContainer(situation.key, name, container_id))

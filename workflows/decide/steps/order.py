@@ -1,8 +1,8 @@
-"""A pod's steps in one list: read it down to start, up to stop.
+"""A pod's steps in one list: down to start, up to stop.
 
-Each step's undo stands beside its do; an undo yields nothing when its do never ran. While a pod is wanted, every do is asked
-at once and each says for itself what it waits for, so images, directories and sandbox are made side by side. A pod that goes
-is undone strictly upward: a step is touched when everything below it is gone.
+Each step has its undo beside it; an undo yields nothing if the step was never done. While a pod is wanted, every step
+is asked at once and says what it waits for, so images, directories and sandbox are made side by side. A terminating pod
+is undone strictly upward: a step is undone when everything below it is gone.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from workflows.decide.keys import OBJECT_KEY, RESOURCES_KEY, VOLUMES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.steps.containers import start_containers, tidy
 from workflows.decide.steps.images import pull_images
-from workflows.decide.steps.last_word import delete_object
+from workflows.decide.steps.object_deletion import delete_object
 from workflows.decide.steps.probes import probe_containers
 from workflows.decide.steps.resize import resize_pod
 from workflows.decide.steps.sandbox import make_directories, run_sandbox
@@ -25,13 +25,13 @@ Decision = Callable[[Situation], Iterator[Action | Wake]]
 
 
 def nothing(_: Situation) -> Iterator[Action | Wake]:
-    """Yield nothing: what this step did needs no undoing, or is not done on the way up."""
+    """Yield nothing: the step needs no undo, or is only an undo."""
     return iter(())
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a pod's life: what it does, what undoes it, and the keys of its actions."""
+    """One step of a pod's life: how it is done, how it is undone, and the keys of its actions."""
 
     name: str
     do: Decision

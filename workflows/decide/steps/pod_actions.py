@@ -10,7 +10,7 @@ from proto.temporal.activities.requests import ReadPodRuntime
 from proto.temporal.pod import Lifecycle
 from workflows.decide.actions import Action, Wake, holds_reread, key
 from workflows.decide.ending.deadline import await_deadline
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.steps.order import ORDER
 
 
@@ -57,7 +57,7 @@ def answers(situation: Situation) -> list[Action | Wake]:
     if situation.is_busy("runtime"):
         return []
     if situation.observed.runtime_stale and not any(holds_reread(action) for action in situation.busy.values()):
-        return unless_failed(situation, ReadPodRuntime(situation.key))
+        return unless_backing_off(situation, ReadPodRuntime(situation.key))
     if situation.observed.lifecycle is Lifecycle.SYNC:
         if situation.observed.runtime_stale and situation.is_busy("images"):
             # the re-read comes after this one, in a moment: what were started now might live already in a lost sandbox

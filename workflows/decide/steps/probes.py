@@ -1,8 +1,8 @@
-"""Which container is probed now, and what becomes of it when a probe has failed.
+"""Which containers are probed, and what a failed probe does.
 
-Probing itself is one long action for each instance of a container (`ProbeContainer`); it tells by signals when a verdict
-turns. What a verdict makes of started and ready stands in `readiness`; here a failed liveness or startup probe has its
-container stopped, and what follows is an ordinary restart (kuberuntime_manager.go computePodActions).
+Probing is one long action for each instance of a container (`ProbeContainer`), which signals when a verdict changes.
+`containers/readiness.py` says what a verdict means for started and ready. Here a failed liveness or startup probe stops
+the container; an ordinary restart follows (kuberuntime_manager.go computePodActions).
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ from workflows.decide.containers.standing import Standing, standing, stops_outda
 from workflows.decide.ending.grace import Grace, bounded, pod_grace, stop_request
 from workflows.decide.hooks import hooks
 from workflows.decide.keys import container_key
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import probe_slice
 
 
 def probe_containers(situation: Situation) -> Iterator[Action | Wake]:
-    """Probe every container that runs and has probes, once it has started; stop one that has failed what it lives by."""
+    """Probe every container that runs, has probes and has started; stop one whose liveness or startup probe failed."""
     sidecars = [one for one in situation.init_containers if one.name in situation.sidecar_names]
     for container in (*sidecars, *situation.containers):
         if not any(probe_of(container, kind) for kind in ProbeKind):
@@ -39,11 +39,11 @@ def probe_containers(situation: Situation) -> Iterator[Action | Wake]:
         if failed is not None:
             yield from hooks.stop(situation, stop_failed(situation, container, failed))
         else:
-            yield from unless_failed(situation, probe(situation, container))
+            yield from unless_backing_off(situation, probe(situation, container))
 
 
 def probe(situation: Situation, container: V1Container) -> ProbeContainer:
-    """Write the request that probes a container's newest instance."""
+    """Return the request that probes a container's newest instance."""
     facts, sandbox = situation.facts(container.name), situation.observed.sandbox
     ips = situation.settings.host_ips if situation.spec.host_network else sandbox.ips if sandbox else ()
     return ProbeContainer(
@@ -58,7 +58,7 @@ def probe(situation: Situation, container: V1Container) -> ProbeContainer:
 
 
 def stop_failed(situation: Situation, container: V1Container, failed: ProbeKind) -> StopContainer:
-    """Stop a container for its probe; the probe's own grace counts before the pod's (kuberuntime_container.go)."""
+    """Stop a container for its probe; the probe's own grace period overrides the pod's (kuberuntime_container.go)."""
     asked = probe_of(container, failed)
     own = asked.termination_grace_period_seconds if asked else None
     grace = pod_grace(situation.spec, None) if own is None else bounded(grace_of_seconds(own))
@@ -71,7 +71,7 @@ def stop_failed(situation: Situation, container: V1Container, failed: ProbeKind)
 
 
 def verdict_reached(situation: Situation, verdict: ProbeVerdict) -> None:
-    """Write down what a probe has found; nothing of an instance that is not the newest or has ended."""
+    """Record a probe's verdict, unless its instance is not the newest or has ended."""
     facts = situation.observed.containers.get(verdict.container)
     if facts is None or facts.container_id != verdict.container_id or facts.exit is not None:
         return

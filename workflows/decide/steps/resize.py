@@ -1,9 +1,9 @@
-"""How a granted resize is carried out: the pod's cgroup is raised, each live container gets its new share, then it is lowered.
+"""Carries out a granted resize: raise the pod's cgroup, update each live container, lower the cgroup.
 
-So the pod's cgroup is never below what its containers have, which cgroup v1 refuses. A container whose resizePolicy says
-RestartContainer is stopped and starts again with what its spec says, whatever its restart policy; so does any that is not
+So the pod's cgroup is never below what its containers have, which cgroup v1 rejects. A container whose resizePolicy
+says RestartContainer is stopped and restarted with the new spec, whatever its restartPolicy, and so is one that is not
 running (pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction, doPodResizeAction). Cpu and memory of a
-container go in one call, where the kubelet makes two, since nothing stands between them. What is granted at all is decided in `allocation`.
+container are set by one call; the kubelet makes two. `resources/allocation.py` decides what is granted.
 """
 
 from collections.abc import Iterator
@@ -19,25 +19,34 @@ from workflows.decide.containers.restart import NEEDS_RESTART
 from workflows.decide.ending.grace import stop_request
 from workflows.decide.hooks import hooks
 from workflows.decide.keys import container_key
-from workflows.decide.resources.allocation import cgroup_given, container_given, figures, has, in_order, must_grow
+from workflows.decide.resources.allocation import (
+    cgroup_given,
+    container_given,
+    current_resources,
+    figures,
+    in_order,
+    must_grow,
+)
 from workflows.decide.resources.resources import compute
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import resources_slice, sandbox_slice
 
 RESTART_CONTAINER: Final = "RestartContainer"
 
 
 def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
-    """Carry a resize out, one step after the other; a step that fails holds the later ones until it is tried again."""
+    """Carry out a resize one step after the other; a step that failed delays the later ones until it is retried."""
     resize = situation.observed.resize
     if resize is None or not situation.sandbox_id:
         return
     if must_grow(situation):
-        yield from unless_failed(situation, update_cgroup(situation, growing=True))
+        yield from unless_backing_off(situation, update_cgroup(situation, growing=True))
         return
-    by_name = {one.name: one for one in situation.everyone}
+    by_name = {one.name: one for one in situation.all_containers}
     left = list(in_order(situation))
-    restarts = {name for name, wanted in left if restarts_for(by_name[name], has(situation, name), wanted)}
+    restarts = {
+        name for name, wanted in left if restarts_for(by_name[name], current_resources(situation, name), wanted)
+    }
     for name in sorted(restarts):
         if container_key(name) not in situation.busy:
             yield from hooks.stop(situation, stop_request(situation, name, f"Container {name} {NEEDS_RESTART}"))
@@ -46,15 +55,15 @@ def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
         here = facts.sandbox_id == situation.sandbox_id and facts.state is ContainerState.RUNNING
         if name in restarts or not here or container_key(name) in situation.busy:
             continue
-        yield from unless_failed(situation, update_container(situation, name))
+        yield from unless_backing_off(situation, update_container(situation, name))
         return
     wanted = figures(situation.source)
     if not left and not resize.cgroup == resize.least == wanted:
-        yield from unless_failed(situation, update_cgroup(situation, growing=False))
+        yield from unless_backing_off(situation, update_cgroup(situation, growing=False))
 
 
 def restarts_for(container: V1Container, old: PodJson, new: PodJson) -> bool:
-    """Say whether a container's resizePolicy has it start again for what changes of its resources."""
+    """Report whether a container's resizePolicy restarts it for this change of its resources."""
     before, after = compute(old), compute(new)
     changed = {
         "cpu": (before.cpu_request, before.cpu_limit) != (after.cpu_request, after.cpu_limit),
@@ -65,13 +74,13 @@ def restarts_for(container: V1Container, old: PodJson, new: PodJson) -> bool:
 
 
 def update_cgroup(situation: Situation, *, growing: bool) -> UpdatePodSandboxResources:
-    """Write the request that sets the pod's cgroup."""
+    """Return the request that sets the pod's cgroup."""
     spec = sandbox_slice(situation.source)
     return UpdatePodSandboxResources(situation.key, situation.sandbox_id, spec, growing)
 
 
 def update_container(situation: Situation, name: str) -> UpdateContainerResources:
-    """Write the request that gives a container what its spec says now."""
+    """Return the request that gives a container what its spec says now."""
     return UpdateContainerResources(
         pod=situation.key,
         name=name,
@@ -82,7 +91,7 @@ def update_container(situation: Situation, name: str) -> UpdateContainerResource
 
 
 def container_updated(situation: Situation, action: UpdateContainerResources, seen: RuntimeResources) -> None:
-    """Write down what a container has now; one that the runtime no longer holds is looked for."""
+    """Record what a container has now; if the runtime no longer holds it, re-read the runtime."""
     facts = situation.observed.containers.get(action.name)
     if seen.gone:
         situation.observed.runtime_stale = True
@@ -92,5 +101,5 @@ def container_updated(situation: Situation, action: UpdateContainerResources, se
 
 
 def cgroup_updated(situation: Situation, action: UpdatePodSandboxResources) -> None:
-    """Write down what the pod's cgroup has now."""
+    """Record what the pod's cgroup has now."""
     cgroup_given(situation, action.sandbox_spec, growing=action.growing)

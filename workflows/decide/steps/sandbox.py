@@ -1,7 +1,7 @@
 """When the pod gets a sandbox, and when a new one (kuberuntime_manager.go computePodActions, podSandboxChanged).
 
-A sandbox that is not ready any more takes its containers with it: what still runs in it is stopped, its network given
-back, and everything starts again under the next attempt.
+If the sandbox is no longer ready, its containers are stopped, its network is released, and everything starts again in
+the next attempt.
 """
 
 from collections.abc import Iterator
@@ -9,46 +9,46 @@ from collections.abc import Iterator
 from proto.temporal.activities.requests import AwaitPredecessor, MakePodDirectories, RunPodSandbox, StopPodSandbox
 from workflows.decide.actions import Action, Wake
 from workflows.decide.containers.init_containers import init_failed, policy_of
-from workflows.decide.containers.restart import RestartPolicy, comes_back
+from workflows.decide.containers.restart import RestartPolicy, regular_should_restart
 from workflows.decide.containers.termination_order import live_containers, stop_in_order
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import sandbox_slice
 from workflows.decide.versions import STARTS_LEAN
 
 
 def make_directories(situation: Situation) -> Iterator[Action | Wake]:
-    """Make the pod's directories apart: for a sandbox that was found, not made, and in behaviour 1 always."""
+    """Make the pod's directories separately: for a sandbox that was adopted, and always in behaviour 1."""
     apart = situation.behaviour < STARTS_LEAN or situation.sandbox_id
     if apart and not situation.observed.directories:
-        yield from unless_failed(situation, MakePodDirectories(situation.key, log_folders(situation)))
+        yield from unless_backing_off(situation, MakePodDirectories(situation.key, log_folders(situation)))
 
 
 def log_folders(situation: Situation) -> tuple[str, ...]:
-    """Name the containers that need a log folder."""
-    return tuple(one.name for one in situation.everyone)
+    """Name the containers that need a log directory."""
+    return tuple(one.name for one in situation.all_containers)
 
 
 def may_have_sandbox(situation: Situation) -> bool:
-    """Say whether anything would start in a sandbox: a finished pod gets no new one."""
+    """Report whether anything would start in a sandbox: a finished pod gets no new one."""
     policy = policy_of(situation)
     if policy is RestartPolicy.NEVER and situation.observed.next_sandbox_attempt and ever_ran(situation):
         return False
     if init_failed(situation):
         return False
     everyone = ((one, situation.facts(one.name)) for one in situation.containers)
-    return any(facts.exit is None or comes_back(one, policy, facts) for one, facts in everyone)
+    return any(facts.exit is None or regular_should_restart(one, policy, facts) for one, facts in everyone)
 
 
 def ever_ran(situation: Situation) -> bool:
-    """Say whether any container ever came to be."""
+    """Report whether any container was ever created."""
     return any(facts.container_id for facts in situation.observed.containers.values())
 
 
 def run_sandbox(situation: Situation) -> Iterator[Action | Wake]:
-    """Get the pod a ready sandbox; what still runs in a lost one goes first, whether or not a new one follows."""
+    """Get the pod a ready sandbox, after stopping what still runs in a lost one."""
     observed = situation.observed
     if observed.waiting_for:
-        yield from unless_failed(situation, AwaitPredecessor(situation.key))
+        yield from unless_backing_off(situation, AwaitPredecessor(situation.key))
         return
     here = situation.sandbox_id
     lost = [name for name in live_containers(situation) if not here or situation.facts(name).sandbox_id != here]
@@ -57,8 +57,8 @@ def run_sandbox(situation: Situation) -> Iterator[Action | Wake]:
     elif here or not may_have_sandbox(situation):
         return
     elif observed.sandbox and not observed.sandbox.stopped:
-        yield from unless_failed(situation, StopPodSandbox(situation.key, observed.sandbox.sandbox_id))
+        yield from unless_backing_off(situation, StopPodSandbox(situation.key, observed.sandbox.sandbox_id))
     else:
         folders = log_folders(situation) if situation.behaviour >= STARTS_LEAN else ()
         attempt, spec = observed.next_sandbox_attempt, sandbox_slice(situation.source)
-        yield from unless_failed(situation, RunPodSandbox(situation.key, attempt, spec, folders))
+        yield from unless_backing_off(situation, RunPodSandbox(situation.key, attempt, spec, folders))

@@ -1,8 +1,8 @@
-"""When a pod's volumes are mounted, and when that is undone (pkg/kubelet/kubelet.go SyncPod, SyncTerminatedPod).
+"""When a pod's volumes are mounted and unmounted (pkg/kubelet/kubelet.go SyncPod, SyncTerminatedPod).
 
-All of them by one action, beside the sandbox and the images; containers start when all are mounted. For a new sandbox they
-are mounted again, for the node may have been down: what is there is found as it is. They are undone when nothing of the pod
-runs any more, also of a pod that its source still lists.
+One action mounts them all, beside the sandbox and the images; containers start when all are mounted. They are mounted
+again for a new sandbox, because the node may have rebooted; a volume that is still mounted is reused. They are
+unmounted when nothing of the pod runs any more, even if its source still lists it.
 """
 
 from collections.abc import Iterator
@@ -10,57 +10,59 @@ from collections.abc import Iterator
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.mounted import VolumesFacts
 from workflows.decide.actions import Action, Wake
-from workflows.decide.containers.standing import is_through
-from workflows.decide.contents import told
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.containers.standing import pod_is_done
+from workflows.decide.contents import pod_digest
+from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import volumes_slice
 from workflows.decide.steps.sandbox import may_have_sandbox
-from workflows.decide.volumes.mounts import are_mounted, asks_recursive_read_only, sandbox_served
-from workflows.decide.volumes.refresh import heard_of, refresh_volumes, refreshed
+from workflows.decide.volumes.mounts import are_mounted, asks_recursive_read_only, mount_attempt
+from workflows.decide.volumes.refresh import drop_applied_hints, refresh_volumes, refreshed
 
 
 def mount_volumes(situation: Situation) -> Iterator[Action | Wake]:
     """Mount all volumes of a pod that has a sandbox or gets one."""
-    if situation.observed.waiting_for or is_through(situation):
+    if situation.observed.waiting_for or pod_is_done(situation):
         return
     if are_mounted(situation):
         yield from refresh_volumes(situation)
         return
     if situation.sandbox_id or may_have_sandbox(situation):
-        yield from unless_failed(situation, mounting(situation))
+        yield from unless_backing_off(situation, mounting(situation))
 
 
 def mounting(situation: Situation) -> MountVolumes:
-    """Write the request that mounts a pod's volumes."""
+    """Return the request that mounts a pod's volumes."""
     return MountVolumes(
         situation.key,
         tuple(situation.source["spec"].get("volumes") or ()),
         volumes_slice(situation.source),
-        sandbox_served(situation),
+        mount_attempt(situation),
         asks_recursive_read_only(situation),
-        told=told(situation.source),
+        told=pod_digest(situation.source),
     )
 
 
 def unmount_volumes(situation: Situation) -> Iterator[Action | Wake]:
-    """Undo the mounts of a pod of which nothing runs any more, whether or not we know of any."""
+    """Unmount the volumes of a pod of which nothing runs any more, whether or not any mount is known."""
     volumes = tuple(situation.source["spec"].get("volumes") or ())
     if volumes and not situation.observed.volumes_undone:
-        yield from unless_failed(situation, UnmountVolumes(situation.key, volumes, volumes_slice(situation.source)))
+        yield from unless_backing_off(
+            situation, UnmountVolumes(situation.key, volumes, volumes_slice(situation.source))
+        )
 
 
 def volumes_mounted(situation: Situation, action: MountVolumes, mounted: MountedVolumes) -> None:
-    """Write down that all volumes are mounted, and for which sandbox; of a refresh, what they show now."""
+    """Record that all volumes are mounted and for which sandbox; after a refresh, what they show now."""
     observed = situation.observed
     if action.refresh is not None:
         refreshed(observed, action, mounted)
         return
     asked = action.asks_recursive_read_only
     observed.volumes = VolumesFacts(action.sandbox_attempt, mounted.volumes, mounted.objects, action.told, asked)
-    heard_of(observed, mounted.objects)
+    drop_applied_hints(observed, mounted.objects)
     observed.volumes_undone = False
 
 
 def volumes_unmounted(situation: Situation) -> None:
-    """Write down that nothing of a pod is mounted any more."""
+    """Record that no volume of the pod is mounted."""
     situation.observed.volumes, situation.observed.volumes_undone = None, True

@@ -1,7 +1,7 @@
-"""What a start brings along for variables that tell a container of its pod and node: nothing, where none does.
+"""What a start carries for variables that show fields of the pod and the node.
 
-Asked by `containers` and `own_hooks` for their requests; the values are put in by `activities/cri_config/environment.py`. Metadata and
-resources of all containers are in every sandbox's slice already.
+`activities/cri_config/environment.py` sets the values. Metadata and the resources of all containers are in every
+sandbox's slice already.
 """
 
 from collections.abc import Mapping
@@ -13,28 +13,28 @@ from workflows.decide.slices import own_part, sandbox_slice
 
 _SPEC_FIELDS: Final = {
     "spec.nodeName": "nodeName",
-    "spec.host": "nodeName",  # what it was called once
+    "spec.host": "nodeName",  # its former name
     "spec.serviceAccountName": "serviceAccountName",
 }
 
 
 def start_slice(pod: PodJson, name: str) -> PodJson:
-    """Cut what starting a container needs of its pod; raises KeyError for a name the pod does not have."""
+    """Cut what starting a container needs of its pod; raises KeyError for an unknown name."""
     cut, spec = sandbox_slice(pod), pod["spec"]
-    told = {_SPEC_FIELDS[path] for path in _fields(own_part(pod, name)) if path in _SPEC_FIELDS}
-    cut["spec"] |= {field: spec[field] for field in sorted(told) if spec.get(field)}
+    shown = {_SPEC_FIELDS[path] for path in _fields(own_part(pod, name)) if path in _SPEC_FIELDS}
+    cut["spec"] |= {field: spec[field] for field in sorted(shown) if spec.get(field)}
     if spec.get("enableServiceLinks") is False:
         cut["spec"]["enableServiceLinks"] = False
     return cut
 
 
-def told_host_ips(situation: Situation, name: str) -> tuple[str, ...]:
-    """Give the node's addresses where a variable of the container tells of them, or of its pod's, which they may be."""
-    told = any(path.startswith("status.") for path in _fields(own_part(situation.source, name)))
-    return situation.settings.host_ips if told else ()
+def host_ips_shown(situation: Situation, name: str) -> tuple[str, ...]:
+    """Return the node's addresses if a variable of the container shows them, or the pod's, which may be the same."""
+    shown = any(path.startswith("status.") for path in _fields(own_part(situation.source, name)))
+    return situation.settings.host_ips if shown else ()
 
 
 def _fields(container: Mapping[str, Any]) -> set[str]:
-    """Name the fields that a container's variables are read from."""
+    """Name the fields that a container's variables show."""
     chosen = ((one.get("valueFrom") or {}).get("fieldRef") or {} for one in container.get("env") or ())
     return {path for selector in chosen if (path := selector.get("fieldPath"))}

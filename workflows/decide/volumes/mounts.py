@@ -1,4 +1,4 @@
-"""What is known of a pod's volumes, and which of them a container gets: asked by its start, its status and `explain`."""
+"""Which volumes are mounted, and which of them a container gets."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,8 +16,8 @@ from workflows.decide.situation import Situation
 RECURSIVE: Final = ("Enabled", "IfPossible")
 
 
-def sandbox_served(situation: Situation) -> int:
-    """Say the attempt of the sandbox for which volumes are to be mounted: the one that is, or the next."""
+def mount_attempt(situation: Situation) -> int:
+    """Return the attempt of the sandbox that volumes are to be mounted for: the current one, or the next."""
     observed = situation.observed
     if observed.sandbox and observed.sandbox.ready:
         return observed.sandbox.attempt
@@ -25,17 +25,17 @@ def sandbox_served(situation: Situation) -> int:
 
 
 def are_mounted(situation: Situation) -> bool:
-    """Say whether containers may start as far as volumes go."""
+    """Report whether all volumes are mounted, so that containers may start."""
     known = situation.observed.volumes
     if not situation.spec.volumes:
         return True
-    if known is None or known.sandbox_attempt != sandbox_served(situation):
+    if known is None or known.sandbox_attempt != mount_attempt(situation):
         return False
     return known.knows_recursive_read_only or not asks_recursive_read_only(situation)
 
 
 def mounted_for(situation: Situation, container: V1Container) -> tuple[MountedVolume, ...]:
-    """List the volumes that a container mounts, those that its variables are read from, and whose groups it is in."""
+    """List the volumes that a container mounts, that its variables are read from, or whose groups it is in."""
     known = situation.observed.volumes
     if known is None:
         return ()
@@ -46,19 +46,19 @@ def mounted_for(situation: Situation, container: V1Container) -> tuple[MountedVo
 
 
 def with_image(situation: Situation, volume: MountedVolume) -> MountedVolume:
-    """Say of a volume that shows an image which one is on the node for it."""
+    """Add to a volume of type image the reference of the image on the node."""
     asked = situation.volume_images.get(volume.name)
     return volume if asked is None else replace(volume, image=asked[0], image_ref=situation.image_of(asked).image_ref)
 
 
 def asks_recursive_read_only(situation: Situation) -> bool:
-    """Say whether any container has a mount that is to be read-only with all below."""
-    mounts = (mount for one in situation.everyone for mount in one.volume_mounts or ())
+    """Report whether any container has a mount with recursiveReadOnly."""
+    mounts = (mount for one in situation.all_containers for mount in one.volume_mounts or ())
     return any(mount.recursive_read_only in RECURSIVE for mount in mounts)
 
 
 def mount_statuses(situation: Situation, container: V1Container) -> list[V1VolumeMountStatus] | None:
-    """Tell a container's mounts as its status does (pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses)."""
+    """Build the statuses of a container's mounts (pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses)."""
     known = {one.name: one for one in mounted_for(situation, container)}
     return [
         V1VolumeMountStatus(
@@ -73,14 +73,14 @@ def mount_statuses(situation: Situation, container: V1Container) -> list[V1Volum
 
 
 def image_status(situation: Situation, volume: MountedVolume | None) -> V1VolumeStatus | None:
-    """Say which image a volume shows, where the gate ImageVolumeWithDigest is on."""
+    """Return the image of a volume, if the gate ImageVolumeWithDigest is on."""
     if not situation.settings.image_volume_with_digest or volume is None or not volume.image_ref:
         return None
     return V1VolumeStatus(image=V1ImageVolumeStatus(image_ref=volume.image_ref))
 
 
 def recursion(mount: V1VolumeMount, volume: MountedVolume | None) -> str:
-    """Say whether a mount that is read-only is so with all that is mounted below."""
+    """Return the effective recursiveReadOnly of a mount."""
     able = volume is not None and volume.recursive_read_only
     alone = mount.mount_propagation in (None, "None")
     return "Enabled" if mount.recursive_read_only in RECURSIVE and able and alone else "Disabled"

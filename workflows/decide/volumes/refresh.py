@@ -1,9 +1,9 @@
-"""How a running pod's volumes follow the objects they show, and what its own edits in place change of them.
+"""How a running pod's volumes follow the objects they show, and edits of the pod itself.
 
-The poller hints at versions (`ObjectsChanged`), the files are written anew by mounting those volumes again, which changes
-them all at once or not at all. What is mounted stays mounted whatever becomes of that: a container that starts meanwhile
-finds the files as they were (pkg/volume/configmap and others, RequiresRemount). Here as there an object that was deleted
-leaves its files, one that is immutable is not looked at again, and mounts of a subPath stay as they were.
+The poller signals new versions (`ObjectsChanged`). The files are written anew by mounting those volumes again, which
+changes all of them at once or none. Volumes stay mounted even if that fails, and a container that starts meanwhile
+finds the old files (pkg/volume/configmap and others, RequiresRemount). As in the kubelet, a deleted object leaves its
+files, an immutable one is not read again, and subPath mounts do not change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,35 +19,35 @@ from proto.temporal.mounted import IMMUTABLE, UNKNOWN, VolumesFacts
 from proto.temporal.pod import Observed
 from proto.temporal.signals import ObjectsChanged
 from workflows.decide.actions import Action, Wake
-from workflows.decide.contents import shown_objects, tells_of_its_pod, told
+from workflows.decide.contents import pod_digest, shown_objects, shows_its_pod
 from workflows.decide.keys import VOLUMES_KEY, container_key
 from workflows.decide.situation import RETRY_AFTER, Situation
 from workflows.decide.slices import own_part, volumes_slice
 
 LONGEST_RETRY: Final = timedelta(hours=1)
-"""A refresh that keeps failing waits for another version, and looks by itself this rarely: each try is history."""
+"""How rarely a refresh that keeps failing is retried without a new version: each try adds to the history."""
 
 
 def objects_changed(situation: Situation, signal: ObjectsChanged) -> None:
-    """Write down which of the shown objects have another version now; what waited for one of them tries again at once."""
+    """Record the new versions of shown objects; a refresh that failed for one of them is retried at once."""
     observed = situation.observed
     facts = observed.volumes
     if facts is None:
         observed.failures = {key: one for key, one in observed.failures.items() if one.reason != FAILED_MOUNT}
     else:
         for name, version in signal.versions.items():
-            hear_version(situation, facts, name, version)
+            note_version(situation, facts, name, version)
     observed.failures = {key: one for key, one in observed.failures.items() if one.reason != CONFIG_ERROR}
 
 
-def hear_version(situation: Situation, facts: VolumesFacts, name: str, version: str) -> None:
-    """Take a hint at one object; one that is gone counts only where it may be absent."""
+def note_version(situation: Situation, facts: VolumesFacts, name: str, version: str) -> None:
+    """Record an object's new version; a deletion counts only if the object is optional."""
     observed, shown = situation.observed, facts.objects.get(name)
     if (
         shown is None
         or shown.startswith(IMMUTABLE)
         or shown == version
-        or (not version and not may_miss(situation, name))
+        or (not version and not is_optional(situation, name))
     ):
         observed.objects_changed.pop(name, None)
     elif observed.objects_changed.get(name) != version:
@@ -55,15 +55,15 @@ def hear_version(situation: Situation, facts: VolumesFacts, name: str, version: 
         observed.failures.pop(VOLUMES_KEY, None)
 
 
-def may_miss(situation: Situation, name: str) -> bool:
-    """Say whether every volume that shows an object is content without it."""
+def is_optional(situation: Situation, name: str) -> bool:
+    """Report whether every volume that shows an object marks it as optional."""
     volumes = situation.source["spec"].get("volumes") or ()
     found = [optional for volume in volumes for one, optional in shown_objects(volume) if one == name]
     return all(found)
 
 
 def refresh_volumes(situation: Situation) -> Iterator[Action | Wake]:
-    """Mount again what shows another version than is known, or tells of the pod what is no longer so."""
+    """Mount again the volumes whose objects or pod fields have changed."""
     wanted = refreshing(situation)
     if wanted is None or situation.is_busy(VOLUMES_KEY):
         return
@@ -79,19 +79,19 @@ def refresh_volumes(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def refreshing(situation: Situation) -> MountVolumes | None:
-    """Write the request that refreshes the volumes that need it; None when none does."""
+    """Return the request that refreshes the volumes that need it; None if none does."""
     observed, facts = situation.observed, situation.observed.volumes
     if facts is None:
         return None
-    now_told = told(situation.source)
-    edited = facts.told != now_told
+    digest = pod_digest(situation.source)
+    edited = facts.told != digest
     if not observed.objects_changed and not edited:
         return None
     volumes = tuple(
         volume
         for volume in situation.source["spec"].get("volumes") or ()
         if any(name in observed.objects_changed for name, _ in shown_objects(volume))
-        or (edited and tells_of_its_pod(volume))
+        or (edited and shows_its_pod(volume))
     )
     return MountVolumes(
         situation.key,
@@ -99,36 +99,36 @@ def refreshing(situation: Situation) -> MountVolumes | None:
         volumes_slice(situation.source),
         facts.sandbox_attempt,
         refresh=dict(observed.objects_changed),
-        told=now_told,
+        told=digest,
     )
 
 
 def refreshed(observed: Observed, action: MountVolumes, answer: MountedVolumes) -> None:
-    """Write down what the volumes show now; a hint that came meanwhile stays."""
+    """Record what the volumes show now; a hint that came meanwhile stays."""
     facts = observed.volumes
     if facts is None:
         return
     observed.volumes = replace(facts, objects=facts.objects | answer.objects, told=action.told)
-    heard_of(observed, action.refresh or {})
+    drop_applied_hints(observed, action.refresh or {})
 
 
-def heard_of(observed: Observed, hints: Mapping[str, str]) -> None:
-    """Drop the hints that have been followed."""
+def drop_applied_hints(observed: Observed, hints: Mapping[str, str]) -> None:
+    """Drop the hints that the volumes now show."""
     observed.objects_changed = {
         name: version for name, version in observed.objects_changed.items() if hints.get(name) != version
     }
 
 
 def watched_objects(situation: Situation) -> dict[str, str]:
-    """Name the objects whose next change the pod is to be told of, each with the version that it shows."""
+    """Name the objects to watch for changes, each with the version that the volumes show."""
     facts, volumes = situation.observed.volumes, situation.source["spec"].get("volumes") or ()
     wanted = {name: UNKNOWN for volume in volumes for name, _ in shown_objects(volume)}
-    if facts is None:  # a claim brings its volume once, and is not followed then
+    if facts is None:  # a claim is resolved once, and not watched after that
         wanted |= {
             f"persistentvolumeclaims/{name}": UNKNOWN for one in volumes if (name := claim_of(situation.key.name, one))
         }
     failures = situation.observed.failures
-    for one in situation.everyone:
+    for one in situation.all_containers:
         failure = failures.get(container_key(one.name))
         if failure and failure.reason == CONFIG_ERROR:
             objects = variable_objects(own_part(situation.source, one.name))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proto.kubernetes.resources.memory import protected
+from proto.kubernetes.resources.memory import memory_protection
 from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources, NodeSwap
 from proto.kubernetes.resources.resources import container_resources
 from tests.proto.kubernetes.resources.test_resources import MI, STATIC, pod_of, want
@@ -134,4 +134,4 @@ def test_memory_qos(node: NodeResources, own: dict[str, Any], expected: dict[str
 )
 def test_what_a_pods_cgroup_keeps(node: NodeResources, pod: dict[str, Any], expected: dict[str, str]) -> None:
     """ResourceConfigForPod."""
-    assert protected(pod, node) == expected
+    assert memory_protection(pod, node) == expected

@@ -10,8 +10,8 @@ import pytest
 from activities.clients.api_server.errors import ApiAway
 from proto.refusals import Refusal
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
+from proto.temporal.pod_inputs import Ended, GivenCondition, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
-from proto.temporal.wishes import Ended, GivenCondition, Rejected
 from tests.worker.poller.noted_calls import NotedCalls
 from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalUnavailable
 from worker.poller.cluster.api_pod import ApiPod, read_api_pod

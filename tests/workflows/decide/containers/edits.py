@@ -8,7 +8,7 @@ from proto.temporal.pod import ImageFacts, PodJson
 from proto.temporal.signals import PodListed
 from tests.workflows.decide.situations import IMAGE, KEY, Around, container, pod, situation
 from workflows.decide.keys import image_key
-from workflows.decide.record.hints import hear
+from workflows.decide.record.signals import apply_signal
 from workflows.decide.situation import Situation
 
 NEW = "busybox:2"
@@ -27,7 +27,7 @@ def with_image(source: PodJson, name: str = "web", image: str = NEW) -> PodJson:
 
 def relisted(here: Situation, source: PodJson) -> Situation:
     """Say how a pod stands once its source lists it otherwise."""
-    taken = hear(here, PodListed("file", pod=source, in_place=True))
+    taken = apply_signal(here, PodListed("file", pod=source, in_place=True))
     assert taken is not None
     spec = situation(taken).spec
     return Situation(KEY, spec, taken, here.observed, here.now, here.settings, here.behaviour, here.busy)

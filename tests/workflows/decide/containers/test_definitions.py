@@ -28,7 +28,7 @@ from tests.workflows.decide.situations import (
     told,
     up,
 )
-from workflows.decide.containers.restart import RestartPolicy, comes_back
+from workflows.decide.containers.restart import RestartPolicy, regular_should_restart
 from workflows.decide.containers.standing import is_due
 from workflows.decide.keys import image_key
 from workflows.decide.record.fold import fold
@@ -255,8 +255,8 @@ def test_nothing_is_probed_that_is_stopped_for_another_image() -> None:
 def test_outdated_ones_come_back_whatever_they_ended_with() -> None:
     """The one exception to the policy besides a failed probe."""
     spec = situation(one()).containers[0]
-    assert comes_back(spec, RestartPolicy.NEVER, down(0, outdated=True))
-    assert not comes_back(spec, RestartPolicy.NEVER, down(0))
+    assert regular_should_restart(spec, RestartPolicy.NEVER, down(0, outdated=True))
+    assert not regular_should_restart(spec, RestartPolicy.NEVER, down(0))
 
 
 def test_a_pod_has_no_last_phase_while_a_container_starts_again() -> None:

@@ -6,7 +6,7 @@ import pytest
 from kubernetes.client.models.v1_container import V1Container
 
 from tests.workflows.decide.situations import container
-from workflows.decide.containers.restart import RestartPolicy, init_starts_again, starts_again
+from workflows.decide.containers.restart import RestartPolicy, init_should_restart, policy_restarts
 
 ALWAYS, ON_FAILURE, NEVER = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
 
@@ -26,7 +26,7 @@ ALWAYS, ON_FAILURE, NEVER = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, Rest
 def test_starts_again(policy: RestartPolicy, exit_code: int, regular: bool, init: bool) -> None:
     """By policy and exit code, for regular and for init containers."""
     web = written()
-    assert (starts_again(web, policy, exit_code), init_starts_again(web, policy, exit_code)) == (regular, init)
+    assert (policy_restarts(web, policy, exit_code), init_should_restart(web, policy, exit_code)) == (regular, init)
 
 
 def written(**fields: Any) -> V1Container:
@@ -47,7 +47,7 @@ def written(**fields: Any) -> V1Container:
 )
 def test_the_container_s_own_policy_goes_first(own: str, pods: RestartPolicy, exit_code: int, again: bool) -> None:
     """Whatever the pod's says."""
-    assert starts_again(written(restartPolicy=own), pods, exit_code) is again
+    assert policy_restarts(written(restartPolicy=own), pods, exit_code) is again
 
 
 def rule(operator: str, *codes: int) -> dict[str, Any]:
@@ -76,9 +76,9 @@ def rule(operator: str, *codes: int) -> dict[str, Any]:
 def test_rules_by_exit_code(own: str | None, rules: list[dict[str, Any]], exit_code: int, again: bool) -> None:
     """The first rule that speaks of the code restarts; else the container's policy decides."""
     fields = {"restartPolicy": own} if own else {}
-    assert starts_again(written(restartPolicyRules=rules, **fields), NEVER, exit_code) is again
+    assert policy_restarts(written(restartPolicyRules=rules, **fields), NEVER, exit_code) is again
 
 
 def test_an_init_container_that_succeeded_is_done_whatever_a_rule_says() -> None:
     """Rules are about failures of it."""
-    assert not init_starts_again(written(restartPolicy="Never", restartPolicyRules=[rule("In", 0)]), NEVER, 0)
+    assert not init_should_restart(written(restartPolicy="Never", restartPolicyRules=[rule("In", 0)]), NEVER, 0)

@@ -7,7 +7,7 @@ import pytest
 
 from proto.temporal.activities.requests import ShortenStop, StopContainer
 from proto.temporal.pod import Lifecycle
-from proto.temporal.wishes import Eviction
+from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.situations import KEY, Around, at, deletion, down, pod, seen, situation, told, up
 from workflows.decide.actions import Action, key
 from workflows.decide.record.fold import fold

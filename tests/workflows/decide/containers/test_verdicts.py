@@ -8,7 +8,7 @@ from tests.workflows.decide.situations import Around, deletion, down, pod, seen,
 from tests.workflows.decide.steps.test_probes import ALL, BAD, GOOD, PROBING, here, probed
 from workflows.decide.actions import holds_reread, is_endless
 from workflows.decide.record.fold import fold, fold_failure
-from workflows.decide.record.hints import hear
+from workflows.decide.record.signals import apply_signal
 from workflows.decide.steps.pod_actions import pod_actions
 
 
@@ -31,7 +31,7 @@ def test_verdicts_are_written_down(verdicts: list[ProbeVerdict], success: bool) 
     """Harmless when they come late, twice or for another instance."""
     found = here(probed(**ALL), up())
     for one in verdicts:
-        hear(found, one)
+        apply_signal(found, one)
     assert found.observed.containers["web"].probes[ProbeKind.READINESS].success is success
     assert found.observed.signals == len(verdicts)
 
@@ -39,9 +39,9 @@ def test_verdicts_are_written_down(verdicts: list[ProbeVerdict], success: bool) 
 def test_a_verdict_comes_too_late_for_one_that_ended() -> None:
     """Its end is what counts; and nobody knows a container that never was."""
     found = here(probed(**ALL), down(1))
-    hear(found, verdict(False))
+    apply_signal(found, verdict(False))
     assert found.observed.containers["web"].probes == {}
-    hear(situation(pod()), verdict(True))
+    apply_signal(situation(pod()), verdict(True))
 
 
 def test_a_new_instance_begins_with_no_verdicts() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.wishes import Eviction, Shortening
+from proto.temporal.pod_inputs import Eviction, Shortening
 from tests.workflows.decide.situations import at, deletion, pod, situation
-from workflows.decide.ending.grace import grace_of, pod_grace
+from workflows.decide.ending.grace import effective_grace, pod_grace
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ EVICTED = Eviction(at(-10), "DeadlineExceeded", "too long")
 )
 def test_which_grace_counts(known: dict[str, Any], over_at: float) -> None:
     """Seconds from now until the kill is due."""
-    assert grace_of(situation(**known)).over_at == at(over_at)
+    assert effective_grace(situation(**known)).over_at == at(over_at)

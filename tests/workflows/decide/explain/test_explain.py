@@ -6,7 +6,7 @@ import pytest
 
 from proto.temporal.operator import SentenceKind
 from proto.temporal.pod import Lifecycle
-from proto.temporal.wishes import Eviction
+from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.explain.explained import (
     ABSENT,
     FORTY,
@@ -49,7 +49,7 @@ TOO_LONG = Eviction(at(-5), "DeadlineExceeded", "too long")
             pod(),
             HERE,
             {"containers": {"web": up()}, "deletion": deletion(grace=5), "lifecycle": Lifecycle.TERMINATING},
-            "it is going, web runs: ManifestRemoved: web.yaml is gone (grace 5 s)",
+            "it is terminating, web runs: ManifestRemoved: web.yaml is gone (grace 5 s)",
             id="going",
         ),
         pytest.param(
@@ -209,7 +209,7 @@ def test_who_hastens_a_stop(known: dict[str, Any], hastened: bool) -> None:
     """The command that does, while there is something to hasten."""
     told = explanation(situation(**({"containers": {"web": up()}} | known)), words)
     remedy = next(one.remedy for one in told.sentences if one.kind is SentenceKind.STANDS)
-    assert remedy == ("`tempolet stop default/web --grace-period N` lets it be down sooner" if hastened else "")
+    assert remedy == ("`tempolet stop default/web --grace-period N` shortens its grace period" if hastened else "")
 
 
 def test_a_deadline_is_a_wait() -> None:

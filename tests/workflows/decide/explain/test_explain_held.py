@@ -8,7 +8,7 @@ from proto.temporal.activities.requests import RunHook
 from proto.temporal.hooks import Hook
 from proto.temporal.operator import SentenceKind
 from proto.temporal.pod import Lifecycle, ProbeFact, ProbeKind
-from proto.temporal.wishes import GivenCondition
+from proto.temporal.pod_inputs import GivenCondition
 from tests.workflows.decide.explain.explained import (
     ABSENT,
     FORTY,
@@ -100,7 +100,7 @@ REFUSED = ProbeFact(success=False, message="connection refused")
             pod(),
             HERE,
             {"images": {KEY_OF_IMAGE: NOT_FOUND}},
-            ["web waits for its image busybox:1, which could not be had: ErrImagePull"],
+            ["web waits for its image busybox:1, which could not be pulled: ErrImagePull"],
             id="by-an-image-that-is-not-there",
         ),
         pytest.param(
@@ -117,7 +117,7 @@ REFUSED = ProbeFact(success=False, message="connection refused")
             PROBED,
             HERE,
             UP,
-            ["web runs and is not ready: its startup probe has not come to a verdict"],
+            ["web runs and is not ready: its startup probe has no verdict yet"],
             id="by-a-probe-that-was-not-asked-yet",
         ),
         pytest.param(
@@ -142,7 +142,7 @@ REFUSED = ProbeFact(success=False, message="connection refused")
             pod(initContainers=[container("s", restartPolicy="Always", startupProbe=ASKED)]),
             HERE,
             {"containers": {"s": up("s")}},
-            ["s runs and is not ready: its startup probe has not come to a verdict", "web waits for init container s"],
+            ["s runs and is not ready: its startup probe has no verdict yet", "web waits for init container s"],
             id="by-a-sidecar-that-has-not-started",
         ),
         pytest.param(

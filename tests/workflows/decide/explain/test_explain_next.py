@@ -25,20 +25,20 @@ from workflows.decide.explain.explain import explanation
 from workflows.decide.steps.pod_actions import pod_actions
 
 GOING = {"deletion": deletion(), "lifecycle": Lifecycle.TERMINATING}
-STAYS = "it stays like that until its source no longer lists it; then its containers, sandbox, directories and logs go"
+STAYS = "it stays like that until its source no longer lists it; then its containers, sandbox, directories and logs are removed"
 
 
 @pytest.mark.parametrize(
     ("source", "around", "known", "texts"),
     [
         pytest.param(
-            pod(), HERE, UP, ["if web ended now, it would start again at once (restart 1)"], id="always-comes-back"
+            pod(), HERE, UP, ["if web ended now, it would be restarted at once (restart 1)"], id="always-comes-back"
         ),
         pytest.param(
             pod(),
             HERE,
             {"containers": {"web": up(attempt=3, **FORTY)}},
-            ["if web ended now, it would start again after 40 s (restart 4)"],
+            ["if web ended now, it would be restarted after 40 s (restart 4)"],
             id="after-the-back-off-it-has-earned",
         ),
         pytest.param(
@@ -46,8 +46,8 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
             HERE,
             UP,
             [
-                "if web succeeded now, the pod would be over: Succeeded",
-                "if web failed now, it would start again at once (restart 1)",
+                "if web succeeded now, the pod would be finished: Succeeded",
+                "if web failed now, it would be restarted at once (restart 1)",
             ],
             id="on-failure-asks-how",
         ),
@@ -56,9 +56,9 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
             HERE,
             {"containers": {"s": up("s"), "web": up()}},
             [
-                "if s ended now, it would start again at once (restart 1)",
-                "if web succeeded now, the pod would be over: Succeeded",
-                "if web failed now, the pod would be over: Failed",
+                "if s ended now, it would be restarted at once (restart 1)",
+                "if web succeeded now, the pod would be finished: Succeeded",
+                "if web failed now, the pod would be finished: Failed",
             ],
             id="a-sidecar-comes-back-and-ends-with-the-pod-s-work",
         ),
@@ -66,7 +66,7 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
             pod("a", "b", restartPolicy="Never"),
             HERE,
             {"containers": {"a": up("a"), "b": up("b")}},
-            ["if a ended now, it would stay down", "if b ended now, it would stay down"],
+            ["if a ended now, it would not be restarted", "if b ended now, it would not be restarted"],
             id="never-and-another-runs-on",
         ),
         pytest.param(
@@ -75,7 +75,7 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
             {"containers": {"i": up("i")}},
             [
                 "if i succeeded now, next would come: StartContainer a 0",
-                "if i failed now, it would start again at once (restart 1)",
+                "if i failed now, it would be restarted at once (restart 1)",
             ],
             id="an-init-container-lets-the-next-start",
         ),

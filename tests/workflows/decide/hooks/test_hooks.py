@@ -30,7 +30,7 @@ from tests.workflows.decide.situations import (
 )
 from workflows.decide.actions import holds_reread
 from workflows.decide.containers.readiness import is_ready, is_started
-from workflows.decide.hooks.hooks import given_up
+from workflows.decide.hooks.hooks import abandoned
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.situation import Situation
 from workflows.decide.status.container_status import container_status
@@ -209,12 +209,12 @@ def test_a_shorter_grace_during_the_hook(grace: float, now: float, answers: list
 def test_a_hook_that_nobody_waits_for(hook: Hook, facts: ContainerFacts, known: dict[str, Any], gives_up: bool) -> None:
     """It is given up."""
     here = situation(hooked(BOTH), Around(busy=(running(hook),)), containers={"web": facts}, **known)
-    assert bool(given_up(here)) is gives_up
+    assert bool(abandoned(here)) is gives_up
 
 
 def test_nothing_but_hooks_is_given_up_here() -> None:
     """A stop goes on."""
-    assert given_up(situation(hooked(BOTH), Around(busy=(stopping(),)), containers={"web": down(0)})) == []
+    assert abandoned(situation(hooked(BOTH), Around(busy=(stopping(),)), containers={"web": down(0)})) == []
 
 
 def test_no_re_read_waits_for_a_hook() -> None:

@@ -31,7 +31,7 @@ from tests.workflows.decide.situations import (
 from workflows.calls import retry_policy
 from workflows.decide.action_type import PATIENT
 from workflows.decide.hooks.hooks import run_hook
-from workflows.decide.hooks.own_hooks import any_pending, given_up, post_stop
+from workflows.decide.hooks.own_hooks import abandoned, any_pending, post_stop
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import pod_status
@@ -223,7 +223,7 @@ def test_nobody_waits_any_more(busy: RunHook, now: float, gives_up: bool) -> Non
     """What ran out of time is written down, so that it is not run again."""
     known = {"containers": {"web": down(143)}, "deletion": deletion(), **GOING}
     here = situation(annotated(Hook.PRE_START, Hook.POST_STOP), Around(now=at(now), busy=(busy,)), **known)
-    assert bool(given_up(here)) is gives_up
+    assert bool(abandoned(here)) is gives_up
     if gives_up and busy.hook is Hook.POST_STOP:
         assert not any_pending(here)
 

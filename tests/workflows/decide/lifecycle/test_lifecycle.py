@@ -8,7 +8,7 @@ import pytest
 
 from proto.temporal.activities.requests import RunPodSandbox, StopContainer
 from proto.temporal.pod import Failure, Lifecycle
-from proto.temporal.wishes import Ended, Eviction
+from proto.temporal.pod_inputs import Ended, Eviction
 from tests.workflows.decide.situations import (
     HERE,
     KEY,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proto.kubernetes.image_age import is_too_full, is_worth_telling, may_go
+from proto.kubernetes.image_age import is_removable, is_too_full, needs_attention
 from proto.temporal.node import DiskUse, ImageAge, ImagePolicy, ImageUse, NodeImage
 from workflows.decide.node.image_collection import cannot_make_room, choose, room_to_make, size_in_words
 
@@ -124,7 +124,7 @@ def test_the_watch_wakes_the_workflow_when_and_only_when_it_has_something_to_say
     """Else the two would call each other for ever, or a full disk would be watched in silence."""
     seen = use(free, *images)
     news = bool(choose(seen, policy)) or bool(cannot_make_room(seen, policy)) != known
-    assert is_worth_telling(seen, policy, too_full_known=known) == news
+    assert needs_attention(seen, policy, too_full_known=known) == news
 
 
 @given(st.integers(0, 100), IMAGES, POLICIES)
@@ -133,7 +133,7 @@ def test_what_goes_is_nobodys_and_no_more_than_needed(free: int, images: list[No
     seen = use(free, *images)
     chosen = choose(seen, policy)
     by_id = {one.image_id: one for one in images}
-    assert all(may_go(by_id[one.image_id]) for one in chosen)
+    assert all(is_removable(by_id[one.image_id]) for one in chosen)
     if chosen and policy.maximum_age is None:
         assert is_too_full(seen, policy)
         assert sum(one.size_bytes for one in chosen[:-1]) < room_to_make(seen, policy)

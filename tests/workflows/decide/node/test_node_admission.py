@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proto.kubernetes.resources.quantity import parse_quantity
-from proto.temporal.wishes import Rejected
+from proto.temporal.pod_inputs import Rejected
 from tests.workflows.decide.situations import container, pod
 from workflows.decide.manifest.fields.supported_cluster import unsupported_fields
 from workflows.decide.node.node_admission import HostPort, NodeFacts, footprint, why_not_taken

@@ -12,12 +12,12 @@ from proto.temporal.signals import StorageExceeded
 from tests.workflows.decide.driven_pod import GATE
 from tests.workflows.decide.record.edited_pod import EditedPod
 from tests.workflows.decide.situations import IMAGE
-from workflows.decide.ending.grace import grace_of
+from workflows.decide.ending.grace import effective_grace
 from workflows.decide.explain.explain import explanation
 from workflows.decide.operator.evictions import why_no_eviction
 from workflows.decide.operator.operator_stops import stops, why_no_stop
 from workflows.decide.operator.skips import waiting_backoffs
-from workflows.decide.record import hints
+from workflows.decide.record import signals
 
 
 class OperatedPod(EditedPod):
@@ -38,7 +38,7 @@ class OperatedPod(EditedPod):
         before = copy.deepcopy(self.observed)
         explanation(self.situation(), lambda action: type(action).__name__)
         assert self.observed == before
-        hints.hear(self.situation(), SkipBackoff("root@node-1"))
+        signals.apply_signal(self.situation(), SkipBackoff("root@node-1"))
         assert not waiting_backoffs(self.situation())
         self.step()
         assert self.wake is None or "BackOff" not in self.wake.summary
@@ -48,7 +48,7 @@ class OperatedPod(EditedPod):
     def holds_on_disk(self, used_bytes: int) -> None:
         """The worker has counted a volume: more than its limit ends the pod, once."""
         before = self.observed.eviction
-        hints.hear(self.situation(), StorageExceeded("local-storage", "data", used_bytes))
+        signals.apply_signal(self.situation(), StorageExceeded("local-storage", "data", used_bytes))
         assert self.observed.eviction is before or used_bytes > 1 << 20
         assert before is None or self.observed.eviction is before
         self.step()
@@ -57,7 +57,7 @@ class OperatedPod(EditedPod):
     @rule(status=st.sampled_from(["True", "False"]))
     def operator_sets_a_condition(self, status: str) -> None:
         """A readiness gate opens or shuts."""
-        hints.hear(self.situation(), SetCondition("root@node-1", GATE, status))
+        signals.apply_signal(self.situation(), SetCondition("root@node-1", GATE, status))
         self.step()
 
     @precondition(lambda self: not self.over)
@@ -67,11 +67,11 @@ class OperatedPod(EditedPod):
         asked = StopPod("root@node-1", None if grace is None else timedelta(seconds=grace))
         if why_no_stop(self.situation(), asked):
             return
-        before = grace_of(self.situation()).over_at
+        before = effective_grace(self.situation()).over_at
         told = stops(self.situation(), asked)
         self.wishes.add((self.now, told.asked))
-        hints.hear(self.situation(), asked)
-        assert grace_of(self.situation()).over_at == before - told.sooner <= before
+        signals.apply_signal(self.situation(), asked)
+        assert effective_grace(self.situation()).over_at == before - told.sooner <= before
         self.step()
 
     @precondition(lambda self: not self.over and len(self.runtime.ephemeral) < 3)
@@ -89,6 +89,6 @@ class OperatedPod(EditedPod):
         if not really or why_no_eviction(self.situation(), asked):
             return
         assert not self.final_phase
-        hints.hear(self.situation(), asked)
+        signals.apply_signal(self.situation(), asked)
         self.step()
         assert self.observed.lifecycle is not Lifecycle.SYNC

@@ -12,8 +12,8 @@ from proto.temporal.signals import PodListed
 from tests.workflows.decide.situations import KEY, deletion, down, pod, situation
 from tests.workflows.decide.steps.test_ephemeral import UP, looked_into
 from workflows.decide.operator import ephemeral
-from workflows.decide.record.hints import hear
 from workflows.decide.record.listing import without_ephemeral
+from workflows.decide.record.signals import apply_signal
 from workflows.decide.record.updates import Change, changes, taken_over
 
 
@@ -38,7 +38,7 @@ def asked(**fields: Any) -> AddEphemeralContainer:
         pytest.param(
             asked(),
             {"deletion": deletion()},
-            "PodIsOver: default/web is going (ManifestRemoved): nothing starts in it any more",
+            "PodIsOver: default/web is terminating (ManifestRemoved): nothing starts in it any more",
             id="a-pod-that-goes",
         ),
         pytest.param(
@@ -65,12 +65,12 @@ def test_the_pod_with_it() -> None:
     assert first == before["spec"]["ephemeralContainers"][0]
     assert (added["imagePullPolicy"], added["terminationMessagePath"]) == ("IfNotPresent", "/dev/termination-log")
     here = situation(after, containers=UP)
-    assert ephemeral.said_added(here, asked(targetContainerName="web")) == EphemeralContainerAdded(
+    assert ephemeral.added_answer(here, asked(targetContainerName="web")) == EphemeralContainerAdded(
         "root@node-1", KEY.uid, "debug", "tools:1", "web"
     )
     down_now = situation(after, containers={"web": down(1)})
     assert (
-        ephemeral.said_added(down_now, asked(targetContainerName="web")).waits_for
+        ephemeral.added_answer(down_now, asked(targetContainerName="web")).waits_for
         == "target container web is not running"
     )
 
@@ -92,17 +92,17 @@ def test_a_listing_that_knows_of_none_replaces_no_pod() -> None:
     """Neither one that may change it in place nor one that may not."""
     for in_place in (True, False):
         here = situation(looked_into(pod()), containers=UP)
-        assert hear(here, PodListed("file", pod=pod(), in_place=in_place)) is None
+        assert apply_signal(here, PodListed("file", pod=pod(), in_place=in_place)) is None
         assert here.observed.deletion is None
 
 
 def test_what_is_asked_and_listed_becomes_the_pod() -> None:
     """The operator's one at once, the API's with the next listing."""
     here = situation(pod(), containers=UP)
-    added = hear(here, asked())
+    added = apply_signal(here, asked())
     assert added is not None
     assert added == ephemeral.with_asked(here, asked())
-    assert hear(situation(added, containers=UP), asked()) is None, "another one of this name"
-    listed = hear(here, PodListed("api", pod=looked_into(pod()), in_place=True))
+    assert apply_signal(situation(added, containers=UP), asked()) is None, "another one of this name"
+    listed = apply_signal(here, PodListed("api", pod=looked_into(pod()), in_place=True))
     assert listed is not None
     assert listed["spec"] == looked_into(pod())["spec"]

@@ -8,12 +8,12 @@ import pytest
 from proto.kubernetes.priority import is_critical
 from proto.temporal.operator import EvictPod
 from proto.temporal.pod import Failure, Lifecycle
-from proto.temporal.wishes import Eviction
+from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.situations import Around, at, deletion, down, pod, sandbox, situation, starting, up
-from workflows.decide.ending.grace import grace_of
+from workflows.decide.ending.grace import effective_grace
 from workflows.decide.lifecycle.lifecycle import Event, happened, next_event
 from workflows.decide.operator.evictions import evicted, why_no_eviction
-from workflows.decide.record.hints import hear
+from workflows.decide.record.signals import apply_signal
 from workflows.decide.status.conditions import DISRUPTION_TARGET
 from workflows.decide.status.status import pod_status, pod_summary
 
@@ -77,7 +77,7 @@ def test_who_is_evicted(source: dict[str, Any], known: dict[str, Any], wish: Evi
     here = situation(source, **known)
     before = here.observed.eviction
     refusal = why_no_eviction(here, wish)
-    hear(here, wish)
+    apply_signal(here, wish)
     assert (refusal.reason if refusal else "") == reason
     assert (here.observed.eviction is before) is bool(reason)
 
@@ -96,9 +96,9 @@ def test_its_grace(own: int, grace: float | None, left: float) -> None:
     """As in soft evictions and at shutdown: what is asked for, or the pod's own where that is shorter."""
     here = situation(pod(terminationGracePeriodSeconds=own), **WEB)
     told = evicted(here, asked(grace))
-    hear(here, asked(grace))
+    apply_signal(here, asked(grace))
     assert (told.grace, told.kills_at) == (timedelta(seconds=left), at(left))
-    assert grace_of(here).over_at == at(left)
+    assert effective_grace(here).over_at == at(left)
 
 
 def test_who_asked_is_the_message_where_there_is_none() -> None:
@@ -109,7 +109,7 @@ def test_who_asked_is_the_message_where_there_is_none() -> None:
 def test_it_goes_and_has_failed() -> None:
     """Not before its last container is down; then with reason, message and the condition, and so for good."""
     here = situation(pod(), containers={"web": up()})
-    hear(here, asked())
+    apply_signal(here, asked())
     event = next_event(here)
     assert event is Event.EVICTED
     happened(here, event)
@@ -138,7 +138,7 @@ def test_a_deadline_is_no_disruption() -> None:
 def test_an_eviction_comes_before_an_end() -> None:
     """Its containers end by themselves in the same moment: the pod has failed nevertheless."""
     here = situation(NEVER, containers={"web": up()})
-    hear(here, asked())
+    apply_signal(here, asked())
     here.observed.containers["web"] = down(0)
     assert next_event(here) is Event.EVICTED
     assert pod_status(here).phase == "Failed"
@@ -154,5 +154,5 @@ def test_an_eviction_comes_before_an_end() -> None:
 def test_what_may_be_half_made_is_looked_for(around: Around, known: dict[str, Any]) -> None:
     """As for a deletion: it is found before it is undone."""
     here = situation(pod(), around, **known)
-    hear(here, asked())
+    apply_signal(here, asked())
     assert (here.observed.runtime_stale, here.observed.starts_in_doubt, here.observed.failures) == (True, True, {})

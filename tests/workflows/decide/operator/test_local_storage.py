@@ -8,12 +8,12 @@ import pytest
 
 from proto.kubernetes.resources.storage_limits import StorageLimits, storage_limits
 from proto.temporal.pod import Lifecycle
+from proto.temporal.pod_inputs import Eviction
 from proto.temporal.signals import StorageExceeded
-from proto.temporal.wishes import Eviction
 from tests.workflows.decide.situations import at, deletion, down, pod, sandbox, situation, up
 from workflows.decide.lifecycle.lifecycle import Event, happened, next_event
 from workflows.decide.operator.local_storage import watched_limits, why_evicted
-from workflows.decide.record.hints import hear
+from workflows.decide.record.signals import apply_signal
 from workflows.decide.status.conditions import DISRUPTION_TARGET
 from workflows.decide.status.status import pod_status
 
@@ -139,7 +139,7 @@ def test_who_ends_for_it(source: dict[str, Any], known: dict[str, Any], hint: St
     """By the pod as it is now; a hint that is late changes nothing."""
     here = situation(source, **known)
     assert why_evicted(here, hint) == words
-    hear(here, hint)
+    apply_signal(here, hint)
     assert (here.observed.eviction.message if here.observed.eviction and words else "") == words
 
 
@@ -165,10 +165,10 @@ def test_what_is_watched(source: dict[str, Any], known: dict[str, Any], watched:
 def test_what_becomes_of_it(own: int, seconds: int) -> None:
     """It has failed with the kubelet's words, within a second, and no disruption is its end; a second hint changes nothing."""
     here = situation(limited(terminationGracePeriodSeconds=own), **WEB)
-    hear(here, holding(2 * MIB))
+    apply_signal(here, holding(2 * MIB))
     eviction = here.observed.eviction
     assert eviction == Eviction(here.now, "Evicted", WORDS, timedelta(seconds=seconds))
-    hear(here, holding(3 * MIB))
+    apply_signal(here, holding(3 * MIB))
     assert here.observed.eviction is eviction
     assert next_event(here) is Event.EVICTED
     happened(here, Event.EVICTED)

@@ -7,11 +7,11 @@ import pytest
 
 from proto.temporal.operator import StopPod
 from proto.temporal.pod import Lifecycle
-from proto.temporal.wishes import Eviction
+from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.situations import Around, at, container, deletion, pod, situation, up
-from workflows.decide.ending.grace import grace_of
+from workflows.decide.ending.grace import effective_grace
 from workflows.decide.operator.operator_stops import stops, why_no_stop
-from workflows.decide.record.hints import hear
+from workflows.decide.record.signals import apply_signal
 
 WEB: dict[str, Any] = {"containers": {"web": up()}}
 GOING: dict[str, Any] = WEB | {"deletion": deletion(), "lifecycle": Lifecycle.TERMINATING}
@@ -84,9 +84,9 @@ def test_what_holds_then(
 ) -> None:
     """The grace, when SIGKILL falls, and by how much the grace is over sooner; asked ten seconds after the deletion."""
     here = situation(source, Around(now=at(10)), **known)
-    before = grace_of(here).over_at
+    before = effective_grace(here).over_at
     told = stops(here, asked(grace))
-    hear(here, asked(grace))
-    assert grace_of(here).length == told.grace == timedelta(seconds=holds[0])
+    apply_signal(here, asked(grace))
+    assert effective_grace(here).length == told.grace == timedelta(seconds=holds[0])
     assert (told.kills_at, told.sooner) == (at(holds[1]), timedelta(seconds=sooner))
-    assert grace_of(here).over_at == before - told.sooner
+    assert effective_grace(here).over_at == before - told.sooner

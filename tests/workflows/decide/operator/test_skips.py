@@ -25,7 +25,7 @@ from tests.workflows.decide.situations import (
 from workflows.decide.keys import image_key
 from workflows.decide.operator.skips import waiting_backoffs, why_not
 from workflows.decide.record.fold import fold, fold_failure
-from workflows.decide.record.hints import hear
+from workflows.decide.record.signals import apply_signal
 from workflows.decide.steps.pod_actions import pod_actions
 
 HERE = image_key(IMAGE, "IfNotPresent")
@@ -103,7 +103,7 @@ def test_what_waits(source: dict[str, Any], known: dict[str, Any], name: str, wa
         pytest.param(
             {"containers": {"web": up()}}, "", "NoBackoff", "no container of default/web waits in a", id="all-up"
         ),
-        pytest.param({"deletion": deletion()}, "", "NoBackoff", "the pod is going (ManifestRemoved)", id="going"),
+        pytest.param({"deletion": deletion()}, "", "NoBackoff", "the pod is terminating (ManifestRemoved)", id="going"),
         pytest.param({"lifecycle": Lifecycle.TERMINATED}, "", "NoBackoff", "the pod has finished", id="finished"),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_loop_is_skipped_and_goes_on_where_it_would_have() -> None:
     """It starts now; its next end waits 80 s, as if it had waited 40."""
     here = situation(containers={"web": down(1, attempt=3, **FORTY)})
     assert told(pod_actions(here).begin) == []
-    hear(here, SkipBackoff("root@node-1"))
+    apply_signal(here, SkipBackoff("root@node-1"))
     (start,) = pod_actions(here).begin
     assert told([start]) == ["StartContainer web 4"]
     fold(here, start, seen(attempt=4, created_at=at(0)))
@@ -137,7 +137,7 @@ def test_a_loop_is_skipped_and_goes_on_where_it_would_have() -> None:
 def test_a_skip_ends_only_one_wait() -> None:
     """The end after it waits again."""
     here = situation(containers={"web": down(1, attempt=3, **FORTY)})
-    hear(here, SkipBackoff("root@node-1"))
+    apply_signal(here, SkipBackoff("root@node-1"))
     (start,) = pod_actions(here).begin
     fold(here, start, seen(attempt=4, code=1, created_at=at(0), finished_at=at(1)))
     after = pod_actions(here)
@@ -149,7 +149,7 @@ def test_an_image_is_pulled_now_and_its_next_failure_waits_longer() -> None:
     pull = PullImage(KEY, IMAGE, "IfNotPresent")
     source = pod(containers=[container("web")])
     here = situation(source, images={HERE: NOT_FOUND})
-    hear(here, SkipBackoff("root@node-1"))
+    apply_signal(here, SkipBackoff("root@node-1"))
     assert pod_actions(here).begin == (pull,)
     fold_failure(here, pull, "ErrImagePull", "not found")
     failed = here.observed.images[HERE]

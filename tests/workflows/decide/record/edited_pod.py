@@ -61,7 +61,7 @@ class EditedPod(DrivenPod):
     def nothing_is_outdated(self) -> None:
         """Whatever is to keep running runs by its image in the spec; a sidecar that has not started is not stopped yet."""
         here = self.situation()
-        wanted = {one.name: one for one in here.everyone if one.name not in here.init_names}
+        wanted = {one.name: one for one in here.all_containers if one.name not in here.init_names}
         wanted |= {
             one.name: one for one in here.init_containers if one.name in here.sidecar_names and is_started(here, one)
         }

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod import Lifecycle, Observed, PodStart
+from proto.temporal.pod_inputs import Ended, FirstSight, GivenCondition, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
-from proto.temporal.wishes import Ended, FirstSight, GivenCondition, Rejected
 from tests.workflows.decide.situations import NOW, Around, at, pod, situation, up
 from workflows.decide.lifecycle import lifecycle
-from workflows.decide.record.first_sight import seen_first
-from workflows.decide.record.hints import hear
+from workflows.decide.record.first_sight import initially_observed
+from workflows.decide.record.signals import apply_signal
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.pod_actions import pod_actions
@@ -25,7 +25,7 @@ def first(sight: FirstSight | None, **spec: Any) -> Situation:
     """Say how a pod stands when its workflow begins."""
     source = pod(**spec)
     here = situation(source)
-    observed = seen_first(PodStart("n1", source, source="api", first_sight=sight), here.spec, NOW)
+    observed = initially_observed(PodStart("n1", source, source="api", first_sight=sight), here.spec, NOW)
     here = replace(here, observed=observed)
     while event := lifecycle.next_event(here):
         lifecycle.happened(here, event)
@@ -127,10 +127,10 @@ def test_conditions_of_others_are_taken_as_a_whole() -> None:
     """At first sight and by each signal; one that is told no more is set no more."""
     here = first(FirstSight(conditions=given("False")), readinessGates=[{"conditionType": "example.com/gate"}])
     assert here.observed.given_conditions == given("False")
-    hear(here, StatusGiven("api", 1, given("True")))
+    apply_signal(here, StatusGiven("api", 1, given("True")))
     assert here.observed.given_conditions == given("True")
-    hear(here, StatusGiven("api", 3))
-    hear(here, StatusGiven("api", 2, given("True")))
+    apply_signal(here, StatusGiven("api", 3))
+    apply_signal(here, StatusGiven("api", 2, given("True")))
     assert here.observed.given_conditions == {}
 
 
@@ -146,7 +146,7 @@ def test_conditions_of_others_are_taken_as_a_whole() -> None:
 def test_an_end_that_the_api_shows(known: dict[str, Any], event: lifecycle.Event | None, phase: str) -> None:
     """Others ended the pod there; a final phase never turns back."""
     here = situation(pod(), Around(), containers={"web": up()}, **known)
-    hear(here, StatusGiven("api", 1, ended=FAILED))
+    apply_signal(here, StatusGiven("api", 1, ended=FAILED))
     assert lifecycle.next_event(here) is event
     assert pod_status(here).phase == phase
 
@@ -170,7 +170,7 @@ def test_an_edit_in_the_api_never_replaces_the_pod(
 ) -> None:
     """Nor does it come back after a deletion."""
     here = situation(pod(), lifecycle=known.lifecycle)
-    found = hear(here, PodListed("api", 1, listed, in_place=True))
+    found = apply_signal(here, PodListed("api", 1, listed, in_place=True))
     assert (found is not None) is taken
     assert here.observed.deletion is None
 
@@ -178,7 +178,7 @@ def test_an_edit_in_the_api_never_replaces_the_pod(
 def test_a_deletion_in_the_api_is_never_taken_back() -> None:
     """A listing that comes late starts no new life."""
     here = situation()
-    hear(here, DeletionRequested("api", "PodDeleted", sequence=1))
-    hear(here, PodListed("api", 2, EDITED, in_place=True))
+    apply_signal(here, DeletionRequested("api", "PodDeleted", sequence=1))
+    apply_signal(here, PodListed("api", 2, EDITED, in_place=True))
     assert here.observed.deletion is not None
     assert not here.observed.listed_again

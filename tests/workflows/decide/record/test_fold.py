@@ -41,7 +41,7 @@ from tests.workflows.decide.situations import (
 )
 from workflows.decide.actions import Action
 from workflows.decide.record.fold import Answer, fold, fold_failure
-from workflows.decide.record.hints import hear
+from workflows.decide.record.signals import apply_signal
 from workflows.decide.steps.pod_actions import pod_actions
 
 MADE = PodSandbox("s1", 1, ("10.88.0.6",), at(0))
@@ -159,7 +159,7 @@ def test_an_end_that_comes_with_its_start(code: int, done_in: str, next_start: l
     facts = here.observed.containers["first"]
     assert facts.exit == Exit("first-0", code, "Completed" if code == 0 else "Error", "", at(0), at(0))
     assert facts.done_in_sandbox == done_in
-    hear(here, RuntimeChanged("event", exited=("first-0",)))
+    apply_signal(here, RuntimeChanged("event", exited=("first-0",)))
     begun = [one.container["name"] for one in pod_actions(here).begin if isinstance(one, StartContainer)]
     assert (here.observed.runtime_stale, begun) == (False, next_start)
 

@@ -7,10 +7,10 @@ import pytest
 
 from proto.temporal.activities.requests import StartContainer
 from proto.temporal.pod import Lifecycle, PodJson
+from proto.temporal.pod_inputs import Eviction
 from proto.temporal.signals import DeletionRequested, PodListed
-from proto.temporal.wishes import Eviction
 from tests.workflows.decide.situations import at, container, deletion, pod, situation, told, up
-from workflows.decide.record.hints import hear
+from workflows.decide.record.signals import apply_signal
 from workflows.decide.record.updates import Outcome, changes, judge
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.pod_actions import Plan, pod_actions
@@ -202,7 +202,7 @@ def test_an_edit_in_place_is_the_pod_from_now_on() -> None:
     old = relabelled(OLD, annotations={"kubernetes.io/config.seen": "first", "a": "1"})
     new = relabelled(OLD, annotations={"kubernetes.io/config.seen": "later", "a": "2"}, generation=2)
     here = situation(old, containers={"web": up()})
-    taken = hear(here, PodListed("file", pod=new, in_place=True))
+    taken = apply_signal(here, PodListed("file", pod=new, in_place=True))
     assert taken == relabelled(new, annotations={"kubernetes.io/config.seen": "first", "a": "2"})
     assert pod_status(situation(taken)).observed_generation == 2
     assert here.observed.deletion is None
@@ -216,7 +216,7 @@ def test_an_edit_in_place_is_the_pod_from_now_on() -> None:
 def test_what_cannot_change_in_place_says_so() -> None:
     """The pod goes for it, and comes back as listed."""
     here, new = situation(), edited(OLD, hostNetwork=True)
-    assert hear(here, PodListed("file", pod=new, in_place=True)) is None
+    assert apply_signal(here, PodListed("file", pod=new, in_place=True)) is None
     assert here.observed.deletion is not None
     assert here.observed.deletion.reason == "ManifestReplaced"
     assert here.observed.deletion.message.endswith("hostNetwork set to True can't be changed in place")
@@ -226,7 +226,7 @@ def test_what_cannot_change_in_place_says_so() -> None:
 def test_a_source_that_knows_of_no_edit_in_place_replaces_the_pod() -> None:
     """As recorded histories have it."""
     here = situation()
-    assert hear(here, PodListed("file", pod=relabelled(OLD, labels={"a": "1"}))) is None
+    assert apply_signal(here, PodListed("file", pod=relabelled(OLD, labels={"a": "1"}))) is None
     assert here.observed.deletion is not None
     assert here.observed.listed_again
 
@@ -234,9 +234,9 @@ def test_a_source_that_knows_of_no_edit_in_place_replaces_the_pod() -> None:
 def test_an_edit_of_a_pod_that_goes_is_what_comes_back() -> None:
     """It is not taken over, but listed again."""
     here = situation()
-    hear(here, DeletionRequested("file", "ManifestRemoved"))
+    apply_signal(here, DeletionRequested("file", "ManifestRemoved"))
     new = relabelled(OLD, labels={"a": "1"})
-    assert hear(here, PodListed("file", pod=new, in_place=True)) is None
+    assert apply_signal(here, PodListed("file", pod=new, in_place=True)) is None
     assert here.observed.listed_pod == new
     assert here.observed.deletion is not None
     assert here.observed.deletion.reason == "ManifestRemoved"
@@ -251,7 +251,7 @@ def test_an_edit_of_a_pod_that_goes_is_what_comes_back() -> None:
 )
 def test_a_deadline_that_is_set_later_counts_from_the_start(seconds: int, answers: list[str]) -> None:
     """The pod of every row has been active for a minute."""
-    taken = hear(situation(), PodListed("file", pod=edited(OLD, activeDeadlineSeconds=seconds), in_place=True))
+    taken = apply_signal(situation(), PodListed("file", pod=edited(OLD, activeDeadlineSeconds=seconds), in_place=True))
     assert taken is not None
     wake = pod_actions(situation(taken)).wake
     assert wake is not None

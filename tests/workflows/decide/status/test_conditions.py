@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.wishes import GivenCondition
+from proto.temporal.pod_inputs import GivenCondition
 from tests.workflows.decide.situations import Around, at, done, down, pod, sandbox, situation, up
 from workflows.decide.status.conditions import settle
 from workflows.decide.status.status import pod_status

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod import ContainerFacts, Exit, Lifecycle
-from proto.temporal.wishes import Eviction
+from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.situations import HERE, Around, at, deletion, down, pod, sandbox, situation, up
 from tests.workflows.decide.status.test_phase import ENDED, RESTART, STOPPING_A, UNSEEN, A, Facts, phase, policies
 from workflows.decide.status.status import pod_status

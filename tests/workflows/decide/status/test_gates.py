@@ -3,10 +3,10 @@
 import pytest
 
 from proto.temporal.operator import SetCondition
-from proto.temporal.wishes import GivenCondition
+from proto.temporal.pod_inputs import GivenCondition
 from tests.workflows.decide.pods import NAME_PART_RULE
 from tests.workflows.decide.situations import Around, at, situation, up
-from workflows.decide.record.hints import hear
+from workflows.decide.record.signals import apply_signal
 from workflows.decide.status.gates import OUR_OWN, why_not
 
 LB = "example.com/lb"
@@ -67,7 +67,7 @@ def test_what_may_be_set(wish: SetCondition, reason: str, message: str) -> None:
 def test_its_time(wish: SetCondition, since: float) -> None:
     """LastTransitionTime is the status's, not the message's."""
     here = situation(around=Around(now=at(5)), given_conditions=dict(GIVEN))
-    hear(here, wish)
+    apply_signal(here, wish)
     assert here.observed.given_conditions[wish.type] == GivenCondition(
         wish.status, at(since), wish.reason, wish.message
     )

@@ -7,7 +7,7 @@ import pytest
 
 from proto.temporal.activities.requests import RunPodSandbox
 from proto.temporal.pod import ContainerFacts, Exit, Failure, ImageFacts, Lifecycle
-from proto.temporal.wishes import Eviction
+from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.situations import (
     IMAGE,
     KEY,

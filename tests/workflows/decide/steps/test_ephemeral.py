@@ -239,11 +239,11 @@ def test_what_it_waits_for_is_explained() -> None:
     """With the target's name."""
     here = situation(looked_into(pod(init=["i"]), target="web"), containers={"i": up("i")})
     said = [one.text for one in explanation(here, lambda action: type(action).__name__).sentences]
-    assert "debug waits for the container that it is to look into: unable to find target container web" in said
+    assert "debug waits for its target container: unable to find target container web" in said
     runs = situation(looked_into(pod()), containers={**UP, "debug": up("debug")})
     said = [one.text for one in explanation(runs, lambda action: type(action).__name__).sentences]
     assert said[0] == "Running and ready, web, debug run"
-    assert "if debug ended now, it would stay down" in said
+    assert "if debug ended now, it would not be restarted" in said
 
 
 # --- what the pod's status says

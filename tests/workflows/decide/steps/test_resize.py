@@ -218,7 +218,7 @@ def test_what_is_due_can_be_explained() -> None:
     waits = resized(of(web(SMALL)), of(web(LARGE)), containers={"web": down(1)})
     (step,) = pod_actions(waits).begin
     busy = replace(waits, busy={key(step): step})
-    assert "web waits for the pod's cgroup, which is to be raised first" in sentences(busy)
+    assert "web waits for the pod's cgroup, which must be raised first" in sentences(busy)
     much = resized(of(web(SMALL)), of(web(amounts("5", "100Mi"))), Around(settings=NODE))
     why = "Node didn't have enough capacity: cpu, requested: 5000, capacity: 4000"
     assert f"the resize that its source asks for is Infeasible: {why}" in sentences(much)

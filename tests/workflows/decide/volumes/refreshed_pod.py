@@ -5,8 +5,8 @@ from hypothesis.stateful import precondition, rule
 from proto.temporal.pod import Lifecycle
 from tests.workflows.decide.operator.operated_pod import OperatedPod
 from tests.workflows.decide.volumes.shown_objects import NAME
-from workflows.decide.containers.standing import is_through
-from workflows.decide.contents import told
+from workflows.decide.containers.standing import pod_is_done
+from workflows.decide.contents import pod_digest
 
 POLLS = 5
 """More often than that nothing differs any more when the poller compares."""
@@ -38,6 +38,6 @@ class RefreshedPod(OperatedPod):
     def volumes_show_what_is_there(self) -> None:
         """The newest version, and the pod as it is now; of a pod whose containers are through nobody looks any more."""
         objects = self.runtime.objects
-        if self.runtime.mounted and not is_through(self.situation()):
+        if self.runtime.mounted and not pod_is_done(self.situation()):
             assert objects.shown == str(objects.version)
-            assert objects.told == told(self.source)
+            assert objects.told == pod_digest(self.source)

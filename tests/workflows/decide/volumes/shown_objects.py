@@ -7,7 +7,7 @@ from proto.temporal.activities.volumes import MountedVolumes, MountVolumes
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import ObjectsChanged
-from workflows.decide.contents import shown_objects, tells_of_its_pod
+from workflows.decide.contents import shown_objects, shows_its_pod
 
 NAME: Final = "configmaps/app"
 LABELS: Final = {"path": "labels", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels"}}
@@ -32,7 +32,7 @@ class ShownObjects:
         for volume in action.volumes:
             if any(name == NAME for name, _ in shown_objects(volume)):
                 self.shown = objects[NAME] = str(self.version)
-            if tells_of_its_pod(volume):
+            if shows_its_pod(volume):
                 self.told = action.told
         return MountedVolumes(tuple(MountedVolume(one["name"]) for one in action.volumes), objects=objects)
 

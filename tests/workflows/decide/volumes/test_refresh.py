@@ -10,7 +10,7 @@ from proto.temporal.pod import ContainerFacts, Failure, PodJson
 from proto.temporal.signals import ObjectsChanged
 from tests.workflows.decide.situations import NOW, Around, at, container, down, pod, situation, told, up
 from workflows.decide import contents
-from workflows.decide.record import hints
+from workflows.decide.record import signals
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.situation import Situation
 from workflows.decide.slices import volumes_slice
@@ -41,7 +41,9 @@ SHOWN = {"configmaps/app": "1", "secrets/db": "1", "secrets/extra": ""}
 def showing(source: PodJson | None = None, around: Around | None = None, **known: Any) -> Situation:
     """Build a running pod whose volumes are mounted."""
     source = source or edited()
-    facts = VolumesFacts(0, tuple(MountedVolume(one["name"]) for one in VOLUMES), dict(SHOWN), contents.told(edited()))
+    facts = VolumesFacts(
+        0, tuple(MountedVolume(one["name"]) for one in VOLUMES), dict(SHOWN), contents.pod_digest(edited())
+    )
     defaults: dict[str, Any] = {"containers": {"web": up()}, "volumes": facts}
     return situation(source, around or Around(), **defaults | known)
 
@@ -55,7 +57,9 @@ def edited(**metadata: Any) -> PodJson:
 
 def heard(here: Situation, **versions: str) -> Situation:
     """Let the poller hint at versions; the names with two underscores for the slash."""
-    hints.hear(here, ObjectsChanged("objects", {name.replace("__", "/"): one for name, one in versions.items()}))
+    signals.apply_signal(
+        here, ObjectsChanged("objects", {name.replace("__", "/"): one for name, one in versions.items()})
+    )
     return here
 
 

@@ -1,1 +1,1 @@
-"""What a pod gets where its manifest says nothing."""
+"""The defaults that Kubernetes sets in a manifest."""

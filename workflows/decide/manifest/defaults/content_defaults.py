@@ -1,14 +1,14 @@
-"""What Kubernetes fills in of volumes whose files the node writes; a part of `defaults` (pkg/apis/core/v1/defaults.go)."""
+"""Defaults of volumes whose files the node writes (pkg/apis/core/v1/defaults.go)."""
 
 from typing import Any, Final
 
 MODE: Final = 0o644
-"""Of a file whose mode nobody says."""
+"""The default mode of a file."""
 _WITH_MODE: Final = ("configMap", "secret", "downwardAPI", "projected")
 
 
 def default_contents(kind: str, source: Any) -> Any:
-    """Fill in what a volume of such a type leaves open; any other stays as it is."""
+    """Apply the defaults to a volume of such a type; any other stays as it is."""
     if kind not in _WITH_MODE:
         return source
     filled = {"defaultMode": MODE} | source
@@ -20,12 +20,12 @@ def default_contents(kind: str, source: Any) -> Any:
 
 
 def _projection(projection: dict[str, Any]) -> dict[str, Any]:
-    told = projection.get("downwardAPI")
-    return {**projection, "downwardAPI": _with_versions(told)} if told else projection
+    source = projection.get("downwardAPI")
+    return {**projection, "downwardAPI": _with_versions(source)} if source else projection
 
 
 def _with_versions(source: dict[str, Any]) -> dict[str, Any]:
-    """Say of each field that is told which version of the API it is a field of (SetDefaults_ObjectFieldSelector)."""
+    """Set the API version of each field reference (SetDefaults_ObjectFieldSelector)."""
     if "items" not in source:
         return source
     return {**source, "items": [_with_version(one) for one in source["items"]]}

@@ -1,7 +1,8 @@
-"""What Kubernetes fills in where a manifest says nothing.
+"""Defaults of a pod.
 
-Called by the poller once the structure is sound; the rules are pkg/apis/core/v1/defaults.go and zz_generated.defaults.go
-for the fields that `supported` runs. Empty text counts as unset where Go's field is no pointer.
+Called by the poller once the structure is valid. The rules are pkg/apis/core/v1/defaults.go and
+zz_generated.defaults.go, for the fields that `supported` has. An empty string counts as unset where Go's field is not a
+pointer.
 """
 
 import re
@@ -16,7 +17,7 @@ TERMINATION_MESSAGE_PATH: Final = "/dev/termination-log"
 HOOKS: Final = ("postStart", "preStop")
 _GRACE_SECONDS: Final = 30
 _LONGEST_REFERENCE: Final = 1024  # a name has at most 255 characters, a tag 128
-_MILLI: Final = 10**6  # in billionths
+_MILLI: Final = 10**6  # in nanos
 
 # the grammar of image references, github.com/distribution/reference, with its familiar short forms
 _ALPHANUMERIC: Final = r"[a-z0-9]+"
@@ -33,7 +34,7 @@ _IMAGE_ID: Final = re.compile(r"[a-f0-9]{64}", re.ASCII)
 
 
 def default_pod(pod: PodJson) -> PodJson:
-    """Fill in what the pod leaves open; returns a new pod and leaves the given one as it is."""
+    """Apply the defaults to a copy of the pod."""
     spec = dict(pod["spec"])
     host_network = bool(spec.get("hostNetwork"))
     for kind in ("containers", "initContainers"):
@@ -53,7 +54,7 @@ def default_pod(pod: PodJson) -> PodJson:
 
 
 def default_volume(volume: dict[str, Any]) -> dict[str, Any]:
-    """Take a volume of no type for an emptyDir, and fill in what its type leaves open (SetDefaults_Volume)."""
+    """Apply a volume's defaults; one without a type is an emptyDir (SetDefaults_Volume)."""
     if not volume.keys() - {"name"}:
         return {**volume, "emptyDir": {}}
     if "image" in volume:
@@ -71,7 +72,7 @@ def _pod_security(context: dict[str, Any]) -> dict[str, Any]:
 
 
 def pull_policy_of(image: str) -> str:
-    """Say how an image is pulled when the manifest does not: always for the tag latest, written or implied."""
+    """Return an image's default pull policy: Always for the tag latest, written or implied."""
     match = _REFERENCE.fullmatch(image) if len(image) <= _LONGEST_REFERENCE else None
     if match is None or _IMAGE_ID.fullmatch(image):
         return "IfNotPresent"
@@ -80,7 +81,7 @@ def pull_policy_of(image: str) -> str:
 
 
 def default_container(container: dict[str, Any], *, host_network: bool) -> dict[str, Any]:
-    """Fill in what a container of any kind leaves open."""
+    """Apply the defaults of a container of any kind."""
     filled = dict(container)
     _where_unset(filled, "imagePullPolicy", pull_policy_of(container.get("image", "")))
     _where_unset(filled, "terminationMessagePath", TERMINATION_MESSAGE_PATH)
@@ -102,7 +103,7 @@ def default_container(container: dict[str, Any], *, host_network: bool) -> dict[
 
 
 def default_handler(handler: dict[str, Any]) -> dict[str, Any]:
-    """Fill in what an HTTP GET leaves open."""
+    """Apply the defaults of an HTTP GET."""
     filled = dict(handler)
     if "httpGet" in filled:
         filled["httpGet"] = http_get = dict(filled["httpGet"])
@@ -127,7 +128,7 @@ def _probe(probe: dict[str, Any]) -> dict[str, Any]:
 
 
 def _variable(variable: dict[str, Any]) -> dict[str, Any]:
-    """Say in which version of the API a field of the pod is named, and that what a file says must be there."""
+    """Set the API version of a fieldRef, and that a file key is not optional."""
     source = variable.get("valueFrom") or {}
     if "fileKeyRef" in source:
         return variable | {"valueFrom": source | {"fileKeyRef": {"optional": False} | source["fileKeyRef"]}}
@@ -147,7 +148,7 @@ def _port(port: dict[str, Any], *, host_network: bool) -> dict[str, Any]:
 
 
 def _resources(resources: dict[str, Any]) -> dict[str, Any]:
-    """Let requests that are not given follow from limits; amounts are rounded up to thousandths."""
+    """Default requests to limits, and round amounts up to thousandths."""
     filled = dict(resources)
     if "limits" in filled:
         filled["requests"] = filled["limits"] | filled.get("requests", {})

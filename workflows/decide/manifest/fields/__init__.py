@@ -1,1 +1,1 @@
-"""The fields of a manifest: their kinds, which are supported, and how a fault in one is told."""
+"""The fields of a manifest: their kinds, which are supported, and the errors about them."""

@@ -1,7 +1,6 @@
-"""Rules about paths that may lead only downward: a volumeMount's subPath and subPathExpr, a profile's, a file's in a volume.
+"""Rules about paths that must not lead upward: a subPath, subPathExpr, a profile's, a file's in a volume.
 
-Called by `volumes`, `content_volumes`, `environment` and `security`; source: pkg/apis/core/validation/validation.go,
-validateLocalDescendingPath, validatePathNoBacksteps.
+Source: pkg/apis/core/validation/validation.go, validateLocalDescendingPath, validatePathNoBacksteps.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ from workflows.decide.manifest.fields.field_errors import invalid
 
 
 def sub_path(mount: Mapping[str, Any], mounts_path: str, path: str) -> Iterator[str]:
-    """Judge which path of its volume a mount shows; like the API, faults of the path itself leave the mount's index out."""
+    """Validate a mount's subPath or subPathExpr; as in the API, errors of the path leave out the mount's index."""
     plain, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
     if plain:
         yield from descending(plain, f"{mounts_path}.subPath")
@@ -22,13 +21,13 @@ def sub_path(mount: Mapping[str, Any], mounts_path: str, path: str) -> Iterator[
 
 
 def descending(value: str, path: str) -> Iterator[str]:
-    """Judge a path that is to stay below where it begins."""
+    """Validate a relative path that must stay below its directory."""
     if value.startswith("/"):
         yield invalid(path, value, "must be a relative path")
     yield from without_backsteps(value, path)
 
 
 def without_backsteps(value: str, path: str) -> Iterator[str]:
-    """Judge a path that may not lead upward; one fault is enough to make the point."""
+    """Validate a path that must not contain `..`; one error is enough."""
     if ".." in value.split("/"):
         yield invalid(path, value, "must not contain '..'")

@@ -1,7 +1,7 @@
-"""Messages about one field, in the API's words: path, kind of fault, value, and what would be right.
+"""Errors about one field, in the API's words: path, kind of error, value, and what is valid.
 
-Used by everything that judges a manifest; the wording is k8s.io/apimachinery pkg/util/validation/field, because
-operators search for it. Values are shortened, so that a megabyte of rubbish does not come back as a message.
+The wording is that of k8s.io/apimachinery pkg/util/validation/field, because operators search for it. Values are
+shortened, so that a message stays readable.
 """
 
 import json
@@ -14,7 +14,7 @@ _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 
 
 class Key(str):
-    """A step of a path that is the operator's own word, not a field of the API."""
+    """A step of a path that is a key of a map, not a field of the API."""
 
     __slots__ = ()
 
@@ -34,47 +34,47 @@ def key_path(steps: Sequence[str | int]) -> str:
 
 
 def required(path: str, detail: str = "") -> str:
-    """Say that the field must be there."""
+    """The field is missing."""
     return f"{path}: Required value" + (f": {detail}" if detail else "")
 
 
 def invalid(path: str, value: Any, detail: str) -> str:
-    """Say that this value can't be, and why."""
+    """The value is invalid."""
     return f"{path}: Invalid value: {quoted(value)}: {detail}"
 
 
 def not_supported(path: str, value: Any, values: Sequence[str]) -> str:
-    """Say that the value is none of those that the API knows."""
+    """The value is none of those that the API knows."""
     return f"{path}: Unsupported value: {quoted(value)}: supported values: {', '.join(quoted(one) for one in values)}"
 
 
 def duplicate(path: str, value: str) -> str:
-    """Say that another item has this value already."""
+    """Another item has this value already."""
     return f"{path}: Duplicate value: {quoted(value)}"
 
 
 def forbidden(path: str, detail: str) -> str:
-    """Say that the field may not be set here."""
+    """The field must not be set here."""
     return f"{path}: Forbidden: {detail}"
 
 
 def not_found(path: str, value: str) -> str:
-    """Say that there is nothing of this name."""
+    """There is nothing of this name."""
     return f"{path}: Not found: {quoted(value)}"
 
 
 def too_long(path: str, most: int) -> str:
-    """Say that there are more than so many bytes."""
+    """The value has too many bytes."""
     return f"{path}: Too long: may not be more than {most} bytes"
 
 
 def too_many(path: str, count: int, most: int) -> str:
-    """Say that there are more than so many items."""
+    """There are too many items."""
     return f"{path}: Too many: {count}: must have at most {most} items"
 
 
 def quoted(value: Any) -> str:
-    """Write a JSON value, shortened; of a list or an object only that it is one."""
+    """Write a JSON value, shortened; for a list or an object only which of the two it is."""
     match value:
         case str():
             short = shortened(value)
@@ -88,7 +88,7 @@ def quoted(value: Any) -> str:
 
 
 def shortened(text: str) -> str:
-    """Cut long text."""
+    """Shorten long text."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

@@ -1,4 +1,4 @@
-"""What a line of the tables in `supported` says of a field: its kind, what lies inside, and what of it is acted upon."""
+"""What a row of the tables in `supported` says of a field: its kind, the fields inside, and how far it is supported."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 
 class Kind(StrEnum):
-    """What JSON a field takes; the value is how a message names it."""
+    """The JSON type of a field; the value is its name in messages."""
 
     STRING = "a string"
     BOOLEAN = "a boolean"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 class Support(StrEnum):
-    """Whether this version acts on a field."""
+    """Whether this version supports a field."""
 
     RUNS = "runs"
     SOME_VALUES = "some values"
@@ -38,41 +38,41 @@ Fields = Mapping[str, "Field"]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its kind, what lies inside, and which values are acted upon."""
+    """One field: its kind, the fields inside, and the supported values."""
 
     kind: Kind
     support: Support
     inside: Fields | None = None
     only: tuple[Any, ...] = ()
-    """The values taken, of a field with `SOME_VALUES`."""
+    """The accepted values of a field with `SOME_VALUES`."""
     instead: str = ""
-    """Of a field that will never be run: why, and what does the same."""
+    """For a field that will never be supported: why, and the alternative."""
     never: tuple[str, ...] = ()
-    """Values (of a mapping: its keys) that Kubernetes knows and this version does not act upon; `*` stands for any."""
+    """Values (keys of a mapping) that Kubernetes knows and this version does not support; `*` stands for any."""
 
 
 def runs(kind: Kind, inside: Fields | None = None, never: tuple[str, ...] = ()) -> Field:
-    """Take the field as Kubernetes does, but for `never`."""
+    """Support the field as Kubernetes does, except for `never`."""
     return Field(kind, Support.RUNS, inside, never=never)
 
 
 def only(kind: Kind, *values: Any) -> Field:
-    """Take these values, each of which is what Kubernetes does anyway."""
+    """Accept these values, which are what Kubernetes does by default."""
     return Field(kind, Support.SOME_VALUES, only=values)
 
 
 def only_empty(kind: Kind) -> Field:
-    """Take an empty list, mapping or string, which asks for nothing."""
+    """Accept an empty list, mapping or string, which asks for nothing."""
     return only(kind, [], {}, "")
 
 
 def not_yet(kind: Kind) -> Field:
-    """Refuse the field, whatever it says."""
+    """Reject the field, whatever its value."""
     return Field(kind, Support.NOT_YET)
 
 
 def refused(kind: Kind, instead: str) -> Field:
-    """Refuse the field for good; `instead` says why, and what does the same."""
+    """Reject the field for good; `instead` says why, and the alternative."""
     return Field(kind, Support.NOT_YET, instead=instead)
 
 

@@ -1,7 +1,6 @@
-"""What names, labels and keys may be; each check answers with the API's sentences, none when all is well.
+"""Rules about names, labels and keys; each check yields the API's messages, none if the value is valid.
 
-Used by the other rules of this folder. Source: k8s.io/apimachinery pkg/api/validate/content and pkg/util/validation.
-Lengths count bytes, as there.
+Source: k8s.io/apimachinery pkg/api/validate/content and pkg/util/validation. Lengths count bytes, as there.
 """
 
 import re
@@ -36,7 +35,7 @@ def dns_label(value: str) -> Iterator[str]:
         yield "must not contain dots"
     else:
         rule = f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_ALPHANUMERIC_ENDS}"
-        yield _told(rule, _LABEL, "my-name", "123-abc")
+        yield _with_examples(rule, _LABEL, "my-name", "123-abc")
 
 
 def dns_subdomain(value: str, unit: str = "characters") -> Iterator[str]:
@@ -44,23 +43,23 @@ def dns_subdomain(value: str, unit: str = "characters") -> Iterator[str]:
     yield from _no_longer(value, 253, unit)
     if not _fits(_IS_SUBDOMAIN, value, 253):
         rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-        yield _told(rule + _ALPHANUMERIC_ENDS, _SUBDOMAIN, "example.com")
+        yield _with_examples(rule + _ALPHANUMERIC_ENDS, _SUBDOMAIN, "example.com")
 
 
 def dns_subdomain_with_underscore(value: str) -> Iterator[str]:
-    """Check a domain to search in, whose labels may hold underscores."""
+    """Check a DNS search domain, whose labels may contain underscores."""
     yield from _no_longer(value, 253, "characters")
     if not _fits(_IS_UNDERSCORED, value, 253):
         rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
-        yield _told(rule + _ALPHANUMERIC_ENDS, _UNDERSCORED, "example.com")
+        yield _with_examples(rule + _ALPHANUMERIC_ENDS, _UNDERSCORED, "example.com")
 
 
 def qualified_name(value: str) -> Iterator[str]:
     """Check the key of a label, annotation or resource: a name with an optional domain before a slash."""
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
-        told = _told(_KEY_RULE, _KEY_NAME, "MyName", "my.name", "123-abc")
-        yield f"a valid label key {told} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        described = _with_examples(_KEY_RULE, _KEY_NAME, "MyName", "my.name", "123-abc")
+        yield f"a valid label key {described} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         return
     if slash and not prefix:
         yield "prefix part must be non-empty"
@@ -70,7 +69,7 @@ def qualified_name(value: str) -> Iterator[str]:
         yield "name part must be non-empty"
     yield from (f"name part {one}" for one in _no_longer(name, 63))
     if not _fits(_IS_KEY_NAME, name, 63):
-        yield f"name part {_told(_KEY_RULE, _KEY_NAME, 'MyName', 'my.name', '123-abc')}"
+        yield f"name part {_with_examples(_KEY_RULE, _KEY_NAME, 'MyName', 'my.name', '123-abc')}"
 
 
 def label_value(value: str) -> Iterator[str]:
@@ -78,7 +77,7 @@ def label_value(value: str) -> Iterator[str]:
     yield from _no_longer(value, 63)
     if not _fits(_IS_VALUE, value, 63):
         rule = f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ALPHANUMERIC_ENDS}"
-        yield _told(rule, _VALUE, "MyValue", "my_value", "12345")
+        yield _with_examples(rule, _VALUE, "MyValue", "my_value", "12345")
 
 
 def port_name(value: str) -> Iterator[str]:
@@ -107,11 +106,11 @@ def environment_name(value: str) -> Iterator[str]:
 
 
 def config_map_key(value: str) -> Iterator[str]:
-    """Check a key of a ConfigMap or Secret, which may become the name of a file."""
+    """Check a key of a ConfigMap or Secret, which may become a file's name."""
     yield from _no_longer(value, 253, "characters")
     if not _fits(_IS_CONFIG_MAP_KEY, value, 253):
         rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-        yield _told(rule, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name")
+        yield _with_examples(rule, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name")
     if value in {".", ".."}:
         yield f"must not be '{value}'"
     elif value.startswith(".."):
@@ -119,12 +118,12 @@ def config_map_key(value: str) -> Iterator[str]:
 
 
 def _fits(shape: re.Pattern[str], value: str, most: int) -> bool:
-    """Match without spending time on text that is too long anyway; its length was reported already."""
+    """Match, but spend no time on text that is too long; its length is reported already."""
     return shape.fullmatch(value[: 4 * most]) is not None
 
 
 def _no_longer(value: str, most: int, unit: str = "bytes") -> Iterator[str]:
-    """Bytes are counted, whatever the API's message calls them."""
+    """Check the length in bytes, whatever the unit in the API's message."""
     if _bytes(value) > most:
         yield f"must be no more than {most} {unit}"
 
@@ -133,7 +132,7 @@ def _bytes(value: str) -> int:
     return len(value) if value.isascii() else len(value.encode())
 
 
-def _told(rule: str, shape: str, *examples: str) -> str:
+def _with_examples(rule: str, shape: str, *examples: str) -> str:
     """Add examples and the expression, as every such message of the API does."""
     shown = " or ".join(f"'{one}', " for one in examples)
     return f"{rule} (e.g. {shown}regex used for validation is '{shape}')"

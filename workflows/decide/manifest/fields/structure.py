@@ -1,8 +1,8 @@
-"""Whether a document has the shape of a pod: only known fields, each of its kind, and which of them are run.
+"""The structure of a pod: only known fields, each of its kind, and which of them are supported.
 
-Called by the poller with what a YAML or JSON reader gave, before anything else looks at it. Everything is reported, not
-only the first. Nulls count as absent, as Kubernetes' decoder has them, and come back left out; quantities come back in
-the API's canonical text, numbers included (`cpu: 1`, `sizeLimit: 1048576`).
+Called by the poller with the parsed YAML or JSON before anything else reads it. All errors are reported, not only the
+first. Nulls count as absent, as in Kubernetes' decoder, and are dropped. Quantities are returned in the API's canonical
+form, numbers included (`cpu: 1`, `sizeLimit: 1048576`).
 """
 
 import difflib
@@ -24,7 +24,7 @@ _LONGEST_GUESSED: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """The pod without nulls, what is wrong with its shape, and what this version does not run yet."""
+    """The pod without nulls, the errors in its structure, and what this version does not support yet."""
 
     content: PodJson
     faults: tuple[str, ...]
@@ -33,7 +33,7 @@ class Structure:
 
 @dataclass(slots=True)
 class _Walk:
-    """Where the walk stands and what it found."""
+    """The current path, and what was found so far."""
 
     path: list[str | int] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ _ABSENT: Final = object()
 
 
 def read_structure(document: Mapping[str, Any], fields: Fields) -> Structure:
-    """Walk a pod along the table of its fields."""
+    """Read a pod along the table of its fields."""
     walk = _Walk()
     content = _mapping(walk, document, fields)
     for part in ("metadata", "spec"):
@@ -59,7 +59,7 @@ def read_structure(document: Mapping[str, Any], fields: Fields) -> Structure:
 
 
 def read_part(document: Mapping[str, Any], fields: Fields, steps: tuple[str, ...]) -> tuple[PodJson, tuple[str, ...]]:
-    """Walk an object that stands as text at a path of the pod; answers it without nulls, and what is wrong with it."""
+    """Read an object that stands as text at a path of the pod; returns it without nulls, and its errors."""
     walk = _Walk(list(steps))
     content = _mapping(walk, document, fields)
     return content, (*walk.faults, *walk.not_yet)
@@ -79,7 +79,7 @@ def _mapping(walk: _Walk, document: Mapping[str, Any], fields: Fields) -> dict[s
 
 
 def _field(walk: _Walk, value: Any, known: Field) -> Any:
-    """Read a field's value; what is refused comes back as absent."""
+    """Read a field's value; a rejected one is returned as absent."""
     if known.support is Support.NOT_YET:
         walk.not_yet.append(f"{walk.here()}: not supported{f': {known.instead}' if known.instead else ' yet'}")
         return _ABSENT
@@ -94,8 +94,8 @@ def _one_of(walk: _Walk, value: Any, known: Field) -> Any:
     if any(type(value) is type(one) and value == one for one in known.only):
         return value
     if isinstance(value, list | dict) or _is_scalar_of(known.kind, value):
-        told = [quoted(one) for one in known.only if not isinstance(one, list | dict) and one != ""]
-        hint = f" (only {' or '.join(told)} is)" if told else ""
+        accepted = [quoted(one) for one in known.only if not isinstance(one, list | dict) and one != ""]
+        hint = f" (only {' or '.join(accepted)} is)" if accepted else ""
         walk.not_yet.append(f"{walk.here()}: not supported yet{hint}")
     else:
         walk.wrong_kind(known.kind, value)
@@ -144,7 +144,7 @@ def _items(walk: _Walk, values: list[Any], known: Field) -> list[Any]:
 
 
 def _free_mapping(walk: _Walk, values: Mapping[str, Any], kind: Kind) -> dict[str, str]:
-    """Read a mapping whose keys are the operator's; a null value is empty text or nought, as in Go."""
+    """Read a mapping whose keys are the operator's; a null value is an empty string or zero, as in Go."""
     found: dict[str, str] = {}
     for key, value in values.items():
         walk.path.append(Key(key))
@@ -170,7 +170,7 @@ def _quantity(walk: _Walk, value: Any) -> str:
 
 
 def _text(walk: _Walk, text: str) -> str:
-    """Refuse what no program can be given: NUL, and halves of surrogate pairs, which JSON can write."""
+    """Reject what no program can be given: NUL, and lone surrogates, which JSON can contain."""
     if "\0" in text:
         walk.faults.append(f"{walk.here()}: must not contain a NUL character")
     elif not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
@@ -194,7 +194,7 @@ def _is_scalar_of(kind: Kind, value: Any) -> bool:
 
 
 def _name(kind: Kind, value: Any) -> str:
-    """Name what stands there instead, with the way out where YAML made it so; never the value, it may be a secret."""
+    """Describe the wrong value and how to correct it, without the value itself: it may be a secret."""
     match value:
         case bool() if kind is Kind.STRING:
             return f"a boolean ({_YAML_BOOLEANS})"
@@ -219,7 +219,7 @@ def _name(kind: Kind, value: Any) -> str:
 
 
 def _guess(name: str, fields: Fields) -> str:
-    """Say which field may be meant: the same letters first, then the nearest."""
+    """Suggest a field: one with the same letters, else the nearest."""
     if name in {"true", "false"}:
         return f"; {_YAML_BOOLEANS}"
     if len(name) > _LONGEST_GUESSED:

@@ -1,9 +1,9 @@
-"""What of a pod this version runs: one line a field, and everything else refused by its path.
+"""The supported fields of a pod: one row for each field; everything else is rejected by path.
 
-Read by `validation.structure`, which walks a manifest along these tables. A field that is missing here is unknown to
-Kubernetes; a line `not_yet` is known and refused, so that no pod is half-run; `only` and `only_empty` take the values
-that ask for nothing special. To support one more field, change its line and give it its rule in `validation`. A test
-holds the names and kinds against kubernetes.client's models, whose schema is one release newer (1.37) than the rules.
+`structure` reads a manifest along these tables. Kubernetes does not know a field that is missing here. A field with
+`not_yet` is known and rejected, so that no pod runs without one of its fields. `only` and `only_empty` accept the
+values that ask for nothing special. To support one more field, change its row and add its rule to `validation`. A test
+compares names and kinds with kubernetes.client's models, whose schema is one release newer (1.37) than the rules.
 """
 
 from typing import Final
@@ -87,7 +87,7 @@ RESTART_RULE: Final[Fields] = {
 LIFECYCLE_HANDLER: Final[Fields] = {
     "exec": runs(Kind.OBJECT, EXEC_ACTION),
     "httpGet": runs(Kind.OBJECT, HTTP_GET_ACTION),
-    "tcpSocket": runs(Kind.OBJECT, TCP_SOCKET_ACTION),  # valid, and a failure when it is run, as by the kubelet
+    "tcpSocket": runs(Kind.OBJECT, TCP_SOCKET_ACTION),  # valid, but running it fails, as in the kubelet
     "sleep": runs(Kind.OBJECT, {"seconds": runs(Kind.INT64)}),
 }
 
@@ -145,7 +145,7 @@ CONTAINER: Final[Fields] = {
 }
 
 EPHEMERAL_CONTAINER: Final[Fields] = {**CONTAINER, "targetContainerName": runs(Kind.STRING)}
-"""What of it may not be set is for `validation.ephemeral` to say."""
+"""`validation/ephemeral.py` rejects the fields that an ephemeral container must not set."""
 
 TOLERATION: Final[Fields] = {
     "key": runs(Kind.STRING),

@@ -1,8 +1,8 @@
-"""What of a pod this version runs when an API server gives it: the tables of `supported`, with what makes sense in a cluster.
+"""The supported fields of a pod from an API server: the tables of `supported` and what only a cluster has.
 
-Asked by `unsupported_fields`. The API server has defaulted and validated the pod, so nothing is validated again; a field that this
-version does not know is passed over, as by a kubelet that is older than its API server. What it knows and cannot run is named,
-and the pod is rejected, so that none is half-run.
+The API server has applied defaults and validated the pod, so it is not validated again. An unknown field is ignored, as
+by a kubelet older than its API server. A pod with a known field that is not supported is rejected, so that no pod runs
+without one of its fields.
 """
 
 from collections.abc import Mapping
@@ -51,6 +51,6 @@ POD_OF_API: Final[Fields] = {**POD, "metadata": runs(Kind.OBJECT), "spec": runs(
 
 
 def unsupported_fields(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """Name each field of a pod of the API that this version cannot run, and why."""
+    """List each field of a pod that this version does not support, and why."""
     lean = {**pod, "spec": {name: value for name, value in pod["spec"].items() if value not in ([], {}, "")}}
     return read_structure(lean, POD_OF_API).not_yet

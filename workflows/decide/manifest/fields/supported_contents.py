@@ -1,4 +1,4 @@
-"""What this version runs of the volumes whose files the node writes: a part of the tables in `supported_volumes`."""
+"""The supported fields of volumes whose files the node writes; a part of `supported_volumes`."""
 
 from typing import Final
 

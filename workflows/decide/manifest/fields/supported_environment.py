@@ -1,4 +1,4 @@
-"""What of a container's variables this version runs; a part of the tables in `supported`."""
+"""The supported fields of environment variables; a part of `supported`."""
 
 from typing import Final
 

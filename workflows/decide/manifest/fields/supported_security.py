@@ -1,4 +1,4 @@
-"""What of a pod's and a container's security context this version runs; a part of `supported`."""
+"""The supported fields of security contexts; a part of `supported`."""
 
 from typing import Final
 
@@ -38,7 +38,7 @@ POD_SECURITY_CONTEXT: Final[Fields] = {
     "runAsGroup": runs(Kind.INT64),
     "runAsNonRoot": runs(Kind.BOOLEAN),
     "runAsUser": runs(Kind.INT64),
-    "seLinuxChangePolicy": only(Kind.STRING, "Recursive"),  # what is done without the field, too
+    "seLinuxChangePolicy": only(Kind.STRING, "Recursive"),  # the behaviour without the field
     "seLinuxOptions": runs(Kind.OBJECT, SELINUX_OPTIONS),
     "seccompProfile": runs(Kind.OBJECT, SECCOMP_PROFILE),
     "supplementalGroups": runs(Kind.INT64S),

@@ -1,6 +1,6 @@
-"""What of a pod's volumes and of the mounts of a container this version runs; a part of the tables in `supported`.
+"""The supported volume types and mount fields; a part of `supported`.
 
-One line a type of volume: a type is run when `activities/volumes/plugin/table.py` has it.
+One row for each volume type; `activities/volumes/plugin/table.py` has the supported ones.
 """
 
 from typing import Final

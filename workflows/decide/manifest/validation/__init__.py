@@ -1,1 +1,1 @@
-"""The rules of ValidatePodCreate."""
+"""The rules of the API's ValidatePodCreate."""

@@ -1,8 +1,7 @@
-"""Rules about ephemeral containers, which are added to a pod that is there and never change again.
+"""Rules about ephemeral containers, which are added to a running pod and never change.
 
-Called by the pod's workflow before it adds one; source: pkg/apis/core/validation/validation.go, validateEphemeralContainers
-and ValidatePodEphemeralContainersUpdate. The defaults are filled in here, for nobody else sees the container before it is
-judged.
+Source: pkg/apis/core/validation/validation.go, validateEphemeralContainers and ValidatePodEphemeralContainersUpdate.
+The defaults are applied here, because nothing else sees the container before it is validated.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,14 +36,14 @@ _FORBIDDEN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An ephemeral container with its defaults, and what is wrong with it."""
+    """An ephemeral container with its defaults, and its errors."""
 
     container: PodJson
     faults: tuple[str, ...]
 
 
 def judge_ephemeral_container(pod: PodJson, container: Mapping[str, Any]) -> Judged:
-    """Judge one that is to be added to a pod; those that the pod has already were judged before."""
+    """Validate a container that is to be added to a pod; those that the pod already has are valid."""
     there = pod["spec"].get("ephemeralContainers", [])
     read = read_structure({"spec": {"ephemeralContainers": [*there, dict(container)]}}, POD)
     wrong = (*read.faults, *read.not_yet)
@@ -72,17 +71,17 @@ def _rules(pod: PodJson, container: PodJson, path: str) -> Iterator[str]:
 
 
 def _not_allowed(given: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Refuse what is set beyond the API's list of fields; an empty value sets nothing."""
+    """Reject fields beyond the API's list; an empty value sets nothing."""
     for field in _FORBIDDEN:
         if given.get(field):
             yield forbidden(f"{path}.{field}", "cannot be set for an Ephemeral Container")
     for index, mount in enumerate(given.get("volumeMounts", ())):
-        for field in ("subPath", "subPathExpr"):  # their mounts would stay until the pod goes
+        for field in ("subPath", "subPathExpr"):  # their mounts would stay until the pod is gone
             if mount.get(field):
                 yield forbidden(f"{path}.volumeMounts[{index}].{field}", "cannot be set for an Ephemeral Container")
 
 
 def refuse_ephemeral_containers(containers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Refuse them in a pod that is only being made (ValidatePodCreate)."""
+    """Reject ephemeral containers in a new pod (ValidatePodCreate)."""
     if containers:
         yield forbidden(PATH, "cannot be set on create")

@@ -1,7 +1,7 @@
-"""Rules about the annotations by which a pod asks for more of hooks than Kubernetes has (`hook_terms`).
+"""Rules about the annotations about hooks (`hook_terms`).
 
-Called by `pod`. Ours alone, so they are strict: an annotation of our domain that is none of them, a container that is not
-there, a key that nobody reads, each is refused by its path. What a handler shares with a probe is judged by `probes`.
+They are strict: an unknown annotation of the domain, an unknown container and an unknown key are each rejected by path.
+`probes` validates handlers.
 """
 
 import json
@@ -19,7 +19,7 @@ from workflows.decide.manifest.validation.containers.probes import validate_hand
 Fields = Mapping[str, Any]
 
 _HOOKS: Final = tuple(sorted(hook.value for hook in Hook))
-_LONGEST: Final = 24 * 60 * 60  # seconds; what lasts longer is no hook
+_LONGEST: Final = 24 * 60 * 60  # seconds
 _BOUNDS: Final = {
     "timeoutSeconds": _LONGEST,
     "maxAttempts": 100,
@@ -30,7 +30,7 @@ _BOUNDS: Final = {
 
 
 def validate_hook_annotations(pod: Fields) -> Iterator[str]:
-    """Judge every annotation of a hook; all others are not ours."""
+    """Validate every annotation about a hook; others are ignored."""
     spec = pod["spec"]
     containers = {one.get("name"): one for one in (*spec.get("initContainers", ()), *spec.get("containers", ()))}
     for name, text in pod["metadata"].get("annotations", {}).items():
@@ -65,7 +65,7 @@ def _annotation(hook: Hook, text: str, steps: tuple[str, ...], container: Fields
 
 
 def _handler(hook: Hook, said: Fields, path: str, container: Fields) -> Iterator[str]:
-    """Judge what the hook does: a hook of ours says it here, one of Kubernetes in the spec."""
+    """Validate the handler: here for preStart and postStop, in the spec for postStart and preStop."""
     given = [kind for kind in HANDLERS if kind in said]
     if hook not in OWN_HOOKS:
         if not container.get("lifecycle", {}).get(hook):

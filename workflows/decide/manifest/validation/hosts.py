@@ -1,7 +1,7 @@
-"""Rules about how a pod's host is called and how it resolves names.
+"""Rules about a pod's hostname and name resolution.
 
-Called by `pod`; source: pkg/apis/core/validation/validation.go, validatePodHostName, validatePodDNSConfig, ValidateHostAliases
-and ValidatePodSpec. Addresses are judged as with StrictIPCIDRValidation, which is on in 1.36.
+Source: pkg/apis/core/validation/validation.go, validatePodHostName, validatePodDNSConfig, ValidateHostAliases and
+ValidatePodSpec. Addresses are validated as with StrictIPCIDRValidation, which is on in 1.36.
 """
 
 import ipaddress
@@ -21,7 +21,7 @@ _NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ff
 
 
 def validate_hosts(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Judge dnsConfig, hostnameOverride, hostname, subdomain and hostAliases."""
+    """Validate dnsConfig, hostnameOverride, hostname, subdomain and hostAliases."""
     yield from _dns_config(spec, "spec.dnsConfig")
     if "hostnameOverride" in spec:
         yield from _override(spec, "spec.hostnameOverride")
@@ -36,13 +36,13 @@ def validate_hosts(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def hostname_overrides(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Name the field that needs the feature gate HostnameOverride, where it is set."""
+    """Yield the path of the field that needs the feature gate HostnameOverride, if it is set."""
     if "hostnameOverride" in spec:
         yield "spec.hostnameOverride"
 
 
 def address(text: str, path: str) -> Iterator[str]:
-    """Judge an IP address (IsValidIPForLegacyField)."""
+    """Validate an IP address (IsValidIPForLegacyField)."""
     if (found := _parsed(text)) is None:
         zeros = _LEADING_ZEROS.search(text) and _parsed(_LEADING_ZEROS.sub("", text))
         yield invalid(path, text, "must not have leading 0s" if zeros else _NO_ADDRESS)

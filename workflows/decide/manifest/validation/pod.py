@@ -1,8 +1,8 @@
-"""The rules of the API's ValidatePodCreate for the fields that this version runs.
+"""The rules of the API's ValidatePodCreate for the fields that this version supports.
 
-Called by the poller with a pod whose structure is sound and whose defaults are filled in; answers with every fault in
-the API's words. Source: pkg/apis/core/validation/validation.go (1.36). Two things are stricter than there, because a
-manifest has no API server that would mend or refuse it: a negative grace period, and metadata.uid as a name of folders.
+Called by the poller with a pod whose structure is valid and whose defaults are applied; returns every error in the
+API's words. Source: pkg/apis/core/validation/validation.go (1.36). Two rules are stricter, because there is no API
+server that would correct or reject a manifest: a negative grace period, and metadata.uid, which names directories.
 """
 
 import re
@@ -34,7 +34,7 @@ _UID: Final = re.compile(r"[A-Za-z0-9]([-._A-Za-z0-9]{0,126}[A-Za-z0-9])?", re.A
 
 
 def validate_pod(pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """Name everything that is wrong with a defaulted pod; nothing when it is valid."""
+    """List the errors of a defaulted pod; empty if it is valid."""
     return (*_metadata(pod["metadata"]), *_spec(pod["spec"]), *validate_hook_annotations(pod))
 
 
@@ -93,7 +93,7 @@ def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _choices(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Judge the fields that take one word of a few."""
+    """Validate the fields that take one of a few values."""
     for field, known in (
         ("restartPolicy", _RESTART_POLICIES),
         ("dnsPolicy", _DNS_POLICIES),

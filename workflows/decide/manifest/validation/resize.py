@@ -1,8 +1,8 @@
-"""The rules of the API's ValidatePodResize: how the resources of a pod that is there may change.
+"""The rules of the API's ValidatePodResize: how the resources of a running pod may change.
 
-Asked by `updates` about an edit that leaves everything else as it may be; answers with every fault in the API's words. Source:
-pkg/apis/core/validation/validation.go (1.36). What the API server knows of the node or of pod-level resources has no place
-here, and an init container that would have to start again is refused when the pod is made.
+Asked about an edit that changes nothing else. Source: pkg/apis/core/validation/validation.go (1.36). What only the API
+server knows of the node or of pod-level resources is left out. An init container that would have to restart is rejected
+when the pod is created.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ _ONLY_INIT: Final = "only cpu and memory resources for init or sidecar container
 
 
 def validate_resize(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
-    """Name everything that is wrong with the resources of `new`, whose containers have the names and order of `old`."""
+    """List the errors in the resources of `new`, whose containers have the names and order of those of `old`."""
     return tuple(_faults(new, old))
 
 
@@ -34,14 +34,14 @@ def _faults(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _removed(new: Mapping[str, Any], old: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Refuse to take a request or a limit away."""
+    """Reject the removal of a request or limit."""
     for kind in ("requests", "limits"):
         if resource_list(old, kind).keys() - resource_list(new, kind).keys():
             yield forbidden(f"{path}.resources.{kind}", f"resource {kind} cannot be removed")
 
 
 def _others(container: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the amounts that no resize changes."""
+    """Return the amounts that a resize cannot change."""
     return {
         kind: {name: amount for name, amount in resource_list(container, kind).items() if name not in _MUTABLE}
         for kind in ("requests", "limits")

@@ -1,7 +1,7 @@
 """Rules about containers: names, images, ports, environment.
 
-Called by `pod`; source: pkg/apis/core/validation/validation.go, validateContainers, validateInitContainers and what
-they call. Each function yields the faults that it finds.
+Source: pkg/apis/core/validation/validation.go, validateContainers, validateInitContainers and what they call. Each
+function yields the errors that it finds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 def validate_containers(
     containers: Sequence[Container], path: str, *, grace: int, os: str | None = None
 ) -> Iterator[str]:
-    """Judge the containers; a host port belongs to one of them; `grace` is the pod's, in seconds, `os` its spec.os.name."""
+    """Validate the containers; host ports must be unique. `grace` is the pod's, in seconds, `os` its spec.os.name."""
     if not containers:
         yield required(path)
     taken: set[str] = set()
@@ -41,7 +41,7 @@ def validate_containers(
 def validate_init_containers(
     containers: Sequence[Container], others: Sequence[Container], path: str, *, grace: int, os: str | None = None
 ) -> Iterator[str]:
-    """Judge the init containers; `others` share their names but not their ports, as if all of them ran one by one."""
+    """Validate the init containers; `others` share their names but not their ports, as all of them run one by one."""
     taken = {name for other in others if (name := other.get("name"))}
     for index, container in enumerate(containers):
         yield from validate_container(container, f"{path}[{index}]")
@@ -56,7 +56,7 @@ def validate_init_containers(
 
 
 def validate_container(container: Container, path: str) -> Iterator[str]:
-    """Judge what containers of every kind have in common (validateContainerCommon)."""
+    """Validate what containers of every kind have in common (validateContainerCommon)."""
     if name := container.get("name"):
         yield from (invalid(f"{path}.name", name, one) for one in names.dns_label(name))
     else:
@@ -76,7 +76,7 @@ def validate_container(container: Container, path: str) -> Iterator[str]:
 
 
 def validate_unique_name(container: Container, path: str, taken: set[str]) -> Iterator[str]:
-    """Refuse a name that is taken, and take one that is not."""
+    """Reject a name that is taken, and take one that is not."""
     name = container.get("name")
     if name and name in taken:
         yield duplicate(f"{path}.name", name)

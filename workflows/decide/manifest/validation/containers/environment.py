@@ -1,7 +1,7 @@
-"""Rules about where a container's variables come from: env and envFrom.
+"""Rules about env and envFrom.
 
-Called by `containers`; source: pkg/apis/core/validation/validation.go, ValidateEnv, ValidateEnvFrom and what they call. The
-limits of a path and of a divisor are those of variables; downwardAPI volumes have others.
+Source: pkg/apis/core/validation/validation.go, ValidateEnv, ValidateEnvFrom and what they call. The rules for paths and
+divisors are those of variables; downwardAPI volumes have others.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _ALL_SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secre
 
 
 def validate_environment(container: Object, path: str) -> Iterator[str]:
-    """Judge a container's env and envFrom."""
+    """Validate a container's env and envFrom."""
     for index, variable in enumerate(container.get("env", ())):
         here = f"{path}.env[{index}]"
         if name := variable.get("name"):
@@ -80,7 +80,7 @@ def _env_from(sources: Sequence[Object], path: str) -> Iterator[str]:
 
 
 def validate_file_volumes(container: Object, volumes: Sequence[Object], path: str) -> Iterator[str]:
-    """Judge the volumes that a container's variables are read from (validateFileKeyRefVolumes)."""
+    """Validate the volumes that a container's variables are read from (validateFileKeyRefVolumes)."""
     known = {one.get("name"): one for one in volumes}
     for index, selector in _file_selectors(container):
         name, here = selector.get("volumeName", ""), f"{path}.env[{index}].valueFrom.fileKeyRef.volumeName"
@@ -91,7 +91,7 @@ def validate_file_volumes(container: Object, volumes: Sequence[Object], path: st
 
 
 def file_key_refs(spec: Object) -> Iterator[str]:
-    """Name the fields that need the feature gate EnvFiles."""
+    """Yield the paths of the fields that need the feature gate EnvFiles."""
     for kind in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(kind, ())):
             for number, _ in _file_selectors(container):
@@ -105,7 +105,7 @@ def _file_selectors(container: Object) -> Iterator[tuple[int, Object]]:
 
 
 def validate_field_selector(selector: Object, path: str, *, known: Sequence[str] = FIELD_PATHS) -> Iterator[str]:
-    """Judge which field of the pod is told; of maps a single key, or what `known` lists."""
+    """Validate a fieldRef; of a map a single key is allowed, or what `known` lists."""
     for part in ("apiVersion", "fieldPath"):
         if not selector.get(part):
             yield required(f"{path}.{part}")
@@ -125,7 +125,7 @@ def validate_field_selector(selector: Object, path: str, *, known: Sequence[str]
 
 
 def _no_field(version: str, asked: str, field: str, key: str | None) -> str:
-    """Say why this is no field of a pod; empty when it is one."""
+    """Explain why this is no field of a pod; empty if it is one."""
     if version != "v1":
         return f"unsupported pod version: {version}"
     if key is not None:
@@ -134,7 +134,7 @@ def _no_field(version: str, asked: str, field: str, key: str | None) -> str:
 
 
 def validate_resource_selector(selector: Object, path: str, *, of_volume: bool = False) -> Iterator[str]:
-    """Judge which resource of a container is told, and in which unit."""
+    """Validate a resourceFieldRef and its divisor."""
     resource = selector.get("resource", "")
     if of_volume and not selector.get("containerName"):
         yield required(f"{path}.containerName")
@@ -162,7 +162,7 @@ def _unit(divisor: Any) -> str:
     """Write a divisor as the API compares it; empty for zero, which is none."""
     try:
         return canonical_quantity(divisor) if parse_quantity(divisor) else ""
-    except QuantityError:  # the structure's fault, told there
+    except QuantityError:  # reported by the structure check
         return ""
 
 

@@ -1,7 +1,7 @@
 """Rules about a container's lifecycle: its hooks and its stop signal.
 
-Called by `containers`; source: pkg/apis/core/validation/validation.go, validateLifecycle, validateHandler,
-validateSleepAction and validateStopSignal. What a hook shares with a probe is judged by `probes`.
+Source: pkg/apis/core/validation/validation.go, validateLifecycle, validateHandler, validateSleepAction and
+validateStopSignal. `probes` validates handlers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ _STOP_SIGNALS: Final = {
 
 
 def validate_lifecycle(container: Fields, path: str, *, grace: int, os: str | None = None) -> Iterator[str]:
-    """Judge a regular container's hooks and stop signal; `grace` is the pod's, in seconds, `os` its spec.os.name."""
+    """Validate a container's hooks and stop signal; `grace` is the pod's, in seconds, `os` its spec.os.name."""
     lifecycle = container.get("lifecycle", {})
     for hook in ("postStart", "preStop"):
         if hook in lifecycle:
@@ -46,7 +46,7 @@ def _stop_signal(signal: str, path: str, os: str | None) -> Iterator[str]:
 
 
 def stop_signals(spec: Fields) -> Iterator[str]:
-    """Name every stop signal that a pod's spec sets, by its path."""
+    """Yield the path of every stop signal in a pod's spec."""
     for kind in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(kind, ())):
             if "stopSignal" in container.get("lifecycle", {}):
@@ -54,13 +54,13 @@ def stop_signals(spec: Fields) -> Iterator[str]:
 
 
 def refuse_lifecycle(container: Fields, path: str) -> Iterator[str]:
-    """Refuse the hooks of a container that runs to its end."""
+    """Reject the hooks of an init container that is no sidecar."""
     if "lifecycle" in container:
         yield forbidden(f"{path}.lifecycle", "may not be set for init containers without restartPolicy=Always")
 
 
 def _hook(hook: Fields, path: str, container: Fields, grace: int) -> Iterator[str]:
-    """Judge the one thing that a hook does; of several the first counts."""
+    """Validate a hook's handler; of several the first counts."""
     given = [kind for kind in _HANDLERS if kind in hook]
     match given:
         case []:

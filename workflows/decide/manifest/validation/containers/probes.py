@@ -1,7 +1,7 @@
 """Rules about a container's probes.
 
-Called by `containers`; source: pkg/apis/core/validation/validation.go, validateProbe and what it calls. One is stricter
-than there: a port's name must be one of the container's, for a probe of an unknown one never comes to a verdict.
+Source: pkg/apis/core/validation/validation.go, validateProbe and what it calls. One rule is stricter: a port's name
+must be one of the container's, because a probe of an unknown port never has a verdict.
 """
 
 import re
@@ -26,14 +26,14 @@ _NO_HEADER_NAME: Final = (
 
 
 def validate_probes(container: Fields, path: str) -> Iterator[str]:
-    """Judge a regular container's probes."""
+    """Validate a regular container's probes."""
     for field in PROBES:
         if (probe := container.get(field)) is not None:
             yield from _probe(probe, field, f"{path}.{field}", container)
 
 
 def refuse_probes(container: Fields, path: str) -> Iterator[str]:
-    """Refuse the probes of a container that runs to its end."""
+    """Reject the probes of an init container that is no sidecar."""
     for field in PROBES:
         if container.get(field) is not None:
             yield forbidden(f"{path}.{field}", "may not be set for init containers without restartPolicy=Always")
@@ -67,7 +67,7 @@ def _handlers(probe: Fields, path: str, container: Fields) -> Iterator[str]:
 
 
 def validate_handler(kind: str, action: Fields, path: str, container: Fields) -> Iterator[str]:
-    """Judge one way to ask a container."""
+    """Validate a handler."""
     match kind:
         case "exec":
             if not action.get("command"):
@@ -93,7 +93,7 @@ def _http_get(action: Fields, path: str, container: Fields) -> Iterator[str]:
 
 
 def _port(port: int | str, path: str, container: Fields) -> Iterator[str]:
-    """Judge a port's number, or its name."""
+    """Validate a port's number or name."""
     faults = list(names.port_name(port) if isinstance(port, str) else names.port_number(port))
     yield from (invalid(path, port, one) for one in faults)
     if isinstance(port, str) and not faults and port not in {one.get("name") for one in container.get("ports", ())}:

@@ -1,16 +1,16 @@
-"""Rules about requests and limits, of a container and of the pod as a whole.
+"""Rules about requests and limits of a container and of the pod as a whole.
 
-Called by `containers` and `pod`; source: pkg/apis/core/validation/validation.go, validateResourceRequirements,
-validateContainerResourceName, validatePodResources and validatePodResourceConsistency. What no node of ours has is refused here,
-too: extended resources, which a kubelet learns of from device plugins.
+Source: pkg/apis/core/validation/validation.go, validateResourceRequirements, validateContainerResourceName,
+validatePodResources and validatePodResourceConsistency. Extended resources are rejected, too, because a kubelet knows
+them only from device plugins.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from proto.kubernetes.resources.amounts import said_amount
+from proto.kubernetes.resources.amounts import format_amount
 from proto.kubernetes.resources.huge_pages import page_size
-from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, container_requests, of_pods
+from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, container_requests, is_pod_level
 from proto.kubernetes.resources.qos import resource_list
 from proto.kubernetes.resources.quantity import ZERO, Quantity, QuantityError, canonical_quantity, parse_quantity
 from workflows.decide.manifest.fields import names
@@ -24,12 +24,12 @@ NameRule = Callable[[str, str], Iterator[str]]
 
 
 def validate_resources(resources: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Judge a container's requests and limits by themselves and against each other."""
+    """Validate a container's requests and limits."""
     yield from _requirements(resources, path, _container_name)
 
 
 def validate_pod_resources(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Judge what the pod asks for as a whole, also against its containers."""
+    """Validate the pod's own requests and limits, also against those of its containers."""
     resources = spec.get("resources")
     if resources is None:
         return
@@ -58,7 +58,7 @@ def _requirements(resources: Mapping[str, Any], path: str, judge_name: NameRule)
 
 
 def _against_limit(name: str, amount: str, limits: Mapping[str, str], path: str) -> Iterator[str]:
-    """Judge a request by its limit; huge pages can't be promised to more than one."""
+    """Validate a request against its limit; huge pages cannot be overcommitted."""
     overcommits = not name.startswith(HUGE_PAGES)
     if name not in limits:
         if not overcommits:
@@ -91,22 +91,22 @@ def _container_name(name: str, path: str) -> Iterator[str]:
 def _pod_name(name: str, path: str) -> Iterator[str]:
     faults = [invalid(path, name, one) for one in names.qualified_name(name)]
     yield from faults
-    if not faults and not of_pods(name):
+    if not faults and not is_pod_level(name):
         yield not_supported(path, name, _OF_PODS)
 
 
 def _against_containers(spec: Mapping[str, Any], path: str) -> Iterator[str]:
-    """The pod asks for no less than its containers together, and none of them may use more than the pod."""
+    """The pod requests no less than its containers together, and no container's limit exceeds the pod's."""
     pod = {"spec": spec}
     requests, limits = resource_list(spec, "requests"), resource_list(spec, "limits")
     for name, total in container_requests(pod).items():
         if name in requests and total > requests[name]:
-            here, said = f"{path}.requests{key_path([Key(name)])}", said_amount(name, total)
+            here, said = f"{path}.requests{key_path([Key(name)])}", format_amount(name, total)
             detail = f"must be greater than or equal to aggregate container requests of {said}"
             yield invalid(here, spec["resources"]["requests"][name], detail)
     for name, total in container_limits(pod).items():
         if name.startswith(HUGE_PAGES) and name in limits and total > limits[name]:
-            here, said = f"{path}.limits{key_path([Key(name)])}", said_amount(name, total)
+            here, said = f"{path}.limits{key_path([Key(name)])}", format_amount(name, total)
             detail = f"must be greater than or equal to aggregate container limits of {said}"
             yield invalid(here, spec["resources"]["limits"][name], detail)
     for index, container in enumerate(spec.get("containers", ())):

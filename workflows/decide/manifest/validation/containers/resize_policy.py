@@ -1,6 +1,6 @@
-"""Rules about a container's resizePolicy: whether another amount of cpu or memory has it start again.
+"""Rules about a container's resizePolicy: whether a resize of cpu or memory restarts it.
 
-Called by `pod`; source: pkg/apis/core/validation/validation.go, validateResizePolicy and validateInitContainers.
+Source: pkg/apis/core/validation/validation.go, validateResizePolicy and validateInitContainers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ _POLICIES: Final = ("NotRequired", RESTART_CONTAINER)
 
 
 def validate_resize_policies(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Judge those of every container."""
+    """Validate the policies of every container."""
     for kind in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(kind, ())):
             path = f"spec.{kind}[{index}].resizePolicy"
@@ -24,7 +24,7 @@ def validate_resize_policies(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _policies(container: Mapping[str, Any], path: str, pods_policy: str) -> Iterator[str]:
-    """Judge each resource's policy; a pod that is never restarted can't ask for a restart."""
+    """Validate each resource's policy; a pod that is never restarted cannot ask for a restart."""
     taken: set[str] = set()
     for index, policy in enumerate(container.get("resizePolicy", ())):
         resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
@@ -41,7 +41,7 @@ def _policies(container: Mapping[str, Any], path: str, pods_policy: str) -> Iter
 
 
 def _restarts(container: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Refuse a restart of an init container that ends by itself."""
+    """Reject a restart of an init container that is no sidecar."""
     for index, policy in enumerate(container.get("resizePolicy", ())):
         if (restart := policy.get("restartPolicy")) == RESTART_CONTAINER:
             where = f"{path}[{index}].restartPolicy"

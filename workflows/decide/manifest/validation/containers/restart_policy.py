@@ -1,8 +1,8 @@
 """Rules about a container's own restartPolicy and its rules by exit code.
 
-Called by `containers`; source: pkg/apis/core/validation/validation.go, validateContainerRestartPolicy and
-validateInitContainerRestartPolicy, with the gates ContainerRestartRules and RestartAllContainersOnContainerExits on, as
-1.36 has them: regular containers and init containers are judged alike.
+Source: pkg/apis/core/validation/validation.go, validateContainerRestartPolicy and validateInitContainerRestartPolicy,
+with the gates ContainerRestartRules and RestartAllContainersOnContainerExits on, as in 1.36: regular containers and
+init containers have the same rules.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ _MOST_CODES: Final = 255
 
 
 def validate_restart_policy(container: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Judge when a container is to start again."""
+    """Validate a container's restart policy and rules."""
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules", ())
     if policy is None and rules:
         yield required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")

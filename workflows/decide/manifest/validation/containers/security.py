@@ -1,8 +1,7 @@
 """Rules about security contexts, host namespaces, sysctls and profiles.
 
-Called by `pod` for a pod with its containers and by `ephemeral` for one that is added; source: pkg/apis/core/validation/validation.go,
-validatePodSpecSecurityContext, ValidateSecurityContext, validateHostUsers, validateWindows and what they call. Privileged
-containers are allowed, as a kubelet allows them.
+Source: pkg/apis/core/validation/validation.go, validatePodSpecSecurityContext, ValidateSecurityContext,
+validateHostUsers, validateWindows and what they call. Privileged containers are allowed, as by a kubelet.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +37,7 @@ _KINDS: Final = ("containers", "initContainers")
 
 
 def validate_pod_security(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Judge what each container says, what the pod says for all of them, and what it shares with the node."""
+    """Validate the security contexts of the pod and its containers, and the host namespaces that it uses."""
     for path, container in _containers(spec):
         yield from validate_security(container, path, host_users=uses_nodes_users(spec))
     context, path = spec.get("securityContext") or {}, "spec.securityContext"
@@ -61,12 +60,12 @@ def validate_pod_security(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def uses_nodes_users(spec: Mapping[str, Any]) -> bool:
-    """Say whether the pod has no user namespace of its own."""
+    """Report whether the pod has no user namespace of its own."""
     return spec.get("hostUsers") is not False
 
 
 def validate_security(container: Mapping[str, Any], path: str, *, host_users: bool) -> Iterator[str]:
-    """Judge a container's security context; `host_users` says that its pod has no user namespace of its own."""
+    """Validate a container's security context; `host_users`: the pod has no user namespace of its own."""
     context = container.get("securityContext")
     if not context:
         return
@@ -160,19 +159,19 @@ def _profile_type(profile: Mapping[str, Any], path: str, detail: str) -> Iterato
 
 
 def _host_users(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Refuse what a user namespace of the pod's own does not go with; the paths are the API's, its capitals too."""
+    """Reject what a user namespace excludes; paths and capitals are the API's."""
     if uses_nodes_users(spec):
         return
-    for field, told in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+    for field, name in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
         if spec.get(field):
-            yield forbidden(f"spec.{told}", "when `hostUsers` is false")
+            yield forbidden(f"spec.{name}", "when `hostUsers` is false")
     for path, container in _containers(spec):
         if container.get("volumeDevices"):
             yield forbidden(f"{path}.volumeDevices", "when `hostUsers` is false")
 
 
 def _windows(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Refuse what only Linux has in a pod that says it is for Windows."""
+    """Reject what exists only on Linux in a pod for Windows."""
     detail = "cannot be set for a windows pod"
     context = spec.get("securityContext") or {}
     for field in ("hostUsers", "shareProcessNamespace"):

@@ -1,7 +1,7 @@
 """Rules about volumes whose files the node writes: configMap, secret, downwardAPI and projected.
 
-Called by `volumes`; source: pkg/apis/core/validation/validation.go, validateConfigMapVolumeSource, validateSecretVolumeSource,
-validateDownwardAPIVolumeSource, validateProjectedVolumeSource. Like there, the paths of some faults leave an index out.
+Source: pkg/apis/core/validation/validation.go, validateConfigMapVolumeSource, validateSecretVolumeSource,
+validateDownwardAPIVolumeSource, validateProjectedVolumeSource. As there, the paths of some errors leave out an index.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,24 +23,24 @@ _CONFLICT: Final = "conflicting duplicate paths"
 
 
 def config_map(source: Source, path: str) -> Iterator[str]:
-    """Judge a configMap volume."""
+    """Validate a configMap volume."""
     yield from _object(source, path, "name")
 
 
 def secret(source: Source, path: str) -> Iterator[str]:
-    """Judge a secret volume."""
+    """Validate a secret volume."""
     yield from _object(source, path, "secretName")
 
 
 def downward_api(source: Source, path: str) -> Iterator[str]:
-    """Judge a downwardAPI volume."""
+    """Validate a downwardAPI volume."""
     yield from _mode(source, "defaultMode", path)
     for file in source.get("items") or ():
         yield from _downward_file(file, path)
 
 
 def projected(source: Source, path: str) -> Iterator[str]:
-    """Judge a projected volume, of whose sources no two may name the same path."""
+    """Validate a projected volume; no two sources may have the same path."""
     yield from _mode(source, "defaultMode", path)
     taken: set[str] = set()
     for index, projection in enumerate(source.get("sources") or ()):
@@ -106,7 +106,7 @@ def _downward_file(file: Source, path: str) -> Iterator[str]:
 
 
 def _local_path(asked: str, path: str) -> Iterator[str]:
-    """Ask for a path that stays in its volume and is none of the node's own (ValidateLocalNonReservedPath)."""
+    """Require a path that stays inside the volume and is not reserved (ValidateLocalNonReservedPath)."""
     yield from descending(asked, path)
     if asked.startswith("..") and not asked.startswith("../"):
         yield invalid(path, asked, "must not start with '..'")

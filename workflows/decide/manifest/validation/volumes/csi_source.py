@@ -10,7 +10,7 @@ _LONGEST_DRIVER: Final = 63
 
 
 def validate_csi(source: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Judge a volume of type csi."""
+    """Validate a volume of type csi."""
     driver = source.get("driver", "")
     if not driver:
         yield required(f"{path}.driver")

@@ -1,7 +1,6 @@
-"""Rules about the volumes that a container takes for block devices.
+"""Rules about volumeDevices.
 
-Called by `volumes` and, for a container that is added later, by `ephemeral`; source: pkg/apis/core/validation/validation.go,
-ValidateVolumeDevices.
+Source: pkg/apis/core/validation/validation.go, ValidateVolumeDevices.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ _CLAIMS: Final = frozenset({"persistentVolumeClaim", "ephemeral"})
 
 
 def validate_volume_devices(container: Source, volumes: Sequence[Source], path: str) -> Iterator[str]:
-    """Judge a container's devices; `volumes` are the pod's, those that are in order."""
+    """Validate a container's devices; `volumes` are the pod's valid volumes."""
     mounts = container.get("volumeMounts", ())
     known = {one.get("name"): one for one in volumes}
     names: set[str] = set()

@@ -1,6 +1,6 @@
-"""Rules about volumes whose files come from elsewhere: an image, a server, a disk of a network.
+"""Rules about volumes whose files come from an image, a server or a network disk.
 
-Called by `volumes`; source: pkg/apis/core/validation/validation.go, validateImageVolumeSource, validateNFSVolumeSource,
+Source: pkg/apis/core/validation/validation.go, validateImageVolumeSource, validateNFSVolumeSource,
 validateISCSIVolumeSource, validateFCVolumeSource.
 """
 
@@ -21,7 +21,7 @@ _LUNS: Final = range(256)
 
 
 def image(source: Source, path: str) -> Iterator[str]:
-    """Judge an image whose files a volume shows; whether it names one is for its pull to tell, as with containers."""
+    """Validate an image volume; as with containers, only the pull finds out whether the reference is valid."""
     if not source.get("reference"):
         yield required(f"{path}.reference")
     if (policy := source.get("pullPolicy")) not in PULL_POLICIES:
@@ -29,7 +29,7 @@ def image(source: Source, path: str) -> Iterator[str]:
 
 
 def nfs(source: Source, path: str) -> Iterator[str]:
-    """Judge a server's folder."""
+    """Validate an nfs volume."""
     folder = source.get("path", "")
     if not source.get("server"):
         yield required(f"{path}.server")
@@ -40,7 +40,7 @@ def nfs(source: Source, path: str) -> Iterator[str]:
 
 
 def iscsi(source: Source, path: str) -> Iterator[str]:
-    """Judge a disk of an iSCSI target."""
+    """Validate an iscsi volume."""
     if not source.get("targetPortal"):
         yield required(f"{path}.targetPortal")
     if iqn := source.get("iqn"):
@@ -53,7 +53,7 @@ def iscsi(source: Source, path: str) -> Iterator[str]:
 
 
 def fc(source: Source, path: str) -> Iterator[str]:
-    """Judge a disk behind a Fibre Channel adapter."""
+    """Validate an fc volume."""
     wwns, wwids = source.get("targetWWNs", []), source.get("wwids", [])
     if not wwns and not wwids:
         yield required(f"{path}.targetWWNs", "must specify either targetWWNs or wwids, but not both")

@@ -1,7 +1,7 @@
-"""Rules about a pod's volumes and what of them its containers mount.
+"""Rules about a pod's volumes and its containers' volumeMounts.
 
-Called by `pod` and, for a container that is added later, by `ephemeral`; source: pkg/apis/core/validation/validation.go,
-ValidateVolumes, ValidateVolumeMounts and what they call. Like there, the paths of some faults leave the mount's index out.
+Source: pkg/apis/core/validation/validation.go, ValidateVolumes, ValidateVolumeMounts and what they call. As there, the
+paths of some errors leave out the mount's index.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _CONTAINERS: Final = ("containers", "initContainers")
 
 
 def validate_volumes(spec: Source) -> Iterator[str]:
-    """Judge a pod's volumes, and the mounts of its containers."""
+    """Validate a pod's volumes and the mounts of its containers."""
     volumes = spec.get("volumes", ())
     sound: set[str] = set()
     for index, volume in enumerate(volumes):
@@ -66,7 +66,7 @@ def _volume(volume: Source, path: str, taken: set[str]) -> Iterator[str]:
 
 
 def _place(kind: str) -> int:
-    """Say when a type is looked at: the first one of a volume counts as the one that is meant."""
+    """Return a type's position in the API's order; the first type of a volume counts, others are errors."""
     return list(SOURCES).index(kind) if kind in SOURCES else len(SOURCES)
 
 
@@ -103,11 +103,11 @@ SOURCES: Final[Mapping[str, Callable[[Source, str], Iterator[str]]]] = {
     "csi": validate_csi,
     "image": storage_sources.image,
 }
-"""One line a type, in the order in which the API looks at them."""
+"""One row for each type, in the API's order."""
 
 
 def validate_volume_mounts(container: Source, volumes: set[str], path: str) -> Iterator[str]:
-    """Judge what a container of any kind mounts; `volumes` are the pod's, those that are in order."""
+    """Validate a container's mounts; `volumes` names the pod's valid volumes."""
     taken: set[str] = set()
     mounts, devices = container.get("volumeMounts", ()), container.get("volumeDevices", ())
     for index, mount in enumerate(mounts):

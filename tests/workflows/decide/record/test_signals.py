@@ -7,11 +7,11 @@ import pytest
 
 from proto.temporal.activities.requests import ReadPodRuntime, RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.pod import Exit, Failure
+from proto.temporal.pod_inputs import Deletion
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
-from proto.temporal.wishes import Deletion
 from tests.workflows.decide.situations import HERE, KEY, Around, at, deletion, down, sandbox, situation, up
 from workflows.decide.ending.grace import DEFAULT
-from workflows.decide.record.hints import hear
+from workflows.decide.record.signals import apply_signal
 
 LOST = RuntimeChanged("event", sandbox_lost=True)
 STOPPING = Around(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), ""),))
@@ -50,14 +50,14 @@ def exited(*containers: str, lost: bool = False) -> RuntimeChanged:
 def test_news(signal: RuntimeChanged, around: Around, known: dict[str, Any], news: bool) -> None:
     """Only news asks for a re-read."""
     here = situation(around=around, **known)
-    hear(here, signal)
+    apply_signal(here, signal)
     assert (here.observed.runtime_stale, here.observed.signals) == (news, 1)
 
 
 def test_no_hint_takes_another_s_news_back() -> None:
     """One that tells nothing new leaves the doubt."""
     here = situation(runtime_stale=True, containers={"web": down(1)})
-    hear(here, exited("web-0"))
+    apply_signal(here, exited("web-0"))
     assert here.observed.runtime_stale
 
 
@@ -68,7 +68,7 @@ def test_no_hint_takes_another_s_news_back() -> None:
 def test_news_during_a_read(busy: tuple[Any, ...], again: bool) -> None:
     """The read may have missed it."""
     here = situation(around=Around(busy=busy))
-    hear(here, RuntimeChanged("event"))
+    apply_signal(here, RuntimeChanged("event"))
     assert (here.observed.runtime_stale, here.observed.runtime_stale_again) == (True, again)
 
 
@@ -89,7 +89,7 @@ def test_deletion(asked: float | None, known: Any, then: Deletion) -> None:
     """The pod shall go, with this grace, nine seconds after a first wish if there was one."""
     here = situation(around=Around(now=at(9)), deletion=known)
     wish = None if asked is None else timedelta(seconds=asked)
-    hear(here, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone", wish))
+    apply_signal(here, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone", wish))
     assert here.observed.deletion == then
 
 
@@ -107,7 +107,7 @@ def test_deletion(asked: float | None, known: Any, then: Deletion) -> None:
 def test_a_deletion_looks_for_what_may_be_half_made(known: dict[str, Any], stale: bool) -> None:
     """Once; and what failed before delays no undoing."""
     here = situation(**known)
-    hear(here, DeletionRequested("file", "ManifestRemoved"))
+    apply_signal(here, DeletionRequested("file", "ManifestRemoved"))
     assert here.observed.runtime_stale is stale
     assert bool(here.observed.failures) is ("deletion" in known)
 
@@ -128,7 +128,7 @@ def test_listed_again(signals: list[Any], again: bool) -> None:
     """A pod that its source took back begins anew when it is gone."""
     here = situation()
     for signal in signals:
-        hear(here, signal)
+        apply_signal(here, signal)
     assert here.observed.listed_again is again
 
 
@@ -148,6 +148,6 @@ def test_a_wish_older_than_one_already_heard_is_not_followed(
 ) -> None:
     """A deletion whose call timed out and landed after a newer listing takes no wanted pod down."""
     asked = situation()
-    hear(asked, first)
-    hear(asked, second)
+    apply_signal(asked, first)
+    apply_signal(asked, second)
     assert (asked.observed.deletion is not None) is goes

@@ -1,9 +1,14 @@
-"""What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
+"""How a signal or an operator's request changes `Observed`.
+
+Signals are hints and requests: they are recorded, and the decision follows from what is recorded. So signals may be
+repeated, late or out of order.
+"""
 
 from proto.temporal.activities.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.names import API_SOURCE
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import Lifecycle, Observed, PodJson
+from proto.temporal.pod_inputs import Deletion
 from proto.temporal.signals import (
     DeletionRequested,
     ObjectsChanged,
@@ -13,13 +18,12 @@ from proto.temporal.signals import (
     StatusGiven,
     StorageExceeded,
 )
-from proto.temporal.wishes import Deletion
 from workflows.decide.containers.definitions import redefine
-from workflows.decide.ending.grace import Grace, asked_by, pod_grace
+from workflows.decide.ending.grace import Grace, deletion_grace, pod_grace
 from workflows.decide.operator import ephemeral
 from workflows.decide.operator.evictions import evict
 from workflows.decide.operator.local_storage import storage_exceeded
-from workflows.decide.operator.operator_stops import hasten
+from workflows.decide.operator.operator_stops import shorten_grace
 from workflows.decide.operator.skips import skip
 from workflows.decide.record.first_sight import has_ended
 from workflows.decide.record.listing import lasting, without_ephemeral
@@ -28,11 +32,11 @@ from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
 from workflows.decide.status.gates import set_condition
 from workflows.decide.steps.probes import verdict_reached
-from workflows.decide.steps.termination import doubt_what_failed
+from workflows.decide.steps.termination import prepare_termination
 from workflows.decide.volumes.refresh import objects_changed
 
-Asked = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
-"""What an operator asks, by an Update."""
+OperatorRequest = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
+"""What an operator asks by an Update."""
 Signal = (
     PodListed
     | DeletionRequested
@@ -41,26 +45,26 @@ Signal = (
     | ObjectsChanged
     | StorageExceeded
     | StatusGiven
-    | Asked
+    | OperatorRequest
 )
 
 
-def hear(situation: Situation, signal: Signal) -> PodJson | None:
-    """Write down what a signal says; answers the pod as it is from now on, where the signal changes it."""
+def apply_signal(situation: Situation, signal: Signal) -> PodJson | None:
+    """Record what a signal says; returns the edited pod if the signal changes it, else None."""
     situation.observed.signals += 1
     if isinstance(signal, PodListed | DeletionRequested | StatusGiven):
-        return None if is_late(situation.observed, signal) else hear_source(situation, signal)
-    if isinstance(signal, Asked):
-        return hear_operator(situation, signal)
-    hear_node(situation, signal)
+        return None if is_late(situation.observed, signal) else apply_source_signal(situation, signal)
+    if isinstance(signal, OperatorRequest):
+        return apply_request(situation, signal)
+    apply_node_signal(situation, signal)
     return None
 
 
-def hear_source(situation: Situation, signal: PodListed | DeletionRequested | StatusGiven) -> PodJson | None:
-    """Take what the pod's source says; answers as `hear`."""
+def apply_source_signal(situation: Situation, signal: PodListed | DeletionRequested | StatusGiven) -> PodJson | None:
+    """Record what the pod's source says; returns the edited pod or None."""
     match signal:
         case PodListed():
-            return hear_listing(situation, signal)
+            return apply_listing(situation, signal)
         case DeletionRequested():
             situation.observed.listed_again = False
             request_deletion(situation, signal)
@@ -69,8 +73,10 @@ def hear_source(situation: Situation, signal: PodListed | DeletionRequested | St
     return None
 
 
-def hear_node(situation: Situation, signal: RuntimeChanged | ProbeVerdict | ObjectsChanged | StorageExceeded) -> None:
-    """Take what was seen on the node."""
+def apply_node_signal(
+    situation: Situation, signal: RuntimeChanged | ProbeVerdict | ObjectsChanged | StorageExceeded
+) -> None:
+    """Record what was seen on the node."""
     match signal:
         case ProbeVerdict():
             verdict_reached(situation, signal)
@@ -78,20 +84,20 @@ def hear_node(situation: Situation, signal: RuntimeChanged | ProbeVerdict | Obje
             objects_changed(situation, signal)
         case StorageExceeded():
             storage_exceeded(situation, signal)
-        case RuntimeChanged() if tells_news(situation, signal):
+        case RuntimeChanged() if is_news(situation, signal):
             situation.observed.runtime_stale = True
             situation.observed.runtime_stale_again = situation.is_busy("runtime")
 
 
-def hear_operator(situation: Situation, asked: Asked) -> PodJson | None:
-    """Do what an operator asks; answers as `hear`."""
+def apply_request(situation: Situation, asked: OperatorRequest) -> PodJson | None:
+    """Record an operator's request; returns the edited pod or None."""
     match asked:
         case SkipBackoff():
             skip(situation, asked)
         case SetCondition():
             set_condition(situation, asked)
         case StopPod():
-            hasten(situation, asked)
+            shorten_grace(situation, asked)
         case EvictPod():
             evict(situation, asked)
         case AddEphemeralContainer():
@@ -100,7 +106,7 @@ def hear_operator(situation: Situation, asked: Asked) -> PodJson | None:
 
 
 def is_late(observed: Observed, signal: PodListed | DeletionRequested | StatusGiven) -> bool:
-    """Say whether a source has said something newer already; sources that do not count (0) are always heard."""
+    """Report whether the source has already sent a newer signal; signals without a sequence (0) are never late."""
     if not signal.sequence:
         return False
     newest = observed.heard.get(signal.source, 0)
@@ -108,10 +114,10 @@ def is_late(observed: Observed, signal: PodListed | DeletionRequested | StatusGi
     return signal.sequence < newest
 
 
-def hear_listing(situation: Situation, signal: PodListed) -> PodJson | None:
-    """Take that the pod is wanted, and as what: one that goes comes back, one that was edited under its own uid changes.
+def apply_listing(situation: Situation, signal: PodListed) -> PodJson | None:
+    """Record that the source lists the pod; returns the pod after an edit in place, else None.
 
-    What can't be changed in place goes and comes back, too. Answers the pod as an edit in place leaves it.
+    A terminating pod starts again after it is gone. So does a pod whose edit cannot be made in place.
     """
     observed, pod = situation.observed, signal.pod
     outcome = outcome_of(situation, signal)
@@ -124,38 +130,38 @@ def hear_listing(situation: Situation, signal: PodListed) -> PodJson | None:
     if pod is None:
         return None
     if outcome is not Outcome.IN_PLACE:
-        observed.resize_pending = None  # nothing of what the source asks for is refused any more
+        observed.resize_pending = None  # the source no longer asks for a resize that was refused
         return None
     return take_over(situation, pod)
 
 
 def edited_in_api(situation: Situation, signal: PodListed, outcome: Outcome) -> PodJson | None:
-    """Take what the API lists now; it lets nobody change what can't be changed, and a deletion there is never taken back."""
+    """Apply what the API lists; it rejects edits that need another pod, and never takes back a deletion."""
     observed = situation.observed
     if signal.pod is None or observed.deletion or observed.lifecycle is not Lifecycle.SYNC:
         return None
     if outcome is Outcome.NOTHING:
-        observed.resize_pending = None  # nothing of what the API asks for is refused any more
+        observed.resize_pending = None  # the API no longer asks for a resize that was refused
         return None
     return take_over(situation, signal.pod)
 
 
 def take_over(situation: Situation, pod: PodJson) -> PodJson:
-    """Go on with the pod as it is listed now, as far as its running parts can follow."""
+    """Apply an edit in place, as far as the running containers can follow."""
     taken = allocate(situation, taken_over(situation.source, pod))
     redefine(situation, taken)
     return taken
 
 
 def status_given(situation: Situation, signal: StatusGiven) -> None:
-    """Take what others have written into the status: conditions as a whole, and an end that the API shows."""
+    """Record what others wrote into the status: all their conditions, and a final phase."""
     situation.observed.given_conditions = dict(signal.conditions)
     if signal.ended:
         has_ended(situation.observed, signal.ended)
 
 
 def outcome_of(situation: Situation, signal: PodListed) -> Outcome:
-    """Say what becomes of the pod by what its source lists now; a source that knows of no edit in place replaces it."""
+    """Return what a listing does to the pod; without `in_place` any edit replaces it."""
     if signal.pod is None:
         return Outcome.NOTHING
     if signal.in_place:
@@ -165,7 +171,7 @@ def outcome_of(situation: Situation, signal: PodListed) -> Outcome:
 
 
 def why_replaced(situation: Situation, signal: PodListed) -> str:
-    """Say why an edited pod goes."""
+    """Explain why an edited pod is replaced."""
     message = "its manifest was changed and has a uid of its own"
     if signal.pod is None or not signal.in_place:
         return message
@@ -173,18 +179,18 @@ def why_replaced(situation: Situation, signal: PodListed) -> str:
 
 
 def request_deletion(situation: Situation, signal: DeletionRequested) -> None:
-    """Write down that the pod shall go; a second wish may shorten the grace, never lengthen it."""
+    """Record a deletion; a second one may shorten the grace period but never extend it."""
     observed = situation.observed
     grace = pod_grace(situation.spec, signal.grace)
     if observed.deletion is None:
         observed.deletion = Deletion(situation.now, grace, signal.reason, signal.message)
-        doubt_what_failed(observed)
-    elif (wish := Grace(grace, situation.now)).over_at < asked_by(observed.deletion).over_at:
-        observed.deletion.grace, observed.deletion.grace_asked_at = wish.length, wish.since
+        prepare_termination(observed)
+    elif (shorter := Grace(grace, situation.now)).over_at < deletion_grace(observed.deletion).over_at:
+        observed.deletion.grace, observed.deletion.grace_asked_at = shorter.length, shorter.since
 
 
-def tells_news(situation: Situation, signal: RuntimeChanged) -> bool:
-    """Say whether a hint names anything that we neither know nor are about to be told by an action of our own."""
+def is_news(situation: Situation, signal: RuntimeChanged) -> bool:
+    """Report whether a hint says anything that is neither known nor about to be answered by an action under way."""
     if not signal.exited and not signal.sandbox_lost:
         return True
     stopping = {action.container_id for action in situation.busy.values() if isinstance(action, StopContainer)}
@@ -194,13 +200,13 @@ def tells_news(situation: Situation, signal: RuntimeChanged) -> bool:
 
 
 def known_ends(observed: Observed) -> set[str]:
-    """The containers of which we know that they have ended."""
+    """Return the ids of the containers that are known to have ended."""
     ends = [end for facts in observed.containers.values() for end in (facts.exit, facts.last_exit) if end]
     return {end.container_id for end in ends}.union(*observed.dead_containers.values())
 
 
 def sandbox_known_lost(situation: Situation) -> bool:
-    """Say whether no sandbox is left that could be lost: none is ready or being made, or we are stopping it."""
+    """Report whether no sandbox is left to lose: none is ready or being made, or it is being stopped."""
     match situation.busy.get("sandbox"):
         case RunPodSandbox():
             return False

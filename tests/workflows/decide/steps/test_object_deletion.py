@@ -7,7 +7,7 @@ import pytest
 from proto.temporal.activities.requests import DeletePodObject
 from proto.temporal.pod import Failure, Lifecycle
 from tests.workflows.decide.situations import Around, at, deletion, down, situation, told
-from workflows.decide.steps.last_word import delete_object
+from workflows.decide.steps.object_deletion import delete_object
 from workflows.decide.steps.pod_actions import is_over
 
 OF_API = Around(from_api=True)

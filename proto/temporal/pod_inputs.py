@@ -1,0 +1,88 @@
+"""What others ask of a pod or state about it, as `pod.Observed` remembers it, with when it came.
+
+Fields are only ever added, each with a default.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+
+@dataclass(slots=True)
+class Deletion:
+    """The pod is to be deleted; the shortest grace period asked for so far applies."""
+
+    requested_at: datetime
+    grace: timedelta
+    reason: str
+    message: str = ""
+    grace_asked_at: datetime | None = None
+    """When that grace period was asked for; None: with the deletion itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortening:
+    """An operator shortens the grace period of a terminating pod."""
+
+    at: datetime
+    grace: timedelta
+    """Counts from `at`."""
+    operator: str
+
+
+@dataclass(slots=True)
+class Eviction:
+    """This node ends the pod although its source wants it: status.reason and status.message once it has ended."""
+
+    at: datetime
+    reason: str
+    message: str
+    grace: timedelta | None = None
+    """None for the pod's own."""
+    disrupts: bool = False
+    """For the node's sake, not for the pod's own limit: the pod has the condition DisruptionTarget."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenCondition:
+    """A condition that somebody else judges, as it was last set; for example a readiness gate's."""
+
+    status: str
+    """True, False or Unknown."""
+    since: datetime
+    """When it took that status: lastTransitionTime."""
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The API shows a final phase of the pod, which never changes."""
+
+    phase: str
+    """Succeeded or Failed."""
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Why this node rejects a pod."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSight:
+    """What was known of a pod when its workflow was started: what the API's status says, and whether the node admits it."""
+
+    ended: Ended | None = None
+    rejected: Rejected | None = None
+    """This node does not admit it (`workflows/decide/node/node_admission.py`)."""
+    started_at: datetime | None = None
+    """status.startTime, if the pod had begun before."""
+    deleted: bool = False
+    """It was deleted already, so nothing of it is started."""
+    grace: timedelta | None = None
+    """The grace period of that deletion."""
+    conditions: dict[str, GivenCondition] = field(default_factory=dict)
