@@ -23,7 +23,13 @@ OFTEN, SELDOM = 10, 3
 ENDLESS = {names.PROBE_CONTAINER, names.WATCH_IMAGES}
 """They end when what they are about does."""
 BEFORE_IT_BEGAN = ("ended", "rejected", "started_at", "deleted", "grace", "conditions")
-ENDS = ("continued as new by events", "continued as new by signals", "cancel of the workflow", "history lost")
+ENDS = (
+    "behaviour raised",
+    "continued as new by events",
+    "continued as new by signals",
+    "cancel of the workflow",
+    "history lost",
+)
 
 
 def told(one: type) -> list[str]:

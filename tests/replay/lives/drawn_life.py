@@ -20,13 +20,16 @@ from proto.temporal import names
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import Ended, FirstSight, GivenCondition, Rejected
 from proto.temporal.resources import Allocatable
-from proto.temporal.signals import DeletionRequested, PodListed
+from proto.temporal.signals import BehaviourCommitted, DeletionRequested, PodListed
 from tests.replay.lives.drawn_pod import GATE, IMAGES, draw_pod
 from tests.replay.lives.fake_runtime import FakePod, FakeRuntime, Moods
 from tests.workflows.decide.runtime_model import RuntimeModel
+from workflows.decide.versions import BEHAVIOURS
 
 LOOK: Final = 0.05
 """Seconds between two looks at what is waited for."""
+OLDER: Final = 0.2
+"""How often a pod begins under the behaviour before, until its node is committed to the newer one."""
 END_WITHIN: Final = 240
 """Seconds that a deleted pod may take; one that takes longer is told of and terminated."""
 
@@ -49,10 +52,14 @@ class DrawnLife:
     starts: list[str] = field(default_factory=list)
     """The first run of each workflow that this life has had."""
     sequence: int = 0
+    begins_with: int = field(init=False)
+    """The behaviour of the runs that the poller starts."""
 
     def __post_init__(self) -> None:
         self.rng = rng = Random(self.seed)
         self.pod = self.listed = draw_pod(rng)
+        older = self.behaviour > min(BEHAVIOURS) and Random(self.seed + 2).random() < OLDER
+        self.begins_with = self.behaviour - older
         self.from_api = rng.random() < 0.35
         self.settings = _settings(rng)
         first = tuple(one["name"] for one in self.pod["spec"].get("initContainers", ()))
@@ -101,7 +108,7 @@ class DrawnLife:
             self.listed,
             self.source,
             path="" if self.from_api else "web.yaml",
-            behaviour=self.behaviour,
+            behaviour=self.begins_with,
             settings=self.settings,
             first_sight=(first_sight or FirstSight()) if self.from_api else None,
         )
@@ -151,6 +158,11 @@ class DrawnLife:
         """Wait until so many more actions have been asked, or none is asked for a while."""
         before = self.fake.asked
         await self.until(lambda: self.fake.asked >= before + actions, self.rng.choice([0.5, 1, 2]))
+
+    async def commit(self) -> None:
+        """Commit the node to the newer behaviour: new runs begin with it, and the open one is asked to take it up."""
+        self.begins_with = self.behaviour
+        await self.fake.tell(names.BEHAVIOUR_COMMITTED, BehaviourCommitted(self.behaviour))
 
     async def lose_history(self) -> None:
         """Let Temporal forget the pod, and its source list it again."""

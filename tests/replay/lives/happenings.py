@@ -261,6 +261,11 @@ async def runtime_changes_its_mood(life: DrawnLife) -> None:
     life.fake.moods.ends = life.rng.choice([0, 0.3, 1])
 
 
+async def release_is_committed(life: DrawnLife) -> None:
+    """Leave no way back to the release before."""
+    await life.commit()
+
+
 HAPPENINGS: Final[dict[Callable[[DrawnLife], Awaitable[None]], int]] = {
     container_ends: 18,
     container_is_unknown: 2,
@@ -285,5 +290,6 @@ HAPPENINGS: Final[dict[Callable[[DrawnLife], Awaitable[None]], int]] = {
     cancelled: 3,
     history_is_lost: 2,
     runtime_changes_its_mood: 3,
+    release_is_committed: 8,
 }
 """With their weights."""

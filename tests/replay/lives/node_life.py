@@ -28,6 +28,9 @@ from proto.temporal.node import (
     RemoveImage,
     WatchImages,
 )
+from proto.temporal.signals import BehaviourCommitted
+from tests.replay.lives.drawn_life import OLDER
+from workflows.decide.versions import NODE_BEHAVIOURS
 
 DISK: Final = 100
 """Bytes."""
@@ -123,6 +126,8 @@ class NodeLife:
         self.name = f"{self.node}-{self.seed}"
         self.disk = Disk(Random(self.seed + 1), {"pause": 1}, self.rng.choice([0, 0, 0.1, 0.4]))
         self.nodes.disks[self.workflow_id] = self.disk
+        older = self.behaviour > min(NODE_BEHAVIOURS) and Random(self.seed + 2).random() < OLDER
+        self.begins_with = self.behaviour - older
 
     @property
     def workflow_id(self) -> str:
@@ -139,7 +144,9 @@ class NodeLife:
         await self.configured()
         for _ in range(self.rng.choice([3, 6, 10, 16])):
             await asyncio.sleep(self.rng.choice([0, 0.1, 0.3, 0.8]))
-            (happening,) = self.rng.choices([self.images_come, self.configured, self.cancelled], [8, 3, 1])
+            (happening,) = self.rng.choices(
+                [self.images_come, self.configured, self.cancelled, self.commit], [8, 3, 1, 1]
+            )
             await happening()
         if self.seed % 10 == 7:
             for _ in range(MANY // AT_ONCE):
@@ -172,7 +179,7 @@ class NodeLife:
     async def _start(self, said: NodeConfigured) -> WorkflowHandle[Any, Any]:
         return await self.client.start_workflow(
             names.NODE_WORKFLOW,
-            NodeStart(self.name, self.behaviour),
+            NodeStart(self.name, self.begins_with),
             id=self.workflow_id,
             task_queue=names.node_task_queue(self.node),
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -191,6 +198,11 @@ class NodeLife:
         for one in list(self.disk.sizes):
             if one.startswith("used") and self.rng.random() < 0.2:
                 del self.disk.sizes[one]
+
+    async def commit(self) -> None:
+        """Commit the node to the newer behaviour, which the open run is asked to take up."""
+        self.begins_with = self.behaviour
+        await self.handle.signal(names.BEHAVIOUR_COMMITTED, BehaviourCommitted(self.behaviour))
 
     async def cancelled(self) -> None:
         """Cancel the workflow, which is ignored."""

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from temporalio.api.history.v1 import HistoryEvent
 
@@ -77,6 +77,8 @@ def _of_ends(run: RecordedRun) -> Iterator[str]:
     match last.WhichOneof("attributes"):
         case "workflow_execution_continued_as_new_event_attributes":
             yield f"continued as new {_why_continued(run)}"
+            if _carried(last)["behaviour"] > start["behaviour"]:
+                yield "behaviour raised"
         case "workflow_execution_completed_event_attributes":
             outcome = json.loads(last.workflow_execution_completed_event_attributes.result.payloads[0].data)
             yield f"ended {outcome['phase']}"
@@ -84,10 +86,17 @@ def _of_ends(run: RecordedRun) -> Iterator[str]:
             yield "history lost"
 
 
+def _carried(last: HistoryEvent) -> dict[str, Any]:
+    """Read what the next run is started with."""
+    given = last.workflow_execution_continued_as_new_event_attributes.input.payloads[0]
+    carried: dict[str, Any] = json.loads(given.data)
+    return carried
+
+
 def _why_continued(run: RecordedRun) -> str:
     """Tell the reasons apart: a pod that is listed again has been cleaned up, and the next run knows nothing of it."""
     events, last = run.history.events, run.history.events[-1]
-    carried = json.loads(last.workflow_execution_continued_as_new_event_attributes.input.payloads[0].data)["observed"]
+    carried = _carried(last)["observed"]
     removed = any(
         event.activity_task_scheduled_event_attributes.activity_type.name == REMOVE_POD_DIRECTORIES for event in events
     )
