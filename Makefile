@@ -26,12 +26,13 @@ stress:  ## the tests that load a node for long, which `make test` leaves out (r
 	@$(SETUP) --dev --root-for "make stress"
 	@$(BIN)/python -m pytest -m stress $(ARGS)
 
-lint:  ## style, types and import contracts
+lint:  ## style, types, import contracts, sizes and circles of folders
 	@$(SETUP) --dev --without-parts
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.folders
 
 cluster:  ## a real control plane on loopback with a node of ours joined (root, Go or TEMPOLET_KUBE_BIN); prints its kubeconfig
 	@$(SETUP) --dev --root-for "make cluster"

@@ -5,10 +5,9 @@ action. Two actions with the same key never run side by side, and failures are r
 longer than a second heartbeats, and every deadline inside an activity is shorter than its limit here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Final
 
 from proto.temporal import names
@@ -38,19 +37,19 @@ from proto.temporal.activities.requests import (
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.hooks import HookEnded
-from proto.temporal.pod import PodJson, ProbeKind
 from proto.temporal.resources import RuntimeResources
 from workflows.decide.action_type import PROBING, ActionType, Retry
 from workflows.decide.keys import (
     DIRECTORIES_KEY,
-    LONGEST_IMAGE,
     OBJECT_KEY,
     RESOURCES_KEY,
     VOLUMES_KEY,
     container_key,
-    hook_key,
-    image_key,
+    pull_key,
+    run_hook_key,
+    shorten_stop_key,
 )
+from workflows.decide.summaries import hook_tries, probe_kinds, volume_names
 
 Action = (
     MakePodDirectories
@@ -75,9 +74,6 @@ Action = (
     | UnmountVolumes
 )
 
-VOLUMES_NAMED: Final = 3
-"""A summary names so many volumes, and counts more."""
-
 
 @dataclass(frozen=True, slots=True)
 class Wake:
@@ -89,44 +85,9 @@ class Wake:
     """The key of what is due then, where there is one."""
 
 
-def pull_key(asked: PullImage) -> str:
-    """Return the key of a pull: image and policy, hashed if they are too long for an activity's id."""
-    name = image_key(asked.image, asked.policy)
-    too_long = len(name.encode()) > LONGEST_IMAGE
-    return f"image/{sha256(name.encode()).hexdigest() if too_long else name}"
-
-
-def run_hook_key(asked: RunHook) -> str:
-    """Return the key of a hook of one instance; a cancelled hook may still be running under its own id."""
-    instance = asked.container_id or f"{asked.sandbox_id}/{asked.attempt}"  # before there is a container
-    return f"{hook_key(asked.name, asked.hook)}/{instance}"
-
-
-def shorten_stop_key(asked: ShortenStop) -> str:
-    """Return the key of a shortened stop, with the time it ends, because another one may follow."""
-    return f"{container_key(asked.name)}/by-{asked.asked_at + asked.grace:%H:%M:%S}"
-
-
-def probe_kinds(asked: ProbeContainer) -> list[str]:
-    """Name the probes of a request."""
-    return [kind.value for kind in ProbeKind if asked.container.get(kind.field)]
-
-
-def volume_names(asked: Sequence[PodJson]) -> str:
-    """Name the volumes if they are few, else count them."""
-    known = [str(one["name"]) for one in asked]
-    few = len(known) <= VOLUMES_NAMED
-    return f"volume{'s' * (len(known) > 1)} {', '.join(known)}" if few else f"{len(known)} volumes"
-
-
 def hook_retry(asked: RunHook) -> Retry | None:
     """Return the retry of a hook's annotation, if any; the activity itself counts the tries."""
     return Retry(asked.retry.initial, asked.retry.longest, asked.retry.factor) if asked.retry else None
-
-
-def hook_tries(asked: RunHook) -> str:
-    """Say how often a hook may be tried, if more than once."""
-    return f" (at most {asked.retry.max_attempts} tries)" if asked.retry else ""
 
 
 ACTIONS: Final[Mapping[type, ActionType]] = {

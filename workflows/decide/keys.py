@@ -1,6 +1,13 @@
 """Keys of actions: no two actions with one key run side by side. A key is also the id of the activity."""
 
+from hashlib import sha256
 from typing import Final
+
+from proto.temporal.activities.requests import (
+    PullImage,
+    RunHook,
+    ShortenStop,
+)
 
 LONGEST_IMAGE: Final = 800
 """Bytes of an image in a key. Temporal accepts ids of up to 1,000 bytes; a longer one fails the workflow task for ever."""
@@ -27,3 +34,21 @@ def container_key(name: str) -> str:
 def hook_key(name: str, hook: str) -> str:
     """Return the prefix of the keys of a container's hook, whichever instance it is for."""
     return f"hook/{name}/{hook}"
+
+
+def pull_key(asked: PullImage) -> str:
+    """Return the key of a pull: image and policy, hashed if they are too long for an activity's id."""
+    name = image_key(asked.image, asked.policy)
+    too_long = len(name.encode()) > LONGEST_IMAGE
+    return f"image/{sha256(name.encode()).hexdigest() if too_long else name}"
+
+
+def run_hook_key(asked: RunHook) -> str:
+    """Return the key of a hook of one instance; a cancelled hook may still be running under its own id."""
+    instance = asked.container_id or f"{asked.sandbox_id}/{asked.attempt}"  # before there is a container
+    return f"{hook_key(asked.name, asked.hook)}/{instance}"
+
+
+def shorten_stop_key(asked: ShortenStop) -> str:
+    """Return the key of a shortened stop, with the time it ends, because another one may follow."""
+    return f"{container_key(asked.name)}/by-{asked.asked_at + asked.grace:%H:%M:%S}"

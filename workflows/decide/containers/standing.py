@@ -26,7 +26,7 @@ from workflows.decide.situation import Situation
 END_WITHIN: Final = timedelta(milliseconds=150)
 """How long starting an init container waits for its end, so that a short one needs no hint, re-read and workflow task.
 
-It is not shown as running meanwhile. A sidecar that has ended meanwhile waits for its turn.
+It is not shown as running in that time, and a sidecar that has ended waits for its turn.
 """
 
 

@@ -1,4 +1,4 @@
-"""Whether folders stay small and import each other one way only: `python -m tests.rooms`, a part of `make lint`.
+"""Whether folders stay small and import each other one way only: `python -m tests.folders`, a part of `make lint`.
 
 A circle between folders is one that file imports may not show: each of two modules imports the other's folder. A folder
 and its own subfolder that import each other are a circle, too.

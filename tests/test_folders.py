@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rooms import MOST, arrows, circles, crowded
+from tests.folders import MOST, arrows, circles, crowded
 
 
 def write(root: Path, files: dict[str, str]) -> None:
