@@ -62,7 +62,7 @@ async def plugin_at(socket: Path) -> AsyncIterator[Plugin]:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await channel.channel_ready()
         except TimeoutError:
-            raise PluginUnreachable(f"nobody answers at {socket}") from None
+            raise PluginUnreachable(f"nothing answers at {socket}") from None
         yield Plugin(socket, channel)
     finally:
         await asyncio.shield(channel.close(None))

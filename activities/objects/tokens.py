@@ -79,7 +79,7 @@ class NoTokens:
         """Refuse, in the kubelet's words."""
         raise TokenRefused(
             f"failed to fetch token for service account {wish.namespace}/{wish.service_account}: "
-            f"a node in standalone mode has nobody who issues them"
+            f"a standalone node cannot issue them"
         )
 
 

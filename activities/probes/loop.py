@@ -61,7 +61,7 @@ class ProbeLoop:
         self._started_at, self._goes, self._heard = request.started_at, goes, heard
         self._target = Target(request.container, request.container_id, request.pod_ip, runtime)
         numbers = result_counts or ProbeResultCounts()
-        self._tallies = {kind: numbers.of(self.pod, self.name, kind) for kind in progress}
+        self._counts = {kind: numbers.of(self.pod, self.name, kind) for kind in progress}
         self._specs = {kind: request.container[kind.field] for kind in progress}
         self._started = asyncio.Event()
         self._let_others_begin()
@@ -143,7 +143,7 @@ class ProbeLoop:
                 _log.exception("a defect of tempolet, please report it: %s probe of %s", kind, self.name)
                 return
             else:
-                self._tallies[kind].count(perf_counter() - begun, success=outcome.success)
+                self._counts[kind].count(perf_counter() - begun, success=outcome.success)
                 count(self.progress[kind], outcome, needed)
                 if not outcome.success or outcome.warning:
                     self._heard(self.pod, self.name, kind, failure_text(outcome))

@@ -110,7 +110,7 @@ async def run_program(program: ExecProgram) -> ExecCredential:
 
 def read_credential(program: ExecProgram, answer: bytes) -> ExecCredential:
     """Parse the program's output; raises ExecFailed."""
-    failure = f"exec {program.command}: what it printed is no ExecCredential of {program.api_version}"
+    failure = f"exec {program.command}: its output is not an ExecCredential of {program.api_version}"
     try:
         printed = json.loads(answer)
         status = printed["status"]

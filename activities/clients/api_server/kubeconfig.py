@@ -185,7 +185,7 @@ def _program(path: Path, given: Mapping[str, Any], cluster: Mapping[str, Any]) -
             f"{path}: user.exec: a command and an apiVersion ({' or '.join(VERSIONS)}) belong there"
         )
     if given.get("interactiveMode") == "Always":
-        raise KubeconfigRefused(f"{path}: user.exec.interactiveMode: Always, but nobody sits at a node")
+        raise KubeconfigRefused(f"{path}: user.exec.interactiveMode: Always, but a node has no terminal")
     command = str(given["command"])
     if "/" in command:  # relative to the kubeconfig, like every path in it
         command = str(path.parent / command)

@@ -158,7 +158,7 @@ class Reflector:
             case ApiRefused():
                 self._note(str(error))
             case _:
-                self._note(f"what came back is no object of the API: {error!r}")
+                self._note(f"the answer is not an API object: {error!r}")
         way.version = ""
         return 0.0
 

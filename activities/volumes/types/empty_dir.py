@@ -136,7 +136,7 @@ def _make_folder(directory: Path) -> None:
     with suppress(FileExistsError):
         directory.mkdir()
     if directory.is_symlink() or not directory.is_dir():
-        raise NotADirectoryError(f"{directory} is no directory; remove it, then the pod goes on by itself")
+        raise NotADirectoryError(f"{directory} is not a directory; remove it, and the pod continues by itself")
     if directory.stat().st_mode & 0o777 != _MODE:  # the umask removed some bits
         directory.chmod(_MODE)
 

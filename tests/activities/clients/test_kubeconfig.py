@@ -56,12 +56,12 @@ REFUSED: dict[str, tuple[str | None, dict[str, Any], str]] = {
     "a server without a scheme": (None, {"cluster": {"server": "10.0.0.1"}}, "cluster.server: '10.0.0.1'"),
     "a proxy": (None, {"cluster": {"proxy-url": "http://p"}}, "proxy-url: not supported"),
     "an authentication of old": (None, {"user": {"auth-provider": {"name": "gcp"}}}, "auth-provider: not supported"),
-    "data that is no base64": (None, {"user": {"client-certificate-data": "%"}}, "client-certificate-data: no base64"),
+    "data that is not base64": (None, {"user": {"client-certificate-data": "%"}}, "client-certificate-data: no base64"),
     "a program of another protocol": (None, {"user": {"exec": {"command": "x", "apiVersion": "v0"}}}, "user.exec"),
     "a program that asks a person": (
         None,
         {"user": {"exec": {"command": "x", "apiVersion": V1, "interactiveMode": "Always"}}},
-        "nobody sits at a node",
+        "a node has no terminal",
     ),
 }
 
@@ -147,8 +147,8 @@ async def test_a_credential_is_asked_for_again_when_it_is_over_or_refused(tmp_pa
 
 FAILS = {
     "fails": ("echo broken >&2; exit 3", "exit status 3: broken"),
-    "prints no JSON": ("echo canary", "no ExecCredential"),
-    "prints another version": (f"echo {credential(token='t').replace('/v1', '/v9')!r}", "no ExecCredential"),
+    "prints no JSON": ("echo canary", "not an ExecCredential"),
+    "prints another version": (f"echo {credential(token='t').replace('/v1', '/v9')!r}", "not an ExecCredential"),
     "gives nothing": (f"echo {credential()!r}", "neither a token nor a certificate"),
     "tells no time zone": (
         f"echo {credential(token='canary', expirationTimestamp='2126-01-02T03:04:05')!r}",

@@ -241,7 +241,7 @@ def test_objects(container: dict[str, Any], expected: dict[str, str]) -> None:
         ),
         pytest.param(
             {"env": [key_of("secretKeyRef", "broken", "k")]},
-            'secret "broken" holds something that is no base64',
+            'secret "broken" holds something that is not base64',
             id="no-base64",
         ),
         pytest.param(

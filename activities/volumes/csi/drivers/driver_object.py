@@ -75,7 +75,7 @@ def read_rules(driver: str, spec: Mapping[str, Any]) -> DriverRules:
     policy = spec.get("fsGroupPolicy") or FsGroupPolicy.SINGLE_WRITER_WITH_FS_TYPE
     if policy not in tuple(FsGroupPolicy):
         known = ", ".join(FsGroupPolicy)
-        raise VolumeFailed(f"CSIDriver {driver}: spec.fsGroupPolicy {str(policy)[:64]!r} is none of {known}")
+        raise VolumeFailed(f"CSIDriver {driver}: spec.fsGroupPolicy {str(policy)[:64]!r} is not one of {known}")
     return DriverRules(
         known=True,
         attach_required=spec.get("attachRequired") is not False,
@@ -105,14 +105,14 @@ def check_rules(rules: DriverRules, volume: CsiVolume, *, standalone: bool = Tru
     if rules.needs_attaching(volume):
         said = "its CSIDriver object says so" if rules.known else "no CSIDriver object says otherwise"
         raise VolumeFailed(
-            f"volumes of driver {volume.driver} need to be attached ({said}), and a node without a cluster has nobody who "
-            f"attaches them: where the driver works without, put a CSIDriver object {volume.driver} with "
+            f"volumes of driver {volume.driver} need to be attached ({said}), and a node without a cluster cannot "
+            f"attach them: where the driver works without, put a CSIDriver object {volume.driver} with "
             f"spec.attachRequired: false into the objects folder"
         )
     if rules.token_requests:
         raise VolumeFailed(
             f"driver {volume.driver} asks for service account tokens (CSIDriver spec.tokenRequests), and a node without a "
-            f"cluster has nobody who issues them"
+            f"cluster cannot issue them"
         )
 
 

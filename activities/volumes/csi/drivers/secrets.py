@@ -25,7 +25,7 @@ async def read_secret(objects: ObjectSource, place: SecretReference | None, fiel
     values = {key: _text(value) for key, value in (kept.json.get("data") or {}).items()}
     for key, value in values.items():
         if value is None:
-            raise VolumeFailed(f"{doing}: its key {key} is no text, and a driver takes texts only")
+            raise VolumeFailed(f"{doing}: its key {key} is not text, and a driver takes only text")
     return {key: value for key, value in values.items() if value is not None}
 
 

@@ -108,7 +108,7 @@ async def test_a_driver_that_can_t_say_what_this_node_is_is_not_registered(tmp_p
 async def test_a_socket_that_nobody_serves_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dead driver's socket is no driver."""
     monkeypatch.setattr("activities.clients.plugin_registration._CONNECT_SECONDS", 0.2)
-    with pytest.raises(PluginUnreachable, match="nobody answers at"):
+    with pytest.raises(PluginUnreachable, match="nothing answers at"):
         await register(tmp_path / "gone.sock", CsiDrivers())
 
 

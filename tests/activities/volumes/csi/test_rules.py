@@ -264,7 +264,7 @@ def test_a_token_is_not_repeated(place: str) -> None:
 async def test_an_object_that_can_t_be_read_says_why() -> None:
     """A policy that does not exist, and a file that is refused."""
     with pytest.raises(
-        VolumeFailed, match=r"CSIDriver d: spec\.fsGroupPolicy 'Some' is none of None, File, ReadWriteOnceW"
+        VolumeFailed, match=r"CSIDriver d: spec\.fsGroupPolicy 'Some' is not one of None, File, ReadWriteOnceW"
     ):
         read_rules("d", {"fsGroupPolicy": "Some"})
     objects = ObjectsInMemory(refused={(ObjectKind.CSI_DRIVERS, "", "d"): "csidriver d is a link"})
@@ -311,7 +311,7 @@ async def test_a_secret_that_is_no_text() -> None:
     """Named by its key; nothing of it in the error, not even in its context."""
     objects = ObjectsInMemory()
     objects.put(ObjectKind.SECRETS, "s", {"data": {"blob": base64.b64encode(b"canary\xff").decode()}})
-    with pytest.raises(VolumeFailed, match="its key blob is no text") as refused:
+    with pytest.raises(VolumeFailed, match="its key blob is not text") as refused:
         await read_secret(objects, SecretReference("default", "s"), "NodeStageSecretRef")
     assert refused.value.__context__ is None
 

@@ -203,7 +203,7 @@ async def test_a_disk_that_does_not_come(
     ("source", "message"),
     [
         pytest.param({"iqn": IQN}, "needs a targetPortal", id="no-portal"),
-        pytest.param(SOURCE | {"iqn": "iqn.2001-04.com:../../../etc"}, "makes no folder's name", id="a-path"),
+        pytest.param(SOURCE | {"iqn": "iqn.2001-04.com:../../../etc"}, "is not a valid folder name", id="a-path"),
         pytest.param(SOURCE | {"chapAuthSession": True}, "CHAP is not supported", id="passwords"),
     ],
 )

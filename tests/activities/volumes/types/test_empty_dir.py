@@ -265,5 +265,5 @@ async def test_a_link_in_its_place_is_refused(volume: PodVolume, tmp_path: Path)
     """Nobody but root can have put it there; nothing behind it becomes the pod's."""
     directory(volume).parent.mkdir(parents=True)
     directory(volume).symlink_to(tmp_path)
-    with pytest.raises(NotADirectoryError, match="is no directory"):
+    with pytest.raises(NotADirectoryError, match="is not a directory"):
         await empty_dir.TYPE.mount(volume)

@@ -140,7 +140,7 @@ async def test_a_path_that_makes_no_sense(services: NodeServices, path: str, mes
 
 async def test_a_folder_is_no_device(services: NodeServices, tmp_path: Path) -> None:
     """VolumeMode Block needs one."""
-    with pytest.raises(VolumeFailed, match="is no block device"):
+    with pytest.raises(VolumeFailed, match="is not a block device"):
         await local.PERSISTENT.mount(of_pod(services), persistent(tmp_path, block=True))
 
 
