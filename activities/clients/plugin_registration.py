@@ -49,8 +49,8 @@ class Plugin:
         try:
             return await method(request, timeout=seconds)
         except grpc.aio.AioRpcError as error:
-            said = shorten(error.details() or error.code().name)
-            raise PluginUnreachable(f"the plugin at {self._socket} did not answer: {said}") from error
+            details = shorten(error.details() or error.code().name)
+            raise PluginUnreachable(f"the plugin at {self._socket} did not answer: {details}") from error
 
 
 @asynccontextmanager

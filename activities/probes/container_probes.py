@@ -52,7 +52,7 @@ class ProbeActivities:
                 self._services.runtime,
                 progress,
                 lambda: self._services.terminating.has(uid),
-                heard=self._services.probe_listener,
+                on_outcome=self._services.probe_listener,
                 result_counts=loops.result_counts,
             ),
         )

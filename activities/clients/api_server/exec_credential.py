@@ -103,8 +103,8 @@ async def run_program(program: ExecProgram) -> ExecCredential:
         if process.returncode is None:
             process.kill()
     if process.returncode:
-        said = words.decode(errors="replace").strip()[-500:]
-        raise ExecFailed(f"exec {program.command}: exit status {process.returncode}: {said}")
+        stderr = words.decode(errors="replace").strip()[-500:]
+        raise ExecFailed(f"exec {program.command}: exit status {process.returncode}: {stderr}")
     return read_credential(program, answer)
 
 

@@ -55,21 +55,21 @@ def _logins(entries: Any) -> DockerConfig:
 def _login(entry: Any) -> Login:
     if not isinstance(entry, dict | None):
         raise NotADockerConfig("an entry is not a JSON object")
-    said = {name.lower(): value for name, value in (entry or {}).items() if value is not None}  # as Go reads keys
-    if not all(isinstance(said.get(name, ""), str) for name in _FIELDS):
+    fields = {name.lower(): value for name, value in (entry or {}).items() if value is not None}  # as Go reads keys
+    if not all(isinstance(fields.get(name, ""), str) for name in _FIELDS):
         raise NotADockerConfig("an entry's field is not text")
-    username, password = said.get("username", ""), said.get("password", "")
-    if auth := said.get("auth"):
+    username, password = fields.get("username", ""), fields.get("password", "")
+    if auth := fields.get("auth"):
         username, password = _decoded(auth)
-    identity_token = said.get("identitytoken", "")
+    identity_token = fields.get("identitytoken", "")
     if identity_token:
         username = password = ""  # the token replaces them, as in docker
     return Login(
         username=username,
         password=password,
-        email=said.get("email", ""),
+        email=fields.get("email", ""),
         identity_token=identity_token,
-        registry_token=said.get("registrytoken", ""),
+        registry_token=fields.get("registrytoken", ""),
     )
 
 

@@ -25,8 +25,8 @@ async def until_gone(pid: int) -> None:
 async def test_what_it_writes_and_how_it_ends() -> None:
     """Output and errors together, exit codes and signals in words."""
     ended = await run(("sh", "-c", "echo out; echo err >&2; exit 3"), 10)
-    assert (ended.code, ended.output, ended.said) == (3, "out\nerr", "exit status 3")
-    assert (await run(("sh", "-c", "kill -KILL $$"), 10)).said == "signal: Killed"
+    assert (ended.code, ended.output, ended.outcome) == (3, "out\nerr", "exit status 3")
+    assert (await run(("sh", "-c", "kill -KILL $$"), 10)).outcome == "signal: Killed"
 
 
 async def test_nothing_of_our_environment_but_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
