@@ -53,10 +53,10 @@ class CriError(Exception):
 
         If all have the same text, return the first.
         """
-        said = list(dict.fromkeys(one.details for one in errors))
-        if len(said) == 1:
+        texts = list(dict.fromkeys(one.details for one in errors))
+        if len(texts) == 1:
             return errors[0]
-        return cls(errors[0].call, grpc.StatusCode.UNKNOWN, f"[{', '.join(said)}]")
+        return cls(errors[0].call, grpc.StatusCode.UNKNOWN, f"[{', '.join(texts)}]")
 
 
 def remedy_for(code: grpc.StatusCode, details: str) -> Remedy:

@@ -99,8 +99,8 @@ class CsiNode:
         try:
             return await method(request, timeout=CALL_SECONDS)
         except grpc.aio.AioRpcError as error:
-            said = redact_secrets(error.details() or "", secrets_of(request))
-            failure = CsiError(call, error.code(), said)
+            redacted = redact_secrets(error.details() or "", secrets_of(request))
+            failure = CsiError(call, error.code(), redacted)
         raise failure  # raised here to have no context, which may quote the request
 
 

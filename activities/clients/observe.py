@@ -40,8 +40,8 @@ class CallObserver(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-a
                 span.set_attribute("rpc.grpc.status_code", code.value[0])
                 if failed:
                     # the message of a failed pull may quote a login; the activity's own error has it redacted
-                    said = "" if name == "PullImage" else f": {await call.details()}"
-                    span.set_status(trace.Status(trace.StatusCode.ERROR, f"{code.name}{said}"))
+                    details = "" if name == "PullImage" else f": {await call.details()}"
+                    span.set_status(trace.Status(trace.StatusCode.ERROR, f"{code.name}{details}"))
         self._measure(name, time.perf_counter() - start, failed=failed)
         return call
 

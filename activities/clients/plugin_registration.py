@@ -49,8 +49,8 @@ class Plugin:
         try:
             return await method(request, timeout=seconds)
         except grpc.aio.AioRpcError as error:
-            said = shorten(error.details() or error.code().name)
-            raise PluginUnreachable(f"the plugin at {self._socket} did not answer: {said}") from error
+            details = shorten(error.details() or error.code().name)
+            raise PluginUnreachable(f"the plugin at {self._socket} did not answer: {details}") from error
 
 
 @asynccontextmanager
@@ -62,7 +62,7 @@ async def plugin_at(socket: Path) -> AsyncIterator[Plugin]:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await channel.channel_ready()
         except TimeoutError:
-            raise PluginUnreachable(f"nobody answers at {socket}") from None
+            raise PluginUnreachable(f"nothing answers at {socket}") from None
         yield Plugin(socket, channel)
     finally:
         await asyncio.shield(channel.close(None))

@@ -44,8 +44,8 @@ class Login:
             "identitytoken": self.identity_token,
             "registrytoken": self.registry_token,
         }
-        said = {name: value for name, value in fields.items() if value}
-        written = json.dumps(said, ensure_ascii=False, separators=(",", ":")).translate(_GO_ESCAPES)
+        present = {name: value for name, value in fields.items() if value}
+        written = json.dumps(present, ensure_ascii=False, separators=(",", ":")).translate(_GO_ESCAPES)
         return hashlib.sha256(written.encode()).hexdigest()
 
     def secrets(self) -> Iterator[str]:

@@ -21,10 +21,10 @@ _SHORT: Final = 4
 def secrets_of(request: object) -> dict[str, str]:
     """Return all secrets of a request: its `secrets`, and each token, which is inside a JSON text."""
     secrets = dict(getattr(request, "secrets", {}))
-    said = secrets.get(TOKENS) or getattr(request, "volume_context", {}).get(TOKENS)
-    if said:
-        secrets[TOKENS] = said
-        secrets |= {f"{TOKENS} of {audience}": one["token"] for audience, one in json.loads(said).items()}
+    tokens = secrets.get(TOKENS) or getattr(request, "volume_context", {}).get(TOKENS)
+    if tokens:
+        secrets[TOKENS] = tokens
+        secrets |= {f"{TOKENS} of {audience}": one["token"] for audience, one in json.loads(tokens).items()}
     return secrets
 
 

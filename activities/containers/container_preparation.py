@@ -57,7 +57,7 @@ async def prepare(services: ContainerServices, request: StartContainer, attempt:
     try:
         config, sandbox = await asyncio.to_thread(_configure, services, request, attempt, awaited)
     except UnicodeEncodeError:  # the error quotes the text
-        raise UnresolvedVariable("the command or its arguments hold a value that is no UTF-8 text") from None
+        raise UnresolvedVariable("the command or its arguments hold a value that is not UTF-8 text") from None
     except (OSError, ValueError) as error:
         if not hidden.values:
             raise

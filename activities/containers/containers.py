@@ -214,8 +214,8 @@ class ContainerActivities:
                 return await self._start_created(found.container_id)
             return await self._services.runtime.container_status(found.container_id)
         except CriError as error:
-            told = found.hidden.redact_error(error)
-            raise runtime_failure(told, self._services.runtime.endpoint, "RunContainerError") from None
+            redacted = found.hidden.redact_error(error)
+            raise runtime_failure(redacted, self._services.runtime.endpoint, "RunContainerError") from None
 
     async def _resize_adopted(self, request: StartContainer, container_id: str) -> None:
         """Apply the resources of this start: the pod may have been resized since the container was created."""

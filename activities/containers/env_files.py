@@ -29,7 +29,7 @@ def read_variable(volume: Path, path: str, name: str) -> str:
     try:
         with open_beneath(volume, path, make=False) as found:
             if not stat.S_ISREG(os.fstat(found).st_mode):
-                raise EnvFileRefused("it is no plain file")
+                raise EnvFileRefused("it is not a regular file")
             descriptor = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
                 return parse_variable(_lines(file), name)
@@ -69,7 +69,7 @@ def _quoted(rest: str, numbered: Iterator[tuple[int, str]], began: int) -> str:
     last, _, after = rest.partition("'")
     after = after.lstrip(" \t")
     if after and not after.startswith("#"):
-        raise EnvFileRefused(f"line {number}: something stands behind the closing quote")
+        raise EnvFileRefused(f"line {number}: there is text after the closing quote")
     return value + last
 
 

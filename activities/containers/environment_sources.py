@@ -78,7 +78,7 @@ async def _read(objects: ObjectSource, namespace: str, reference: Reference) -> 
     try:
         return {key: _text(value) for key, value in data.items()}
     except (binascii.Error, ValueError):  # no cause: the error quotes what it could not read
-        return Absent(f'secret "{name}" holds something that is no base64', missing=False)
+        return Absent(f'secret "{name}" holds something that is not base64', missing=False)
 
 
 async def _files(request: StartContainer, wanted: Sequence[FileReference]) -> Mapping[FileReference, str | Absent]:

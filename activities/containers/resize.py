@@ -74,7 +74,7 @@ class ResizeActivities:
                 figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
                 await self._refuse_below_usage(request, figures)
                 await update_container(services.runtime, container_id, figures)
-                return _told(await services.runtime.container_status(container_id))
+                return _reported(await services.runtime.container_status(container_id))
             except CriError as error:
                 if error.remedy is Remedy.GONE:
                     return RuntimeResources(gone=True)
@@ -85,7 +85,7 @@ class ResizeActivities:
     async def _refuse_below_usage(self, request: UpdateContainerResources, figures: ContainerResources) -> None:
         """Refuse a lower memory limit that is below current usage."""
         runtime, wanted = self._services.runtime, figures.memory_limit_in_bytes
-        limit = _told(await runtime.container_status(request.container_id)).memory_limit_in_bytes
+        limit = _reported(await runtime.container_status(request.container_id)).memory_limit_in_bytes
         if wanted and (not limit or wanted < limit):
             usage = (await runtime.container_stats(request.container_id)).memory.usage_bytes.value
             _refuse_below_usage(f'container "{request.name}"', wanted, limit, usage)
@@ -101,7 +101,7 @@ async def update_adopted_container(services: ContainerServices, request: StartCo
     """Set the resources of a container that an earlier start left; raises CriError, ValueError."""
     figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
     status = await services.runtime.container_status(container_id)
-    if status.resources.HasField("linux") and _told(status) != _asked(figures):
+    if status.resources.HasField("linux") and _reported(status) != _requested(figures):
         await update_container(services.runtime, container_id, figures)
 
 
@@ -112,13 +112,13 @@ def _refuse_below_usage(whose: str, wanted: int, limit: int, usage: int) -> None
         raise non_retryable_failure(_NOT_RESIZED, f"cannot decrease memory limits: {below}")
 
 
-def _told(status: cri.ContainerStatus) -> RuntimeResources:
+def _reported(status: cri.ContainerStatus) -> RuntimeResources:
     """Read the resources that the runtime reports for a container."""
-    told = status.resources.linux
-    return RuntimeResources(told.cpu_shares, told.cpu_quota, told.cpu_period, told.memory_limit_in_bytes)
+    linux = status.resources.linux
+    return RuntimeResources(linux.cpu_shares, linux.cpu_quota, linux.cpu_period, linux.memory_limit_in_bytes)
 
 
-def _asked(figures: ContainerResources) -> RuntimeResources:
+def _requested(figures: ContainerResources) -> RuntimeResources:
     return RuntimeResources(figures.cpu_shares, figures.cpu_quota, figures.cpu_period, figures.memory_limit_in_bytes)
 
 

@@ -116,11 +116,11 @@ def resolve_environment(container: Mapping[str, Any], sources: Sources) -> Envir
         confidential |= brought.keys()
     for variable in container.get("env") or ():
         name, text, chosen = variable["name"], variable.get("value") or "", variable.get("valueFrom") or {}
-        told = text or not chosen
-        value = expand(text, known) if told else _value_from(chosen, container, sources)
+        has_text = text or not chosen
+        value = expand(text, known) if has_text else _value_from(chosen, container, sources)
         if value is None:  # an optional one that is missing: the value from envFrom or from above stays
             continue
-        hidden = refers_to(text, confidential) if told else not chosen.keys().isdisjoint(_CONFIDENTIAL)
+        hidden = refers_to(text, confidential) if has_text else not chosen.keys().isdisjoint(_CONFIDENTIAL)
         if hidden:
             confidential.add(name)
         else:

@@ -82,18 +82,18 @@ def sandbox_security(pod: Mapping[str, Any], user_namespace: cri.UserNamespace) 
 
     Its own seccomp profile is always RuntimeDefault, so that the pod's may be stricter.
     """
-    said = _pod_context(pod)
+    own_context = _pod_context(pod)
     return cri.LinuxSandboxSecurityContext(
         namespace_options=namespaces(pod, user_namespace),
         privileged=any(
             (one.get("securityContext") or {}).get("privileged") for one in every_container(pod.get("spec") or {})
         ),
         seccomp=cri.SecurityProfile(profile_type=cri.SecurityProfile.RuntimeDefault),
-        run_as_user=_number(said.get("runAsUser")),
-        run_as_group=_number(said.get("runAsGroup")),
-        supplemental_groups=_groups(said),
-        supplemental_groups_policy=_groups_policy(said),
-        selinux_options=_selinux(said.get("seLinuxOptions")),
+        run_as_user=_number(own_context.get("runAsUser")),
+        run_as_group=_number(own_context.get("runAsGroup")),
+        supplemental_groups=_groups(own_context),
+        supplemental_groups_policy=_groups_policy(own_context),
+        selinux_options=_selinux(own_context.get("seLinuxOptions")),
     )
 
 
@@ -105,22 +105,22 @@ def sandbox_sysctls(pod: Mapping[str, Any]) -> dict[str, str]:
 def container_security(inputs: SecurityInputs) -> cri.LinuxContainerSecurityContext:
     """Build a container's security context; raises BreaksNonRootError."""
     verify_non_root(inputs)
-    said, pod_said = effective(inputs.pod, inputs.container), _pod_context(inputs.pod)
-    user, asked = inputs.image_user, said.get("runAsUser")
-    unmasked = said.get("procMount") == "Unmasked"
+    own_context, pod_context = effective(inputs.pod, inputs.container), _pod_context(inputs.pod)
+    user, asked = inputs.image_user, own_context.get("runAsUser")
+    unmasked = own_context.get("procMount") == "Unmasked"
     apparmor = _apparmor(inputs.pod, inputs.container)
     return cri.LinuxContainerSecurityContext(
-        capabilities=_capabilities(said.get("capabilities")),
-        privileged=bool(said.get("privileged")),
+        capabilities=_capabilities(own_context.get("capabilities")),
+        privileged=bool(own_context.get("privileged")),
         namespace_options=namespaces(inputs.pod, inputs.user_namespace, inputs.target_id),
-        selinux_options=_selinux(said.get("seLinuxOptions")),
+        selinux_options=_selinux(own_context.get("seLinuxOptions")),
         run_as_user=_number(user.uid if asked is None else asked),
-        run_as_group=_number(said.get("runAsGroup")),
+        run_as_group=_number(own_context.get("runAsGroup")),
         run_as_username=user.name if asked is None else "",
-        readonly_rootfs=bool(said.get("readOnlyRootFilesystem")),
-        supplemental_groups=[*_groups(pod_said), *_groups_of_volumes(pod_said, inputs.volume_groups)],
-        supplemental_groups_policy=_groups_policy(pod_said),
-        no_new_privs=said.get("allowPrivilegeEscalation") is False,
+        readonly_rootfs=bool(own_context.get("readOnlyRootFilesystem")),
+        supplemental_groups=[*_groups(pod_context), *_groups_of_volumes(pod_context, inputs.volume_groups)],
+        supplemental_groups_policy=_groups_policy(pod_context),
+        no_new_privs=own_context.get("allowPrivilegeEscalation") is False,
         masked_paths=() if unmasked else (*_MASKED_PATHS, *inputs.node.throttle_paths),
         readonly_paths=() if unmasked else _READONLY_PATHS,
         seccomp=_seccomp(inputs),
@@ -131,10 +131,10 @@ def container_security(inputs: SecurityInputs) -> cri.LinuxContainerSecurityCont
 
 def verify_non_root(inputs: SecurityInputs) -> None:
     """Refuse a container that must not run as root but might; raises BreaksNonRootError (verifyRunAsNonRoot)."""
-    said, user = effective(inputs.pod, inputs.container), inputs.image_user
-    if not said.get("runAsNonRoot"):
+    own_context, user = effective(inputs.pod, inputs.container), inputs.image_user
+    if not own_context.get("runAsNonRoot"):
         return
-    asked = said.get("runAsUser")
+    asked = own_context.get("runAsUser")
     if asked is not None:
         why = "container's runAsUser breaks non-root policy" if asked == 0 else ""
     elif user.uid is None:
@@ -154,15 +154,15 @@ def verify_non_root(inputs: SecurityInputs) -> None:
         why = ""
     if why:
         key = inputs.key
-        told = f'"{key.name}_{key.namespace}({key.uid})"'
-        raise BreaksNonRootError(f"{why} (pod: {told}, container: {inputs.container['name']})")
+        full_name = f'"{key.name}_{key.namespace}({key.uid})"'
+        raise BreaksNonRootError(f"{why} (pod: {full_name}, container: {inputs.container['name']})")
 
 
 def effective(pod: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, Any]:
     """Merge a container's security context over its pod's (DetermineEffectiveSecurityContext)."""
-    pod_said, said = _pod_context(pod), container.get("securityContext") or {}
-    return {name: pod_said[name] for name in _FROM_POD if pod_said.get(name) is not None} | {
-        name: value for name, value in said.items() if value is not None
+    pod_context, own_context = _pod_context(pod), container.get("securityContext") or {}
+    return {name: pod_context[name] for name in _FROM_POD if pod_context.get(name) is not None} | {
+        name: value for name, value in own_context.items() if value is not None
     }
 
 
@@ -194,55 +194,59 @@ def _number(value: int | None) -> cri.Int64Value | None:
     return None if value is None else cri.Int64Value(value=value)
 
 
-def _groups(pod_said: Mapping[str, Any]) -> list[int]:
-    own = pod_said.get("fsGroup")
-    return [*(() if own is None else (own,)), *(pod_said.get("supplementalGroups") or ())]
+def _groups(pod_context: Mapping[str, Any]) -> list[int]:
+    own = pod_context.get("fsGroup")
+    return [*(() if own is None else (own,)), *(pod_context.get("supplementalGroups") or ())]
 
 
-def _groups_of_volumes(pod_said: Mapping[str, Any], groups: tuple[int, ...]) -> list[int]:
+def _groups_of_volumes(pod_context: Mapping[str, Any], groups: tuple[int, ...]) -> list[int]:
     """List the groups of volumes that the pod does not set itself (volume_manager.go GetExtraSupplementalGroupsForPod)."""
-    return sorted(set(groups) - set(pod_said.get("supplementalGroups") or ()))
+    return sorted(set(groups) - set(pod_context.get("supplementalGroups") or ()))
 
 
-def _groups_policy(pod_said: Mapping[str, Any]) -> cri.SupplementalGroupsPolicy:
-    strict = pod_said.get("supplementalGroupsPolicy") == "Strict"
+def _groups_policy(pod_context: Mapping[str, Any]) -> cri.SupplementalGroupsPolicy:
+    strict = pod_context.get("supplementalGroupsPolicy") == "Strict"
     return cri.SupplementalGroupsPolicy.Strict if strict else cri.SupplementalGroupsPolicy.Merge
 
 
-def _capabilities(said: Mapping[str, Any] | None) -> cri.Capability | None:
-    if said is None:
+def _capabilities(own_context: Mapping[str, Any] | None) -> cri.Capability | None:
+    if own_context is None:
         return None
-    return cri.Capability(add_capabilities=said.get("add") or (), drop_capabilities=said.get("drop") or ())
+    return cri.Capability(
+        add_capabilities=own_context.get("add") or (), drop_capabilities=own_context.get("drop") or ()
+    )
 
 
-def _selinux(said: Mapping[str, Any] | None) -> cri.SELinuxOption | None:
-    if said is None:
+def _selinux(own_context: Mapping[str, Any] | None) -> cri.SELinuxOption | None:
+    if own_context is None:
         return None
-    return cri.SELinuxOption(**{name: said.get(name) or "" for name in ("user", "role", "type", "level")})
+    return cri.SELinuxOption(**{name: own_context.get(name) or "" for name in ("user", "role", "type", "level")})
 
 
 def _seccomp(inputs: SecurityInputs) -> cri.SecurityProfile:
     """Return the container's profile, else the pod's, else the node's default; a localhost one with its full path."""
     own = (inputs.container.get("securityContext") or {}).get("seccompProfile")
-    said = own or _pod_context(inputs.pod).get("seccompProfile")
-    if not said:
+    own_context = own or _pod_context(inputs.pod).get("seccompProfile")
+    if not own_context:
         default = inputs.node.seccomp_default
         kind = cri.SecurityProfile.RuntimeDefault if default else cri.SecurityProfile.Unconfined
         return cri.SecurityProfile(profile_type=kind)
     path = ""
-    if said["type"] == "Localhost":
-        if not said.get("localhostProfile"):
+    if own_context["type"] == "Localhost":
+        if not own_context.get("localhostProfile"):
             raise ValueError("localhostProfile must be set if seccompProfile type is Localhost.")
-        path = posixpath.normpath(posixpath.join(inputs.node.seccomp_root, said["localhostProfile"]))
-    return cri.SecurityProfile(profile_type=said["type"], localhost_ref=path)
+        path = posixpath.normpath(posixpath.join(inputs.node.seccomp_root, own_context["localhostProfile"]))
+    return cri.SecurityProfile(profile_type=own_context["type"], localhost_ref=path)
 
 
 def _apparmor(pod: Mapping[str, Any], container: Mapping[str, Any]) -> cri.SecurityProfile | None:
     own = (container.get("securityContext") or {}).get("appArmorProfile")
-    said = own or _pod_context(pod).get("appArmorProfile")
-    if not said:
+    own_context = own or _pod_context(pod).get("appArmorProfile")
+    if not own_context:
         return None
-    return cri.SecurityProfile(profile_type=said["type"], localhost_ref=said.get("localhostProfile") or "")
+    return cri.SecurityProfile(
+        profile_type=own_context["type"], localhost_ref=own_context.get("localhostProfile") or ""
+    )
 
 
 def _old_apparmor(profile: cri.SecurityProfile | None) -> str:

@@ -52,7 +52,7 @@ class Ended:
     """What it wrote to stdout and stderr."""
 
     @property
-    def said(self) -> str:
+    def outcome(self) -> str:
         """Describe how it ended, in the kubelet's words."""
         return f"exit status {self.code}" if self.code >= 0 else f"signal: {signal.strsignal(-self.code)}"
 

@@ -23,7 +23,7 @@ class StillMounted(Exception):
 
     def __init__(self, mount: str) -> None:
         self.mount = mount
-        super().__init__(f"{mount} is still mounted; unmount it, then the removal goes on by itself")
+        super().__init__(f"{mount} is still mounted; unmount it, and the removal continues by itself")
 
 
 def remove_tree(directory: Path) -> None:

@@ -77,8 +77,14 @@ class Mount:
 
 def mount(source: str, target: Path, kind: str = "", flags: int = 0, *, options: Sequence[str] = ()) -> None:
     """Mount, also on top of an existing mount; options are the file system's own. Raises OSError."""
-    told = (_word(source), _word(target), _word(kind) or None, ctypes.c_ulong(flags), _word(",".join(options)) or None)
-    if _libc.mount(*told) != 0:
+    current = (
+        _word(source),
+        _word(target),
+        _word(kind) or None,
+        ctypes.c_ulong(flags),
+        _word(",".join(options)) or None,
+    )
+    if _libc.mount(*current) != 0:
         raise _refused(target)
 
 
@@ -96,9 +102,9 @@ def bind(source: Path, target: Path, *, read_only: bool = False, recursive: bool
 
 def make_read_only(target: Path) -> None:
     """Make a mount read-only at this point; its other flags stay. Raises OSError."""
-    told = os.statvfs(target).f_flag
-    kept = (told & _KEPT) | (MountFlag.REL_ATIME if told & _ST_REL_ATIME else 0)
-    mount("", target, flags=MountFlag.BIND | MountFlag.REMOUNT | MountFlag.READ_ONLY | kept)
+    current = os.statvfs(target).f_flag
+    preserved = (current & _KEPT) | (MountFlag.REL_ATIME if current & _ST_REL_ATIME else 0)
+    mount("", target, flags=MountFlag.BIND | MountFlag.REMOUNT | MountFlag.READ_ONLY | preserved)
 
 
 def unmount(target: Path, *, detach: bool = False) -> bool:

@@ -23,7 +23,7 @@ class UnsafeName(Exception):
 def plain_name(value: str, what: str) -> str:
     """Return `value` if it is a single path component; raises NoPlainName."""
     if not _PLAIN_NAME.fullmatch(value):
-        raise UnsafeName(f"{what} {value[:80]!r} is no plain name, so no path is made of it")
+        raise UnsafeName(f"{what} {value[:80]!r} is not a plain name, so it cannot be part of a path")
     return value
 
 

@@ -44,7 +44,7 @@ class Ended:
     """How a command ended, and the last of its output."""
 
     exit_code: int
-    said: str
+    output: str
 
 
 def hook_labels(request: RunHook) -> dict[str, str]:
@@ -63,7 +63,7 @@ class HookContainers:
 
         Not counted into the hook's time. Raises HookContainerFailed, or RuntimeUnavailable.
         """
-        with self._told():
+        with self._as_hook_failure():
             await self._remove(request)
         return replace(helper, image_ref=helper.image_ref or await self._image_ref(request, helper))
 
@@ -82,14 +82,14 @@ class HookContainers:
         if not helper.sandbox_id:
             raise HookContainerFailed("the pod has no sandbox any more")
         async with self._services.locks.hold(f"{request.pod.uid}/{request.name}/{request.hook}"):
-            with self._told():
+            with self._as_hook_failure():
                 try:
                     return await self._run(request, helper)
                 finally:
                     await self._remove(request)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _as_hook_failure(self) -> Iterator[None]:
         """Turn an error into a failed hook, or into an unavailable runtime."""
         try:
             yield
@@ -118,8 +118,8 @@ class HookContainers:
                 break
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-        said = await asyncio.to_thread(log_tail, log, said_before) if status.exit_code else ""
-        return Ended(status.exit_code, ": ".join(filter(None, (made.hidden.hide(status.message), said.strip()))))
+        output = await asyncio.to_thread(log_tail, log, said_before) if status.exit_code else ""
+        return Ended(status.exit_code, ": ".join(filter(None, (made.hidden.hide(status.message), output.strip()))))
 
     async def _configured(self, request: RunHook, helper: StartContainer) -> Prepared:
         """Build both configurations, with a name that no container of a pod can have."""

@@ -105,7 +105,7 @@ class HookActivities:
                 raise runtime_unavailable(error, self._services.runtime.endpoint) from error
             raise HookFailed(error.details) from error
         if answer.exit_code:
-            raise HookFailed(f"exit code {answer.exit_code}{_told(answer.stdout + answer.stderr)}")
+            raise HookFailed(f"exit code {answer.exit_code}{_output_text(answer.stdout + answer.stderr)}")
 
     async def _exec_beside(self, request: RunHook, _: Mapping[str, Any]) -> None:
         """Run a command in a container of its own, because the hook's container is not running."""
@@ -113,7 +113,7 @@ class HookActivities:
             raise HookFailed("nothing says what its container is made of")
         ended = await self._containers.run(request, request.helper)
         if ended.exit_code:
-            raise HookFailed(f"exit code {ended.exit_code}{_told(ended.said.encode())}")
+            raise HookFailed(f"exit code {ended.exit_code}{_output_text(ended.output.encode())}")
 
     async def _http_get(self, request: RunHook, handler: Mapping[str, Any]) -> None:
         """Send the request, by default to the pod itself; any response is a success."""
@@ -187,6 +187,6 @@ def _ran_out(request: RunHook) -> str:
     return f"timed out after {(request.timeout or SHORTEST).total_seconds():g} s"
 
 
-def _told(output: bytes) -> str:
+def _output_text(output: bytes) -> str:
     text = output[-OUTPUT_BYTES:].decode(errors="replace").strip()
     return f": {text}" if text else ""

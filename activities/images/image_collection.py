@@ -164,7 +164,7 @@ async def _pause(time: timedelta, stopping: Awaitable[None], ages: Mapping[str, 
         except TimeoutError:
             continue
         activity.heartbeat(known)
-        raise retryable_failure(WORKER_STOPPING, "the worker stops; the next one goes on watching the images")
+        raise retryable_failure(WORKER_STOPPING, "the worker stops; the next one continues to watch the images")
 
 
 def _disk_use(mountpoints: Iterable[str]) -> DiskUse:

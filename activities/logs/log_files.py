@@ -98,7 +98,7 @@ def status_of(folder: int, name: str) -> os.stat_result:
 def refuse_foreign(found: Any, name: str) -> None:
     """Raise ForeignFile unless it is a regular file with one name, as the runtime creates logs."""
     if not stat.S_ISREG(found.st_mode):
-        raise ForeignFile(f"{name} is no plain file, so it is left alone")
+        raise ForeignFile(f"{name} is not a regular file and is left alone")
     if found.st_nlink > 1:
         raise ForeignFile(f"{name} is a file that has another name elsewhere (a hard link), so it is left alone")
 

@@ -72,7 +72,7 @@ class _Entries:
 
     log: ContainerLog
     file: BinaryIO
-    kept: ExitStack
+    stack: ExitStack
     cut: bytes = b""
     """The beginning of an entry that is not complete yet."""
     skipping: bool = False
@@ -119,7 +119,7 @@ class _Entries:
         if os.path.sameopenfile(file.fileno(), self.file.fileno()):
             file.close()
             return None
-        return self.kept.enter_context(file)
+        return self.stack.enter_context(file)
 
 
 def read_log(
@@ -149,12 +149,12 @@ def log_pieces(
     """
     shown = _Shown(options, options.limit_bytes)
     count = options.tail_lines if running is None else None
-    with ExitStack() as kept:
-        file = kept.enter_context(log.open())
+    with ExitStack() as stack:
+        file = stack.enter_context(log.open())
         file.seek(tail_start(file, options.tail_lines))
         if count == 0:
             return
-        for entry in _Entries(log, file, kept, running=running):
+        for entry in _Entries(log, file, stack, running=running):
             if entry is None:
                 yield None
                 continue

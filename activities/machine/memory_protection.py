@@ -21,7 +21,7 @@ class MemoryProtection:
     def __init__(self, kubepods: Path | None, burstable: Path | None) -> None:
         """Take both cgroups' folders; None: disabled."""
         self._kubepods, self._burstable = kubepods, burstable
-        self._kept: dict[str, tuple[QosClass, int]] = {}
+        self._protected: dict[str, tuple[QosClass, int]] = {}
 
     def begin(self) -> None:
         """Read the protection of pods that an earlier worker left, and set the sums."""
@@ -29,27 +29,27 @@ class MemoryProtection:
             return
         for qos, tier in ((QosClass.GUARANTEED, self._kubepods), (QosClass.BURSTABLE, self._burstable)):
             for pod in tier.glob("pod*"):
-                self._kept[pod.name.removeprefix("pod")] = (qos, _bytes_in(pod / _FILE_OF[qos]))
+                self._protected[pod.name.removeprefix("pod")] = (qos, _bytes_in(pod / _FILE_OF[qos]))
         self._write()
 
     def pod(self, uid: str, qos: QosClass, unified: Mapping[str, str]) -> None:
         """Add a pod, by the files of its cgroup."""
-        kept = int(unified.get(_FILE_OF.get(qos, ""), 0))
-        if self._kept.get(uid, (qos, 0)) != (qos, kept):
-            self._kept[uid] = (qos, kept)
+        protected = int(unified.get(_FILE_OF.get(qos, ""), 0))
+        if self._protected.get(uid, (qos, 0)) != (qos, protected):
+            self._protected[uid] = (qos, protected)
             self._write()
 
     def gone(self, uid: str) -> None:
         """Remove a pod."""
-        if self._kept.pop(uid, (None, 0))[1]:
+        if self._protected.pop(uid, (None, 0))[1]:
             self._write()
 
     def _write(self) -> None:
         if self._kubepods is None or self._burstable is None:
             return
-        kept = list(self._kept.values())
-        burstable = sum(amount for qos, amount in kept if qos is QosClass.BURSTABLE)
-        (self._kubepods / MEMORY_MIN).write_text(str(sum(amount for _, amount in kept)))
+        protected = list(self._protected.values())
+        burstable = sum(amount for qos, amount in protected if qos is QosClass.BURSTABLE)
+        (self._kubepods / MEMORY_MIN).write_text(str(sum(amount for _, amount in protected)))
         (self._burstable / MEMORY_LOW).write_text(str(burstable))
 
 

@@ -95,8 +95,8 @@ async def network_failure(runtime: RuntimeClient) -> str | None:
     """Return why the runtime's network is not ready, in the runtime's words; None if it is."""
     for condition in (await runtime.status()).conditions:
         if condition.type == "NetworkReady" and not condition.status:
-            said = f"NetworkReady=false reason:{condition.reason} message:{condition.message}"
-            return f"container runtime network not ready: {said}"
+            reason = f"NetworkReady=false reason:{condition.reason} message:{condition.message}"
+            return f"container runtime network not ready: {reason}"
     return None
 
 

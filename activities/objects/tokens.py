@@ -67,7 +67,7 @@ class TokenRefused(Exception):
 class TokenSource(Protocol):
     """A source of tokens."""
 
-    async def token(self, wish: TokenSpec) -> ServiceAccountToken:
+    async def token(self, spec: TokenSpec) -> ServiceAccountToken:
         """Return a token that need not be refreshed yet, requesting it if necessary; raises TokenRefused."""
         ...
 
@@ -75,11 +75,11 @@ class TokenSource(Protocol):
 class NoTokens:
     """A node without an API server."""
 
-    async def token(self, wish: TokenSpec) -> ServiceAccountToken:
+    async def token(self, spec: TokenSpec) -> ServiceAccountToken:
         """Refuse, in the kubelet's words."""
         raise TokenRefused(
-            f"failed to fetch token for service account {wish.namespace}/{wish.service_account}: "
-            f"a node in standalone mode has nobody who issues them"
+            f"failed to fetch token for service account {spec.namespace}/{spec.service_account}: "
+            f"a standalone node cannot issue them"
         )
 
 

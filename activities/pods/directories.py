@@ -92,4 +92,4 @@ def _make_directory(directory: Path, mode: int) -> None:
         directory.mkdir(mode)  # never more open than wanted, even if this process dies here
         directory.chmod(mode)
     if directory.is_symlink() or not directory.is_dir():
-        raise NotADirectoryError(f"{directory} is no directory; remove it, then the pod goes on by itself")
+        raise NotADirectoryError(f"{directory} is not a directory; remove it, and the pod continues by itself")

@@ -50,7 +50,7 @@ class PodDeletionActivities:
         if state is ObjectState.GONE:
             return
         if state is ObjectState.WANTED:
-            message = f"nothing of {pod} is left here, but nobody has deleted its object: `kubectl delete` it"
+            message = f"{pod} is completely removed from this node, but its object was not deleted: delete it with `kubectl delete`"
             raise retryable_failure("PodObjectWanted", message)
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}}
         try:

@@ -52,7 +52,7 @@ class ProbeActivities:
                 self._services.runtime,
                 progress,
                 lambda: self._services.terminating.has(uid),
-                heard=self._services.probe_listener,
+                on_outcome=self._services.probe_listener,
                 result_counts=loops.result_counts,
             ),
         )
@@ -114,7 +114,7 @@ class _Listener:
     async def _hand_over(self) -> None:
         """Store what is known for the next worker."""
         await self._keep()
-        raise retryable_failure(WORKER_STOPPING, f"the worker stops; the next one goes on probing {self._loop.name}")
+        raise retryable_failure(WORKER_STOPPING, f"the worker stops; the next one continues to probe {self._loop.name}")
 
     async def _tell(self) -> bool:
         """Signal each changed result; False if the workflow, or its interest in this activity, is gone."""

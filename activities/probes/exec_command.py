@@ -27,11 +27,11 @@ class ExecCommand:
             ran = await self._target.runtime.exec_sync(self._target.container_id, self._command, int(self._timeout))
         except CriError as error:
             if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
-                said = f'command timed out: "{self._asked}" timed out after {self._timeout:g}s'
-                return Outcome(success=False, output=said)
+                output = f'command timed out: "{self._asked}" timed out after {self._timeout:g}s'
+                return Outcome(success=False, output=output)
             raise ProbeNotRun(error.details) from error
-        said = (ran.stdout + ran.stderr)[:MAX_OUTPUT].decode(errors="replace")
-        return Outcome(success=ran.exit_code == 0, output=said)
+        output = (ran.stdout + ran.stderr)[:MAX_OUTPUT].decode(errors="replace")
+        return Outcome(success=ran.exit_code == 0, output=output)
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -45,10 +45,10 @@ class ProbeLoop:
         request: ProbeContainer,
         runtime: RuntimeClient,
         progress: dict[ProbeKind, ProbeProgress],
-        goes: Callable[[], bool] = lambda: False,
+        is_terminating: Callable[[], bool] = lambda: False,
         *,
         result_counts: ProbeResultCounts | None = None,
-        heard: ProbeListener = ignore_outcome,
+        on_outcome: ProbeListener = ignore_outcome,
     ) -> None:
         self.pod, self.name, self.container_id = request.pod, request.name, request.container_id
         self.has_ended = False
@@ -58,10 +58,10 @@ class ProbeLoop:
 
         Each listener installs its own event; the latest replaces the earlier.
         """
-        self._started_at, self._goes, self._heard = request.started_at, goes, heard
+        self._started_at, self._is_terminating, self._on_outcome = request.started_at, is_terminating, on_outcome
         self._target = Target(request.container, request.container_id, request.pod_ip, runtime)
         numbers = result_counts or ProbeResultCounts()
-        self._tallies = {kind: numbers.of(self.pod, self.name, kind) for kind in progress}
+        self._counts = {kind: numbers.of(self.pod, self.name, kind) for kind in progress}
         self._specs = {kind: request.container[kind.field] for kind in progress}
         self._started = asyncio.Event()
         self._let_others_begin()
@@ -113,7 +113,7 @@ class ProbeLoop:
             due = clock() + self._first_wait(kind, period)
             while not has_settled(kind, verdict=progress.verdict):
                 await asyncio.sleep(due - clock())
-                if kind is not ProbeKind.READINESS and self._goes():
+                if kind is not ProbeKind.READINESS and self._is_terminating():
                     return  # the pod is terminating: its container need not be live, and will be stopped
                 await self._ask(kind, handler, needed)
                 due = max(due + period, clock())
@@ -143,15 +143,15 @@ class ProbeLoop:
                 _log.exception("a defect of tempolet, please report it: %s probe of %s", kind, self.name)
                 return
             else:
-                self._tallies[kind].count(perf_counter() - begun, success=outcome.success)
+                self._counts[kind].count(perf_counter() - begun, success=outcome.success)
                 count(self.progress[kind], outcome, needed)
                 if not outcome.success or outcome.warning:
-                    self._heard(self.pod, self.name, kind, failure_text(outcome))
+                    self._on_outcome(self.pod, self.name, kind, failure_text(outcome))
                 self._let_others_begin()
                 if not self.progress[kind].told:
                     self.listener.set()
                 return
-        self._heard(self.pod, self.name, kind, f"probe errored and resulted in unknown state: {why}")
+        self._on_outcome(self.pod, self.name, kind, f"probe errored and resulted in unknown state: {why}")
 
 
 def failure_text(outcome: Outcome) -> str:

@@ -48,20 +48,20 @@ class ProbeResultCounts:
     """The counts of all probes of this process; written on its event loop, read anywhere."""
 
     def __init__(self) -> None:
-        self._tallies: dict[ProbedContainer, ProbeCounts] = {}
+        self._counts: dict[ProbedContainer, ProbeCounts] = {}
 
     def of(self, pod: PodKey, container: str, kind: ProbeKind) -> ProbeCounts:
         """Return the counts of one probe, created if there are none."""
-        return self._tallies.setdefault(ProbedContainer(pod, container, kind), ProbeCounts())
+        return self._counts.setdefault(ProbedContainer(pod, container, kind), ProbeCounts())
 
     def keep(self, pod_uids: Collection[str]) -> None:
         """Drop the probes of all other pods."""
-        for probed in list(self._tallies):
+        for probed in list(self._counts):
             if probed.pod.uid not in pod_uids:
-                self._tallies.pop(probed, None)
+                self._counts.pop(probed, None)
 
     def all(self) -> Iterator[tuple[ProbedContainer, ProbeCounts]]:
         """Return each probe with outcomes."""
-        for probed, counts in list(self._tallies.items()):
+        for probed, counts in list(self._counts.items()):
             if counts.successful or counts.failed:
                 yield probed, counts

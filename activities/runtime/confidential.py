@@ -34,9 +34,9 @@ class Redaction:
 
     def redact_error(self, error: CriError) -> CriError:
         """Return a redacted copy of an error; never report the original, not even as a cause."""
-        told = CriError(error.call, error.code, self.hide(error.details))
-        told.remedy = error.remedy  # it may have been derived from the unredacted text
-        return told
+        redacted = CriError(error.call, error.code, self.hide(error.details))
+        redacted.remedy = error.remedy  # it may have been derived from the unredacted text
+        return redacted
 
     def hide(self, message: str) -> str:
         """Replace values by their references, also a value that is cut off at the end of the message."""
@@ -83,10 +83,10 @@ def _replaced(message: str, value: str, shown: str) -> str:
         return _alone(message, value, shown)
     message = message.replace(value, shown)
     if message.endswith(_CUT):
-        told = message.removesuffix(_CUT)
-        for size in range(min(len(value), len(told)), _SHORT - 1, -1):
-            if told.endswith(value[:size]):
-                return f"{told[:-size]}{shown}{_CUT}"
+        redacted = message.removesuffix(_CUT)
+        for size in range(min(len(value), len(redacted)), _SHORT - 1, -1):
+            if redacted.endswith(value[:size]):
+                return f"{redacted[:-size]}{shown}{_CUT}"
     return message
 
 

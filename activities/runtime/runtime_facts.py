@@ -118,8 +118,8 @@ async def runtime_container(status: cri.ContainerStatus, sandbox_id: str) -> Run
     )
 
 
-def _user(said: cri.LinuxContainerUser) -> LinuxUser:
-    return LinuxUser(said.uid, said.gid, tuple(said.supplemental_groups))
+def _user(user: cri.LinuxContainerUser) -> LinuxUser:
+    return LinuxUser(user.uid, user.gid, tuple(user.supplemental_groups))
 
 
 def _newest_first(found: Sequence[_Found]) -> tuple[_Found, ...]:

@@ -28,11 +28,13 @@ def termination_message(status: cri.ContainerStatus) -> str:
     """Join the runtime's own message and the container's."""
     path = message_mount(status.annotations.get(TERMINATION_MESSAGE_PATH, ""))
     policy = status.annotations.get(TERMINATION_MESSAGE_POLICY, "")
-    said = "".join(_left_in(Path(mount.host_path)) for mount in status.mounts if path and mount.container_path == path)
+    content = "".join(
+        _left_in(Path(mount.host_path)) for mount in status.mounts if path and mount.container_path == path
+    )
     from_logs = policy == "FallbackToLogsOnError" and status.exit_code != 0 and status.reason != "ContainerCannotRun"
-    if not said and from_logs and status.log_path:
-        said = log_tail(Path(status.log_path))
-    return ": ".join(part for part in (status.message, said) if part)
+    if not content and from_logs and status.log_path:
+        content = log_tail(Path(status.log_path))
+    return ": ".join(part for part in (status.message, content) if part)
 
 
 def _left_in(path: Path) -> str:
@@ -59,8 +61,8 @@ def log_tail(path: Path, skip: int = 0) -> str:
     text = b""
     for line in lines[-MAX_LOG_LINES:]:
         match line.split(b" ", 3):
-            case [_, _, tags, said]:
-                text += said if tags.split(b":")[0] == b"P" else said + b"\n"
+            case [_, _, tags, content]:
+                text += content if tags.split(b":")[0] == b"P" else content + b"\n"
             case _:  # incomplete: the runtime died while it wrote
                 continue
     return text[-MAX_LOG_BYTES:].decode(errors="replace")

@@ -71,9 +71,9 @@ class VolumeActivities:
             await self._unmount_sub_paths(pod)
             found = pod_volumes(self._services, request)
             ends = await asyncio.gather(*(self._unmount(kind, one) for kind, one in found), return_exceptions=True)
-            said = failure_message("UnmountVolume.TearDown", [one for _, one in found], ends)
-            if said:
-                raise non_retryable_failure(FAILED_UNMOUNT, said)
+            failures = failure_message("UnmountVolume.TearDown", [one for _, one in found], ends)
+            if failures:
+                raise non_retryable_failure(FAILED_UNMOUNT, failures)
 
     async def _unmount_sub_paths(self, pod: PodKey) -> None:
         """Unmount the subPaths of containers, before the volumes themselves."""
@@ -85,8 +85,8 @@ class VolumeActivities:
     async def _mount_all(self, request: MountVolumes) -> MountedVolumes:
         found = pod_volumes(self._services, request)
         ends = await asyncio.gather(*(self._mount(kind, one) for kind, one in found), return_exceptions=True)
-        if said := failure_message("MountVolume.SetUp", [one for _, one in found], ends):
-            raise non_retryable_failure(FAILED_MOUNT, said)
+        if failures := failure_message("MountVolume.SetUp", [one for _, one in found], ends):
+            raise non_retryable_failure(FAILED_MOUNT, failures)
         mounted = [one for one in ends if isinstance(one, Mounted)]
         asked = request.asks_recursive_read_only
         recursive = asked and await self._supports_recursive_read_only(request.pod_spec)
@@ -157,13 +157,13 @@ def type_named(kind: str, name: str) -> VolumeType:
 
 def failure_message(doing: str, volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
     """Build the kubelet's message with every failed volume; unexpected errors are raised unchanged."""
-    said = []
+    failures = []
     for volume, end in zip(volumes, ends, strict=True):
         match end:
             case ApplicationError(message=message):
-                said.append(f'{doing} failed for volume "{volume.name}" : {message}')
+                failures.append(f'{doing} failed for volume "{volume.name}" : {message}')
             case BaseException() if isinstance(end, _EXPECTED):
-                said.append(f'{doing} failed for volume "{volume.name}" : {end}')
+                failures.append(f'{doing} failed for volume "{volume.name}" : {end}')
             case BaseException():
                 raise end
-    return "; ".join(said)
+    return "; ".join(failures)

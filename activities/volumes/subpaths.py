@@ -131,12 +131,12 @@ def unmount_sub_paths(pod_dir: Path) -> None:
 
 
 def _bind(source: int, place: Path) -> None:
-    told = os.fstat(source)
+    status = os.fstat(source)
     if mounts.is_mount_point(place):
-        if _is_same(told, place):
+        if _is_same(status, place):
             return
         mounts.unmount(place)
-    _make_place(place, is_directory=stat.S_ISDIR(told.st_mode))
+    _make_place(place, is_directory=stat.S_ISDIR(status.st_mode))
     try:
         mounts.bind(Path(f"/proc/self/fd/{source}"), place)
     except OSError:
@@ -145,9 +145,9 @@ def _bind(source: int, place: Path) -> None:
         raise
 
 
-def _is_same(told: os.stat_result, place: Path) -> bool:
+def _is_same(status: os.stat_result, place: Path) -> bool:
     try:
-        return os.path.samestat(told, place.lstat())
+        return os.path.samestat(status, place.lstat())
     except OSError:  # its file system no longer answers
         return False
 

@@ -1,4 +1,4 @@
-"""Which event loop a test runs in: the ordinary one, or with the mark `jumping_clock` one in which waiting takes no time."""
+"""Selects the event loop of a test: the normal one, or with the mark `jumping_clock` one in which waiting takes no time."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
-"""An event loop whose clock jumps to the next timer when nothing else is to be done, so that waiting costs no time.
+"""An event loop whose clock jumps to the next timer when nothing else is ready, so that waiting takes no time.
 
-For tests that await what shall happen, or not happen, after a while. Its time is no real one: what comes from a socket or a
-thread while a timer is pending would come too late, so tests with those keep the ordinary loop.
+For tests of what happens, or does not happen, after a while. Its time is not real: data from a socket or a thread
+would arrive too late if a timer is pending, so tests with those use the normal loop.
 """
 
 import asyncio
@@ -9,12 +9,12 @@ import selectors
 
 
 class _Jumping(selectors.DefaultSelector):
-    """Waits for nothing: what it would have waited is added to its time."""
+    """Waits for nothing: it adds the wait to its time."""
 
     now = 1000.0  # of a machine that has been up for a while
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Look for what is ready; only without any timer wait for it."""
+        """Return what is ready; wait only if there is no timer."""
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(0 if timeout else timeout)
         if timeout and not ready:
             self.now += timeout
@@ -29,5 +29,5 @@ class JumpingClock(asyncio.SelectorEventLoop):
         super().__init__(self._clock)
 
     def time(self) -> float:
-        """Say its own time, in seconds."""
+        """Return its own time, in seconds."""
         return self._clock.now

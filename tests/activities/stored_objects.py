@@ -1,4 +1,4 @@
-"""The objects that a test's pods refer to, in a dict."""
+"""Stores the objects that a test's pods refer to, in a dict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused,
 
 @dataclass(slots=True)
 class ObjectsInMemory:
-    """An ObjectSource; a namespace and a name give an object, its version counts the changes."""
+    """An ObjectSource; objects are found by namespace and name, their version counts changes."""
 
     kept: dict[tuple[ObjectKind, str, str], StoredObject] = field(default_factory=dict)
     refused: dict[tuple[ObjectKind, str, str], str] = field(default_factory=dict)
     reads: list[tuple[ObjectKind, str, str]] = field(default_factory=list)
 
     def put(self, kind: ObjectKind, name: str, content: Mapping[str, Any], namespace: str = "default") -> None:
-        """Make an object or change it; `content` is in the API's form."""
+        """Create or change an object; `content` is in the API's form."""
         key = (kind, namespace if kind.namespaced else "", name)
         before = self.kept.get(key)
         version = str(int(before.version) + 1 if before else 1)
@@ -24,7 +24,7 @@ class ObjectsInMemory:
         self.kept[key] = StoredObject(version, {"metadata": metadata, **content})
 
     async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
-        """Find it."""
+        """Return it."""
         key = (kind, namespace if kind.namespaced else "", name)
         self.reads.append(key)
         if why := self.refused.get(key):

@@ -1,4 +1,4 @@
-"""Is every runtime call over before Temporal takes its activity for lost?"""
+"""Does every runtime call end before Temporal times out its activity?"""
 
 from datetime import timedelta
 
@@ -29,5 +29,5 @@ READ = READ_SECONDS
     ],
 )
 def test_deadlines_fit_into_the_activitys_limit(asked: type, calls: tuple[float, ...]) -> None:
-    """So the activity, and not Temporal, says which call was too slow."""
+    """So the activity, and not Temporal, reports which call was too slow."""
     assert timedelta(seconds=sum(calls)) < ACTIONS[asked].within

@@ -1,4 +1,4 @@
-"""A node for tests of volumes: its folders are the test's, and nobody asks its runtime."""
+"""A node for tests of volumes: its folders are the test's, and its runtime is not used."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from activities.settings.activity_settings import ActivitySettings
 
 @asynccontextmanager
 async def volume_services(directory: Path, **settings: Any) -> AsyncIterator[NodeServices]:
-    """Give the services of a node; keywords are settings."""
+    """Create the services of a node; keywords are settings."""
     runtime = RuntimeClient("unix:///nowhere", StartLimit(1))
     settings = {"root_dir": directory / "kubelet", "pod_logs_dir": directory / "logs", **settings}
     try:

@@ -159,21 +159,21 @@ class ApiServer:
         headers = {"Accept": "application/json"} | ({"Content-Type": content.kind} if content else {})
         start, code = time.perf_counter(), None
         try:
-            told = await self._credentials.current() if self._credentials else None
-            session = await self._connected(told)
+            credential = await self._credentials.current() if self._credentials else None
+            session = await self._connected(credential)
             async with session.request(
                 method,
                 f"{self._kubeconfig.server}{target}",
                 data=content.encoded() if content else None,
-                headers=headers | self._kubeconfig.headers(told),
+                headers=headers | self._kubeconfig.headers(credential),
                 timeout=timeout,
                 server_hostname=self._kubeconfig.server_name or None,
             ) as response:
                 code = response.status
                 self._count(method, code, time.perf_counter() - start)
                 if response.status >= HTTPStatus.BAD_REQUEST:
-                    if response.status == HTTPStatus.UNAUTHORIZED and self._credentials and told:
-                        self._credentials.refused(told)
+                    if response.status == HTTPStatus.UNAUTHORIZED and self._credentials and credential:
+                        self._credentials.refused(credential)
                     raise _trouble(response, await response.read(), self._kubeconfig)
                 yield response
         except (KubeconfigRefused, ExecFailed) as error:
@@ -192,13 +192,13 @@ class ApiServer:
         if self.measure is not None:
             self.measure(method, urlsplit(self._kubeconfig.server).netloc, code, seconds)
 
-    async def _connected(self, told: ExecCredential | None) -> aiohttp.ClientSession:
+    async def _connected(self, credential: ExecCredential | None) -> aiohttp.ClientSession:
         """Return the session; a new one when a credential has changed, which closes the old session's connections."""
         async with self._connecting:
-            stamp = (self._kubeconfig.stamp, told.certificate if told else b"")
+            stamp = (self._kubeconfig.stamp, credential.certificate if credential else b"")
             if self._session is not None and stamp == self._stamp:
                 return self._session
-            context = await asyncio.to_thread(self._kubeconfig.tls, told)
+            context = await asyncio.to_thread(self._kubeconfig.tls, credential)
             await self.close()
             self._stamp = stamp
             connector = aiohttp.TCPConnector(

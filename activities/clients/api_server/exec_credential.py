@@ -103,14 +103,14 @@ async def run_program(program: ExecProgram) -> ExecCredential:
         if process.returncode is None:
             process.kill()
     if process.returncode:
-        said = words.decode(errors="replace").strip()[-500:]
-        raise ExecFailed(f"exec {program.command}: exit status {process.returncode}: {said}")
+        stderr = words.decode(errors="replace").strip()[-500:]
+        raise ExecFailed(f"exec {program.command}: exit status {process.returncode}: {stderr}")
     return read_credential(program, answer)
 
 
 def read_credential(program: ExecProgram, answer: bytes) -> ExecCredential:
     """Parse the program's output; raises ExecFailed."""
-    failure = f"exec {program.command}: what it printed is no ExecCredential of {program.api_version}"
+    failure = f"exec {program.command}: its output is not an ExecCredential of {program.api_version}"
     try:
         printed = json.loads(answer)
         status = printed["status"]

@@ -86,10 +86,10 @@ class Kubeconfig:
         """Return a value that changes when any of the files does."""
         return tuple(one.stamp() for one in (self.authority, *self.pair, self.token))
 
-    def tls(self, told: ExecCredential | None = None) -> ssl.SSLContext:
+    def tls(self, credential: ExecCredential | None = None) -> ssl.SSLContext:
         """Create the TLS context of new connections from the current files; raises KubeconfigRefused.
 
-        `told` is the credential from the kubeconfig's program.
+        `credential` is the credential from the kubeconfig's program.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
@@ -100,7 +100,11 @@ class Kubeconfig:
                 context.load_verify_locations(cadata=self.authority.read().decode("ascii", "replace"))
             else:  # only if needed: the system's CAs take 2.5 MB
                 context.load_default_certs()
-            pair = (Material(data=told.certificate), Material(data=told.key)) if told and told.key else self.pair
+            pair = (
+                (Material(data=credential.certificate), Material(data=credential.key))
+                if credential and credential.key
+                else self.pair
+            )
             if pair[0]:
                 with _as_file(pair[0]) as certificate, _as_file(pair[1]) as key:
                     context.load_cert_chain(certificate, key)
@@ -112,10 +116,10 @@ class Kubeconfig:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         return context
 
-    def headers(self, told: ExecCredential | None = None) -> dict[str, str]:
+    def headers(self, credential: ExecCredential | None = None) -> dict[str, str]:
         """Return the headers of each request; raises KubeconfigRefused."""
-        if told and told.token:
-            return {"Authorization": f"Bearer {told.token}"}
+        if credential and credential.token:
+            return {"Authorization": f"Bearer {credential.token}"}
         if not self.token:
             return {}
         return {"Authorization": f"Bearer {self.token.read().decode('ascii', 'replace').strip()}"}
@@ -185,7 +189,7 @@ def _program(path: Path, given: Mapping[str, Any], cluster: Mapping[str, Any]) -
             f"{path}: user.exec: a command and an apiVersion ({' or '.join(VERSIONS)}) belong there"
         )
     if given.get("interactiveMode") == "Always":
-        raise KubeconfigRefused(f"{path}: user.exec.interactiveMode: Always, but nobody sits at a node")
+        raise KubeconfigRefused(f"{path}: user.exec.interactiveMode: Always, but a node has no terminal")
     command = str(given["command"])
     if "/" in command:  # relative to the kubeconfig, like every path in it
         command = str(path.parent / command)

@@ -69,7 +69,7 @@ class _Way:
     pause: float
     version: str = ""
     """Empty: a list is needed."""
-    heard: bool = False
+    received: bool = False
     """The watch has delivered something."""
     doubted: bool = False
     """The server was away and may have come back with an older state."""
@@ -111,11 +111,11 @@ class Reflector:
             try:
                 if not way.version:
                     yield await self._list(way)
-                began, way.heard = time.monotonic(), False
+                began, way.received = time.monotonic(), False
                 async with contextlib.aclosing(self._watch(way)) as watched:
                     async for change in watched:
                         yield change
-                if way.heard or time.monotonic() - began > SHORTEST_WATCH:
+                if way.received or time.monotonic() - began > SHORTEST_WATCH:
                     continue
                 self._note("a watch ended at once and told nothing")
             except (ApiAway, ApiRefused, LookupError, TypeError, ValueError) as error:
@@ -140,7 +140,7 @@ class Reflector:
             if is_older_state(event["type"], way.version, version):
                 way.version = ""
                 return
-            way.pause, way.heard, way.version = self._pace.first_pause, True, version
+            way.pause, way.received, way.version = self._pace.first_pause, True, version
             self._note("")
             if event["type"] != "BOOKMARK":
                 yield Changed(event["type"], self.cut(event["object"]))
@@ -158,7 +158,7 @@ class Reflector:
             case ApiRefused():
                 self._note(str(error))
             case _:
-                self._note(f"what came back is no object of the API: {error!r}")
+                self._note(f"the answer is not an API object: {error!r}")
         way.version = ""
         return 0.0
 
@@ -192,6 +192,6 @@ class Reflector:
         self._trouble = trouble
 
 
-def is_older_state(kind: str, known: str, told: str) -> bool:
+def is_older_state(kind: str, known: str, bookmark: str) -> bool:
     """Report whether a bookmark is older than what we know: etcd was restored, and the watch would be silent until it catches up."""
-    return kind == "BOOKMARK" and known.isdecimal() and told.isdecimal() and int(told) < int(known)
+    return kind == "BOOKMARK" and known.isdecimal() and bookmark.isdecimal() and int(bookmark) < int(known)

@@ -95,7 +95,7 @@ def read_intent(data: bytes) -> str:
     """Read the image of an intent; raises BrokenRecord."""
     image = _record(data, "ImagePullIntent", {"image"}).get("image", "")
     if not isinstance(image, str):
-        raise BrokenRecord("image is no text")
+        raise BrokenRecord("image is not text")
     return image
 
 

@@ -103,7 +103,7 @@ def why_denied(known: Known) -> str:
     elif names:
         how = f"pulled by the name of {', '.join(sorted(names))}"
     elif known.record or known.intended:
-        how = "and nobody knows by whose right it was pulled"
+        how = "and it is unknown with which credentials it was pulled"
     else:
         how = "and nothing says who pulled it"
     return f"the image is on this node, {how}: this pod has to show a right to it, by a login that the registry takes"

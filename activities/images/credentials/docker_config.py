@@ -40,7 +40,7 @@ def _object(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise NotADockerConfig("it is not JSON") from None  # the error quotes what it could not read
     if not isinstance(content, dict):
-        raise NotADockerConfig("it is no JSON object")
+        raise NotADockerConfig("it is not a JSON object")
     return content
 
 
@@ -48,28 +48,28 @@ def _logins(entries: Any) -> DockerConfig:
     if entries is None:
         return {}
     if not isinstance(entries, dict):
-        raise NotADockerConfig("its auths are no JSON object")
+        raise NotADockerConfig("its auths are not a JSON object")
     return {location: _login(entry) for location, entry in entries.items()}
 
 
 def _login(entry: Any) -> Login:
     if not isinstance(entry, dict | None):
-        raise NotADockerConfig("an entry is no JSON object")
-    said = {name.lower(): value for name, value in (entry or {}).items() if value is not None}  # as Go reads keys
-    if not all(isinstance(said.get(name, ""), str) for name in _FIELDS):
-        raise NotADockerConfig("an entry's field is no text")
-    username, password = said.get("username", ""), said.get("password", "")
-    if auth := said.get("auth"):
+        raise NotADockerConfig("an entry is not a JSON object")
+    fields = {name.lower(): value for name, value in (entry or {}).items() if value is not None}  # as Go reads keys
+    if not all(isinstance(fields.get(name, ""), str) for name in _FIELDS):
+        raise NotADockerConfig("an entry's field is not text")
+    username, password = fields.get("username", ""), fields.get("password", "")
+    if auth := fields.get("auth"):
         username, password = _decoded(auth)
-    identity_token = said.get("identitytoken", "")
+    identity_token = fields.get("identitytoken", "")
     if identity_token:
         username = password = ""  # the token replaces them, as in docker
     return Login(
         username=username,
         password=password,
-        email=said.get("email", ""),
+        email=fields.get("email", ""),
         identity_token=identity_token,
-        registry_token=said.get("registrytoken", ""),
+        registry_token=fields.get("registrytoken", ""),
     )
 
 

@@ -37,7 +37,7 @@ def parse_location(text: str) -> Location:
     """Parse a location without a scheme; raises InvalidLocation."""
     match = _SHAPE.fullmatch(text)
     if match is None:
-        raise InvalidLocation(f"{text[:300]!r} is no registry with an optional port and path")
+        raise InvalidLocation(f"{text[:300]!r} is not a registry with an optional port and path")
     name, colon, port = match["host"].rpartition("@")[2].rpartition(":")
     if not colon or port.endswith("]"):  # the last colon belongs to an IPv6 address
         name, port = name + colon + port, ""

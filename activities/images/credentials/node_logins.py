@@ -55,5 +55,5 @@ def _first(files: Iterable[Path]) -> DockerConfig:
             continue
         except (OSError, NotADockerConfig) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            _log.warning("%s is no docker configuration that can be used: %s", path, why)
+            _log.warning("%s is not a usable docker configuration: %s", path, why)
     return {}

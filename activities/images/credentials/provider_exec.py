@@ -87,9 +87,9 @@ async def run_provider(program: ProviderProgram, image: str) -> ProviderAnswer:
     if len(talk.answer) > LARGEST_ANSWER:
         raise ProviderFailed(f"{failure}: it answered more than {LARGEST_ANSWER} bytes")
     if code := transport.get_returncode():
-        said = scrub(talk.words.decode(errors="replace").strip())
+        stderr = scrub(talk.words.decode(errors="replace").strip())
         ended = f"exit status {code}" if code > 0 else f"signal: {signal.Signals(-code).name}"
-        raise ProviderFailed(f"{failure}: {ended}: {said}")
+        raise ProviderFailed(f"{failure}: {ended}: {stderr}")
     return _read(program, bytes(talk.answer))
 
 

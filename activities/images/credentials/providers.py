@@ -41,7 +41,7 @@ def ignore_run(provider: str, seconds: float, *, failed: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Cached:
     """A cached response and when it expires."""
 
     config: DockerConfig = field(repr=False)
@@ -57,7 +57,7 @@ class CredentialProvider:
     default_cache_duration: timedelta = timedelta()
     measure: ProviderMeasure = ignore_run
     clock: Callable[[], float] = monotonic
-    _kept: dict[str, _Kept] = field(default_factory=dict, repr=False)
+    _cached: dict[str, _Cached] = field(default_factory=dict, repr=False)
     _runs: SingleFlight[ProviderAnswer] = field(default_factory=SingleFlight)
 
     def is_for(self, repository: str) -> bool:
@@ -66,14 +66,16 @@ class CredentialProvider:
 
     async def config(self, repository: str) -> DockerConfig:
         """Return its logins for a repository, cached or by running it; raises ProviderFailed."""
-        self._kept = {key: one for key, one in self._kept.items() if one.until >= self.clock()}
+        self._cached = {key: one for key, one in self._cached.items() if one.until >= self.clock()}
         for key in (repository, _registry(repository), _GLOBAL):
-            if kept := self._kept.get(key):
-                return kept.config
+            if cached := self._cached.get(key):
+                return cached.config
         answer = await self._runs.run(repository, lambda: self._run(repository), f"run {self.program.name}")
         keep_for = self.default_cache_duration if answer.keep_for is None else answer.keep_for
         if keep_for > timedelta():
-            self._kept[_cache_key(answer, repository)] = _Kept(answer.config, self.clock() + keep_for.total_seconds())
+            self._cached[_cache_key(answer, repository)] = _Cached(
+                answer.config, self.clock() + keep_for.total_seconds()
+            )
         return answer.config
 
     async def _run(self, repository: str) -> ProviderAnswer:

@@ -121,8 +121,8 @@ def _group_of(volume: Mapping[str, Any]) -> int | None:
 
     A value that is not a number is ignored (getExtraSupplementalGID).
     """
-    said = _part(_part(volume, "metadata"), "annotations").get(_GROUP_ANNOTATION)
-    return int(said) if isinstance(said, str) and _NUMBER.fullmatch(said) else None
+    annotation = _part(_part(volume, "metadata"), "annotations").get(_GROUP_ANNOTATION)
+    return int(annotation) if isinstance(annotation, str) and _NUMBER.fullmatch(annotation) else None
 
 
 def _texts(name: str, spec: Mapping[str, Any], field: str) -> tuple[str, ...]:

@@ -15,12 +15,12 @@ from activities.volumes.plugin.volume_type import PodVolume
 async def find_bound_volume(volume: PodVolume, claim: str, *, own: bool) -> PersistentVolume:
     """Look up a claim and its volume; raises ClaimUnusable and ObjectRefused."""
     objects, namespace = volume.services.objects, volume.pod.namespace
-    kept = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUME_CLAIMS, namespace, claim), "PVC")
-    name = volume_name(kept.json)
+    stored = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUME_CLAIMS, namespace, claim), "PVC")
+    name = volume_name(stored.json)
     if own:
-        check_owner(kept.json, volume.pod.uid, f"{namespace}/{volume.pod.name}")
+        check_owner(stored.json, volume.pod.uid, f"{namespace}/{volume.pod.name}")
     found = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUMES, "", name), f"PV {name}")
-    persistent = bound_volume(name, found.json, kept.json, read_only=bool(volume.source.get("readOnly")))
+    persistent = bound_volume(name, found.json, stored.json, read_only=bool(volume.source.get("readOnly")))
     check_use(volume.name, persistent, volume.pod_spec["spec"])
     spec, node = found.json["spec"], volume.services.settings.node_name
     if spec.get("nodeAffinity") and not reachable(spec, await _node_labels(volume.services), node):
@@ -44,7 +44,7 @@ async def _node_labels(services: VolumeServices) -> Mapping[str, str]:
 
 async def _fetched(getting: Any, what: str) -> StoredObject:
     try:
-        kept: StoredObject = await getting
+        stored: StoredObject = await getting
     except ObjectMissing as missing:
         raise ClaimUnusable(f"failed to fetch {what}: {missing}") from missing
-    return kept
+    return stored

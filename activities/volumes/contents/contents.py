@@ -150,20 +150,20 @@ def _values(kind: ObjectKind, content: Mapping[str, Any]) -> dict[str, bytes]:
 
 def _downward(items: Sequence[Source], known: Known, mode: int) -> Files:
     files: Files = {}
-    said: list[str] = []
+    errors: list[str] = []
     for item in items:
         try:
-            text = _told(item, known)
+            text = _field_text(item, known)
         except FieldError as error:
-            said.append(str(error))
+            errors.append(str(error))
         else:
             files[normpath(item["path"])] = ProjectedFile(text.encode(), _mode(item, mode))
-    if said:
-        raise VolumeFailed(_aggregate(said))
+    if errors:
+        raise VolumeFailed(_aggregate(errors))
     return files
 
 
-def _told(item: Source, known: Known) -> str:
+def _field_text(item: Source, known: Known) -> str:
     """Return the content of a file that shows a field of the pod; raises FieldError."""
     if selector := item.get("fieldRef"):
         return metadata_value(known.pod, selector["fieldPath"])
@@ -175,15 +175,15 @@ def _told(item: Source, known: Known) -> str:
 def _projected(sources: Sequence[Source], known: Known, mode: int) -> Files:
     """Join the files of all sources; if two have the same path, the later one wins."""
     files: Files = {}
-    said: list[str] = []
+    errors: list[str] = []
     for projection in sources:
         for kind, source in projection.items():
             try:
                 files |= _files(kind, source, known, mode)
             except VolumeFailed as error:
-                said.append(str(error))
-    if said:
-        raise VolumeFailed(_aggregate(said))
+                errors.append(str(error))
+    if errors:
+        raise VolumeFailed(_aggregate(errors))
     return files
 
 
@@ -192,7 +192,7 @@ def _mode(item: Source, default: int) -> int:
     return default if mode is None else int(mode)
 
 
-def _aggregate(said: Sequence[str]) -> str:
+def _aggregate(errors: Sequence[str]) -> str:
     """Join error messages into one, each once (k8s.io/apimachinery pkg/util/errors)."""
-    distinct = list(dict.fromkeys(said))
+    distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

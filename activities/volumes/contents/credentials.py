@@ -21,9 +21,9 @@ async def read_tokens(volume: PodVolume) -> dict[str, ServiceAccountToken | str]
     account = str(volume.pod_spec["spec"].get("serviceAccountName") or "")
     pod = BoundPod(volume.pod.namespace, volume.pod.name, volume.pod.uid)
     for source in _projections(volume.source, "serviceAccountToken"):
-        wish = pod_token_spec(pod, account, source.get("audience") or "", expiration_seconds(source))
+        spec = pod_token_spec(pod, account, source.get("audience") or "", expiration_seconds(source))
         try:
-            found[token_key(source)] = await volume.services.tokens.token(wish)
+            found[token_key(source)] = await volume.services.tokens.token(spec)
         except TokenRefused as refused:
             found[token_key(source)] = str(refused)
     return found

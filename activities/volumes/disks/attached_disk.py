@@ -139,7 +139,7 @@ class AttachedDisk:
 def path_component(part: str) -> str:
     """Return `part` if it is a single path component; raises VolumeFailed."""
     if not part or "/" in part or "\0" in part or part in (".", ".."):
-        raise VolumeFailed(f"{part[:100]!r} makes no folder's name")
+        raise VolumeFailed(f"{part[:100]!r} is not a valid folder name")
     return part
 
 

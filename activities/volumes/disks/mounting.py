@@ -48,7 +48,7 @@ async def mount_disk(device: Path, target: Path, kind: str, options: Sequence[st
             await asyncio.to_thread(target.rmdir)
         mismatch = f" (the disk holds {found})" if found and found != kind else ""
         raise VolumeFailed(
-            f"mount failed: {ended.said}{mismatch}\nMounting command: mount\nMounting arguments: {' '.join(words)}\n"
+            f"mount failed: {ended.outcome}{mismatch}\nMounting command: mount\nMounting arguments: {' '.join(words)}\n"
             f"Output: {ended.output}"
         )
 
@@ -78,7 +78,7 @@ async def _remount(target: Path, options: str) -> None:
     ended = await _run("mount", "-o", options, str(target), within=_MOUNT_WITHIN)
     if ended.code != 0:
         raise VolumeFailed(
-            f"mount failed: {ended.said}\nMounting command: mount\nMounting arguments: -o {options} {target}\n"
+            f"mount failed: {ended.outcome}\nMounting command: mount\nMounting arguments: -o {options} {target}\n"
             f"Output: {ended.output}"
         )
 
@@ -105,9 +105,9 @@ async def disk_format(device: Path) -> str:
     if ended.code == _UNFORMATTED:
         return ""
     if ended.code != 0:
-        raise VolumeFailed(f"failed to get disk format of disk {device}: {ended.said}\nOutput: {ended.output}")
-    told = dict(line.partition("=")[::2] for line in ended.output.splitlines())
-    return _PARTITIONS if told.get("PTTYPE") else told.get("TYPE", "")
+        raise VolumeFailed(f"failed to get disk format of disk {device}: {ended.outcome}\nOutput: {ended.output}")
+    properties = dict(line.partition("=")[::2] for line in ended.output.splitlines())
+    return _PARTITIONS if properties.get("PTTYPE") else properties.get("TYPE", "")
 
 
 async def _format(device: Path, kind: str) -> None:
@@ -115,7 +115,7 @@ async def _format(device: Path, kind: str) -> None:
     ended = await _run(f"mkfs.{kind}", *forced, str(device), within=_FORMAT_WITHIN)
     if ended.code != 0:
         raise VolumeFailed(
-            f'format of disk "{device}" failed: type:("{kind}") errcode:({ended.said}) output:({ended.output})'
+            f'format of disk "{device}" failed: type:("{kind}") errcode:({ended.outcome}) output:({ended.output})'
         )
 
 

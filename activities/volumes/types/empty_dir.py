@@ -136,7 +136,7 @@ def _make_folder(directory: Path) -> None:
     with suppress(FileExistsError):
         directory.mkdir()
     if directory.is_symlink() or not directory.is_dir():
-        raise NotADirectoryError(f"{directory} is no directory; remove it, then the pod goes on by itself")
+        raise NotADirectoryError(f"{directory} is not a directory; remove it, and the pod continues by itself")
     if directory.stat().st_mode & 0o777 != _MODE:  # the umask removed some bits
         directory.chmod(_MODE)
 
@@ -175,17 +175,17 @@ def _mount_pages(directory: Path, medium: str, size: int) -> None:
 
 def _allocatable(volume: PodVolume) -> int:
     settings = volume.services.settings
-    told = settings.allocatable.get("memory")
-    return settings.resources.memory_capacity if told is None else told.value
+    value = settings.allocatable.get("memory")
+    return settings.resources.memory_capacity if value is None else value.value
 
 
 def _check_pages(there: Mount, directory: Path, medium: str) -> None:
     """Refuse a mounted page size that differs from the requested one (setupHugepages)."""
     wanted = _page_size_of(medium)
-    told = next((one.removeprefix("pagesize=") for one in there.super_options if one.startswith("pagesize=")), "")
-    if wanted is None or (told and parse_quantity(f"{told}i") == wanted):
+    value = next((one.removeprefix("pagesize=") for one in there.super_options if one.startswith("pagesize=")), "")
+    if wanted is None or (value and parse_quantity(f"{value}i") == wanted):
         return
-    raise VolumeFailed(f"mounted dir {directory} pagesize '{told}i' and requested medium {medium} differ")
+    raise VolumeFailed(f"mounted dir {directory} pagesize '{value}i' and requested medium {medium} differ")
 
 
 TYPE: Final[VolumeType] = EmptyDir()

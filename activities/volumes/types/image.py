@@ -46,7 +46,7 @@ async def check_image_sub_paths(
     told = await runtime.version()
     if ignores_sub_paths(told.runtime_name, told.runtime_version):
         raise SubPathIgnored(
-            f"{told.runtime_name} {told.runtime_version} takes no notice of the subPath of an image and would show all of "
+            f"{told.runtime_name} {told.runtime_version} ignores the subPath of an image and would show all of "
             f"it; use containerd 2.2 or newer, or mount the image as a whole"
         )
 

@@ -153,14 +153,16 @@ async def _log_in(disk: Disk, portal: str) -> None:
     asked = await _ask(*found, "--discover")
     if asked.code != 0:
         await _ask(*found, "-o", "delete")
-        raise VolumeFailed(f"iscsi: failed to sendtargets to portal {portal} output: {asked.output}, err {asked.said}")
+        raise VolumeFailed(
+            f"iscsi: failed to sendtargets to portal {portal} output: {asked.output}, err {asked.outcome}"
+        )
     await _ask(
         *node, "-o", "update", "-n", "node.session.scan", "-v", "manual"
     )  # an old iscsiadm does not know this key
     asked = await _ask(*node, "--login")
     if asked.code not in (0, _SESSION_EXISTS):
         await _ask(*node, "-o", "delete")
-        raise VolumeFailed(f"iscsi: failed to attach disk: Error: {asked.output} ({asked.said})")
+        raise VolumeFailed(f"iscsi: failed to attach disk: Error: {asked.output} ({asked.outcome})")
     await _ask(*node, "-o", "update", "-n", "node.startup", "-v", "manual")
 
 
@@ -169,13 +171,13 @@ async def _make_interface(disk: Disk, settings: Mapping[str, str]) -> None:
     own = ("-m", "iface", "-I", disk["interface"])
     made = await _ask(*own, "-o", "new")
     if made.code not in (0, _SESSION_EXISTS):
-        raise VolumeFailed(f"iscsi: failed to create new iface: {made.output} ({made.said})")
+        raise VolumeFailed(f"iscsi: failed to create new iface: {made.output} ({made.outcome})")
     wanted = {**settings, "iface.initiatorname": disk["initiator"]}
     for name in sorted(wanted.keys() - {"iface.iscsi_ifacename"}):
         updated = await _ask(*own, "-o", "update", "-n", name, "-v", wanted[name])
         if updated.code != 0:
             await _ask(*own, "-o", "delete")
-            raise VolumeFailed(f"iscsi: failed to update iface records: {updated.output} ({updated.said})")
+            raise VolumeFailed(f"iscsi: failed to update iface records: {updated.output} ({updated.outcome})")
 
 
 def _settings(shown: str) -> dict[str, str]:

@@ -34,7 +34,7 @@ class PersistentLocal:
         mode = await asyncio.to_thread(_mode_of, path)
         if persistent.block:
             if not stat.S_ISBLK(mode):
-                raise VolumeFailed(f"PV {persistent.name} has volumeMode Block, and {path} is no block device")
+                raise VolumeFailed(f"PV {persistent.name} has volumeMode Block, and {path} is not a block device")
             return Mounted(
                 MountedVolume(volume.name, str(path), device=True, read_only=persistent.read_only), found=True
             )

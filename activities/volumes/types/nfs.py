@@ -102,7 +102,7 @@ async def _mount(source: str, target: Path, options: Sequence[str]) -> None:
         raise VolumeFailed(f"mount failed: {error}") from error
     if ended.code != 0:
         raise VolumeFailed(
-            f"mount failed: {ended.said}\nMounting command: {_HELPER}\nMounting arguments: {' '.join(words)}\n"
+            f"mount failed: {ended.outcome}\nMounting command: {_HELPER}\nMounting arguments: {' '.join(words)}\n"
             f"Output: {ended.output}"
         )
 
@@ -117,7 +117,7 @@ async def _unmount(target: Path) -> None:
     except (ProgramMissing, ProgramTimedOut) as error:
         raise VolumeFailed(f"unmount failed: {error}") from error
     if ended.code != 0:
-        raise VolumeFailed(f"unmount failed: {ended.said}\nUnmounting arguments: {target}\nOutput: {ended.output}")
+        raise VolumeFailed(f"unmount failed: {ended.outcome}\nUnmounting arguments: {target}\nOutput: {ended.output}")
 
 
 async def _tidy(target: Path) -> None:

@@ -64,7 +64,7 @@ class PersistentVolumes:
             return
         kind = persistent_type(record.type)
         if kind is None:
-            raise VolumeFailed(f"PV {record.name} is made of {record.type}, which nobody here unmounts")
+            raise VolumeFailed(f"PV {record.name} is made of {record.type}, which this version cannot unmount")
         await kind.unmount(_as_persistent(volume, record.name), block=record.block)
         await asyncio.to_thread(_forget, volume)
 

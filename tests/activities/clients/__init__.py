@@ -1,1 +1,1 @@
-"""What speaks outward, each by itself."""
+"""Tests of the clients."""

@@ -1,4 +1,4 @@
-"""Is whoever cannot speak to the API server told which part of the kubeconfig to mend?"""
+"""Does a failed connection to the API server name the part of the kubeconfig that needs fixing?"""
 
 import asyncio
 import ssl
@@ -19,7 +19,7 @@ UNAUTHORIZED = b'HTTP/1.1 401 Unauthorized\r\nContent-Length: 26\r\n\r\n{"messag
 
 @asynccontextmanager
 async def refusing(pair: Signed) -> AsyncIterator[int]:
-    """Serve by TLS and let nobody in."""
+    """Serve TLS and refuse every request."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.certificate, pair.key)
 
@@ -34,7 +34,7 @@ async def refusing(pair: Signed) -> AsyncIterator[int]:
 
 
 async def said(kubeconfig: Kubeconfig) -> str:
-    """Ask for something and give the error's words."""
+    """Send a request and return the text of its error."""
     async with ApiServer(kubeconfig) as api:
         with pytest.raises((ApiAway, ApiRefused)) as refused:
             await api.get("/api/v1/nodes/n")
@@ -42,7 +42,7 @@ async def said(kubeconfig: Kubeconfig) -> str:
 
 
 async def test_an_authority_of_another_cluster_is_named(tmp_path: Path) -> None:
-    """With the file, and without the memory address of an object."""
+    """It names the file, and does not show the memory address of an object."""
     ours, theirs = Authority.make(tmp_path / "ours"), Authority.make(tmp_path / "theirs")
     async with refusing(theirs.sign("server", "api", hosts=["127.0.0.1"])) as port:
         words = await said(Kubeconfig(f"https://127.0.0.1:{port}", authority=Material(ours.folder / "ca.crt")))
@@ -52,7 +52,7 @@ async def test_an_authority_of_another_cluster_is_named(tmp_path: Path) -> None:
 
 
 async def test_nobody_at_the_address_is_said_in_a_line() -> None:
-    """What the operator compares is the address."""
+    """The operator needs the address to compare."""
     words = await said(Kubeconfig(f"https://127.0.0.1:{CLOSED}"))
     assert f"no connection to 127.0.0.1:{CLOSED}: " in words
     assert "object at" not in words
@@ -68,7 +68,7 @@ async def test_nobody_at_the_address_is_said_in_a_line() -> None:
     ],
 )
 async def test_a_client_certificate_that_is_not_taken_is_named(tmp_path: Path, lifetime: timedelta, words: str) -> None:
-    """By its file and whose it is; the API server itself says one word."""
+    """The file and the certificate's subject are named; the API server itself only says Unauthorized."""
     authority = Authority.make(tmp_path)
     shown = authority.sign("n", "system:node:n", ["system:nodes"], lifetime=lifetime)
     async with refusing(authority.sign("server", "api", hosts=["127.0.0.1"])) as port:
@@ -92,7 +92,7 @@ async def test_a_client_certificate_that_is_not_taken_is_named(tmp_path: Path, l
     ],
 )
 async def test_a_token_that_is_not_taken_is_not_told(tmp_path: Path, token: Material, words: str) -> None:
-    """Only where it stands."""
+    """Only where the token comes from is shown."""
     authority = Authority.make(tmp_path)
     async with refusing(authority.sign("server", "api", hosts=["127.0.0.1"])) as port:
         told = await said(Kubeconfig(f"https://127.0.0.1:{port}", authority=Material(tmp_path / "ca.crt"), token=token))
@@ -101,7 +101,7 @@ async def test_a_token_that_is_not_taken_is_not_told(tmp_path: Path, token: Mate
 
 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """OpenSSL itself names none."""
+    """OpenSSL's own error does not name it."""
     pair = Material(tmp_path / "n.crt"), Material(tmp_path / "n.key")
     words = await said(Kubeconfig(f"https://127.0.0.1:{CLOSED}", certificate=pair[0], key=pair[1]))
     assert f"{pair[0].path} or {pair[1].path}: cannot be read: No such file or directory" in words

@@ -1,4 +1,4 @@
-"""Is a kubeconfig read as client-go reads it, and one that cannot be used refused in words that name the field?"""
+"""Is a kubeconfig read as client-go reads it, and does the error for an unusable one name the field?"""
 
 import base64
 import json
@@ -18,7 +18,7 @@ V1 = "client.authentication.k8s.io/v1"
 
 
 def written(folder: Path, *, user: Any = None, cluster: Any = None, **changed: Any) -> Path:
-    """Write a kubeconfig of one context."""
+    """Write a kubeconfig with one context."""
     content = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -42,7 +42,7 @@ def script(folder: Path, text: str) -> Path:
 
 
 def credential(**status: str) -> str:
-    """Write what a program prints."""
+    """Return what a program prints."""
     return json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": status})
 
 
@@ -56,19 +56,19 @@ REFUSED: dict[str, tuple[str | None, dict[str, Any], str]] = {
     "a server without a scheme": (None, {"cluster": {"server": "10.0.0.1"}}, "cluster.server: '10.0.0.1'"),
     "a proxy": (None, {"cluster": {"proxy-url": "http://p"}}, "proxy-url: not supported"),
     "an authentication of old": (None, {"user": {"auth-provider": {"name": "gcp"}}}, "auth-provider: not supported"),
-    "data that is no base64": (None, {"user": {"client-certificate-data": "%"}}, "client-certificate-data: no base64"),
+    "data that is not base64": (None, {"user": {"client-certificate-data": "%"}}, "client-certificate-data: no base64"),
     "a program of another protocol": (None, {"user": {"exec": {"command": "x", "apiVersion": "v0"}}}, "user.exec"),
     "a program that asks a person": (
         None,
         {"user": {"exec": {"command": "x", "apiVersion": V1, "interactiveMode": "Always"}}},
-        "nobody sits at a node",
+        "a node has no terminal",
     ),
 }
 
 
 @pytest.mark.parametrize("row", REFUSED)
 def test_what_cannot_be_used_is_refused_by_field(tmp_path: Path, row: str) -> None:
-    """The message names the file, too."""
+    """The message also names the file."""
     text, changed, words = REFUSED[row]
     path = tmp_path / "kubeconfig"
     if text is None:
@@ -91,14 +91,14 @@ def test_paths_count_from_the_files_own_folder(tmp_path: Path) -> None:
 
 
 def test_a_secret_is_not_in_its_words(tmp_path: Path) -> None:
-    """Whoever logs the object tells nothing."""
+    """Logging the object reveals nothing."""
     found = load_kubeconfig(written(tmp_path, user={"token": "canary"}))
     assert "canary" not in repr(found)
     assert found.headers() == {"Authorization": "Bearer canary"}
 
 
 def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
-    """A rotated token or certificate is taken up without a restart; the rotated pair comes first as soon as it is there."""
+    """A rotated token or certificate is used without a restart; the rotated pair is preferred as soon as it exists."""
     token = tmp_path / "token"
     token.write_text("one")
     found = load_kubeconfig(written(tmp_path, user={"tokenFile": "token"}))
@@ -111,7 +111,7 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
 
 
 async def test_a_program_tells_who_we_are(tmp_path: Path) -> None:
-    """By stdout, told by KUBERNETES_EXEC_INFO, its path counted from the kubeconfig."""
+    """It prints a credential to stdout, reads KUBERNETES_EXEC_INFO, and its path is relative to the kubeconfig."""
     script(
         tmp_path,
         f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/asked; echo "$GREETING" > {tmp_path}/env; echo {credential(token="t")!r}',
@@ -127,7 +127,7 @@ async def test_a_program_tells_who_we_are(tmp_path: Path) -> None:
 
 
 async def test_a_credential_is_asked_for_again_when_it_is_over_or_refused(tmp_path: Path) -> None:
-    """And not before."""
+    """The program does not run earlier than that."""
     over = datetime.now(UTC) + timedelta(seconds=5)  # within the ten seconds before its end
     later = datetime.now(UTC) + timedelta(hours=1)
     count = tmp_path / "count"
@@ -147,8 +147,8 @@ async def test_a_credential_is_asked_for_again_when_it_is_over_or_refused(tmp_pa
 
 FAILS = {
     "fails": ("echo broken >&2; exit 3", "exit status 3: broken"),
-    "prints no JSON": ("echo canary", "no ExecCredential"),
-    "prints another version": (f"echo {credential(token='t').replace('/v1', '/v9')!r}", "no ExecCredential"),
+    "prints no JSON": ("echo canary", "not an ExecCredential"),
+    "prints another version": (f"echo {credential(token='t').replace('/v1', '/v9')!r}", "not an ExecCredential"),
     "gives nothing": (f"echo {credential()!r}", "neither a token nor a certificate"),
     "tells no time zone": (
         f"echo {credential(token='canary', expirationTimestamp='2126-01-02T03:04:05')!r}",
@@ -159,7 +159,7 @@ FAILS = {
 
 @pytest.mark.parametrize("row", FAILS)
 async def test_a_program_that_gives_nothing_is_named(tmp_path: Path, row: str) -> None:
-    """What it printed to stdout is told to nobody."""
+    """Its stdout is not shown."""
     text, words = FAILS[row]
     path = script(tmp_path, text)
     with pytest.raises(ExecFailed, match=words) as failed:
@@ -169,7 +169,7 @@ async def test_a_program_that_gives_nothing_is_named(tmp_path: Path, row: str) -
 
 
 async def test_a_program_that_is_not_there_is_named_with_its_hint() -> None:
-    """Whoever set the node up reads what to install."""
+    """The operator sees the install hint."""
     program = ExecProgram("/nowhere/aws-iam-authenticator", V1, install_hint="install it from the vendor")
     with pytest.raises(ExecFailed, match=r"/nowhere/aws-iam-authenticator.*install it from the vendor"):
         await run_program(program)
@@ -178,7 +178,7 @@ async def test_a_program_that_is_not_there_is_named_with_its_hint() -> None:
 def test_inline_keys_touch_no_disk_for_longer_than_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`ssl` takes files only, so they are there for a moment, readable for us alone."""
+    """`ssl` takes only files, so they exist for a moment, readable by us alone."""
     mine = Authority.make(tmp_path).sign("node", "system:node:n")
     seen: list[Path] = []
     load = ssl.SSLContext.load_cert_chain

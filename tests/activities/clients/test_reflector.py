@@ -1,6 +1,7 @@
-"""Does a collection of the API stay followed, whole and in order, whatever the server does to lists and watches?
+"""Is a collection of the API followed completely and in order, whatever the server does to lists and watches?
 
-A small server says what each row puts there: lists by page, watches that break, 410, 429, 500, and lines cut in the middle.
+A small server answers as each row says: paged lists, watches that break, 410, 429, 500, and lines that are cut in the
+middle.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ def pod(name: str, version: int) -> dict[str, Any]:
 
 
 def listed(*names: str, version: int, more: str = "") -> Answer:
-    """Answer a list, or one page of it."""
+    """Answer with a list, or one page of it."""
 
     async def answer(_: web.Request) -> web.StreamResponse:
         metadata = {"resourceVersion": str(version)} | ({"continue": more} if more else {})
@@ -38,7 +39,7 @@ def listed(*names: str, version: int, more: str = "") -> Answer:
 
 
 def answered(body: Any) -> Answer:
-    """Answer anything."""
+    """Answer with any body."""
 
     async def answer(_: web.Request) -> web.StreamResponse:
         return web.json_response(body)
@@ -47,7 +48,7 @@ def answered(body: Any) -> Answer:
 
 
 def refused(code: int, reason: str = "", message: str = "", **headers: str) -> Answer:
-    """Answer a status."""
+    """Answer with a status."""
 
     async def answer(_: web.Request) -> web.StreamResponse:
         said = {"kind": "Status", "code": code, "reason": reason, "message": message or f"told {code}"}
@@ -57,7 +58,7 @@ def refused(code: int, reason: str = "", message: str = "", **headers: str) -> A
 
 
 def watched(*events: tuple[str, str, int], breaks: bool = False, tail: bytes = b"") -> Answer:
-    """Answer a watch with these events (type, name, version); then end it, or break it."""
+    """Answer with a watch with these events (type, name, version); then end it, or break it."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -74,19 +75,19 @@ def watched(*events: tuple[str, str, int], breaks: bool = False, tail: bytes = b
 
 
 def error_event(code: int, reason: str) -> Answer:
-    """Answer a watch with an ERROR event."""
+    """Answer with a watch with an ERROR event."""
     said = {"type": "ERROR", "object": {"kind": "Status", "code": code, "reason": reason, "message": "told"}}
     return watched(tail=json.dumps(said).encode() + b"\n")
 
 
 async def rests(_: web.Request) -> web.StreamResponse:
-    """Tell nothing more."""
+    """Send nothing more."""
     await asyncio.Event().wait()
     raise AssertionError
 
 
 async def cut(request: web.Request) -> web.StreamResponse:
-    """Answer half a page."""
+    """Answer with half a page."""
     response = web.StreamResponse(headers={"Content-Length": "1000"})
     await response.prepare(request)
     await response.write(b'{"kind": "PodList", "items": [{"metadata"')
@@ -96,7 +97,7 @@ async def cut(request: web.Request) -> web.StreamResponse:
 
 
 class Server:
-    """Answers one request after the other as it was told, and writes down what was asked."""
+    """Answers one request after the other as told, and records the requests."""
 
     def __init__(self, answers: Iterable[Answer]) -> None:
         self.answers = list(answers)
@@ -105,7 +106,7 @@ class Server:
         self.port = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer the next."""
+        """Answer the next request."""
         self.asked.append(dict(request.query))
         if not self.answers:
             self.done.set()
@@ -113,7 +114,7 @@ class Server:
         return await self.answers.pop(0)(request)
 
     def versions(self) -> list[str]:
-        """Say what was asked: `list`, `page`, `?` (whether the server has come so far), or the version that a watch went on from."""
+        """Describe the requests: `list`, `page`, `?` (a read of the server's version), or the version that a watch continued from."""
         said = (
             "page"
             if "continue" in one
@@ -129,7 +130,7 @@ class Server:
 async def following(
     *answers: Answer, cut: Callable[[dict[str, Any]], dict[str, Any]] = lambda found: found
 ) -> AsyncIterator[tuple[Server, AsyncIterator[Listed | Changed]]]:
-    """Follow what a server gives."""
+    """Follow the server's collection."""
     server = Server(answers)
     app = web.Application()
     app.add_routes([web.get(PATH, server.handle)])
@@ -151,7 +152,7 @@ async def following(
 
 
 def said(one: Listed | Changed) -> str:
-    """Write one answer as a word."""
+    """Describe one result in a word."""
     match one:
         case Listed(items):
             return " ".join(item["metadata"]["name"] for item in items) or "-"
@@ -291,7 +292,7 @@ def said(one: Listed | Changed) -> str:
     ],
 )
 async def test_what_is_told_and_asked(answers: list[Answer], told: list[str], asked: list[str]) -> None:
-    """Each row is what the server does, what follows from it, and what was asked for."""
+    """Each row has the server's answers, the results, and the requests."""
     async with asyncio.timeout(PATIENCE), following(*answers) as (server, changes):
         found = [said(await anext(changes)) for _ in told]
         after = asyncio.ensure_future(anext(changes))
@@ -305,12 +306,12 @@ async def test_what_is_told_and_asked(answers: list[Answer], told: list[str], as
 
 
 def named(found: dict[str, Any]) -> dict[str, Any]:
-    """Want the name."""
+    """Return the name."""
     return {"only": found["metadata"]["name"]}
 
 
 async def test_only_what_is_wanted_of_an_object_is_given() -> None:
-    """Of those that are listed and of those that change; from which version on it is watched is read before."""
+    """Applies to listed and to changed objects; the version to watch from is read before."""
     answers = [listed("a", version=5), watched(("MODIFIED", "b", 6)), watched(("DELETED", "c", 7))]
 
     async with asyncio.timeout(PATIENCE), following(*answers, cut=named) as (server, told):
@@ -320,7 +321,7 @@ async def test_only_what_is_wanted_of_an_object_is_given() -> None:
 
 
 async def test_retry_after_is_obeyed() -> None:
-    """A server that asks to be left alone is."""
+    """A server's Retry-After is obeyed."""
     clock = asyncio.get_running_loop().time
     async with (
         asyncio.timeout(PATIENCE),
@@ -332,7 +333,7 @@ async def test_retry_after_is_obeyed() -> None:
 
 
 async def test_a_server_for_which_everything_is_too_old_is_not_asked_without_end() -> None:
-    """List and 410 in turn: each round waits longer than the one before."""
+    """List and 410 alternate: each round waits longer than the one before."""
     rounds = 6
     answers = [one for _ in range(rounds) for one in (listed("a", version=5), refused(410, "Expired"))]
     answers.append(listed("a", version=5))

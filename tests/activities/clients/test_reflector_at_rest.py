@@ -1,4 +1,4 @@
-"""What does a process hold and do while it only waits for news of a collection? With the server of `test_reflector`."""
+"""What does a process hold and do while it waits for changes of a collection? Uses the server of `test_reflector`."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ from activities.clients.api_server.reflector import Changed, Listed
 from tests.activities.clients.test_reflector import following, listed, pod, rests, said
 
 ESTABLISHED, KEEPALIVE_TIMER = "01", "02"
-"""As /proc/net/tcp writes them."""
+"""As in /proc/net/tcp."""
 
 
 @asynccontextmanager
@@ -32,13 +32,13 @@ async def still_following(changes: AsyncIterator[Listed | Changed]) -> AsyncIter
 
 
 def timers_towards(port: int) -> set[str]:
-    """Name the kernel's timers of all connections to a port of this machine."""
+    """Return the kernel's timers of all connections to a local port."""
     rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
     return {row[5].split(":")[0] for row in rows if row[2].endswith(f":{port:04X}") and row[3] == ESTABLISHED}
 
 
 async def test_what_was_listed_is_let_go_of() -> None:
-    """It is all that the server has, with who wrote which field: who follows keeps of it what is needed."""
+    """The list is the whole collection, with managed fields; the caller keeps the part that it needs."""
     async with following(listed("a", version=5)) as (server, changes):
         told = await anext(changes)
         assert isinstance(told, Listed)
@@ -50,7 +50,7 @@ async def test_what_was_listed_is_let_go_of() -> None:
 
 
 async def test_a_watch_that_only_listens_asks_whether_its_server_is_there() -> None:
-    """The kernel's timer of keepalives runs on its connection: else a machine that is gone would be waited for for minutes."""
+    """The connection has a keepalive timer, otherwise a machine that is gone would be noticed only after minutes."""
 
     async def tells_once(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

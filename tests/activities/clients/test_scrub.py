@@ -1,4 +1,4 @@
-"""Is no login left in what a runtime says?"""
+"""Are credentials removed from a runtime's messages?"""
 
 import pytest
 
@@ -31,12 +31,12 @@ CANARY = "canary-7Q"
     ],
 )
 def test_addresses(text: str, expected: str) -> None:
-    """Whoever's they are."""
+    """In addresses, whoever they belong to."""
     assert scrub(text) == expected
 
 
 def test_a_login_that_a_registry_sends_back() -> None:
-    """In each form in which it may be quoted."""
+    """In every form in which it may be quoted."""
     login = Login(username="foo", password=f'{CANARY} "/+')
     text = "; ".join(login.secrets())
     assert CANARY not in scrub(text, login.secrets())

@@ -1,4 +1,4 @@
-"""Does the start limit hold back starts, and only for as long as it should?"""
+"""Does the start limit hold back starts, and only as long as it should?"""
 
 import asyncio
 from datetime import timedelta
@@ -18,14 +18,14 @@ async def hold(
     until: asyncio.Event,
     turn: StartPriority = StartPriority.START_CONTAINER,
 ) -> None:
-    """Hold a permit until the event."""
+    """Hold a permit until the event is set."""
     async with limit.permit(turn):
         begun.append(number)
         await until.wait()
 
 
 async def test_so_many_at_once_in_order_of_asking() -> None:
-    """A finished call lets the next one through."""
+    """The end of a call lets the next one start."""
     limit, ends = StartLimit(2), [asyncio.Event() for _ in range(4)]
     begun: list[int] = []
     tasks = [asyncio.create_task(hold(limit, begun, number, end)) for number, end in enumerate(ends)]
@@ -41,7 +41,7 @@ async def test_so_many_at_once_in_order_of_asking() -> None:
 
 
 async def test_what_is_furthest_goes_first() -> None:
-    """A pod that has its sandbox is finished before another one is begun; of one turn, in order of asking."""
+    """A pod with a sandbox is finished before another one starts; within a turn, first come, first served."""
     limit, end = StartLimit(1), asyncio.Event()
     begun: list[int] = []
     asked = [
@@ -59,7 +59,7 @@ async def test_what_is_furthest_goes_first() -> None:
 
 
 async def test_a_permit_that_meets_a_cancel_is_passed_on() -> None:
-    """Given to one that is cancelled before it notices: the next one has it."""
+    """If the waiter is cancelled just as it gets the permit, the next one gets it."""
     limit, end = StartLimit(1), asyncio.Event()
     begun: list[int] = []
     async with limit.permit(StartPriority.START_CONTAINER):
@@ -72,7 +72,7 @@ async def test_a_permit_that_meets_a_cancel_is_passed_on() -> None:
 
 
 async def test_a_call_that_hangs_gives_its_permit_back_once() -> None:
-    """It goes on; when it ends, no second permit appears."""
+    """It continues; when it ends, no second permit appears."""
     limit, hanging, end = StartLimit(1, timedelta(milliseconds=100)), asyncio.Event(), asyncio.Event()
     begun: list[int] = []
     first = asyncio.create_task(hold(limit, begun, 0, hanging))
@@ -92,7 +92,7 @@ async def test_a_call_that_hangs_gives_its_permit_back_once() -> None:
 
 
 async def test_a_cancelled_wait_leaves_the_permits_whole() -> None:
-    """Whether it held one or waited for one."""
+    """Whether the cancelled call held a permit or waited for one."""
     limit, never = StartLimit(1), asyncio.Event()
     begun: list[int] = []
     tasks = [asyncio.create_task(hold(limit, begun, number, never)) for number in (0, 1)]
@@ -105,13 +105,13 @@ async def test_a_cancelled_wait_leaves_the_permits_whole() -> None:
 
 
 def test_a_limit_that_lets_nothing_through_is_refused() -> None:
-    """It would stop the node without a word."""
+    """It would stop the node silently."""
     with pytest.raises(ValueError, match="at least one"):
         StartLimit(0)
 
 
 async def test_locks_are_held_by_one_and_forgotten() -> None:
-    """Of one key one doer at a time; another key is free; nothing piles up."""
+    """One holder for each key; other keys are free; unused locks are dropped."""
     locks = PodLocks()
     order: list[str] = []
 
@@ -128,7 +128,7 @@ async def test_locks_are_held_by_one_and_forgotten() -> None:
 
 
 async def test_a_cancelled_wait_for_a_lock_leaves_it_to_the_others() -> None:
-    """The one behind gets it."""
+    """The next waiter gets it."""
     locks = PodLocks()
     async with locks.hold("a"):
         waiting = asyncio.create_task(_take(locks))

@@ -1,4 +1,4 @@
-"""Is a file of variables read as the kubelet reads it, and safely? The rows are those of its TestParseEnv."""
+"""Is an env file parsed as by the kubelet, and opened safely? The rows are those of its TestParseEnv."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("text", "name", "value"), ROWS)
 def test_values(text: str, name: str, value: str) -> None:
-    """The value, or nothing."""
+    """The value, or none."""
     assert parse_variable(iter(text.split("\n")), name) == value
 
 
@@ -46,13 +46,13 @@ def test_values(text: str, name: str, value: str) -> None:
     ],
 )
 def test_what_is_none_of_that_grammar(text: str, line: int) -> None:
-    """The line is named, nothing of it is told."""
+    """The line is named, and nothing of it is quoted."""
     with pytest.raises(EnvFileRefused, match=rf"^line {line}: "):
         parse_variable(iter(text.split("\n")), "A")
 
 
 def test_a_file_is_read_where_it_lies(tmp_path: Path) -> None:
-    """Below folders and links of the volume; line ends of both kinds, and bytes that are no text."""
+    """Through folders and links within the volume; with both kinds of line ends, and bytes that are not text."""
     (tmp_path / "real").mkdir()
     (tmp_path / "real/file").write_bytes(b"A='\xff'\r\nB='2'\r\n")
     (tmp_path / "link").symlink_to("real")
@@ -61,7 +61,7 @@ def test_a_file_is_read_where_it_lies(tmp_path: Path) -> None:
 
 
 def test_nothing_but_a_plain_file_of_the_volume_is_read(tmp_path: Path) -> None:
-    """No link leads out, nobody waits for a FIFO's writer, a file has its limits, and nothing is made."""
+    """No link leads out, a FIFO does not block, a file has a maximum size, and nothing is created."""
     volume = tmp_path / "volume"
     volume.mkdir()
     (tmp_path / "host").write_text("A='host'\n")

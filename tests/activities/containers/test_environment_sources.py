@@ -1,6 +1,7 @@
-"""Does each variable get the value that the kubelet gives it, and the kubelet's words where it gets none?
+"""Does each variable get the kubelet's value, and each failure the kubelet's message?
 
-The rows are those of its TestMakeEnvironmentVariables (pkg/kubelet/kubelet_pods_test.go) for what has no services.
+The rows are those of its TestMakeEnvironmentVariables (pkg/kubelet/kubelet_pods_test.go), except for those about
+services.
 """
 
 import asyncio
@@ -66,7 +67,7 @@ REQUEST = StartContainer(
 
 
 def kept() -> ObjectsInMemory:
-    """Keep the objects, and refuse one."""
+    """Store the objects, and refuse one."""
     objects = ObjectsInMemory()
     for name, data in OBJECTS.items():
         kind = ObjectKind.CONFIG_MAPS if name == "conf" else ObjectKind.SECRETS
@@ -76,13 +77,13 @@ def kept() -> ObjectsInMemory:
 
 
 class Links:
-    """The Services of the namespace, or the words of why they are not known."""
+    """The Services of the namespace, or why they are unknown."""
 
     def __init__(self, *services: dict[str, Any], away: str = "") -> None:
         self.listed, self.away = services, away
 
     async def services(self) -> tuple[dict[str, Any], ...]:
-        """Give them."""
+        """Return them."""
         if self.away:
             raise ServicesUnknown(self.away)
         return self.listed
@@ -100,17 +101,17 @@ def started(request: StartContainer = REQUEST, links: Links | None = None, **con
 
 
 def values(**container: Any) -> dict[str, str]:
-    """Give the resolved values."""
+    """Return the resolved values."""
     return dict(started(**container)[0].values)
 
 
 def field(path: str) -> dict[str, Any]:
-    """Tell a field of the pod."""
+    """Refer to a field of the pod."""
     return {"name": "F", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
 
 
 def key_of(ref: str, name: str, key: str, **more: Any) -> dict[str, Any]:
-    """Take a key of an object."""
+    """Refer to a key of an object."""
     return {"name": "K", "valueFrom": {ref: {"name": name, "key": key, **more}}}
 
 
@@ -132,12 +133,12 @@ def key_of(ref: str, name: str, key: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_fields(path: str, expected: str) -> None:
-    """What the downward API tells."""
+    """The downward API."""
     assert values(env=[field(path)]) == {"F": expected}
 
 
 def test_a_node_of_the_other_family_orders_the_pods_addresses() -> None:
-    """One of each family, the node's own first."""
+    """One of each family, the node's primary family first."""
     request = replace(REQUEST, ips=("10.1.0.7", "fd00::7", "10.1.0.8"), host_ips=("fd00::1", "192.0.2.1"))
     environment, _ = started(request, env=[field("status.podIPs")])
     assert environment.values == {"F": "fd00::7,10.1.0.7"}
@@ -151,7 +152,7 @@ def test_a_pod_on_the_host_network_has_the_nodes_addresses() -> None:
 
 
 def test_a_node_without_address_is_told() -> None:
-    """It is the node's fault, and what to do is said."""
+    """The message says what to do on the node."""
     with pytest.raises(UnresolvedVariable, match="the node has no address"):
         started(replace(REQUEST, host_ips=()), env=[field("status.hostIP")])
 
@@ -168,7 +169,7 @@ def test_a_node_without_address_is_told() -> None:
     ],
 )
 def test_resources(selector: dict[str, str], expected: str) -> None:
-    """What a container may use."""
+    """Requests and limits of a container."""
     assert values(env=[{"name": "R", "valueFrom": {"resourceFieldRef": selector}}]) == {"R": expected}
 
 
@@ -212,7 +213,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("container", "expected"), ROWS)
 def test_objects(container: dict[str, Any], expected: dict[str, str]) -> None:
-    """What objects bring."""
+    """Keys of objects."""
     assert values(**container) == expected
 
 
@@ -241,7 +242,7 @@ def test_objects(container: dict[str, Any], expected: dict[str, str]) -> None:
         ),
         pytest.param(
             {"env": [key_of("secretKeyRef", "broken", "k")]},
-            'secret "broken" holds something that is no base64',
+            'secret "broken" holds something that is not base64',
             id="no-base64",
         ),
         pytest.param(
@@ -252,20 +253,20 @@ def test_objects(container: dict[str, Any], expected: dict[str, str]) -> None:
     ],
 )
 def test_what_is_missing_is_told_in_the_kubelets_words(container: dict[str, Any], message: str) -> None:
-    """And nothing else is: no value of an object that is there."""
+    """The message is the kubelet's, and quotes no value of an existing object."""
     with pytest.raises(UnresolvedVariable) as raised:
         started(**container)
     assert str(raised.value) == message
 
 
 def file_key(key: str, *, path: str = "conf/env", optional: bool = False) -> dict[str, Any]:
-    """Take a variable out of a file."""
+    """Refer to a variable in a file."""
     selector = {"volumeName": "v", "path": path, "key": key, "optional": optional}
     return {"name": "F", "valueFrom": {"fileKeyRef": selector}}
 
 
 def test_files_in_volumes_bring_variables(tmp_path: Path) -> None:
-    """What is not there may be missing where it is optional; a file may not; a value is confidential."""
+    """An optional variable may be missing, a file may not; values are confidential."""
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf/env").write_text("A='one'\nE=''\n")
     request = replace(REQUEST, volumes=(MountedVolume("v", str(tmp_path)),))
@@ -283,14 +284,14 @@ def test_files_in_volumes_bring_variables(tmp_path: Path) -> None:
 
 
 def test_each_object_is_read_once() -> None:
-    """In the order in which the kubelet asks; one that a value stands beside is not asked for."""
+    """In the kubelet's order; an object whose value is overridden is not read."""
     env = [key_of("secretKeyRef", "token", "password"), key_of("configMapKeyRef", "conf", "k1")]
     _, read = started(envFrom=FROM_CONF, env=[*env, {"name": "V", "value": "v"}])
     assert read == ["conf", "token"]
 
 
 def test_what_came_out_of_an_object_is_confidential() -> None:
-    """And what refers to it; a value of one's own in its place is not."""
+    """So is what refers to it; a literal value in its place is not."""
     env = [
         key_of("secretKeyRef", "token", "password"),
         {"name": "URL", "value": "db://$(K)@db"},
@@ -310,7 +311,7 @@ WEB = {
 
 
 def test_services_are_told_beside_a_containers_own_variables() -> None:
-    """It may refer to them, and goes before them; nothing of them is confidential."""
+    """They may be referred to and are overridden by the container's own; they are not confidential."""
     own = [
         {"name": "URL", "value": "http://$(WEB_SERVICE_HOST):$(WEB_SERVICE_PORT)"},
         {"name": "WEB_PORT", "value": "own"},

@@ -1,4 +1,4 @@
-"""Are a pod's files never emptier, nor open to more, than they should be, whenever the writing of them ends?"""
+"""Are a pod's files never empty, nor more accessible than they should be, even if writing them is interrupted?"""
 
 import os
 from pathlib import Path
@@ -16,13 +16,13 @@ SPEC = {"metadata": {"name": "web", "namespace": "prod"}, "spec": {}}
 
 
 class Killed(BaseException):
-    """The end of the worker."""
+    """The worker dies."""
 
 
 async def test_a_running_container_never_sees_an_empty_hosts_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each start of another container of its pod writes the file again."""
+    """The file is written again at each start of another container of the pod."""
     seen: list[str] = []
     allow = os.fchmod
     async with volume_services(tmp_path) as services:
@@ -44,7 +44,7 @@ async def test_a_running_container_never_sees_an_empty_hosts_file(
 
 
 async def test_a_pods_directory_is_never_open_to_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of a worker that dies before it has set the mode: what is there stays as it is."""
+    """Also if the worker dies before it has set the mode; existing directories keep their mode."""
 
     def die(*_: object) -> None:
         raise Killed

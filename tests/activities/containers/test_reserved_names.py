@@ -1,4 +1,4 @@
-"""What if the runtime holds a name for a try that never ends, or never answers?"""
+"""What happens if the runtime reserves a name for a try that never ends, or never answers?"""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ POD = PodKey("prod", "web", "uid")
 
 
 class Runtime:
-    """Refuses the names of `reserved` attempts for ever; knows nothing but what it made."""
+    """Refuses the names of `reserved` attempts; otherwise only knows what it has created."""
 
     endpoint = "unix:///fake"
 
@@ -49,15 +49,15 @@ class Runtime:
             raise CriError(call, grpc.StatusCode.UNKNOWN, f'name "web_{attempt}" is reserved for "an earlier try"')
 
     async def list_pod_sandbox(self, _: object) -> list[cri.PodSandbox]:
-        """Nothing is listed: the earlier try has not come that far."""
+        """Return nothing: the earlier try has not finished."""
         return []
 
     async def list_containers(self, _: object) -> list[cri.Container]:
-        """Nothing is listed."""
+        """Return nothing."""
         return []
 
     async def run_pod_sandbox(self, config: cri.PodSandboxConfig, _: str) -> str:
-        """Refuse or make."""
+        """Refuse or create."""
         self._refuse("RunPodSandbox", config.metadata.attempt)
         return str(config.metadata.attempt)
 
@@ -69,7 +69,7 @@ class Runtime:
         """Know no image."""
 
     async def create_container(self, _: str, config: cri.ContainerConfig, __: object) -> str:
-        """Refuse or make."""
+        """Refuse or create."""
         self._refuse("CreateContainer", config.metadata.attempt)
         return str(config.metadata.attempt)
 
@@ -93,7 +93,7 @@ class Runtime:
 
 
 def services(runtime: Runtime, tmp_path: Path) -> NodeServices:
-    """Give a node whose runtime is the fake."""
+    """Return a node with the fake runtime."""
     settings = ActivitySettings(
         root_dir=tmp_path / "kubelet",
         pod_logs_dir=tmp_path / "logs",
@@ -113,7 +113,7 @@ async def run_sandbox(runtime: Runtime, tmp_path: Path) -> Any:
 
 
 async def test_a_sandboxes_name_that_stays_taken_raises_the_attempt(tmp_path: Path) -> None:
-    """After it was waited for; the answer names the attempt that it became."""
+    """After waiting for it; the answer names the new attempt."""
     runtime = Runtime(reserved=[0, 1])
     made = await run_sandbox(runtime, tmp_path)
     assert (made.attempt, made.adopted) == (2, False)
@@ -122,7 +122,7 @@ async def test_a_sandboxes_name_that_stays_taken_raises_the_attempt(tmp_path: Pa
 
 
 async def test_a_containers_name_that_stays_taken_raises_the_attempt(tmp_path: Path) -> None:
-    """As for a sandbox."""
+    """As with a sandbox."""
     runtime = Runtime(reserved=[3])
     container = {"name": "main", "image": "busybox"}
     request = StartContainer(POD, "s", 3, "sha256:1", container, {"metadata": {"name": "web", "namespace": "prod"}})
@@ -132,12 +132,12 @@ async def test_a_containers_name_that_stays_taken_raises_the_attempt(tmp_path: P
 
 
 class Remembers(Runtime):
-    """Lists the containers that it made, and in the end also what the name was held for."""
+    """Lists the containers that it created, and finally those whose names were reserved."""
 
     has_ended_late = False
 
     async def list_containers(self, _: object) -> list[cri.Container]:
-        """Those that were reserved in the state in which a creation leaves them, the others running."""
+        """Return reserved ones as created, the others as running."""
         states = cri.ContainerState
         return [
             cri.Container(
@@ -155,7 +155,7 @@ class Remembers(Runtime):
     "late", [pytest.param(False, id="alone"), pytest.param(True, id="beside-what-the-name-was-for")]
 )
 async def test_a_start_that_raised_the_attempt_and_was_not_heard_is_found(tmp_path: Path, late: bool) -> None:
-    """Its worker died before the answer: nothing else is made or started beside what runs already."""
+    """Its worker died before the answer: nothing else is created or started."""
     runtime = Remembers(reserved=[3])
     container = {"name": "main", "image": "busybox"}
     request = StartContainer(POD, "s", 3, "sha256:1", container, {"metadata": {"name": "web", "namespace": "prod"}})
@@ -168,14 +168,14 @@ async def test_a_start_that_raised_the_attempt_and_was_not_heard_is_found(tmp_pa
 
 
 async def test_names_that_are_all_taken_are_no_earlier_tries_of_ours(tmp_path: Path) -> None:
-    """Then it is an error that says what the runtime said."""
+    """The error has the runtime's message."""
     with pytest.raises(ApplicationError, match="is reserved for") as refused:
         await run_sandbox(Runtime(reserved=range(100)), tmp_path)
     assert refused.value.type == "FailedCreatePodSandBox"
 
 
 async def test_a_network_that_is_not_ready_is_named(tmp_path: Path) -> None:
-    """The runtime's own reason, not the symptom."""
+    """The error has the runtime's reason, not the symptom."""
     with pytest.raises(ApplicationError, match="no networks found") as refused:
         await run_sandbox(Runtime([], network="no networks found in the CNI folder"), tmp_path)
     assert (refused.value.type, refused.value.non_retryable) == ("NetworkNotReady", True)
@@ -196,7 +196,7 @@ def test_free_attempt(asked: int, taken: list[int], expected: int) -> None:
 
 
 async def test_a_cancel_ends_the_wait_for_a_name(tmp_path: Path) -> None:
-    """And gives the pod's lock back."""
+    """The pod's lock is released."""
     runtime = Runtime(reserved=range(100))
     node = services(runtime, tmp_path)
     spec = {"metadata": {"name": "web", "namespace": "prod"}, "spec": {"containers": [{"name": "main"}]}}
@@ -210,7 +210,7 @@ async def test_a_cancel_ends_the_wait_for_a_name(tmp_path: Path) -> None:
 
 
 async def test_a_start_that_hangs_is_given_up_when_its_pod_goes(tmp_path: Path) -> None:
-    """And says so; the re-read that follows finds what it left."""
+    """The error says so; the following re-read finds what it left."""
 
     class Hangs(Runtime):
         async def start_container(self, _: str) -> None:

@@ -1,4 +1,4 @@
-"""Does a long step heartbeat, and a short one cost nothing?"""
+"""Does a long activity send heartbeats, and a short one none?"""
 
 import asyncio
 from dataclasses import replace
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.jumping_clock
 
 
 async def step(seconds: float, words: tuple[str, ...]) -> None:
-    """Say each word for a while."""
+    """Set each text for a while."""
     async with heartbeating("begun") as heart:
         for word in words:
             await asyncio.sleep(seconds)
@@ -23,7 +23,7 @@ async def step(seconds: float, words: tuple[str, ...]) -> None:
 
 
 async def heard(timeout: timedelta | None, seconds: float, *words: str) -> list[Any]:
-    """Run the step and answer what was heard of it."""
+    """Run the activity and return its heartbeats."""
     beats: list[Any] = []
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, heartbeat_timeout=timeout)
@@ -34,7 +34,7 @@ async def heard(timeout: timedelta | None, seconds: float, *words: str) -> list[
 
 
 async def test_a_long_step_beats_within_its_timeout_and_tells_the_newest_word() -> None:
-    """Three times in one timeout; and no more once it is over."""
+    """Three within one timeout; none after the end."""
     beats = await heard(timedelta(seconds=0.09), 0.2, "later")
     assert beats[0] == "begun"
     assert beats[-1] == "later"
@@ -42,7 +42,7 @@ async def test_a_long_step_beats_within_its_timeout_and_tells_the_newest_word() 
 
 
 async def test_a_short_step_does_not_beat() -> None:
-    """Most steps are short."""
+    """Most activities are short."""
     assert await heard(timedelta(seconds=5), 0.01) == []
 
 

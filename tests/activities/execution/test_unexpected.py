@@ -1,4 +1,4 @@
-"""Is a defect told once, and what was meant passed on as it is?"""
+"""Is an unexpected exception reported once, and an intended failure passed on unchanged?"""
 
 import asyncio
 from typing import Any, cast
@@ -13,7 +13,7 @@ MEANT = ApplicationError("the runtime is away", type="RuntimeUnavailable")
 
 
 class Raising(ActivityInboundInterceptor):
-    """Stands for the activity."""
+    """An activity."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -25,7 +25,7 @@ class Raising(ActivityInboundInterceptor):
 
 
 async def raised_for(error: BaseException) -> BaseException:
-    """Answer what comes out when an activity raises `error`."""
+    """Return what comes out when an activity raises `error`."""
     chain = UnexpectedErrors().intercept_activity(Raising(error))
     with pytest.raises(BaseException) as came:  # noqa: PT011 -- whatever comes is looked at
         await chain.execute_activity(cast("ExecuteActivityInput", None))
@@ -41,12 +41,12 @@ async def raised_for(error: BaseException) -> BaseException:
     ],
 )
 async def test_what_is_meant_passes(error: BaseException) -> None:
-    """With its own retries."""
+    """With its own retry policy."""
     assert await raised_for(error) is error
 
 
 async def test_a_defect_is_not_retried() -> None:
-    """It says what it is, for the operator to report."""
+    """The message asks the operator to report it."""
     came = await raised_for(KeyError("image"))
     assert isinstance(came, ApplicationError)
     assert (came.type, came.non_retryable) == ("UnexpectedError", True)

@@ -40,7 +40,7 @@ def test_layout() -> None:
 )
 def test_a_word_that_is_no_plain_name_makes_no_path(word: str) -> None:
     """Root removes what these paths name."""
-    with pytest.raises(UnsafeName, match="no plain name"):
+    with pytest.raises(UnsafeName, match="not a plain name"):
         plain_name(word, "pod uid")
     with pytest.raises(UnsafeName):
         _ = paths(uid=word).directory

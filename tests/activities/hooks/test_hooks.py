@@ -29,6 +29,8 @@ POD = PodKey("default", "web", "uid-1")
 class Runtime:
     """Answers ExecSync with what the test says, and remembers what it was asked."""
 
+    endpoint = "unix:///nowhere"
+
     def __init__(self, answer: cri.ExecSyncResponse | CriError) -> None:
         self.answer = answer
         self.asked: list[tuple[str, list[str], int]] = []
@@ -44,7 +46,7 @@ class Runtime:
 def hooks(answer: cri.ExecSyncResponse | CriError | None = None) -> tuple[HookActivities, Runtime]:
     """Make the activities on a runtime that answers so."""
     runtime = Runtime(answer if answer is not None else cri.ExecSyncResponse())
-    services: Any = SimpleNamespace(runtime=runtime, endpoint="unix:///nowhere")
+    services: Any = SimpleNamespace(runtime=runtime)
     return HookActivities(services), runtime
 
 

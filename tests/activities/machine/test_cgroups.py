@@ -56,7 +56,7 @@ def test_no_name_leads_out(v1: Hierarchies) -> None:
     """Neither the configuration nor a manifest."""
     with pytest.raises(ValueError, match="leads upward"):
         Cgroups("/a/../..", hierarchies=v1)
-    with pytest.raises(UnsafeName, match="no plain name"):
+    with pytest.raises(UnsafeName, match="not a plain name"):
         Cgroups("/", hierarchies=v1).pod_cgroup("../../init.scope", QosClass.BURSTABLE)
 
 

@@ -1,4 +1,4 @@
-"""Is a step that hangs given up when its pod goes, and every other one left alone?"""
+"""Is a step that hangs abandoned when its pod terminates, and every other one left alone?"""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ async def hang() -> str:
 
 
 async def test_a_step_of_a_pod_that_stays_takes_its_time() -> None:
-    """Nobody hurries it, and its answer is handed on."""
+    """It may take any time, and its result is returned."""
     terminating = TerminatingPods(SOON)
     terminating.set("other", terminating=True)
 
@@ -32,7 +32,7 @@ async def test_a_step_of_a_pod_that_stays_takes_its_time() -> None:
 
 
 async def test_a_step_that_hangs_is_given_up() -> None:
-    """Told from a workflow's thread; the step itself is cancelled."""
+    """The pod is marked in another thread; the step is cancelled."""
     terminating = TerminatingPods(SOON)
     ended: list[str] = []
 
@@ -54,7 +54,7 @@ async def test_a_step_that_hangs_is_given_up() -> None:
 
 
 async def test_a_pod_that_went_before_the_step_began() -> None:
-    """A worker that takes over gives it up just so."""
+    """A new worker abandons it as well."""
     terminating = TerminatingPods(SOON)
     terminating.set("uid", terminating=True)
     with pytest.raises(PodTerminatingError):
@@ -62,14 +62,14 @@ async def test_a_pod_that_went_before_the_step_began() -> None:
 
 
 async def test_a_step_that_works_is_let_finish() -> None:
-    """What it makes can then be undone like anything else."""
+    """What it creates can then be removed as usual."""
     terminating = TerminatingPods(timedelta(seconds=5))
     terminating.set("uid", terminating=True)
     assert await terminating.unless_terminating("uid", asyncio.sleep(0.01, "made")) == "made"
 
 
 async def test_its_own_error_is_its_own() -> None:
-    """And is not taken for a hang."""
+    """It is not mistaken for a hang."""
     terminating = TerminatingPods(SOON)
 
     async def fails() -> None:
@@ -80,7 +80,7 @@ async def test_its_own_error_is_its_own() -> None:
 
 
 async def test_a_pod_that_came_back_is_not_hurried() -> None:
-    """Listed again, it begins anew under its uid."""
+    """Listed again, it starts anew under its UID."""
     terminating = TerminatingPods(SOON)
     terminating.set("uid", terminating=True)
     terminating.set("uid", terminating=False)
@@ -89,7 +89,7 @@ async def test_a_pod_that_came_back_is_not_hurried() -> None:
 
 
 async def test_a_stop_of_the_worker_ends_the_step() -> None:
-    """Nothing goes on behind its back."""
+    """Nothing continues in the background."""
     terminating = TerminatingPods(SOON)
     ended = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Does a pod get users of its own exactly where it wants them and the runtime can, and the kubelet's words where it can't?"""
+"""Does a pod get a user namespace only if it asks for one and the runtime supports it, and else the kubelet's error?"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,19 +27,19 @@ ABLE = cri.RuntimeHandlerFeatures(user_namespaces=True)
 
 @dataclass
 class Runtime:
-    """A runtime that can do this; asked only where it matters."""
+    """A runtime with these features."""
 
     can: cri.StatusResponse
     asked: list[str] = field(default_factory=list)
 
     async def abilities(self) -> cri.StatusResponse:
-        """Say it."""
+        """Return them."""
         self.asked.append("abilities")
         return self.can
 
 
 def node(root: Path, *handlers: cri.RuntimeHandler, handler: str = "", strict: bool = False) -> NodeServices:
-    """Give a node whose runtime has these handlers."""
+    """Return a node whose runtime has these handlers."""
     features = cri.RuntimeFeatures(supplemental_groups_policy=strict)
     runtime = Runtime(cri.StatusResponse(runtime_handlers=handlers, features=features))
     (root / "pods" / KEY.uid).mkdir(parents=True)
@@ -52,7 +52,7 @@ def node(root: Path, *handlers: cri.RuntimeHandler, handler: str = "", strict: b
 
 
 def asked(services: NodeServices) -> list[str]:
-    """Say what the runtime was asked."""
+    """Return the calls to the runtime."""
     return cast("Runtime", services.runtime).asked
 
 
@@ -60,7 +60,7 @@ def asked(services: NodeServices) -> list[str]:
     "spec", [pytest.param({}, id="unsaid"), pytest.param({"hostUsers": True}, id="the-node's-users-asked-for")]
 )
 async def test_an_ordinary_pod_costs_nothing(tmp_path: Path, spec: dict[str, Any]) -> None:
-    """Nobody is asked, nothing is written."""
+    """The runtime is not asked, and nothing is written."""
     services = node(tmp_path)
     isolation = await isolation_of(services, KEY, {"spec": spec})
     assert (isolation.user_namespace, isolation.handler) == (NODES_USERS, "")
@@ -69,7 +69,7 @@ async def test_an_ordinary_pod_costs_nothing(tmp_path: Path, spec: dict[str, Any
 
 
 async def test_users_of_its_own(tmp_path: Path) -> None:
-    """The same ones each time, and with them each mount belongs to the pod's root as it belongs to the node's."""
+    """The same range each time; mounts are mapped, so that the pod's root owns them as the node's root does."""
     services = node(tmp_path, cri.RuntimeHandler(features=ABLE))
     isolation = await isolation_of(services, KEY, {"spec": {"hostUsers": False}})
     (mapping,) = isolation.user_namespace.uids
@@ -115,7 +115,7 @@ async def test_users_of_its_own(tmp_path: Path) -> None:
     ],
 )
 async def test_where_there_are_none(tmp_path: Path, handlers: list[cri.RuntimeHandler], handler: str, why: str) -> None:
-    """No ids are given out then."""
+    """No IDs are allocated then."""
     services = node(tmp_path, *handlers, handler=handler)
     with pytest.raises(UserNamespacesUnsupportedError) as raised:
         await isolation_of(services, KEY, {"spec": {"hostUsers": False}})
@@ -133,7 +133,7 @@ async def test_where_there_are_none(tmp_path: Path, handlers: list[cri.RuntimeHa
     ],
 )
 async def test_strict_groups(tmp_path: Path, policy: str | None, can: bool, refused: bool) -> None:
-    """The pod is not taken where the image's own groups would be let in."""
+    """The pod is refused if groups from the image would be added."""
     services = node(tmp_path, strict=can)
     pod = {"spec": {"securityContext": {"supplementalGroupsPolicy": policy}}}
     if not refused:

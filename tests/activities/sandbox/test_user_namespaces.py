@@ -1,4 +1,4 @@
-"""Has each pod that wants users of its own a range of ids that is nobody else's, and does it keep that?
+"""Does each pod with a user namespace get a range of IDs that no other pod has, and keep it?
 
 The rows are the kubelet's (pkg/kubelet/userns/userns_manager_test.go).
 """
@@ -18,14 +18,14 @@ BASIC = {"hostId": 2 * UNIT, "containerId": 0, "length": UNIT}
 
 @pytest.fixture
 def pods(tmp_path: Path) -> Path:
-    """Give a node's folder of pods, two of them there."""
+    """Return a node's folder of pods, with two pods."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     return tmp_path
 
 
 def begins(users: cri.UserNamespace) -> int:
-    """Say with which id of the node a pod's users begin, groups alike."""
+    """Return the first ID of a pod's users on the node; groups are the same."""
     (user,), (group,) = users.uids, users.gids
     assert (users.mode, user, user.container_id) == (cri.NamespaceMode.POD, group, 0)
     return int(user.host_id)
@@ -40,7 +40,7 @@ def begins(users: cri.UserNamespace) -> int:
     ],
 )
 def test_two_pods(pods: Path, ranges: IdRanges) -> None:
-    """They have other ranges, each keeps its own under a new process, and what one leaves is free again."""
+    """Their ranges differ, a new process reads the same ones, and a removed pod's range is free again."""
     first = begins(UserNamespaces(ranges).of_pod(pods / "one"))
     anew = UserNamespaces(ranges)
     second = begins(anew.of_pod(pods / "two"))
@@ -56,7 +56,7 @@ def test_two_pods(pods: Path, ranges: IdRanges) -> None:
 
 
 def test_there_are_only_so_many(pods: Path) -> None:
-    """The last one says so, and gets it when another pod is gone."""
+    """The last pod gets an error, and a range when another pod is gone."""
     node = UserNamespaces(IdRanges(UNIT, UNIT))
     first = begins(node.of_pod(pods / "one"))
     with pytest.raises(UserRangeError, match="could not find an empty slot to allocate a user namespace"):
@@ -111,7 +111,7 @@ def test_there_are_only_so_many(pods: Path) -> None:
     ],
 )
 def test_what_stands_there(pods: Path, content: Any, why: str) -> None:
-    """It counts when it is a range as it is written here, and else keeps its pod from starting, and no other."""
+    """A valid file is used; an invalid one keeps its own pod from starting, and no other."""
     (pods / "one" / FILE).write_text(content if isinstance(content, str) else json.dumps(content))
     node = UserNamespaces()
     if why:
@@ -131,7 +131,7 @@ def test_a_range_that_another_pod_has_is_not_taken(pods: Path) -> None:
 
 
 def test_larger_ranges_for_the_next_pods(pods: Path) -> None:
-    """A pod that has users keeps them, and none of them become another's."""
+    """Existing pods keep theirs, which never overlap with new ones."""
     first = begins(UserNamespaces(IdRanges(UNIT, 4 * UNIT)).of_pod(pods / "one"))
     larger = UserNamespaces(IdRanges(2 * UNIT, 4 * UNIT, 2 * UNIT))
     second = larger.of_pod(pods / "two").uids[0]
@@ -140,7 +140,7 @@ def test_larger_ranges_for_the_next_pods(pods: Path) -> None:
 
 
 def test_a_pod_without_a_directory_has_none(pods: Path) -> None:
-    """It is made with the pod, and nothing is made in its place."""
+    """The directory is made with the pod; nothing is created here."""
     with pytest.raises(FileNotFoundError):
         UserNamespaces().of_pod(pods / "three")
     assert not (pods / "three").exists()

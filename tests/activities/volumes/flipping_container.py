@@ -1,8 +1,8 @@
-"""A container that swaps a folder of its volume for a link to the host, over and over: run as a program beside the test.
+"""A container that keeps swapping a folder of its volume with a link to the host; run as a program beside the test.
 
-`python -m tests.activities.volumes.flipping_container <folder> <link> <times>`: both exist, and change places at once
-(renameat2 with RENAME_EXCHANGE), so that there is no moment at which nothing is there. It goes on until it was done so
-many times and its standard input is closed.
+`python -m tests.activities.volumes.flipping_container <folder> <link> <times>`: both exist and are exchanged
+atomically (renameat2 with RENAME_EXCHANGE), so there is always something at the path. It continues until it has done
+so often enough and its standard input is closed.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ _BETWEEN_LOOKS: Final = 100
 
 
 def main(folder: str, link: str, times: str) -> None:
-    """Swap as often as asked; raises OSError where the kernel or file system can't."""
+    """Swap as often as asked; raises OSError if the kernel or file system cannot."""
     libc = ctypes.CDLL(None, use_errno=True)
     done = 0
     while done < int(times) or not select.select([sys.stdin], [], [], 0)[0]:
@@ -35,7 +35,7 @@ def main(folder: str, link: str, times: str) -> None:
 
 @contextmanager
 def flipping(folder: Path, link: Path) -> Iterator[None]:
-    """Let a container swap a folder and a link while the test goes on."""
+    """Run such a container while the test continues."""
     command = [sys.executable, "-m", "tests.activities.volumes.flipping_container", str(folder), str(link), str(FLIPS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as container:
         try:

@@ -1,4 +1,4 @@
-"""Programs of a node that a test puts on PATH in place of real ones: each writes down what it was asked."""
+"""Fake programs of a node that a test puts on PATH; each records its arguments."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ class StandIns:
         self.folder.mkdir()
 
     def put(self, name: str, script: str) -> None:
-        """Write a program, `script` in sh; its arguments are written down before anything else."""
+        """Write a program with this sh script; it records its arguments first."""
         program = self.folder / name
         asked = self.folder / f"{name}.asked"
         program.write_text(f'#!/bin/sh\necho "$@" >> {asked}\n{script}\n')
         program.chmod(0o755)
 
     def asked(self, name: str) -> list[str]:
-        """List how a program was called, each call in one line."""
+        """List the calls of a program, one line each."""
         try:
             return (self.folder / f"{name}.asked").read_text().splitlines()
         except FileNotFoundError:

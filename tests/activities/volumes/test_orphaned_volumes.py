@@ -1,4 +1,4 @@
-"""Of a pod that nobody remembers, is unmounted what was its own, and nothing else?"""
+"""Are the volumes in memory of an orphaned pod unmounted, and nothing else?"""
 
 import os
 from collections.abc import Iterator
@@ -24,14 +24,14 @@ def pod(tmp_path: Path) -> Iterator[Path]:
 
 
 def volume(pod: Path, plugin: str, name: str = "data") -> Path:
-    """Make the place of a volume."""
+    """Make the folder of a volume."""
     place = pod / "volumes" / f"kubernetes.io~{plugin}" / name
     place.mkdir(parents=True)
     return place
 
 
 def test_volumes_in_memory_and_sub_paths_go(pod: Path) -> None:
-    """Then the folders go, too."""
+    """Then the folders can be removed."""
     mounts.mount("tmpfs", volume(pod, "secret"), "tmpfs")
     mounts.mount("tmpfs", volume(pod, "empty-dir"), "tmpfs")
     (pod / "volumes/kubernetes.io~empty-dir/data/part").mkdir()
@@ -47,7 +47,7 @@ def test_volumes_in_memory_and_sub_paths_go(pod: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["a-claim", "below-a-volume"])
 def test_any_other_mount_stays(pod: Path, tmp_path: Path, kind: str) -> None:
-    """What somebody's disk holds, and what a container has mounted in a volume: so the folders stay as well."""
+    """A mounted disk, and a mount made by a container inside a volume; so the folders stay as well."""
     (tmp_path / "disk").mkdir()
     (tmp_path / "disk/file").write_text("somebody's")
     point = volume(pod, "csi", "pv-1") / "mount" if kind == "a-claim" else volume(pod, "empty-dir") / "mount"

@@ -1,4 +1,4 @@
-"""Are a pod's volumes mounted and unmounted, twice, halfway and late, each for itself?"""
+"""Are a pod's volumes mounted and unmounted independently, also repeatedly, after a crash and late?"""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ DATA = {"name": "data", "emptyDir": {}}
 
 @pytest.fixture
 async def services(tmp_path: Path) -> AsyncIterator[NodeServices]:
-    """Give a node of the test's own, whose runtime nobody asks."""
+    """Return a node whose runtime is not used."""
     async with volume_services(tmp_path) as made:
         yield made
 
@@ -55,12 +55,12 @@ async def unmount(services: NodeServices, *volumes: PodJson) -> None:
 
 
 def folder(services: NodeServices) -> Path:
-    """Say where the emptyDir `data` lies."""
+    """Return the path of the emptyDir `data`."""
     return services.settings.root_dir / "pods/uid-1/volumes/kubernetes.io~empty-dir/data"
 
 
 async def test_an_empty_dir_is_made_once(services: NodeServices) -> None:
-    """In the kubelet's place, for everybody to write; found the second time with what is in it."""
+    """At the kubelet's path, writable for all; found the second time with its content."""
     before = os.umask(0o077)
     try:
         first = await mount(services, DATA)
@@ -75,7 +75,7 @@ async def test_an_empty_dir_is_made_once(services: NodeServices) -> None:
 
 
 async def test_an_empty_dir_goes_with_its_pod(services: NodeServices) -> None:
-    """What is in it goes, too; a second time and of a pod that never had one, there is nothing to do."""
+    """With its content; repeated, and for a pod without one, it does nothing."""
     await mount(services, DATA)
     (folder(services) / "file").write_text("gone")
     for _ in range(2):
@@ -84,7 +84,7 @@ async def test_an_empty_dir_goes_with_its_pod(services: NodeServices) -> None:
 
 
 async def test_a_volume_that_fails_leaves_the_others_mounted(services: NodeServices) -> None:
-    """Every failure is told in the kubelet's words, and nothing else."""
+    """The message lists every failure in the kubelet's words."""
     bad = {"name": "bad", "hostPath": {"path": "/nowhere", "type": "Directory"}}
     with pytest.raises(ApplicationError) as refused:
         await mount(services, bad, DATA)
@@ -98,7 +98,7 @@ async def test_a_volume_that_fails_leaves_the_others_mounted(services: NodeServi
 async def test_a_volume_becomes_the_groups_once_and_to_the_end(
     services: NodeServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that dies in between leaves no mark, so the volume that is then found is walked again; a whole one is not."""
+    """If the worker dies before the end, the next mount walks the volume again; a completed one is not walked again."""
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared/file").write_text("")
     odd = Odd(path=tmp_path / "shared")
@@ -120,7 +120,7 @@ async def test_a_volume_becomes_the_groups_once_and_to_the_end(
 
 
 def killed(*_: object, **__: object) -> None:
-    """End a step where it stands."""
+    """Die at this point."""
     raise ZeroDivisionError
 
 
@@ -139,7 +139,7 @@ async def test_whether_a_mount_can_be_read_only_with_all_below(
     pod_class: str,
     expected: bool,
 ) -> None:
-    """By what the runtime says of the handler that runs the pod."""
+    """By the features of the pod's runtime handler."""
     able = cri.RuntimeHandlerFeatures(recursive_read_only_mounts=True)
     handlers = [cri.RuntimeHandler(name="", features=able), cri.RuntimeHandler(name="slow-handler")]
     objects = ObjectsInMemory()
@@ -157,7 +157,7 @@ async def test_whether_a_mount_can_be_read_only_with_all_below(
 
 
 async def test_a_defect_is_not_told_as_a_failed_mount(services: NodeServices, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is raised as it is."""
+    """It is raised unchanged."""
     monkeypatch.setattr(pod_volumes, "volume_type", lambda _: Odd(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):
         await mount(services, DATA)
@@ -166,7 +166,7 @@ async def test_a_defect_is_not_told_as_a_failed_mount(services: NodeServices, mo
 async def test_a_mount_that_hangs_is_given_up_when_its_pod_goes(
     services: NodeServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error says so, and unmounting can begin."""
+    """The error says so, and the volumes can be unmounted."""
     hanging = Odd()
     monkeypatch.setattr(pod_volumes, "volume_type", lambda _: hanging)
     services.terminating.step_grace = timedelta(milliseconds=10)
@@ -179,7 +179,7 @@ async def test_a_mount_that_hangs_is_given_up_when_its_pod_goes(
 
 
 class Odd:
-    """A type of volume that fails, lies somewhere, or hangs when it is mounted."""
+    """A volume type that fails, has a path, or hangs while mounting."""
 
     def __init__(self, error: Exception | None = None, path: Path | None = None) -> None:
         self.error, self.path, self.found = error, path, False
@@ -200,7 +200,7 @@ class Odd:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Iterator[Path]:
-    """Make one thing of each kind."""
+    """Make one file of each type."""
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to("directory")
@@ -240,7 +240,7 @@ FITS = {
 @pytest.mark.parametrize("there", ["directory", "file", "link", "char", "block", "fifo", "socket", "new"])
 @pytest.mark.parametrize("kind", WHAT)
 def test_host_path_types(tree: Path, kind: str, there: str) -> None:
-    """Each type takes its own kind and refuses every other (pkg/volume/hostpath/host_path_test.go TestOSFileTypeChecker)."""
+    """Each type accepts its own kind of file and no other (pkg/volume/hostpath/host_path_test.go TestOSFileTypeChecker)."""
     path = tree / there
     if (kind, there) in FITS:
         check(path, kind)
@@ -252,14 +252,14 @@ def test_host_path_types(tree: Path, kind: str, there: str) -> None:
 
 
 def test_host_path_of_no_type_is_not_looked_at(tree: Path) -> None:
-    """Nothing is made and nothing is refused: the runtime makes a folder where nothing is."""
+    """Nothing is created or refused: the runtime creates a missing folder."""
     for there in ("new", "fifo", "dangling"):
         check(tree / there, "")
     assert not (tree / "new").exists()
 
 
 def test_what_host_path_makes(tree: Path) -> None:
-    """A folder with its parents, a file only where its folder is."""
+    """A folder with its parents, a file only in an existing folder."""
     check(tree / "a/b", "DirectoryOrCreate")
     check(tree / "a/file", "FileOrCreate")
     assert stat.S_IMODE((tree / "a/b").stat().st_mode) == 0o755
@@ -269,7 +269,7 @@ def test_what_host_path_makes(tree: Path) -> None:
 
 
 async def test_a_host_path_stays_as_it_is(services: NodeServices, tree: Path) -> None:
-    """Whatever fsGroup the pod has, and when the pod goes."""
+    """With any fsGroup, and when the pod is removed."""
     (tree / "directory/file").write_text("the node's")
     before = (tree / "directory").stat()
     volume = {"name": "host", "hostPath": {"path": str(tree / "directory"), "type": "Directory"}}
@@ -282,7 +282,7 @@ async def test_a_host_path_stays_as_it_is(services: NodeServices, tree: Path) ->
 
 
 def test_every_type_of_the_table_is_run() -> None:
-    """What the tables of manifests and of an API's pods take is mounted here, and nothing else."""
+    """The types that manifests and API pods may have are exactly those of the table."""
     tables = (VOLUME, VOLUME_OF_API)
     taken = {name for one in tables for name, field in one.items() if field.support is Support.RUNS} - {"name"}
     assert taken == {kind for kind, row in VOLUME_PLUGINS.items() if row.own}

@@ -1,4 +1,4 @@
-"""Can a container that swaps folders for links while subPaths are mounted ever have a path of the host mounted or made?"""
+"""Can a container that swaps folders for links while subPaths are mounted get a path of the host mounted or created?"""
 
 import os
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def pod(tmp_path: Path) -> Iterator[Path]:
 
 
 def seen(host: Path) -> dict[str, tuple[int, int, int]]:
-    """Say what there is on the host: path -> device, inode, mode."""
+    """Return the host's files: path -> device, inode, mode."""
     told = ((str(one), one.stat()) for one in (host, *host.rglob("*")))
     return {name: (one.st_dev, one.st_ino, one.st_mode) for name, one in told}
 
@@ -37,7 +37,7 @@ def seen(host: Path) -> dict[str, tuple[int, int, int]]:
 @pytest.mark.parametrize("absolute", [True, False], ids=["absolute-link", "relative-link"])
 @pytest.mark.parametrize("path", ["dir", "dir/child", "dir/file", "dir/new", "dir/new/deep"])
 def test_the_host_is_never_mounted_and_nothing_is_made_there(pod: Path, path: str, absolute: bool) -> None:
-    """Every mount that succeeds shows the volume; every other try is refused."""
+    """Every successful mount shows the volume; every other try is refused."""
     host, folder, link = pod.parent / "host", pod / "volume" / "dir", pod / "volume" / "link"
     link.symlink_to(host if absolute else "../../host")
     before = seen(host)

@@ -1,6 +1,7 @@
-"""Does a container get exactly the path of the volume that it asks for, and is every place of it given back?
+"""Does a container get exactly the requested path of a volume, and are all its mounts removed?
 
-The rows are those of the kubelet (subpath_linux_test.go TestSafeMakeDir, TestBindSubPath, TestCleanSubPaths), on real mounts.
+The rows are the kubelet's (subpath_linux_test.go TestSafeMakeDir, TestBindSubPath, TestCleanSubPaths), with real
+mounts.
 """
 
 import errno
@@ -32,7 +33,7 @@ def pod(tmp_path: Path) -> Iterator[Path]:
 
 
 def wanted(pod: Path, path: str, index: int = 0) -> SubPath:
-    """Ask for a path of the volume."""
+    """Request a path of the volume."""
     return SubPath(pod, "web", index, "data", pod / "volume", path)
 
 
@@ -61,7 +62,7 @@ def link(name: str, to: str, *folders: str) -> Prepare:
 
 
 def atomic(volume: Path) -> None:
-    """Write a file as a ConfigMap's volume has it."""
+    """Write a file as in a ConfigMap's volume."""
     (volume / "..2026_11_21").mkdir()
     (volume / "..2026_11_21" / "key").write_text("x")
     (volume / "..data").symlink_to("..2026_11_21")
@@ -69,7 +70,7 @@ def atomic(volume: Path) -> None:
 
 
 def two_links(volume: Path) -> None:
-    """Let two folders lead into each other."""
+    """Make two folders that link to each other."""
     for one, other in (("a", "b"), ("b", "a")):
         (volume / one).mkdir()
         (volume / one / "dir").symlink_to(volume / other)
@@ -95,7 +96,7 @@ def two_links(volume: Path) -> None:
     ],
 )
 def test_the_path_is_bound(pod: Path, prepare: Prepare, path: str, is_seen: str) -> None:
-    """To the kubelet's place, as the same file; a second start finds it there."""
+    """At the kubelet's path, as the same file; a second start finds it."""
     prepare(pod / "volume")
     place = mount_sub_path(wanted(pod, path, index=3))
     assert place == pod / "volume-subpaths" / "data" / "web" / "3"
@@ -107,7 +108,7 @@ def test_the_path_is_bound(pod: Path, prepare: Prepare, path: str, is_seen: str)
 
 @needs_root
 def test_a_socket_is_bound(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its file becomes the place's."""
+    """The mount point is a file."""
     monkeypatch.chdir(pod / "volume")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket")
@@ -135,7 +136,7 @@ def test_a_socket_is_bound(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_not_in_the_volume_is_refused(pod: Path, prepare: Prepare, path: str, doing: str) -> None:
-    """In the kubelet's words, which tell nothing of the node; nothing is mounted, nothing made outside."""
+    """The message is the kubelet's and reveals nothing of the node; nothing is mounted or created outside."""
     prepare(pod / "volume")
     (pod / "volume-2").mkdir()
     with pytest.raises(SubPathFailed) as raised:
@@ -149,7 +150,10 @@ def test_what_is_not_in_the_volume_is_refused(pod: Path, prepare: Prepare, path:
 
 @needs_root
 def test_links_lead_no_deeper_than_a_path_can(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each folder on the way is held open; forty links, each 2,000 folders down, would leave the worker none for others."""
+    """Each folder on the way is held open.
+
+    Forty links, each 2,000 folders down, would use up the worker's descriptors.
+    """
     monkeypatch.setattr(beneath, "_DEEPEST", 4)
     volume = pod / "volume"
     (volume / "d/d/d/d").mkdir(parents=True)
@@ -166,7 +170,7 @@ def test_links_lead_no_deeper_than_a_path_can(pod: Path, monkeypatch: pytest.Mon
 @needs_root
 @pytest.mark.parametrize("mode", [0o750, 0o777, 0o2777, 0o4777, 0o1777, 0o700])
 def test_what_is_made_has_the_volumes_mode(pod: Path, mode: int) -> None:
-    """Each of its parts, with the bits that umask and mkdir leave out: fsGroup needs setgid."""
+    """Each part, with the bits that umask and mkdir remove: fsGroup needs setgid."""
     (pod / "volume").chmod(mode)
     mount_sub_path(wanted(pod, "new/deep"))
     for made in ("new", "new/deep"):
@@ -175,7 +179,7 @@ def test_what_is_made_has_the_volumes_mode(pod: Path, mode: int) -> None:
 
 @needs_root
 def test_what_cannot_be_made_is_told_as_that(pod: Path) -> None:
-    """A volume that takes no writes, say."""
+    """For example in a read-only volume."""
     mounts.bind(pod / "volume", pod / "volume", read_only=True)
     with pytest.raises(
         SubPathFailed, match='failed to create subPath directory for volumeMount "data" of container "web"'
@@ -195,7 +199,7 @@ def test_what_cannot_be_made_is_told_as_that(pod: Path) -> None:
 def test_what_somebody_else_makes_meanwhile_is_taken_as_it_is(
     pod: Path, monkeypatch: pytest.MonkeyPatch, put: Prepare, is_seen: str
 ) -> None:
-    """Another container of the pod starts with the same path, say; what leads out is refused as ever."""
+    """For example when another container of the pod starts with the same path; what leads out is still refused."""
     make = os.mkdir
 
     def second(name: str, *mode: int, dir_fd: int | None = None) -> None:
@@ -229,7 +233,7 @@ def test_another_file_at_the_path_is_mounted_anew(pod: Path) -> None:
 
 @needs_root
 def test_a_folder_may_come_in_a_files_place(pod: Path) -> None:
-    """And a file in a folder's: what is mounted upon changes with it."""
+    """Or the reverse: the mount point changes with it."""
     for prepare in (file("it"), folder("it"), file("it")):
         if (pod / "volume" / "it").is_dir():
             (pod / "volume" / "it").rmdir()
@@ -240,7 +244,7 @@ def test_a_folder_may_come_in_a_files_place(pod: Path) -> None:
 
 @needs_root
 def test_a_mount_that_was_made_twice_is_one_again(pod: Path) -> None:
-    """Somebody mounted over the place."""
+    """Something has mounted over it."""
     folder("dir")(pod / "volume")
     place = mount_sub_path(wanted(pod, "dir"))
     mounts.bind(pod.parent / "node", place)
@@ -251,7 +255,7 @@ def test_a_mount_that_was_made_twice_is_one_again(pod: Path) -> None:
 
 @needs_root
 def test_all_places_are_given_back(pod: Path) -> None:
-    """Of every volume and container, and nothing that was seen there is removed. Twice is once."""
+    """Of every volume and container; nothing visible there is removed. Repeating it does nothing."""
     for prepare in (folder("dir"), file("dir/file"), file("file")):
         prepare(pod / "volume")
     for index, path in enumerate(("dir", "file", "dir/file")):
@@ -270,7 +274,7 @@ def test_all_places_are_given_back(pod: Path) -> None:
 
 @needs_root
 def test_a_busy_place_stays_with_all_that_is_in_it(pod: Path) -> None:
-    """The failure is the kernel's; the next try goes on."""
+    """The error is the kernel's; the next try continues."""
     folder("dir")(pod / "volume")
     place = mount_sub_path(wanted(pod, "dir"))
     held = os.open(place, os.O_RDONLY)
@@ -286,7 +290,7 @@ def test_a_busy_place_stays_with_all_that_is_in_it(pod: Path) -> None:
 
 @needs_root
 def test_files_in_a_place_that_is_not_mounted_are_not_removed(pod: Path) -> None:
-    """Nobody knows whose they are."""
+    """Their owner is unknown."""
     place = pod / FOLDER / "data" / "web" / "0"
     place.mkdir(parents=True)
     (place / "file").write_text("x")
@@ -311,7 +315,7 @@ VARIABLES = {"NAME": "web-0", "EMPTY": "", "UP": "..", "TOP": "/etc"}
     ],
 )
 def test_which_path_a_mount_shows(mount: dict[str, Any], path: str) -> None:
-    """As the kubelet expands it."""
+    """Expanded as by the kubelet."""
     assert path_of(mount, VARIABLES) == path
 
 
@@ -329,6 +333,6 @@ def test_which_path_a_mount_shows(mount: dict[str, Any], path: str) -> None:
     ],
 )
 def test_which_path_is_refused(mount: dict[str, Any], message: str) -> None:
-    """In the kubelet's words, but never with what a variable holds."""
+    """The message is the kubelet's, without the value of a variable."""
     with pytest.raises(SubPathFailed, match=f"^{message}"):
         path_of(mount, VARIABLES)

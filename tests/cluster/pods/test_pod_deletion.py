@@ -56,7 +56,7 @@ async def test_another_pod_of_its_name_stays(node_api: Watched, plane: ControlPl
 async def test_a_pod_that_nobody_deleted_stays(node_api: Watched, plane: ControlPlane, bound_pod: Any) -> None:
     """Only its owner deletes a pod: we wait for that, where it can be seen."""
     async with keeping(node_api) as keeper:
-        with pytest.raises(ApplicationError, match="nobody has deleted its object") as refused:
+        with pytest.raises(ApplicationError, match="its object was not deleted") as refused:
             await delete(node_api, keeper, bound_pod)
         assert (refused.value.type, refused.value.non_retryable) == ("PodObjectWanted", False)
         assert plane.api.get(pods_path(name=bound_pod["metadata"]["name"]))["status"]["phase"] == "Failed"

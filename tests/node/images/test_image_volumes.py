@@ -46,7 +46,7 @@ def test_one_folder_of_an_image(node: TempoletNode, registry: Registry) -> None:
     if snapshot.ready:
         node.until(lambda: "sh" in words(log_of(node, snapshot)), "what is in the folder")
     else:
-        assert "takes no notice of the subPath of an image" in snapshot.message
+        assert "ignores the subPath of an image" in snapshot.message
 
 
 def test_an_image_that_is_not_to_be_had(node: TempoletNode, registry: Registry) -> None:

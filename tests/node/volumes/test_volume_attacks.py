@@ -137,7 +137,7 @@ def test_what_a_privileged_container_mounts_in_its_volume(shared_node: TempoletN
     node.until(lambda: str(inside) in mounts_below(node.root_dir), "its mount on the node")
     node.remove("binds")
     waiting = node.until_pod("binds", lambda one: one.reason == "FailedUnmount")
-    assert f"{inside} is still mounted; unmount it, then the removal goes on by itself" in waiting.message
+    assert f"{inside} is still mounted; unmount it, and the removal continues by itself" in waiting.message
     assert is_whole(outside)
     mounts.unmount(inside)
     node.until_gone("binds")

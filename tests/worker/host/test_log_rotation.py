@@ -121,7 +121,7 @@ async def test_a_failure_is_told_once_and_counted_each_time(one_node: OneNode, t
         await one_node.rotator.look()
     told = {one["pod"]: one["err"] for one in logs}
     assert told == {
-        "default/linked": "0.log is no plain file, so it is left alone",
+        "default/linked": "0.log is not a regular file and is left alone",
         "default/refused": "ReopenContainerLog: no such container",
     }
     assert len(logs) == 2

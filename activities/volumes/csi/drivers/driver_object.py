@@ -62,12 +62,12 @@ class DriverRules:
 async def driver_rules(objects: ObjectSource, driver: str) -> DriverRules:
     """Read a driver's object; raises VolumeFailed if it cannot be read."""
     try:
-        kept = await objects.get(ObjectKind.CSI_DRIVERS, "", driver)
+        stored = await objects.get(ObjectKind.CSI_DRIVERS, "", driver)
     except ObjectMissing:
         return DriverRules()
     except ObjectRefused as refused:
         raise VolumeFailed(str(refused)) from refused
-    return read_rules(driver, kept.json.get("spec") or {})
+    return read_rules(driver, stored.json.get("spec") or {})
 
 
 def read_rules(driver: str, spec: Mapping[str, Any]) -> DriverRules:
@@ -75,7 +75,7 @@ def read_rules(driver: str, spec: Mapping[str, Any]) -> DriverRules:
     policy = spec.get("fsGroupPolicy") or FsGroupPolicy.SINGLE_WRITER_WITH_FS_TYPE
     if policy not in tuple(FsGroupPolicy):
         known = ", ".join(FsGroupPolicy)
-        raise VolumeFailed(f"CSIDriver {driver}: spec.fsGroupPolicy {str(policy)[:64]!r} is none of {known}")
+        raise VolumeFailed(f"CSIDriver {driver}: spec.fsGroupPolicy {str(policy)[:64]!r} is not one of {known}")
     return DriverRules(
         known=True,
         attach_required=spec.get("attachRequired") is not False,
@@ -103,16 +103,16 @@ def check_rules(rules: DriverRules, volume: CsiVolume, *, standalone: bool = Tru
     if not standalone:
         return
     if rules.needs_attaching(volume):
-        said = "its CSIDriver object says so" if rules.known else "no CSIDriver object says otherwise"
+        reason = "its CSIDriver object says so" if rules.known else "no CSIDriver object says otherwise"
         raise VolumeFailed(
-            f"volumes of driver {volume.driver} need to be attached ({said}), and a node without a cluster has nobody who "
-            f"attaches them: where the driver works without, put a CSIDriver object {volume.driver} with "
+            f"volumes of driver {volume.driver} need to be attached ({reason}), and a node without a cluster cannot "
+            f"attach them: where the driver works without, put a CSIDriver object {volume.driver} with "
             f"spec.attachRequired: false into the objects folder"
         )
     if rules.token_requests:
         raise VolumeFailed(
             f"driver {volume.driver} asks for service account tokens (CSIDriver spec.tokenRequests), and a node without a "
-            f"cluster has nobody who issues them"
+            f"cluster cannot issue them"
         )
 
 

@@ -55,11 +55,16 @@ async def _driver(info: registration.PluginInfo, socket: Path, drivers: CsiDrive
     version = _acceptable(info, endpoint, drivers)
     try:
         async with connected(endpoint) as node:
-            said = await node.info()
+            node_info = await node.info()
     except CsiError as error:
         raise PluginRefused(f"RegisterPlugin error -- plugin registration failed with err: {error}") from error
     return Driver(
-        info.name, endpoint, version, said.node_id, said.max_volumes_per_node, dict(said.accessible_topology.segments)
+        info.name,
+        endpoint,
+        version,
+        node_info.node_id,
+        node_info.max_volumes_per_node,
+        dict(node_info.accessible_topology.segments),
     )
 
 

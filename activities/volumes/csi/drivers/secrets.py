@@ -17,15 +17,15 @@ async def read_secret(objects: ObjectSource, place: SecretReference | None, fiel
         return {}
     doing = f"fetching {field} {place.namespace}/{place.name} failed: kubernetes.io/csi"
     try:
-        kept = await objects.get(ObjectKind.SECRETS, place.namespace, place.name)
+        stored = await objects.get(ObjectKind.SECRETS, place.namespace, place.name)
     except (ObjectMissing, ObjectRefused) as error:
         raise VolumeFailed(
             f"{doing}: failed to find the secret {place.name} in the namespace {place.namespace} with error: {error}"
         ) from error
-    values = {key: _text(value) for key, value in (kept.json.get("data") or {}).items()}
+    values = {key: _text(value) for key, value in (stored.json.get("data") or {}).items()}
     for key, value in values.items():
         if value is None:
-            raise VolumeFailed(f"{doing}: its key {key} is no text, and a driver takes texts only")
+            raise VolumeFailed(f"{doing}: its key {key} is not text, and a driver takes only text")
     return {key: value for key, value in values.items() if value is not None}
 
 

@@ -24,9 +24,9 @@ def volumes_in_use(root_dir: Path) -> list[str]:
     for pattern in _PLACES:
         for file in root_dir.glob(pattern):
             try:
-                said = json.loads(file.read_bytes())
-                if said.get("volumeLifecycleMode") != _EPHEMERAL:
-                    found.add(f"kubernetes.io/csi/{said['driverName']}^{said['volumeHandle']}")
+                record = json.loads(file.read_bytes())
+                if record.get("volumeLifecycleMode") != _EPHEMERAL:
+                    found.add(f"kubernetes.io/csi/{record['driverName']}^{record['volumeHandle']}")
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 continue
     return sorted(found)

@@ -177,7 +177,7 @@ def read_record(directory: Path) -> VolumeRecord | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OSError(f"{directory / DATA} is damaged: unmount what lies beside it, then remove it") from error
+        raise OSError(f"{directory / DATA} is damaged: unmount what is beside it, then remove it") from error
 
 
 def write_record(directory: Path, data: Mapping[str, str]) -> None:

@@ -37,14 +37,16 @@ def republished_volumes(root_dir: Path) -> Iterator[Republished]:
     """Yield every volume of the node that is to be published again, except unreadable records. Blocks on files."""
     for file in (root_dir / "pods").glob(f"*/volumes/{ESCAPED_PLUGIN}/*/{FILE}"):
         try:
-            said = json.loads(file.read_bytes())
+            record = json.loads(file.read_bytes())
             place = FilesPlace(root_dir, file.parents[3].name, file.parent.name)
-            yield Republished(place, _volume(said["volume"]), said["pod"])
+            yield Republished(place, _volume(record["volume"]), record["pod"])
         except (OSError, ValueError, KeyError, TypeError):
             continue  # its pod is being removed, or mounts it again
 
 
-def _volume(said: dict[str, Any]) -> CsiVolume:
-    secrets = {field: said[field] and SecretReference(**said[field]) for field in ("stage_secret", "publish_secret")}
-    lists = {field: tuple(said[field]) for field in ("access_modes", "mount_options")}
-    return CsiVolume(**{**said, **secrets, **lists, "lifecycle": Lifecycle(said["lifecycle"])})
+def _volume(record: dict[str, Any]) -> CsiVolume:
+    secrets = {
+        field: record[field] and SecretReference(**record[field]) for field in ("stage_secret", "publish_secret")
+    }
+    lists = {field: tuple(record[field]) for field in ("access_modes", "mount_options")}
+    return CsiVolume(**{**record, **secrets, **lists, "lifecycle": Lifecycle(record["lifecycle"])})

@@ -38,8 +38,10 @@ def recorded(rights: Rights | None, name: str = NAME) -> Known:
         pytest.param(recorded(BY_SECRET, "r.io/own/app"), "pulled with a login for r.io/own/app", id="another-name"),
         pytest.param(recorded(BY_SECRET), f"pulled with a login for {NAME}", id="another-secret"),
         pytest.param(recorded(Rights(everyone=True), "r.io/app"), "pulled by the name of r.io/app", id="public-there"),
-        pytest.param(recorded(None), "and nobody knows by whose right it was pulled", id="nobody-s"),
-        pytest.param(Known(intended=True), "and nobody knows by whose right it was pulled", id="only-an-intent"),
+        pytest.param(recorded(None), "and it is unknown with which credentials it was pulled", id="nobody-s"),
+        pytest.param(
+            Known(intended=True), "and it is unknown with which credentials it was pulled", id="only-an-intent"
+        ),
         pytest.param(Known(broken=True), "and the record of who pulled it cannot be read", id="a-broken-record"),
         pytest.param(Known(), "and nothing says who pulled it", id="preloaded-and-always-verified"),
     ],

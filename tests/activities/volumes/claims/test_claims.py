@@ -1,4 +1,4 @@
-"""Which claim can be mounted, and of what is its volume made (desired_state_of_world_populator_test.go)?"""
+"""Which claims can be mounted, and what is their volume (desired_state_of_world_populator_test.go)?"""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ REF = {"namespace": "default", "name": "data", "uid": "claim-uid"}
 
 
 def claim(metadata: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    """Write a claim that is bound."""
+    """Return a bound claim."""
     written = {
         "metadata": {"namespace": "default", "name": "data", "uid": "claim-uid", **(metadata or {})},
         "spec": {"volumeName": "pv1", "accessModes": ["ReadWriteOnce"], **spec},
@@ -20,7 +20,7 @@ def claim(metadata: dict[str, Any] | None = None, status: dict[str, Any] | None 
 
 
 def volume(**spec: Any) -> dict[str, Any]:
-    """Write a volume that is bound to it."""
+    """Return a volume that is bound to it."""
     return {"spec": {"hostPath": {"path": "/mnt"}, "accessModes": ["ReadWriteOnce"], "claimRef": REF, **spec}}
 
 
@@ -46,7 +46,7 @@ DELETED = {"deletionTimestamp": "2026-11-21T21:00:00Z"}
     ],
 )
 def test_the_volume_of_a_claim(of: dict[str, Any], name_or_fault: str) -> None:
-    """The kubelet's answers and words; a file has no status, so what it says is the status."""
+    """The kubelet's results and messages; a claim from a file has no status, so its volumeName counts."""
     try:
         found = volume_name(of)
     except ClaimUnusable as unusable:
@@ -130,7 +130,7 @@ def test_the_group_of_a_volume(said: str | None, group: int | None) -> None:
 
 
 def test_a_volume_and_its_claim_in_files_need_no_uid() -> None:
-    """Nobody has given them one."""
+    """Nobody has set one."""
     reference = {"namespace": "default", "name": "data"}
     of = claim(accessModes=["ReadWriteOnce"])
     del of["metadata"]["uid"]
@@ -180,7 +180,7 @@ LABELS = {"kubernetes.io/hostname": "n1", "disks": "4"}
 
 
 def asks(key: str, operator: str, *values: str) -> dict[str, Any]:
-    """Write one expression."""
+    """Return one expression."""
     return {"key": key, "operator": operator, "values": list(values)}
 
 
@@ -216,5 +216,5 @@ def test_a_volume_that_is_elsewhere(terms: list[dict[str, Any]], answer: bool) -
 
 
 def test_a_volume_without_affinity_is_everywhere() -> None:
-    """Most are."""
+    """As most volumes."""
     assert reachable({}, LABELS, "n1")

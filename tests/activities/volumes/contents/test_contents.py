@@ -1,4 +1,4 @@
-"""Does a volume hold the files that the kubelet would write into it? (configmap_test.go, secret_test.go, …_test.go)"""
+"""Does a volume hold the files that the kubelet would write (configmap_test.go, secret_test.go, …_test.go)?"""
 
 import base64
 from dataclasses import replace
@@ -55,7 +55,7 @@ BUNDLE = {"sources": [{"clusterTrustBundle": {"path": "ca.pem", "name": "ours"}}
 
 
 def shown(kind: str, source: dict[str, Any]) -> dict[str, tuple[bytes, int]]:
-    """Build a volume's files: data and mode by path."""
+    """Build a volume's files: content and mode by path."""
     return {path: (file.data, file.mode) for path, file in files_of(kind, source, KNOWN).items()}
 
 
@@ -99,7 +99,7 @@ def test_a_config_map_volume(source: dict[str, Any], files: dict[str, tuple[byte
 
 
 def test_a_secret_volume() -> None:
-    """Bytes as they are."""
+    """Bytes are unchanged."""
     assert shown("secret", {"secretName": "db", "defaultMode": 0o400}) == {
         "user": (b"me", 0o400),
         "raw": (b"\xff", 0o400),
@@ -173,7 +173,7 @@ def test_a_secret_volume() -> None:
     ],
 )
 def test_what_is_missing_is_told_in_the_kubelets_words(kind: str, source: dict[str, Any], words: str) -> None:
-    """All of it at once."""
+    """Everything at once."""
     with pytest.raises(VolumeFailed) as caught:
         shown(kind, source)
     assert str(caught.value) == words
@@ -200,7 +200,7 @@ def test_a_credential_is_nobodys_but_the_containers(
 
 
 def told(**item: Any) -> str:
-    """Build the one file of a downwardAPI volume."""
+    """Build the single file of a downwardAPI volume."""
     [(data, mode)] = shown("downwardAPI", {"defaultMode": 0o640, "items": [{"path": "dir//file", **item}]}).values()
     assert mode == 0o640
     return data.decode()
@@ -220,7 +220,7 @@ def told(**item: Any) -> str:
     ],
 )
 def test_a_file_tells_a_field(field: str, text: str) -> None:
-    """Maps line by line in the order of their keys, one key of them as it is."""
+    """Maps line by line, sorted by key; the value of a single key unchanged."""
     assert told(fieldRef={"apiVersion": "v1", "fieldPath": field}) == text
 
 
@@ -238,13 +238,13 @@ def test_a_file_tells_a_field(field: str, text: str) -> None:
     ],
 )
 def test_a_file_tells_a_resource(container: str, resource: str, divisor: str | None, text: str) -> None:
-    """With the node's allocatable where a container has no limit."""
+    """The node's allocatable stands in for a missing limit."""
     selector = {"containerName": container, "resource": resource} | ({"divisor": divisor} if divisor else {})
     assert told(resourceFieldRef=selector) == text
 
 
 def test_a_projected_volume_puts_everything_together() -> None:
-    """Of two sources with one path the later one counts; items have modes of their own."""
+    """If two sources have the same path, the later one wins; items have modes of their own."""
     source = {
         "defaultMode": 0o440,
         "sources": [
@@ -268,5 +268,5 @@ def test_a_projected_volume_puts_everything_together() -> None:
 
 
 def test_an_empty_volume_is_empty() -> None:
-    """Without items, sources or anything."""
+    """Without items or sources."""
     assert shown("downwardAPI", {}) == shown("projected", {}) == {}

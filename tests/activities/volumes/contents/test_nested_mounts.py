@@ -1,4 +1,4 @@
-"""Can a container mount one volume inside another that it may not write? (nested_volumes_test.go)"""
+"""Can a container mount one volume inside another, read-only one? (nested_volumes_test.go)"""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from activities.volumes.plugin.volume_type import VolumeFailed
 
 
 def pod(*mounts: tuple[str, str], kind: str = "containers") -> dict[str, Any]:
-    """Build a pod whose one container mounts volumes at paths."""
+    """Return a pod whose one container mounts volumes at these paths."""
     return {"spec": {kind: [{"name": "c", "volumeMounts": [{"name": n, "mountPath": p} for n, p in mounts]}]}}
 
 
@@ -38,7 +38,7 @@ def pod(*mounts: tuple[str, str], kind: str = "containers") -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_mount_points(mounts: list[tuple[str, str]], expected: list[str]) -> None:
-    """Of those that lie in each other the outermost."""
+    """Of nested ones the outermost."""
     assert list(nested_mount_points("vol", pod(*mounts))) == expected
 
 
@@ -51,7 +51,7 @@ def test_they_are_made_once(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_path_that_leads_out_of_the_container_is_refused(tmp_path: Path) -> None:
-    """Nothing is made outside of the volume."""
+    """Nothing is created outside of the volume."""
     with pytest.raises(VolumeFailed, match="invalid container mount point"):
         make_nested_mount_points(tmp_path / "v", "vol", pod(("vol", "../dir"), ("o", "../dir/x")))
     assert list(tmp_path.iterdir()) == []

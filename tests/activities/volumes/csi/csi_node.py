@@ -1,4 +1,7 @@
-"""A node with one CSI driver, served in the test's own process with folders for volumes, and one claim; the mounts are real."""
+"""A node with one CSI driver and one claim.
+
+The driver runs in the test's process with folders as volumes; mounts are real.
+"""
 
 import base64
 from dataclasses import dataclass
@@ -46,7 +49,7 @@ class Node:
         return PodKey("default", uid, uid)
 
     def restarted(self) -> "Node":
-        """Forget whatever the process knew: what is left lies on disk."""
+        """Drop everything that the process knew: only the disk is left."""
         csi = CsiDrivers()
         csi._drivers.update(self.services.csi._drivers)
         services = NodeServices(
@@ -60,7 +63,7 @@ class Node:
         return Node(services, self.objects, self.driver)
 
     def bind(self, *, csi: dict[str, Any] | None = None, **spec: Any) -> None:
-        """Put a claim and its volume there; keywords replace parts of the volume's spec."""
+        """Store a claim and its volume; keywords replace parts of the volume's spec."""
         modes = spec.get("accessModes", ["ReadWriteOnce"])
         mode = {"volumeMode": spec["volumeMode"]} if "volumeMode" in spec else {}
         self.objects.put(
@@ -75,16 +78,16 @@ class Node:
         )
 
     def driver_object(self, **spec: Any) -> None:
-        """Put the driver's object there."""
+        """Store the driver's object."""
         self.objects.put(ObjectKind.CSI_DRIVERS, NAME, {"spec": {"attachRequired": False, **spec}})
 
     def secret(self, name: str, **values: str) -> None:
-        """Put a secret there."""
+        """Store a secret."""
         data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
         self.objects.put(ObjectKind.SECRETS, name, {"data": data})
 
     async def mount(self, pod: PodKey, volume: PodJson = CLAIM, **spec: Any) -> Mounted:
-        """Mount a volume of a pod, as its activity does."""
+        """Mount a volume of a pod, as the activity does."""
         kind = next(field for field in volume if field != "name")
         told = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, "spec": spec}
         found = volume_type(kind)
@@ -97,11 +100,11 @@ class Node:
         await ActivityEnvironment().run(VolumeActivities(self.services).unmount_volumes, request)
 
     def life(self) -> list[str]:
-        """The calls that make and undo, in order."""
+        """Return the calls that stage, publish and undo, in order."""
         return [one["call"] for one in self.driver.calls(*LIFE)]
 
     def left(self) -> list[str]:
-        """What lies on the node of any volume: files, and folders that are no pod's own."""
+        """List what is left on the node: files, and folders other than pods' own."""
         root = self.services.settings.root_dir
         found = [*root.glob("pods/*/volumes/kubernetes.io~csi/*"), *root.glob("pods/*/volumeDevices/*/*")]
         found += [*root.glob("plugins/kubernetes.io/csi/**/vol_data.json"), *root.glob("pods/*/plugins/*/*")]

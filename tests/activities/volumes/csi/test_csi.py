@@ -1,6 +1,6 @@
-"""Is a CSI volume staged once and published to each pod, undone when nobody uses it, and is no step lost halfway?
+"""Is a CSI volume staged once, published to each pod, undone when no pod uses it, and is no step lost after a crash?
 
-The driver is a real one with folders for volumes, served in the test's own process, its mounts are real.
+The driver runs in the test's process with folders as volumes; its mounts are real.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ async def test_the_life_of_a_volume(node: Node) -> None:
 
 
 async def test_two_pods_share_one_volume(node: Node) -> None:
-    """Staged once, published twice, unstaged with the last."""
+    """Staged once, published twice, unstaged after the last."""
     one, two = node.pod("uid-1"), node.pod("uid-2")
     await asyncio.gather(node.mount(one), node.mount(two))
     assert sorted(node.life()) == sorted([STAGE, PUBLISH, PUBLISH])
@@ -83,7 +83,7 @@ async def test_two_pods_share_one_volume(node: Node) -> None:
 
 
 async def test_a_volume_that_is_there_is_found(node: Node) -> None:
-    """No call of the driver for it; a worker that was restarted asks again, which CSI allows."""
+    """The driver is not called; a restarted worker calls it again, which CSI allows."""
     pod = node.pod("uid-1")
     assert not (await node.mount(pod)).found
     assert (await node.mount(pod)).found
@@ -105,7 +105,7 @@ async def test_a_volume_that_is_there_is_found(node: Node) -> None:
 async def test_a_worker_that_dies_halfway_forgets_nothing(
     node: Node, tmp_path: Path, call: str, before: list[str], after: list[str]
 ) -> None:
-    """The pod goes without a second try to mount: what may have been done is undone by what lies on disk."""
+    """The pod is removed without another mount: what may have been done is undone by the records on disk."""
     node.driver.order(call, Order(until=str(tmp_path / "never")))
     pod = node.pod("uid-1")
     mounting = asyncio.create_task(node.mount(pod))
@@ -123,7 +123,7 @@ async def test_a_worker_that_dies_halfway_forgets_nothing(
 
 
 async def test_a_second_pod_while_the_first_one_is_half_gone(node: Node) -> None:
-    """The unstage of the first failed: the second stages again, and the first one's rest is undone without unstaging it."""
+    """Unstaging failed for the first: the second stages again, and undoing the first does not unstage it."""
     one, two = node.pod("uid-1"), node.pod("uid-2")
     await node.mount(one)
     node.driver.order(UNSTAGE, Order(times=1, code="INTERNAL", details="device is busy"))
@@ -141,7 +141,7 @@ async def test_a_second_pod_while_the_first_one_is_half_gone(node: Node) -> None
 
 
 async def test_a_volume_of_the_pods_own(node: Node) -> None:
-    """Never staged; its handle is made of the pod's uid; the driver hears whose it is, where it asks."""
+    """Never staged; its handle contains the pod's UID; the driver gets the pod's attributes if it asks for them."""
     node.driver_object(volumeLifecycleModes=["Ephemeral"], podInfoOnMount=True)
     node.secret("publish", key=CANARY)
     volume = {
@@ -188,7 +188,7 @@ async def test_a_driver_that_does_not_stage(tmp_path: Path) -> None:
 
 
 async def test_a_device(node: Node) -> None:
-    """The kubelet's places: the pod's link leads to where the driver has put the device."""
+    """At the kubelet's paths: the pod's link points to the driver's device."""
     node.bind(volumeMode="Block")
     one, two, root = node.pod("uid-1"), node.pod("uid-2"), node.services.settings.root_dir
     mounted = await node.mount(one)
@@ -206,7 +206,7 @@ async def test_a_device(node: Node) -> None:
 
 
 async def test_a_device_that_was_forgotten_by_half(node: Node) -> None:
-    """Its record is gone and the pod's link is not: the next try removes that."""
+    """Its record is gone but the pod's link is not: the next try removes the link."""
     node.bind(volumeMode="Block")
     pod, root = node.pod("uid-1"), node.services.settings.root_dir
     await node.mount(pod)
@@ -224,7 +224,7 @@ async def test_a_device_that_was_forgotten_by_half(node: Node) -> None:
 async def test_a_device_that_another_pod_gives_up_without_having_had_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Just when this one gets it: what is remembered of the volume stays, or nobody could take it back."""
+    """While this pod gets it: the shared record stays, otherwise the volume could not be undone."""
     volume = CsiVolume(name="pv1", driver=NAME, handle="vol-1", lifecycle=Lifecycle.PERSISTENT, block=True)
     ours, other = BlockPlace(tmp_path, "uid-1", "pv1"), BlockPlace(tmp_path, "uid-2", "pv1")
 
@@ -248,7 +248,7 @@ async def test_a_device_that_another_pod_gives_up_without_having_had_it(
 async def test_the_files_become_the_pods_groups(
     tmp_path: Path, capabilities: tuple[str, ...], policy: str, group: int
 ) -> None:
-    """As the driver's object says, and once only: by a driver that does it nobody else does."""
+    """As the driver's object says, and only once: if the driver does it, nobody else does."""
     async with NodeWithDriver(tmp_path, Setup(capabilities=capabilities)) as node:
         node.driver_object(fsGroupPolicy=policy)
         node.driver.volume("vol-1").mkdir(parents=True)

@@ -1,6 +1,6 @@
-"""What does a pod hear of a CSI driver that fails, refuses or is not there, and what is undone then?
+"""What does a pod see of a CSI driver that fails, refuses or is missing, and what is undone then?
 
-The driver is a real one with folders for volumes, served in the test's own process, its mounts are real.
+The driver runs in the test's process with folders as volumes; its mounts are real.
 """
 
 import base64
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts
 
 
 async def test_a_busy_volume_stays_visible_and_is_tried_again(node: Node) -> None:
-    """Unmounting fails with the driver's words, in the order of steps, and nothing is forgotten."""
+    """Unmounting fails with the driver's message, step by step, and no record is lost."""
     pod = node.pod("uid-1")
     await node.mount(pod)
     target = node.services.settings.root_dir / "pods/uid-1/volumes/kubernetes.io~csi/pv1/mount"
@@ -39,7 +39,7 @@ async def test_a_busy_volume_stays_visible_and_is_tried_again(node: Node) -> Non
 
 
 async def test_a_driver_that_is_not_there_yet(node: Node) -> None:
-    """The kubelet's words; the pod has its volume as soon as the driver registers."""
+    """The kubelet's message; the pod gets its volume as soon as the driver registers."""
     driver = node.services.csi.find(NAME)
     assert driver is not None
     node.services.csi.remove(driver)
@@ -70,7 +70,7 @@ async def test_a_driver_that_is_not_there_yet(node: Node) -> None:
     ],
 )
 async def test_what_a_driver_refuses(node: Node, call: str, code: str, left: bool, undone: list[str]) -> None:
-    """Its words stand in the failure; what it refused for good is not undone, what may have happened is."""
+    """The failure has its message; what it refused for good is not undone, what may have happened is."""
     node.driver.order(call, Order(times=1, code=code, details="not today"))
     pod = node.pod("uid-1")
     said = code.title().replace("_", "")
@@ -85,7 +85,7 @@ async def test_what_a_driver_refuses(node: Node, call: str, code: str, left: boo
 
 
 async def test_what_was_refused_once_is_mounted_the_next_time(node: Node) -> None:
-    """And undone as a whole."""
+    """And undone completely."""
     node.driver.order(PUBLISH, Order(times=1, code="INTERNAL", details="not today"))
     pod = node.pod("uid-1")
     with pytest.raises(VolumeFailed):
@@ -97,7 +97,7 @@ async def test_what_was_refused_once_is_mounted_the_next_time(node: Node) -> Non
 
 
 async def test_a_secret_goes_to_the_driver_and_nowhere_else(node: Node) -> None:
-    """Not into the driver's own words, in whatever form it quotes it."""
+    """It is not in the driver's error, in whatever form the driver quotes it."""
     node.secret("stage", key=CANARY)
     node.secret("publish", password="ab")
     references = {
@@ -125,7 +125,7 @@ async def test_a_secret_goes_to_the_driver_and_nowhere_else(node: Node) -> None:
 
 
 async def test_a_secret_that_is_missing(node: Node) -> None:
-    """Named, with its namespace."""
+    """The message names it with its namespace."""
     node.bind(csi={"nodeStageSecretRef": {"namespace": "vault", "name": "stage"}})
     with pytest.raises(VolumeFailed) as missing:
         await node.mount(node.pod("uid-1"))
@@ -152,7 +152,7 @@ async def test_only_one_pod_may_have_a_volume_for_one_pod(node: Node) -> None:
 
 
 async def test_all_volumes_of_a_pod_by_its_activity(node: Node) -> None:
-    """The failure names the volume as the pod does."""
+    """The failure has the pod's name for the volume."""
     node.driver.order(PUBLISH, Order(times=1, code="INTERNAL", details="not today"))
     pod = node.pod("uid-1")
     told = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, "spec": {}}

@@ -1,4 +1,4 @@
-"""Who may register as a driver, in which version, and what is the plugin told?"""
+"""Which drivers may register, with which version, and what is the plugin told?"""
 
 from datetime import timedelta
 from pathlib import Path
@@ -28,12 +28,12 @@ NAME = "dir.csi.tempolet.test"
     ],
 )
 def test_the_version_that_is_spoken(named: list[str], chosen: tuple[int, ...] | None) -> None:
-    """The highest 1.x of those that the driver names (component-helpers version.go)."""
+    """The highest 1.x of the driver's versions (component-helpers version.go)."""
     assert highest_version(named) == chosen
 
 
 async def test_a_driver_registers_and_is_told(tmp_path: Path) -> None:
-    """Its endpoint and what it said of this node are remembered."""
+    """Its endpoint and its answer about this node are stored."""
     drivers = CsiDrivers()
     async with serving(tmp_path / "d", tmp_path / "reg.sock") as folder:
         registered = await register(tmp_path / "reg.sock", drivers)
@@ -73,7 +73,7 @@ async def test_a_driver_registers_and_is_told(tmp_path: Path) -> None:
     ],
 )
 async def test_what_can_t_register_is_told_why(tmp_path: Path, setup: Setup, known: Driver | None, told: str) -> None:
-    """The plugin hears the reason, and who was registered stays."""
+    """The plugin gets the reason, and the registered driver stays."""
     drivers = CsiDrivers()
     if known:
         await drivers.add(known)
@@ -87,7 +87,7 @@ async def test_what_can_t_register_is_told_why(tmp_path: Path, setup: Setup, kno
 
 
 async def test_a_driver_of_a_higher_version_takes_the_place(tmp_path: Path) -> None:
-    """As the kubelet lets it: the newer one is called from then on."""
+    """As in the kubelet: the newer one is called from then on."""
     drivers = CsiDrivers()
     await drivers.add(Driver(NAME, "/elsewhere", (0, 9)))
     async with serving(tmp_path / "d", tmp_path / "reg.sock"):
@@ -96,7 +96,7 @@ async def test_a_driver_of_a_higher_version_takes_the_place(tmp_path: Path) -> N
 
 
 async def test_a_driver_that_can_t_say_what_this_node_is_is_not_registered(tmp_path: Path) -> None:
-    """NodeGetInfo fails, so the driver can't work here, and is told so."""
+    """If NodeGetInfo fails, the driver cannot work here; the plugin is told so."""
     drivers = CsiDrivers()
     async with serving(tmp_path / "d", tmp_path / "reg.sock") as folder:
         folder.order("NodeGetInfo", Order(code="INTERNAL", details="no cloud here"))
@@ -106,9 +106,9 @@ async def test_a_driver_that_can_t_say_what_this_node_is_is_not_registered(tmp_p
 
 
 async def test_a_socket_that_nobody_serves_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dead driver's socket is no driver."""
+    """The socket of a dead driver is no driver."""
     monkeypatch.setattr("activities.clients.plugin_registration._CONNECT_SECONDS", 0.2)
-    with pytest.raises(PluginUnreachable, match="nobody answers at"):
+    with pytest.raises(PluginUnreachable, match="nothing answers at"):
         await register(tmp_path / "gone.sock", CsiDrivers())
 
 
@@ -122,7 +122,7 @@ async def test_a_driver_is_waited_for_a_moment_and_then_missed_in_the_kubelets_w
 
 
 async def test_the_end_of_an_old_registration_leaves_the_new_one() -> None:
-    """A driver that was restarted registers again before its old socket is missed."""
+    """A restarted driver registers again before its old socket is removed."""
     drivers = CsiDrivers()
     old, new = Driver(NAME, "/socket"), Driver(NAME, "/socket")
     await drivers.add(old)

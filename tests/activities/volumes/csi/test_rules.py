@@ -1,4 +1,4 @@
-"""What is a driver told of a volume, what may it ask for on a node without a cluster, and what is never repeated of it?"""
+"""What is a driver told about a volume, what may it ask for on a standalone node, and which secrets are redacted?"""
 
 import asyncio
 import base64
@@ -73,7 +73,7 @@ def test_the_access_mode(modes: tuple[str, ...], finer: bool, told: str) -> None
     ],
 )
 def test_the_group_goes_to_a_driver_that_takes_it(able: int, group: int | None, told: str) -> None:
-    """VOLUME_MOUNT_GROUP: then nobody else changes the files."""
+    """VOLUME_MOUNT_GROUP: then the node does not change the files."""
     asking = VolumeRequest(
         volume=volume(fs_type="xfs", mount_options=("noatime",)), able=frozenset({able}), fs_group=group
     )
@@ -82,7 +82,7 @@ def test_the_group_goes_to_a_driver_that_takes_it(able: int, group: int | None, 
 
 
 def test_a_device_has_neither_options_nor_a_group() -> None:
-    """A block volume is a device, whatever else is said."""
+    """A block volume is a device, whatever else is set."""
     asking = VolumeRequest(
         volume=volume(block=True, fs_type="xfs"), able=frozenset({RPC.VOLUME_MOUNT_GROUP}), fs_group=7
     )
@@ -143,7 +143,7 @@ def test_whether_the_pods_group_gets_the_files(policy: str, of: CsiVolume, takes
     ],
 )
 async def test_what_a_driver_may_ask_for(spec: dict[str, Any] | None, of: CsiVolume, fault: str) -> None:
-    """On a node without a cluster; the object's defaults are the API's."""
+    """On a standalone node; defaults are the API's."""
     objects = ObjectsInMemory()
     if spec is not None:
         objects.put(ObjectKind.CSI_DRIVERS, "d", {"spec": spec})
@@ -168,7 +168,7 @@ async def test_what_a_driver_may_ask_for(spec: dict[str, Any] | None, of: CsiVol
     ],
 )
 async def test_what_a_cluster_does_for_a_driver(spec: dict[str, Any] | None, of: CsiVolume, attaches: bool) -> None:
-    """It attaches, and gives tokens: nothing of that is refused there."""
+    """It attaches volumes and issues tokens, so nothing of that is refused."""
     objects = ObjectsInMemory()
     if spec is not None:
         objects.put(ObjectKind.CSI_DRIVERS, "d", {"spec": {**spec, "tokenRequests": [{"audience": "vault"}]}})
@@ -187,7 +187,7 @@ async def test_what_a_cluster_does_for_a_driver(spec: dict[str, Any] | None, of:
     ],
 )
 def test_what_attaching_answered(status: dict[str, Any], context: dict[str, str] | None) -> None:
-    """It is the driver's."""
+    """The attachment's metadata is passed to the driver."""
     assert publish_context({"metadata": {}, "status": status}) == context
 
 
@@ -201,13 +201,13 @@ def test_what_attaching_answered(status: dict[str, Any], context: dict[str, str]
     ],
 )
 def test_an_attachment_that_is_not_going_to_be(found: dict[str, Any], words: str) -> None:
-    """Is told at once (csi_attacher.go verifyAttachmentStatus)."""
+    """It fails at once (csi_attacher.go verifyAttachmentStatus)."""
     with pytest.raises(VolumeFailed, match=words):
         publish_context(found)
 
 
 async def test_an_attachment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while there is none; in the end it is said which, and what was seen last."""
+    """Also before it exists; the timeout's message has the last state."""
     objects, of = ObjectsInMemory(), volume()
     monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.5))
     name = attachment_name(of.handle, of.driver, "n1")
@@ -221,13 +221,13 @@ async def test_an_attachment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class Tokens:
-    """Gives a token of each wish, or none."""
+    """Issues a token for each request, or none."""
 
     def __init__(self, *, refuses: bool = False) -> None:
         self.refuses = refuses
 
     async def token(self, wish: TokenSpec) -> ServiceAccountToken:
-        """Give it."""
+        """Issue it."""
         if self.refuses:
             raise TokenRefused("no account robot")
         ends = datetime(2026, 11, 22, 13, tzinfo=UTC)
@@ -236,7 +236,7 @@ class Tokens:
 
 
 async def test_the_tokens_that_a_driver_wants() -> None:
-    """By audience, in the JSON that drivers know; who gives none is named."""
+    """By audience, in the JSON that drivers expect; the error of a refusing issuer names it."""
     pod = {"metadata": {"namespace": "shop", "name": "web", "uid": "u"}, "spec": {"serviceAccountName": "robot"}}
     asked = [{"audience": ""}, {"audience": "vault", "expirationSeconds": 600}]
     rules = read_rules("d", {"tokenRequests": asked})
@@ -253,7 +253,7 @@ async def test_the_tokens_that_a_driver_wants() -> None:
 
 @pytest.mark.parametrize("place", ["volume_context", "secrets"])
 def test_a_token_is_not_repeated(place: str) -> None:
-    """Wherever its driver was told it, whether it quotes the token or all of the JSON."""
+    """Wherever the driver got it, and whether it quotes the token or the whole JSON."""
     said = json.dumps({"vault": {"token": "eyJ0eXAi.part.sign", "expirationTimestamp": "2026-11-22T13:00:00Z"}})
     request = csi.NodePublishVolumeRequest()
     getattr(request, place)["csi.storage.k8s.io/serviceAccount.tokens"] = said
@@ -262,9 +262,9 @@ def test_a_token_is_not_repeated(place: str) -> None:
 
 
 async def test_an_object_that_can_t_be_read_says_why() -> None:
-    """A policy that does not exist, and a file that is refused."""
+    """An unknown policy, and a refused file."""
     with pytest.raises(
-        VolumeFailed, match=r"CSIDriver d: spec\.fsGroupPolicy 'Some' is none of None, File, ReadWriteOnceW"
+        VolumeFailed, match=r"CSIDriver d: spec\.fsGroupPolicy 'Some' is not one of None, File, ReadWriteOnceW"
     ):
         read_rules("d", {"fsGroupPolicy": "Some"})
     objects = ObjectsInMemory(refused={(ObjectKind.CSI_DRIVERS, "", "d"): "csidriver d is a link"})
@@ -288,7 +288,7 @@ SECRET = 'pass"word/ü value'
     ],
 )
 def test_what_a_driver_was_told_in_secret_is_not_repeated(quoted: str) -> None:
-    """In whatever form it quotes it."""
+    """In whatever form the driver quotes it."""
     told = redact_secrets(f"rpc: {quoted}", {"key": f"{SECRET}\n", "empty": ""})
     assert "[hidden]" in told
     assert "word" not in told
@@ -303,15 +303,15 @@ def test_what_a_driver_was_told_in_secret_is_not_repeated(quoted: str) -> None:
     ],
 )
 def test_a_short_secret_leaves_the_words_readable(words: str, told: str) -> None:
-    """Else every message would be blanks."""
+    """Otherwise every message would be unreadable."""
     assert redact_secrets(words, {"pin": "7"}) == told
 
 
 async def test_a_secret_that_is_no_text() -> None:
-    """Named by its key; nothing of it in the error, not even in its context."""
+    """The error names the key, and quotes nothing of the value, not even in its context."""
     objects = ObjectsInMemory()
     objects.put(ObjectKind.SECRETS, "s", {"data": {"blob": base64.b64encode(b"canary\xff").decode()}})
-    with pytest.raises(VolumeFailed, match="its key blob is no text") as refused:
+    with pytest.raises(VolumeFailed, match="its key blob is not text") as refused:
         await read_secret(objects, SecretReference("default", "s"), "NodeStageSecretRef")
     assert refused.value.__context__ is None
 
@@ -335,20 +335,20 @@ async def test_a_secret_that_is_no_text() -> None:
     ],
 )
 def test_a_volume_that_nobody_has_validated(source: dict[str, Any], fault: str) -> None:
-    """Each with the field that is wrong."""
+    """Each error names the wrong field."""
     with pytest.raises(VolumeFailed, match=f"PV pv1: {fault}"):
         persistent_fields("pv1", source)
 
 
 def test_the_handle_of_a_pods_own_volume() -> None:
-    """csi_mounter.go makeVolumeHandle: another pod, another volume, another handle."""
+    """csi_mounter.go makeVolumeHandle: it differs by pod and by volume."""
     handle = ephemeral_handle("uid", "data")
     assert len(handle) == len("csi-") + 64
     assert handle not in (ephemeral_handle("uid2", "data"), ephemeral_handle("uid", "data2"))
 
 
 def test_a_record_that_is_damaged_is_not_taken_for_none(tmp_path: Path) -> None:
-    """Else its volume would be forgotten, and stay mounted."""
+    """Otherwise its volume would stay mounted."""
     place = FilesPlace(tmp_path, "uid", "pv1")
     assert place.record() is None
     place.remember(volume(), "n1")

@@ -1,4 +1,4 @@
-"""Do a volume's files become the fsGroup's, and none that is not in the volume (pkg/volume/volume_linux_test.go)?"""
+"""Do a volume's files get the fsGroup, and no file outside the volume (pkg/volume/volume_linux_test.go)?"""
 
 import os
 import stat
@@ -26,7 +26,7 @@ LAZY = FsGroup(GROUP, ON_ROOT_MISMATCH)
 
 @pytest.fixture
 def volume(tmp_path: Path) -> Path:
-    """Give a volume with a folder and a file, beside files that are the node's."""
+    """Return a volume with a folder and a file, beside files of the node."""
     made = tmp_path / "volume"
     (made / "folder").mkdir(parents=True, mode=0o700)
     (made / "folder" / "file").write_text("")
@@ -38,13 +38,13 @@ def volume(tmp_path: Path) -> Path:
 
 
 def seen(path: Path) -> tuple[int, str]:
-    """Say a thing's group and rights."""
+    """Return a file's group and mode."""
     found = path.lstat()
     return found.st_gid, f"{stat.S_IMODE(found.st_mode):o}"
 
 
 def test_files_are_the_groups(volume: Path) -> None:
-    """Folders with the set-group bit, so that what comes later is the group's, too; the root last of all."""
+    """Folders get the set-group-ID bit, so that new files get the group, too; the root comes last."""
     volume.chmod(0o755)
     assert apply_fs_group(volume, WANTED) == 3
     assert seen(volume) == (GROUP, "2775")
@@ -61,14 +61,14 @@ def test_files_of_a_read_only_volume_are_not_made_writable(volume: Path) -> None
 
 
 def test_rights_and_set_id_bits_that_are_there_stay(volume: Path) -> None:
-    """A change of owner takes set-id bits away, which come back."""
+    """A change of owner removes set-ID bits; they are restored."""
     (volume / "folder/file").chmod(0o4757)
     apply_fs_group(volume, WANTED)
     assert seen(volume / "folder/file") == (GROUP, "4777")
 
 
 def test_a_second_walk_changes_nothing(volume: Path) -> None:
-    """Not even a time of change."""
+    """Not even ctime changes."""
     apply_fs_group(volume, WANTED)
     before = [path.lstat().st_ctime_ns for path in (volume, volume / "folder", volume / "folder/file")]
     assert apply_fs_group(volume, WANTED) == 3
@@ -86,7 +86,7 @@ def test_a_second_walk_changes_nothing(volume: Path) -> None:
     ],
 )
 def test_on_root_mismatch(volume: Path, group: int, mode: int, walks: bool) -> None:
-    """By its own folder a volume is judged (TestSkipPermissionChange); without the policy it is always walked."""
+    """The volume's root decides (TestSkipPermissionChange); without the policy the volume is always walked."""
     os.chown(volume, 0, group)
     volume.chmod(mode)
     assert root_matches(volume, GROUP) is not walks
@@ -96,7 +96,7 @@ def test_on_root_mismatch(volume: Path, group: int, mode: int, walks: bool) -> N
 
 
 def test_a_walk_that_ended_halfway_is_done_again(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The root comes last, so with OnRootMismatch too."""
+    """The root comes last, so this holds with OnRootMismatch too."""
     volume.chmod(0o2777)
 
     def killed(*_: object, **__: object) -> None:
@@ -111,7 +111,7 @@ def test_a_walk_that_ended_halfway_is_done_again(volume: Path, monkeypatch: pyte
 
 
 def test_a_volume_full_of_links_gives_no_file_of_the_node_away(volume: Path, tmp_path: Path) -> None:
-    """To a file, to a folder, upward, to nowhere and to itself: the links are the group's, what they lead to is not."""
+    """Links to a file, a folder, upward, to nowhere and to itself: the links get the group, their targets do not."""
     host = tmp_path / "host"
     targets: list[Path | str] = [host / "file", host, "../../host/file", "/etc/passwd", "/", "/nowhere", "loop"]
     for place in (volume, volume / "folder"):
@@ -133,7 +133,7 @@ def test_a_volume_full_of_links_gives_no_file_of_the_node_away(volume: Path, tmp
 def test_a_link_that_takes_a_files_place_meanwhile_is_not_followed(
     volume: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever swaps them between our look and our deed gains nothing."""
+    """A swap between our check and our change has no effect."""
     host, victim = tmp_path / "host/file", volume / "folder/file"
     stat_of, opened = os.stat, os.open
 
@@ -162,7 +162,7 @@ def mounted(volume: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_what_is_mounted_in_a_volume_stays_as_it_is(volume: Path, mounted: Path) -> None:
-    """It is no part of the volume."""
+    """It is not part of the volume."""
     apply_fs_group(volume, WANTED)
     assert seen(mounted) == (0, "700")
     assert seen(mounted / "file") == (0, "600")
@@ -170,7 +170,7 @@ def test_what_is_mounted_in_a_volume_stays_as_it_is(volume: Path, mounted: Path)
 
 
 def test_odd_files(volume: Path) -> None:
-    """A FIFO is not waited for, a name need not be text, a device is only a name."""
+    """A FIFO does not block, a name may be any bytes, a device is not opened."""
     os.mkfifo(volume / "fifo", 0o600)
     (volume / os.fsdecode(b"\xff\n")).write_text("")
     os.mknod(volume / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
@@ -179,7 +179,7 @@ def test_odd_files(volume: Path) -> None:
 
 
 def test_what_a_pod_asks_for() -> None:
-    """A group of 0 is one, too."""
+    """The group 0 counts, too."""
     assert fs_group_of({"spec": {}}) is None
     assert fs_group_of({"spec": {"securityContext": {"fsGroup": 0}}}) == FsGroup(0)
     asked = {"fsGroup": 7, "fsGroupChangePolicy": "OnRootMismatch"}
@@ -215,5 +215,5 @@ def test_what_a_pod_asks_for() -> None:
     ],
 )
 def test_whose_a_credential_is(spec: dict[str, Any], user: int | None) -> None:
-    """The user as whom all containers run (pkg/volume/util FsUserFrom)."""
+    """The user that all containers run as (pkg/volume/util FsUserFrom)."""
     assert fs_user_of({"spec": spec}) == user

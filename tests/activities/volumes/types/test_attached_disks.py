@@ -1,7 +1,7 @@
-"""Are disks of a network attached once, shared by their pods, and given back by the last, whatever became of the rest?
+"""Are network disks attached once, shared by their pods, and detached after the last one, whatever else fails?
 
-iscsiadm is a stand-in that makes the files by which the kernel tells of a session; no target and no adapter was asked, and the
-disk behind all of it is a loop device.
+iscsiadm is a fake that creates the kernel's files about a session; there is no target and no adapter, and the disk is
+a loop device.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ SHOW = 'case "$*" in *show*) echo "iface.iscsi_ifacename = default"; echo "iface
 
 @pytest.fixture
 def tree(tmp_path: Path, device: Path) -> ScsiTree:
-    """Give what the kernel tells of its disks: one SCSI host, and the disk once it was found."""
+    """Return a tree of the kernel's files: one SCSI host, and the disk once it was scanned for."""
     made = ScsiTree(tmp_path / "sys", tmp_path / "dev")
     for folder in ("class/scsi_host/host7", f"block/{device.name}/device"):
         (made.sys / folder).mkdir(parents=True)
@@ -48,7 +48,7 @@ def tree(tmp_path: Path, device: Path) -> ScsiTree:
 
 @pytest.fixture
 def programs(tmp_path: Path, tree: ScsiTree, device: Path, monkeypatch: pytest.MonkeyPatch) -> StandIns:
-    """Put an iscsiadm on PATH whose login makes a session and the disk's link."""
+    """Put an iscsiadm on PATH whose login creates a session and the disk's link."""
     made = StandIns(tmp_path / "bin")
     session = tree.sys / SESSION
     files = {"iscsi_session/session1/targetname": IQN, "address": "192.0.2.1", "port": "3260"}
@@ -66,26 +66,26 @@ def programs(tmp_path: Path, tree: ScsiTree, device: Path, monkeypatch: pytest.M
 
 
 def of_pod(services: NodeServices, uid: str = "uid-1", source: dict[str, Any] | None = None) -> PodVolume:
-    """Say which volume of which pod."""
+    """Return a volume of a pod."""
     return PodVolume(
         PodKey("default", "web", uid), "data", SOURCE if source is None else source, {"spec": {}}, services
     )
 
 
 def below(services: NodeServices, path: str) -> Path:
-    """Name a path of the node's root."""
+    """Return a path below the node's root."""
     return services.settings.root_dir / path
 
 
 def called(programs: StandIns, word: str) -> int:
-    """Count the calls of iscsiadm with a word."""
+    """Count the calls of iscsiadm that contain a word."""
     return sum(word in one for one in programs.asked("iscsiadm"))
 
 
 async def test_a_disk_is_logged_in_to_once_and_out_after_its_last_pod(
     services: NodeServices, tree: ScsiTree, programs: StandIns, device: Path
 ) -> None:
-    """Only its own LUN is asked for, sessions start by hand only, and the kernel forgets the disk."""
+    """Only its own LUN is scanned for, sessions start manually only, and the kernel's disk is removed."""
     disk = AttachedDisk(Iscsi(tree))
     for uid in ("uid-1", "uid-2", "uid-2"):
         mounted = await disk.mount(of_pod(services, uid))
@@ -112,7 +112,7 @@ async def test_a_disk_is_logged_in_to_once_and_out_after_its_last_pod(
 async def test_another_disk_of_the_target_keeps_its_session(
     services: NodeServices, tree: ScsiTree, programs: StandIns
 ) -> None:
-    """Logging out would take it away."""
+    """A log-out would remove that disk."""
     disk = AttachedDisk(Iscsi(tree))
     await disk.mount(of_pod(services))
     below(services, f"plugins/kubernetes.io/iscsi/iface-default/192.0.2.1:3260-{IQN}-lun-4").mkdir()
@@ -123,7 +123,7 @@ async def test_another_disk_of_the_target_keeps_its_session(
 async def test_a_disk_that_is_just_being_mounted_keeps_its_session(
     services: NodeServices, tree: ScsiTree, programs: StandIns, device: Path
 ) -> None:
-    """The target's only other pod goes while the new disk is looked at and formatted."""
+    """The target's only other pod is removed while the new disk is being formatted."""
     disk, second = AttachedDisk(Iscsi(tree)), of_pod(services, "uid-2", SOURCE | {"lun": 4})
     await disk.mount(of_pod(services))
     (tree.dev / f"disk/by-path/ip-192.0.2.1:3260-iscsi-{IQN}-lun-4").symlink_to(device)
@@ -144,7 +144,7 @@ async def test_a_disk_that_is_just_being_mounted_keeps_its_session(
 async def test_a_device_is_shared_like_files(
     services: NodeServices, tree: ScsiTree, programs: StandIns, device: Path
 ) -> None:
-    """By a file for each pod that has it."""
+    """A file for each pod counts its users."""
     disk = AttachedDisk(Iscsi(tree))
     persistent = PersistentVolume(name="data", type="iscsi", source=SOURCE, block=True)
     for uid in ("uid-1", "uid-2"):
@@ -160,7 +160,7 @@ async def test_a_device_is_shared_like_files(
 async def test_an_initiator_of_its_own_has_an_interface_of_its_own(
     services: NodeServices, tree: ScsiTree, programs: StandIns
 ) -> None:
-    """Copied from the one that it names, and removed with the last disk."""
+    """Cloned from the one that it names, and removed with the last disk."""
     disk, initiator = AttachedDisk(Iscsi(tree)), "iqn.2015-02.example.com:init"
     await disk.mount(of_pod(services, source=SOURCE | {"initiatorName": initiator}))
     own = "-m iface -I 192.0.2.1:3260:data -o"
@@ -177,7 +177,7 @@ async def test_an_initiator_of_its_own_has_an_interface_of_its_own(
 async def test_a_target_that_refuses_is_told_and_leaves_nothing(
     services: NodeServices, tree: ScsiTree, programs: StandIns
 ) -> None:
-    """With what iscsiadm said; its record is deleted, and undoing it is nothing more than a log-out of what is not there."""
+    """With iscsiadm's message; its record is deleted, and undoing it only logs out of what is not there."""
     programs.put(
         "iscsiadm", f'{SHOW}\ncase "$*" in *--login*) echo "login failed"; exit 8;; *--logout*) exit 21;; esac'
     )
@@ -192,7 +192,7 @@ async def test_a_target_that_refuses_is_told_and_leaves_nothing(
 async def test_a_disk_that_does_not_come(
     services: NodeServices, tree: ScsiTree, programs: StandIns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The session is there, the LUN is not."""
+    """There is a session, but the LUN does not appear."""
     monkeypatch.setattr(iscsi, "_DEVICE_WITHIN", 0.2)
     with pytest.raises(VolumeFailed, match="Timed out waiting for device"):
         await AttachedDisk(Iscsi(tree)).mount(of_pod(services, source=SOURCE | {"lun": 5}))
@@ -203,21 +203,21 @@ async def test_a_disk_that_does_not_come(
     ("source", "message"),
     [
         pytest.param({"iqn": IQN}, "needs a targetPortal", id="no-portal"),
-        pytest.param(SOURCE | {"iqn": "iqn.2001-04.com:../../../etc"}, "makes no folder's name", id="a-path"),
+        pytest.param(SOURCE | {"iqn": "iqn.2001-04.com:../../../etc"}, "is not a valid folder name", id="a-path"),
         pytest.param(SOURCE | {"chapAuthSession": True}, "CHAP is not supported", id="passwords"),
     ],
 )
 async def test_a_source_that_makes_no_sense(
     services: NodeServices, tree: ScsiTree, source: dict[str, Any], message: str
 ) -> None:
-    """Nobody has judged a PersistentVolume's where there is no API server."""
+    """Without an API server a PersistentVolume has not been validated."""
     persistent = PersistentVolume(name="data", type="iscsi", source=source)
     with pytest.raises(VolumeFailed, match=message):
         await AttachedDisk(Iscsi(tree)).mount(of_pod(services, source={}), persistent)
 
 
 async def test_a_node_without_iscsiadm(services: NodeServices, tree: ScsiTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is told what to install."""
+    """The message says what to install."""
     monkeypatch.setattr("activities.execution.programs.shutil.which", lambda *_, **__: None)
     with pytest.raises(VolumeFailed, match=r"iscsiadm is not on this node: install open-iscsi \(Debian"):
         await AttachedDisk(Iscsi(tree)).mount(of_pod(services))
@@ -238,7 +238,7 @@ async def test_a_node_without_iscsiadm(services: NodeServices, tree: ScsiTree, m
 async def test_a_disk_behind_an_adapter(
     services: NodeServices, tree: ScsiTree, device: Path, source: dict[str, Any], link: str, place: str
 ) -> None:
-    """Found after all adapters have looked; mounted, and forgotten after its last pod."""
+    """Found after a rescan of all adapters; mounted, and removed after its last pod."""
     disk = AttachedDisk(FibreChannel(tree))
     with pytest.raises(VolumeFailed, match="no fc disk found"):
         await disk.mount(of_pod(services, source=source))
@@ -253,7 +253,7 @@ async def test_a_disk_behind_an_adapter(
 
 
 def test_several_paths_are_one_multipath_device(tree: ScsiTree, device: Path) -> None:
-    """Which is mounted, and whose paths are forgotten with it."""
+    """It is mounted, and its paths are removed with it."""
     assert tree.best_of([device]) == device
     (tree.sys / f"block/dm-4/slaves/{device.name}").mkdir(parents=True)
     (tree.sys / "block/dm-4/slaves/sdx").mkdir()

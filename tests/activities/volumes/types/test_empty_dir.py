@@ -1,4 +1,4 @@
-"""Is an emptyDir what its medium and size say, once, twice and halfway, and gone with all in it?"""
+"""Is an emptyDir what its medium and size say, also repeatedly and after a crash, and removed with its content?"""
 
 import os
 from collections.abc import AsyncIterator
@@ -23,14 +23,14 @@ NODE = 1024 * MIB
 
 
 def pod(*limits: str, init: str = "", **spec: Any) -> PodJson:
-    """Write a pod whose containers have these memory limits; an empty one has none."""
+    """Return a pod whose containers have these memory limits; an empty one has none."""
     containers = [{"name": f"c{number}", "resources": limited(limit)} for number, limit in enumerate(limits)]
     begin = {"initContainers": [{"name": "init", "resources": limited(init)}]} if init else {}
     return {"metadata": {}, "spec": {"containers": containers, **begin, **spec}}
 
 
 def limited(limit: str) -> PodJson:
-    """Write a memory limit, and the request that follows from it."""
+    """Return a memory limit, and the request that follows from it."""
     return {"limits": {"memory": limit}, "requests": {"memory": limit}} if limit else {}
 
 
@@ -52,17 +52,17 @@ def limited(limit: str) -> PodJson:
     ],
 )
 def test_size_in_memory(limit: str, limits: tuple[str, ...], expected: int) -> None:
-    """The least of all (pkg/volume/emptydir/empty_dir_test.go TestCalculateEmptyDirMemorySize)."""
+    """The smallest of all (pkg/volume/emptydir/empty_dir_test.go TestCalculateEmptyDirMemorySize)."""
     assert memory_size({"sizeLimit": limit} if limit else {}, pod(*limits), NODE) == expected
 
 
 def test_size_in_memory_with_a_hungry_init_container() -> None:
-    """The pod's limit is that of its hungriest moment."""
+    """The pod's limit includes its init containers."""
     assert memory_size({}, pod("100Mi", init="300Mi"), NODE) == 300 * MIB
 
 
 def with_pages(*sizes: str) -> PodJson:
-    """Write a pod whose containers ask for huge pages."""
+    """Return a pod whose containers request huge pages."""
     containers = [{"name": one, "resources": {"requests": {f"hugepages-{one}": "4Mi"}}} for one in sizes]
     return {"spec": {"containers": containers or [{"name": "web"}]}}
 
@@ -94,7 +94,7 @@ def with_pages(*sizes: str) -> PodJson:
     ],
 )
 def test_page_sizes(medium: str, sizes: tuple[str, ...], expected: str) -> None:
-    """By the medium and what the containers ask for (TestGetPageSizeMountOption)."""
+    """By the medium and the containers' requests (TestGetPageSizeMountOption)."""
     if expected.startswith("medium"):
         with pytest.raises(VolumeFailed) as refused:
             page_size(medium, with_pages(*sizes))
@@ -105,7 +105,7 @@ def test_page_sizes(medium: str, sizes: tuple[str, ...], expected: str) -> None:
 
 @pytest.fixture
 async def volume(tmp_path: Path) -> AsyncIterator[PodVolume]:
-    """Give a volume on a node with 1 GiB for pods."""
+    """Return a volume on a node with 1 GiB for pods."""
     async with volume_services(tmp_path, allocatable={"memory": parse_quantity("1Gi")}) as services:
         key = PodKey("default", "web", "uid-1")
         yield PodVolume(key, "data", {}, pod("10Mi"), services)
@@ -113,17 +113,17 @@ async def volume(tmp_path: Path) -> AsyncIterator[PodVolume]:
 
 
 def place(root: Path) -> Path:
-    """Say where the volume lies."""
+    """Return the volume's path."""
     return root / "pods/uid-1/volumes/kubernetes.io~empty-dir/data"
 
 
 def directory(volume: PodVolume) -> Path:
-    """Say where the volume lies."""
+    """Return the volume's path."""
     return place(volume.services.settings.root_dir)
 
 
 async def test_in_memory(volume: PodVolume) -> None:
-    """A tmpfs of its size, found the second time with what is in it, writable for everybody; gone afterwards."""
+    """A tmpfs of its size, found the second time with its content, writable for all; then removed."""
     volume = replace(volume, source={"medium": "Memory", "sizeLimit": "1Mi"})
     first = await empty_dir.TYPE.mount(volume)
     (directory(volume) / "file").write_text("kept")
@@ -141,7 +141,7 @@ async def test_in_memory(volume: PodVolume) -> None:
 
 
 async def test_after_the_node_was_down(volume: PodVolume) -> None:
-    """The mark and the folder are there, the mount is not: it is mounted again, empty."""
+    """The ready file and the folder exist, the mount does not: it is mounted again, empty."""
     volume = replace(volume, source={"medium": "Memory"})
     await empty_dir.TYPE.mount(volume)
     mounts.unmount(directory(volume))
@@ -152,7 +152,7 @@ async def test_after_the_node_was_down(volume: PodVolume) -> None:
 @pytest.mark.parametrize("medium", ["", "Memory"])
 @pytest.mark.parametrize("step", ["mkdir", "mount", "give", "mark"])
 async def test_killed_halfway(volume: PodVolume, medium: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever the worker dies, the next try ends with one whole volume, and the undo with none."""
+    """Wherever the worker dies, the next try ends with one complete volume, and the undo with none."""
     spec = {**volume.pod_spec["spec"], "securityContext": {"fsGroup": 4321}}
     volume = replace(volume, source={"medium": medium}, pod_spec={**volume.pod_spec, "spec": spec})
 
@@ -182,7 +182,7 @@ async def test_killed_halfway(volume: PodVolume, medium: str, step: str, monkeyp
 
 
 async def test_the_group_is_given_once(volume: PodVolume) -> None:
-    """What a container has changed since then stays as it is."""
+    """Later changes by a container stay."""
     spec = {**volume.pod_spec["spec"], "securityContext": {"fsGroup": 4321, "fsGroupChangePolicy": "OnRootMismatch"}}
     volume = replace(volume, pod_spec={**volume.pod_spec, "spec": spec})
     await empty_dir.TYPE.mount(volume)
@@ -194,7 +194,7 @@ async def test_the_group_is_given_once(volume: PodVolume) -> None:
 
 @pytest.mark.skipif(not HUGE.exists(), reason="this machine's kernel has no huge pages of 2 MiB")
 async def test_huge_pages(volume: PodVolume) -> None:
-    """Hugetlbfs with pages of the size that is asked for; another size at the same place is refused."""
+    """Hugetlbfs with the requested page size; a different size at the same path is refused."""
     asking = with_pages("2Mi")
     volume = replace(volume, source={"medium": "HugePages-2Mi"}, pod_spec=asking)
     for found in (False, True):
@@ -210,7 +210,7 @@ async def test_huge_pages(volume: PodVolume) -> None:
 
 
 async def test_huge_pages_that_the_machine_does_not_have(volume: PodVolume) -> None:
-    """Said in words that say what is missing."""
+    """The message says what is missing."""
     volume = replace(volume, source={"medium": "HugePages"}, pod_spec=with_pages("3Mi"))
     with pytest.raises(VolumeFailed, match="this machine's kernel has no huge pages of 3145728 bytes"):
         await empty_dir.TYPE.mount(volume)
@@ -224,7 +224,7 @@ async def test_an_unknown_medium(volume: PodVolume) -> None:
 
 
 async def test_a_volume_in_use_stays_whole(volume: PodVolume) -> None:
-    """Its unmount fails while somebody has it open, and what is in it stays; later it goes."""
+    """Unmounting fails while a file is open, and the content stays; later it succeeds."""
     volume = replace(volume, source={"medium": "Memory"})
     await empty_dir.TYPE.mount(volume)
     with (directory(volume) / "file").open("w"):
@@ -237,7 +237,7 @@ async def test_a_volume_in_use_stays_whole(volume: PodVolume) -> None:
 
 @pytest.mark.parametrize("kind", ["bind", "tmpfs"])
 async def test_what_is_mounted_in_a_volume_is_not_removed(volume: PodVolume, tmp_path: Path, kind: str) -> None:
-    """A container that could has mounted something there: nothing behind the mount goes, nor anything beside it."""
+    """A privileged container has mounted something there: nothing behind the mount is removed, nor anything beside it."""
     await empty_dir.TYPE.mount(volume)
     precious, point = tmp_path / "precious", directory(volume) / "point"
     precious.mkdir()
@@ -262,8 +262,8 @@ async def test_what_is_mounted_in_a_volume_is_not_removed(volume: PodVolume, tmp
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 async def test_a_link_in_its_place_is_refused(volume: PodVolume, tmp_path: Path) -> None:
-    """Nobody but root can have put it there; nothing behind it becomes the pod's."""
+    """Only root can have put it there; its target does not become the pod's."""
     directory(volume).parent.mkdir(parents=True)
     directory(volume).symlink_to(tmp_path)
-    with pytest.raises(NotADirectoryError, match="is no directory"):
+    with pytest.raises(NotADirectoryError, match="is not a directory"):
         await empty_dir.TYPE.mount(volume)

@@ -1,4 +1,4 @@
-"""Is the runtime told of an image's files as the kubelet tells it, and asked first whether it can show one path of them?"""
+"""Does the runtime get an image's mount as from the kubelet, and is it checked first for subPath support?"""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ SPEC = cri.ImageSpec(image="sha256:1", user_specified_image="tool:1")
 
 
 def mounting(**fields: Any) -> dict[str, Any]:
-    """Write a container that mounts it."""
+    """Return a container that mounts it."""
     return {"name": "web", "volumeMounts": [{"name": "tool", "mountPath": "/tool", **fields}]}
 
 
@@ -28,7 +28,7 @@ def mounting(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_mounts(tmp_path: Any, fields: dict[str, Any], path: str) -> None:
-    """Read-only, by reference, with the path and without a place on the node."""
+    """Read-only, by reference, with the path and without a host path."""
     container = mounting(**fields)
     paths = mount_sub_paths(tmp_path, container, (TOOL,), {"NAME": "web-0"})
     [mount] = volume_mounts(container, (TOOL,), paths)
@@ -48,26 +48,26 @@ def test_mounts(tmp_path: Any, fields: dict[str, Any], path: str) -> None:
     ],
 )
 def test_who_takes_no_notice_of_a_path(runtime: str, version: str, ignores: bool) -> None:
-    """Only who is known to."""
+    """Only versions that are known to ignore it."""
     assert ignores_sub_paths(runtime, version) is ignores
 
 
 class OldRuntime:
-    """A containerd that shows images only as a whole."""
+    """A containerd that shows only whole images."""
 
     asked = 0
 
     async def version(self) -> cri.VersionResponse:
-        """Tell it."""
+        """Return its version."""
         self.asked += 1
         return cri.VersionResponse(runtime_name="containerd", runtime_version="2.1.9")
 
 
 async def test_a_path_that_would_be_ignored_is_refused() -> None:
-    """Whoever asks for none costs no question."""
+    """Without a subPath, the runtime is not asked."""
     runtime: Any = OldRuntime()
     await check_image_sub_paths(runtime, mounting(), (TOOL,))
     await check_image_sub_paths(runtime, mounting(subPath="x"), (MountedVolume("tool", "/data"),))
     assert runtime.asked == 0
-    with pytest.raises(SubPathIgnored, match=r"containerd 2\.1\.9 takes no notice of the subPath of an image"):
+    with pytest.raises(SubPathIgnored, match=r"containerd 2\.1\.9 ignores the subPath of an image"):
         await check_image_sub_paths(runtime, mounting(subPath="x"), (TOOL,))

@@ -1,6 +1,6 @@
-"""Is a folder or device of the node shown to its pods, formatted only when it is empty, and let go by the last of them?
+"""Is a folder or device of the node mounted for its pods, formatted only if empty, and unmounted after the last one?
 
-The devices are files behind loop devices, where the machine has those.
+The devices are loop devices, where the machine has those.
 """
 
 import os
@@ -24,28 +24,28 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts
 
 
 def of_pod(services: NodeServices, uid: str = "uid-1") -> PodVolume:
-    """Say which volume of which pod."""
+    """Return a volume of a pod."""
     return PodVolume(PodKey("default", "web", uid), "pv1", {}, {"spec": {}}, services)
 
 
 def persistent(path: Path, **fields: Any) -> PersistentVolume:
-    """Write a PersistentVolume."""
+    """Return a PersistentVolume."""
     options = {"fsType": fields.pop("kind")} if "kind" in fields else {}
     return PersistentVolume(name="pv1", type="local", source={"path": str(path), **options}, **fields)
 
 
 def target(services: NodeServices, uid: str = "uid-1") -> Path:
-    """Say where the kubelet shows it to a pod."""
+    """Return the kubelet's path in the pod."""
     return services.settings.root_dir / f"pods/{uid}/volumes/kubernetes.io~local-volume/pv1"
 
 
 def global_point(services: NodeServices) -> Path:
-    """Say where the kubelet mounts a device for all pods."""
+    """Return the kubelet's path of the mount for all pods."""
     return services.settings.root_dir / "plugins/kubernetes.io/local-volume/mounts/pv1"
 
 
 async def test_a_folder_is_shown_and_stays(services: NodeServices, tmp_path: Path) -> None:
-    """Found the second time; the first pod's fsGroup may have it, a second one's may not."""
+    """Found the second time; fsGroup is applied for the first pod only."""
     folder = tmp_path / "disks"
     folder.mkdir()
     for found in (False, True):
@@ -64,7 +64,7 @@ async def test_a_folder_is_shown_and_stays(services: NodeServices, tmp_path: Pat
 
 
 async def test_read_only_and_options_of_its_own(services: NodeServices, tmp_path: Path) -> None:
-    """They hold for this mount and not for the folder."""
+    """They apply to this mount and not to the folder."""
     mounted = await local.PERSISTENT.mount(
         of_pod(services), persistent(tmp_path, mount_options=("noexec",), read_only=True)
     )
@@ -100,7 +100,7 @@ async def test_a_folder_that_was_shown_by_half(
 async def test_options_that_cannot_be_set_now(
     services: NodeServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No try shows the folder without them, and nothing of the first one is left mounted."""
+    """No try shows the folder without them, and the first one leaves nothing mounted."""
     monkeypatch.setattr("activities.execution.programs.shutil.which", lambda *_, **__: None)
     for _ in range(2):
         with pytest.raises(VolumeFailed, match="mount is not on this node"):
@@ -111,7 +111,7 @@ async def test_options_that_cannot_be_set_now(
 async def test_an_option_that_is_refused(
     services: NodeServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is told with what mount said, and nothing is left mounted."""
+    """The error has mount's message, and nothing is left mounted."""
     programs = StandIns(tmp_path / "bin")
     programs.put("mount", "echo bad option; exit 32")
     monkeypatch.setenv("PATH", f"{programs.folder}:{os.environ['PATH']}")
@@ -133,19 +133,19 @@ async def test_an_option_that_is_refused(
     ],
 )
 async def test_a_path_that_makes_no_sense(services: NodeServices, path: str, message: str) -> None:
-    """In the kubelet's words."""
+    """The message is the kubelet's."""
     with pytest.raises(VolumeFailed, match=message):
         await local.PERSISTENT.mount(of_pod(services), persistent(Path(path)))
 
 
 async def test_a_folder_is_no_device(services: NodeServices, tmp_path: Path) -> None:
-    """VolumeMode Block needs one."""
-    with pytest.raises(VolumeFailed, match="is no block device"):
+    """VolumeMode Block requires one."""
+    with pytest.raises(VolumeFailed, match="is not a block device"):
         await local.PERSISTENT.mount(of_pod(services), persistent(tmp_path, block=True))
 
 
 async def test_a_device_is_given_as_it_is(services: NodeServices, device: Path) -> None:
-    """Nothing is mounted, nothing written."""
+    """Nothing is mounted or written."""
     mounted = await local.PERSISTENT.mount(of_pod(services), persistent(device, block=True))
     assert mounted.volume == MountedVolume("pv1", str(device), device=True)
     await local.PERSISTENT.unmount(of_pod(services), block=True)
@@ -153,7 +153,7 @@ async def test_a_device_is_given_as_it_is(services: NodeServices, device: Path) 
 
 
 async def test_an_empty_device_is_formatted_once_and_shared(services: NodeServices, device: Path) -> None:
-    """Mounted once for both pods, and let go by the last; the next pod finds what was written."""
+    """Mounted once for both pods, and unmounted after the last; the next pod finds what was written."""
     for uid in ("uid-1", "uid-2"):
         await local.PERSISTENT.mount(of_pod(services, uid), persistent(device))
     assert await disk_format(device) == "ext4"
@@ -170,14 +170,14 @@ async def test_an_empty_device_is_formatted_once_and_shared(services: NodeServic
 
 
 async def test_a_device_is_not_formatted_for_reading(services: NodeServices, device: Path) -> None:
-    """Nothing would be on it."""
+    """It would be empty."""
     with pytest.raises(VolumeFailed, match="cannot mount unformatted disk"):
         await local.PERSISTENT.mount(of_pod(services), persistent(device, read_only=True))
     assert await disk_format(device) == ""
 
 
 async def test_a_device_with_partitions_is_not_formatted(services: NodeServices, device: Path) -> None:
-    """Whatever somebody has on it stays."""
+    """Existing data stays."""
     with device.open("r+b") as disk:
         disk.seek(446)
         disk.write(bytes([0, 0, 2, 0, 0x83, 0, 3, 0, *(1).to_bytes(4, "little"), *(2048).to_bytes(4, "little")]))
@@ -192,6 +192,6 @@ async def test_a_device_with_partitions_is_not_formatted(services: NodeServices,
 
 
 async def test_a_file_system_that_nobody_makes_here(services: NodeServices, device: Path) -> None:
-    """Its package is named."""
+    """The message names the package."""
     with pytest.raises(VolumeFailed, match=r"mkfs\.nofs is not on this node"):
         await local.PERSISTENT.mount(replace(of_pod(services)), persistent(device, kind="nofs"))

@@ -1,6 +1,6 @@
-"""Is a server's folder mounted and unmounted by the node's own programs, whatever becomes of them?
+"""Is a server's folder mounted and unmounted by the node's programs, whatever happens to them?
 
-mount.nfs is a stand-in that binds a folder of this machine; no server was asked.
+mount.nfs is a fake that binds a local folder; there is no server.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ SOURCE = {"server": "nfs.example", "path": "/export"}
 
 @pytest.fixture
 def volume(services: NodeServices) -> PodVolume:
-    """Give a volume of a pod."""
+    """Return a volume of a pod."""
     return PodVolume(PodKey("default", "web", "uid-1"), "data", SOURCE, {"spec": {}}, services)
 
 
@@ -42,12 +42,12 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIns:
 
 
 def target(volume: PodVolume) -> Path:
-    """Say where the kubelet mounts it."""
+    """Return the kubelet's path."""
     return volume.services.settings.root_dir / "pods/uid-1/volumes/kubernetes.io~nfs/data"
 
 
 async def test_it_is_mounted_once_and_unmounted(volume: PodVolume, programs: StandIns) -> None:
-    """Found the second time; what lies on the server stays."""
+    """Found the second time; the server's files stay."""
     for found in (False, True):
         mounted = await nfs.TYPE.mount(volume)
         assert mounted.volume == MountedVolume("data", str(target(volume)))
@@ -61,14 +61,14 @@ async def test_it_is_mounted_once_and_unmounted(volume: PodVolume, programs: Sta
 
 
 async def test_read_only_is_an_option_and_holds_for_every_mount(volume: PodVolume, programs: StandIns) -> None:
-    """As the kubelet gives it."""
+    """As the kubelet passes it."""
     mounted = await nfs.TYPE.mount(replace(volume, source={**SOURCE, "readOnly": True}))
     assert mounted.volume.read_only
     assert programs.asked("mount.nfs") == [f"nfs.example:/export {target(volume)} -o ro"]
 
 
 async def test_a_persistent_volume_has_options_of_its_own(volume: PodVolume, programs: StandIns) -> None:
-    """Sorted, each once, with `ro` where its claim says so."""
+    """Sorted, without duplicates, with `ro` if the claim is read-only."""
     options = ("nfsvers=4.1", "hard", "hard")
     persistent = PersistentVolume(name="data", type="nfs", source=SOURCE, mount_options=options, read_only=True)
     await nfs.PERSISTENT.mount(volume, persistent)
@@ -86,13 +86,13 @@ async def test_a_persistent_volume_has_options_of_its_own(volume: PodVolume, pro
     ],
 )
 async def test_a_persistent_volume_that_makes_no_sense(volume: PodVolume, source: dict[str, Any]) -> None:
-    """Nobody has judged it where there is no API server."""
+    """Without an API server it has not been validated."""
     with pytest.raises(VolumeFailed, match=r"PV data: spec\.nfs needs a server"):
         await nfs.PERSISTENT.mount(volume, PersistentVolume(name="data", type="nfs", source=source))
 
 
 async def test_a_helper_that_fails_is_quoted_and_nothing_is_left(volume: PodVolume, programs: StandIns) -> None:
-    """Exit code, arguments and output, as the kubelet tells them."""
+    """Exit code, arguments and output, as in the kubelet's message."""
     programs.put("mount.nfs", "echo access denied by server; exit 32")
     with pytest.raises(VolumeFailed) as failed:
         await nfs.TYPE.mount(volume)
@@ -124,7 +124,7 @@ async def test_a_helper_that_hangs_is_killed_and_what_it_mounted_undone(
 
 
 async def test_a_cancelled_mount_leaves_nothing(volume: PodVolume, programs: StandIns) -> None:
-    """The pod is deleted while its server keeps silent."""
+    """The pod is deleted while its server does not answer."""
     ready = programs.folder.parent / "ready"
     os.mkfifo(ready)
     programs.put("mount.nfs", f'mount --bind {programs.folder.parent}/export "$2"; echo > {ready}; sleep 1000')
@@ -153,7 +153,7 @@ async def test_a_busy_mount_stays_and_is_told(volume: PodVolume) -> None:
 async def test_an_unmount_that_does_not_answer_is_forced(
     volume: PodVolume, programs: StandIns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kubelet's umount -f."""
+    """As the kubelet's umount -f."""
     await nfs.TYPE.mount(volume)
     programs.put("umount", 'if [ "$1" = -f ]; then PATH=/usr/bin:/bin exec umount "$2"; else sleep 1000; fi')
     monkeypatch.setattr(nfs, "_UNMOUNT_WITHIN", 0.5)

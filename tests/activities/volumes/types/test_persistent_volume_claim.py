@@ -1,4 +1,4 @@
-"""Does a claim bring its volume, and is it undone by what was written down, whatever became of the claim?"""
+"""Does a claim bring its volume, and is it unmounted by its record, whatever happened to the claim?"""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,13 +35,13 @@ CLAIM = {"spec": {"volumeName": "pv1", "accessModes": ["ReadWriteOnce"]}}
 
 @pytest.fixture
 def objects() -> ObjectsInMemory:
-    """Give the objects of the test's node."""
+    """Return the objects of the test's node."""
     return ObjectsInMemory()
 
 
 @pytest.fixture
 async def services(tmp_path: Path, objects: ObjectsInMemory) -> NodeServices:
-    """Give a node of the test's own."""
+    """Return a node for the test."""
     return NodeServices(
         settings=ActivitySettings(root_dir=tmp_path / "kubelet", pod_logs_dir=tmp_path / "logs"),
         runtime=RuntimeClient("unix:///nowhere", StartLimit(1)),
@@ -52,14 +52,14 @@ async def services(tmp_path: Path, objects: ObjectsInMemory) -> NodeServices:
 
 
 def persistent(path: Path | str, **spec: Any) -> dict[str, Any]:
-    """Write a volume of a host's path that is bound to the claim."""
+    """Return a hostPath volume that is bound to the claim."""
     reference = {"namespace": "default", "name": "mine"}
     source = {"path": str(path), "type": "Directory"}
     return {"spec": {"hostPath": source, "accessModes": ["ReadWriteOnce"], "claimRef": reference, **spec}}
 
 
 def bind(objects: ObjectsInMemory, path: Path | str, **spec: Any) -> None:
-    """Put a claim and its volume there."""
+    """Store a claim and its volume."""
     objects.put(ObjectKind.PERSISTENT_VOLUME_CLAIMS, "mine", CLAIM | {"spec": CLAIM["spec"] | spec})
     objects.put(ObjectKind.PERSISTENT_VOLUMES, "pv1", persistent(path))
 
@@ -80,7 +80,7 @@ async def unmount(services: NodeServices) -> None:
 async def test_a_claim_brings_the_path_of_its_volume(
     services: NodeServices, objects: ObjectsInMemory, tmp_path: Path, read_only: bool
 ) -> None:
-    """Under the pod's own name for it."""
+    """With the pod's own name for the volume."""
     bind(objects, tmp_path)
     source = {"claimName": "mine", "readOnly": read_only}
     mounted = await mount(services, {"name": "data", "persistentVolumeClaim": source})
