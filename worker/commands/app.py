@@ -7,12 +7,12 @@ node started by `tempolet up` is used.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer._click import exceptions as click  # the click that typer bundles: its usage errors are reported as ours
 
-from worker.commands import logs_options, standalone
+from worker.commands import logs_options, service_options, standalone
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.node_options import NodeName, OwnConfig, RootDir, node
 
@@ -206,12 +206,12 @@ def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
 ) -> None:
     """Add an ephemeral container to a running pod; it is never restarted, and ends with the pod."""
     from worker.commands.access.pod_selection import PodSelector
-    from worker.commands.change.debug import Look, run
+    from worker.commands.change.debug import DebugContainer, run
 
     if not image:
         raise CommandFailed("--image: name an image, for example --image busybox:1.37", Exit.USAGE)
-    look = Look(image, container, target, tuple(env or ()), tuple(command or ()))
-    run(node(root_dir, own_config, name), replace(PodSelector.parse(pod), node=name), look)
+    asked = DebugContainer(image, container, target, tuple(env or ()), tuple(command or ()))
+    run(node(root_dir, own_config, name), replace(PodSelector.parse(pod), node=name), asked)
 
 
 @app.command(short_help="Evict a pod: it fails and is not started again.")
@@ -267,35 +267,4 @@ def keys(
     show(node(root_dir, own_config, name), rotate=rotate)
 
 
-PASSED_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-
-
-@app.command(context_settings=PASSED_ON, short_help="Run the pods of this node (a service).")
-def worker(context: typer.Context) -> None:
-    """Run the pods of this node (a service)."""
-    _serve("worker", context)
-
-
-@app.command(
-    context_settings=PASSED_ON, short_help="Watch manifests and runtime, and signal the workflows (a service)."
-)
-def poller(context: typer.Context) -> None:
-    """Watch manifests and the container runtime, and signal the workflows (a service)."""
-    _serve("poller", context)
-
-
-@app.command(
-    "node",
-    context_settings=PASSED_ON,
-    short_help="Register as a node of a cluster: object, lease, HTTPS API (a service).",
-)
-def node_service(context: typer.Context) -> None:
-    """Register this machine as a node of a cluster: object, lease, HTTPS API (a service)."""
-    _serve("node", context)
-
-
-def _serve(name: str, context: typer.Context) -> None:
-    """Reached only if an option precedes the command's name; `cli` starts the services itself."""
-    from worker.commands.serve import serve
-
-    serve(name, context.args)
+service_options.add_to(app)  # last in the help

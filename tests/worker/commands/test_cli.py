@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from worker.cli import run
-from worker.commands.access.exits import CommandFailed, Exit, tell
+from worker.commands.access.exits import CommandFailed, Exit, report_error
 from worker.daemon.node_lock import hold_node_lock
 from worker.settings.kubelet.configuration import ConfigurationRefused
 
@@ -198,7 +198,7 @@ def test_each_error_has_its_line(
     error: Callable[[], BaseException], code: int, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whatever was not foreseen is said, too."""
-    assert tell(error(), debug=False) == code
+    assert report_error(error(), debug=False) == code
     assert line in capsys.readouterr().err
 
 

@@ -10,7 +10,7 @@ from proto.temporal.pod import PodKey
 from tests.worker.commands.test_reading_commands import Commands, listed, tempolet
 from tests.workflows.conftest import Node, client, node, pod_json
 from worker.commands.access.exits import Exit
-from worker.commands.change.debug import Look, ephemeral_container, log_of
+from worker.commands.change.debug import DebugContainer, ephemeral_container, log_of
 from worker.commands.change.updates import operator
 from worker.daemon.config import NodeConfig
 
@@ -61,11 +61,11 @@ async def test_a_look_that_waits_for_its_target(node: Node, client: Client, temp
 
 
 @pytest.mark.parametrize(
-    ("look", "container"),
+    ("debug_container", "container"),
     [
-        pytest.param(Look("a:1", "debug"), {"name": "debug", "image": "a:1"}, id="an-image"),
+        pytest.param(DebugContainer("a:1", "debug"), {"name": "debug", "image": "a:1"}, id="an-image"),
         pytest.param(
-            Look("a:1", "debug", "web", ("A=", "B=c=d"), ("sh", "-c", "ps")),
+            DebugContainer("a:1", "debug", "web", ("A=", "B=c=d"), ("sh", "-c", "ps")),
             {
                 "name": "debug",
                 "image": "a:1",
@@ -77,9 +77,9 @@ async def test_a_look_that_waits_for_its_target(node: Node, client: Client, temp
         ),
     ],
 )
-def test_what_is_asked(look: Look, container: dict[str, object]) -> None:
+def test_what_is_asked(debug_container: DebugContainer, container: dict[str, object]) -> None:
     """The container as the API has it."""
-    assert ephemeral_container(look) == container
+    assert ephemeral_container(debug_container) == container
 
 
 def test_where_it_writes(tmp_path: Path) -> None:
@@ -92,6 +92,6 @@ def test_where_it_writes(tmp_path: Path) -> None:
 
 def test_a_name_of_its_own() -> None:
     """Made up where none is given, each time another one."""
-    made = {ephemeral_container(Look("a:1"))["name"] for _ in range(20)}
+    made = {ephemeral_container(DebugContainer("a:1"))["name"] for _ in range(20)}
     assert len(made) == 20
     assert all(name.startswith("debugger-") and len(name) == 14 for name in made)

@@ -23,7 +23,7 @@ from tests.worker.history.story_recorder import (
     payloads,
     seen,
 )
-from worker.history.story import tell
+from worker.history.story import build_story
 from worker.history.story_state import Story, seconds
 
 
@@ -47,7 +47,7 @@ def test_a_life_from_listing_to_running(recorded: Recorder) -> None:
     )
     recorded.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, requests.PodSandbox("s1", 0, ("10.88.0.5",)), took=0.09)
     recorded.do(names.START_CONTAINER, START_WEB, seen(), took=0.03)
-    story = tell([recorded.events])
+    story = build_story([recorded.events])
     assert [(line.since_start.total_seconds(), line.text) for line in story.lines] == [
         (0.0, "manifest hello.yaml listed (UID u-1)"),
         (0.004, "directories created (0.00 s)"),
@@ -164,7 +164,7 @@ def test_what_is_under_way_is_told_apart(recorded: Recorder) -> None:
         activity_type={"name": names.PULL_IMAGE},
         input=payloads(requests.PullImage(POD, "busybox:1", "Always")),
     )
-    story = tell([recorded.events])
+    story = build_story([recorded.events])
     assert [(one.activity_id, one.what) for one in story.under_way] == [("image/busybox:1", "image busybox:1 (Always)")]
     assert len(story.lines) == 1
 
@@ -236,7 +236,7 @@ def test_how_it_ends(recorded: Recorder, kind: str, attributes: dict[str, Any], 
     """Also when somebody else ended it."""
     recorded.event(kind, **attributes)
     assert len(recorded.texts()) == 2
-    assert (tell([recorded.events]).ended_at == START) is ("gone" in text or "terminated" in text)
+    assert (build_story([recorded.events]).ended_at == START) is ("gone" in text or "terminated" in text)
     assert recorded.texts()[1].startswith(text)
 
 
@@ -247,7 +247,7 @@ def test_all_runs_are_one_story(recorded: Recorder) -> None:
     second = Recorder(now=START + timedelta(hours=2))
     second.begin(PodStart("node", {}, observed=Observed()), continued="run-1")
     second.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), ended)
-    story: Story = tell([recorded.events, second.events])
+    story: Story = build_story([recorded.events, second.events])
     last = story.lines[-1]
     assert (last.text, last.run, last.since_start) == (
         "the history had grown long: continued in a new run",
@@ -263,7 +263,9 @@ def test_a_pod_that_came_back_begins_anew() -> None:
     again.begin(continued="run-1")
     recorded = Recorder()
     recorded.begin()
-    assert tell([recorded.events, again.events]).lines[-1].text == "its source lists the pod again: it starts over"
+    assert (
+        build_story([recorded.events, again.events]).lines[-1].text == "its source lists the pod again: it starts over"
+    )
 
 
 def test_a_history_without_its_key_is_still_told() -> None:

@@ -51,7 +51,7 @@ _CODES: Final = {
 _SAY_SO: Final = "; run it again with --debug for the traceback"
 
 
-def tell(error: BaseException, *, debug: bool) -> int:
+def report_error(error: BaseException, *, debug: bool) -> int:
     """Print an error as one line (with --debug, its traceback first) and return the exit code."""
     if debug and not isinstance(error, KeyboardInterrupt):
         traceback.print_exception(error)
