@@ -76,7 +76,7 @@ def version() -> None:
 
 
 @app.command(short_help="Show the node's pods, refused manifests and the runtime's state.")
-def pods(  # noqa: PLR0917 - one parameter an option, as typer wants it
+def pods(  # noqa: PLR0917 - one parameter an option, as typer requires
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
     name: NodeName = None,
@@ -102,7 +102,7 @@ def images(
 
 
 @app.command(short_help="Show a pod's history with times and durations, even after the pod is gone.")
-def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there were several.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All pods of this name, oldest first.")] = False,  # noqa: FBT002 - an option
@@ -121,7 +121,7 @@ def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
 
 
 @app.command(short_help="Show what a pod waits for now, and what happens next.")
-def explain(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def explain(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there were several.")] = None,
     root_dir: RootDir = None,
@@ -138,7 +138,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
 
 
 @app.command("skip-backoff", short_help="Restart a crash-looping container now, pull a missing image now.")
-def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer wants it
+def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     container: Annotated[
         str, typer.Argument(metavar="[CONTAINER]", help="Only this one [all that are backed off].")
@@ -155,7 +155,7 @@ def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer wants it
 
 
 @app.command(short_help="Set a pod condition that others decide, such as a readiness gate.")
-def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     said: Annotated[str, typer.Argument(metavar="TYPE=STATUS", help="True, False or Unknown.")],
     reason: Annotated[str, typer.Option("--reason", help="Why, in one CamelCase word.")] = "",
@@ -175,7 +175,7 @@ def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wan
 
 
 @app.command(short_help="Shorten the grace period of a terminating pod.")
-def stop(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def stop(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     grace_period: GracePeriod = None,
     force: Annotated[bool, typer.Option("--force", help="Grace period 0: kill containers after a second.")] = False,  # noqa: FBT002 - an option
@@ -193,7 +193,7 @@ def stop(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
 
 
 @app.command(short_help="Inspect a running pod with an ephemeral container.")
-def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="[the image's own].")] = None,
     image: Annotated[str, typer.Option("--image", help="The container's image.")] = "",
@@ -215,7 +215,7 @@ def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
 
 
 @app.command(short_help="Evict a pod: it fails and is not started again.")
-def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     reason: Annotated[str, typer.Option("--reason", help="One word for status.reason.")] = "Evicted",
     message: Annotated[str, typer.Option("--message", help="Why, in words [who asked].")] = "",
@@ -239,7 +239,7 @@ def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
 
 
 @app.command(short_help="Replay live or exported histories against this code.")
-def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
+def replay(  # noqa: PLR0917 - one parameter an option, as typer requires
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Exported histories.")] = None,
     live: Annotated[bool, typer.Option("--live", help="The histories of this node's open pods.")] = False,  # noqa: FBT002 - an option
     root_dir: RootDir = None,

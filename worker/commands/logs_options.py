@@ -12,7 +12,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(short_help="Print the logs of a pod's containers.")(logs)
 
 
-def logs(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def logs(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     container: Annotated[str, typer.Option("--container", "-c", help="Container [the pod's first].")] = "",
     previous: Annotated[bool, typer.Option("--previous", "-p", help="Print the previous run's log.")] = False,  # noqa: FBT002 - an option

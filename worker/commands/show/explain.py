@@ -180,12 +180,12 @@ def as_json(selector: PodSelector, answer: Answer | None, remarks: list[str]) ->
         return known
     known |= {"node": answer.pod.node, "uid": answer.pod.uid, "gone": answer.gone}
     if answer.explanation is not None:
-        told = answer.explanation
-        known |= {"lifecycle": told.lifecycle, "phase": told.phase}
+        explanation = answer.explanation
+        known |= {"lifecycle": explanation.lifecycle, "phase": explanation.phase}
         known["sentences"] = [
             {name: value for name, value in asdict(one).items() if value not in ("", None)}
             | ({"at": one.at.isoformat()} if one.at else {})
-            for one in told.sentences
+            for one in explanation.sentences
         ]
         known["tries"] = {
             about: {"number": one.number, "lastFailure": one.last_failure} for about, one in answer.tries.items()

@@ -56,12 +56,12 @@ class EventStream:
     def __init__(self, client: RuntimeClient, taker: EventHandler) -> None:
         self._client = client
         self._taker = taker
-        self._told: deque[str] = deque(maxlen=2000)
+        self._reported: deque[str] = deque(maxlen=2000)
         self.flows = False
 
     def reported_end_of(self, container_id: str) -> bool:
         """Report whether the stream reported this end."""
-        return container_id in self._told
+        return container_id in self._reported
 
     def mark_unreliable(self) -> None:
         """Record that the stream missed an end: it is not relied on until its next event."""
@@ -108,7 +108,7 @@ class EventStream:
                     event = await asyncio.wait_for(anext(events), SILENCE.total_seconds())
                     self.flows = True
                     if event.container_event_type in _ENDS:
-                        self._told.append(event.container_id)
+                        self._reported.append(event.container_id)
                         self._taker.take(event)
         except StopAsyncIteration:
             return
