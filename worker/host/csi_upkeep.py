@@ -48,7 +48,7 @@ async def look_after(services: NodeServices) -> None:
     again, back = await asyncio.to_thread(_found, services.settings.root_dir)
     if not again and not back:
         return
-    from activities.csi.node_volumes import NodeVolumes  # noqa: PLC0415 - 3 MB, needed only with such a volume
+    from activities.csi.node_volumes import NodeVolumes  # noqa: PLC0415 - 3 MB, for whom has such a volume
 
     volumes = NodeVolumes(services)
     failed, left = (

@@ -55,7 +55,7 @@ async def _undo(services: NodeServices, pod: Path) -> None:
 
 
 async def _unmount(kind: str, volume: PodVolume) -> None:
-    from activities.volumes import fc, iscsi, local, nfs  # noqa: PLC0415 - needed only with such a volume
+    from activities.volumes import fc, iscsi, local, nfs  # noqa: PLC0415 - only who has such a volume needs them
 
     match kind:
         case "nfs":
