@@ -1,4 +1,4 @@
-"""Does every wrong call end as one line that says what to do, with its own exit code?"""
+"""Does every wrong call end with one line that says what to do, and its own exit code?"""
 
 import io
 import os

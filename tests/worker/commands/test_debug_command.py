@@ -1,4 +1,4 @@
-"""Does `tempolet debug` add what an operator looks into a pod with, and say where it writes?"""
+"""Does `tempolet debug` add an ephemeral container and print the path of its log?"""
 
 from pathlib import Path
 

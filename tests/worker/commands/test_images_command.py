@@ -1,4 +1,4 @@
-"""Does `tempolet images` say what the node's workflow knows, and what to do when nobody answers?"""
+"""Does `tempolet images` show what the node's workflow knows, and what to do if no worker answers?"""
 
 import json
 import uuid

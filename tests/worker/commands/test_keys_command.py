@@ -1,4 +1,4 @@
-"""Does `tempolet keys` say which keys there are, add one, and never show one?"""
+"""Does `tempolet keys` list the key ids, add a key, and never print one?"""
 
 from pathlib import Path
 

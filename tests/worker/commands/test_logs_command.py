@@ -1,4 +1,4 @@
-"""Does `tempolet logs` print the right run of the right container, and say what is wrong where there is none?"""
+"""Does `tempolet logs` print the right run of the right container, and explain why there is no log?"""
 
 from dataclasses import replace
 from pathlib import Path

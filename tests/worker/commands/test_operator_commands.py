@@ -1,4 +1,4 @@
-"""Do `explain` and `skip-backoff` tell an operator the truth, also when nobody answers?"""
+"""Do `explain` and `skip-backoff` report the truth, also if no worker answers?"""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Does `tempolet pods` show what an operator needs to know, whatever is away?"""
+"""Does `tempolet pods` show what an operator needs, whichever service is down?"""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Do `history` and `replay` tell and check real lives, from a real Temporal, sealed payloads and all?"""
+"""Do `history` and `replay` work with real, encrypted histories of a real Temporal?"""
 
 import asyncio
 import json

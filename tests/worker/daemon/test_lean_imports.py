@@ -1,4 +1,4 @@
-"""Is a library that is imported without a part still whole where it is used?"""
+"""Does a library that is imported without a part still work?"""
 
 import subprocess
 import sys

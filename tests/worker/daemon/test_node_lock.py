@@ -1,4 +1,4 @@
-"""Can two workers ever do the same node's work, and does a dead one ever stand in the way of the next?"""
+"""Can two workers never serve the same node, and does a dead one never block the next?"""
 
 import os
 import signal

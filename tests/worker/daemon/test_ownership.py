@@ -1,4 +1,4 @@
-"""Does tempolet refuse to start where another package owns one of its import names?"""
+"""Does tempolet refuse to start if another package owns one of its import names?"""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Does systemd hear what it must, in the right order, and does the watchdog starve when it should?"""
+"""Does systemd get its notifications in the right order, and is the watchdog only fed while the service is healthy?"""
 
 import asyncio
 import os

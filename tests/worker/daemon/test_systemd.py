@@ -1,4 +1,4 @@
-"""Under a real systemd: are we ready when we say so, killed when stuck, started again, and do containers outlive us?"""
+"""Under a real systemd: do readiness, watchdog and restarts work, and do containers survive them?"""
 
 import json
 import os

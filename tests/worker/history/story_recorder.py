@@ -1,4 +1,4 @@
-"""Writes a pod's history as Temporal would, for the questions asked of the story."""
+"""Writes a pod's history as Temporal would, for the tests of the sentences."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Does one line say why a container was stopped or started again: who or what asked, how it ended, which back-off?"""
+"""Does one line say why a container was stopped or restarted, how it ended, and its back-off?"""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Does the story tell who asked for what, and what that changed?"""
+"""Does the history say which operator asked for what, and what changed?"""
 
 from datetime import timedelta
 from typing import Any

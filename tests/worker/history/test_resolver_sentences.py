@@ -1,4 +1,4 @@
-"""Does a pod's story say what of its name resolution was left out?"""
+"""Does the history report what was left out of resolv.conf?"""
 
 from proto.temporal import names, requests
 from tests.worker.history.story_recorder import RUN_SANDBOX, Recorder

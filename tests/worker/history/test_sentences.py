@@ -1,4 +1,4 @@
-"""Does each kind of activity and signal say what it was, in its own words?"""
+"""Is there a sentence for each kind of activity and signal?"""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Does a pod's story begin with what was known of it before its workflow, and with why nothing of it begins?"""
+"""Does the history start with what was known of the pod before its workflow, and why it is not run?"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Does a pod's history read as what happened, each thing once, with its time?"""
+"""Does a pod's history report each event once, with its time?"""
 
 from datetime import timedelta
 from typing import Any

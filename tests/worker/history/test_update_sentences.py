@@ -1,4 +1,4 @@
-"""Does each kind of Update say who asked, and what came of it?"""
+"""Does each kind of Update report who asked, and what changed?"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

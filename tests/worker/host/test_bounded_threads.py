@@ -1,4 +1,4 @@
-"""Does a file system that does not answer hold up anybody else, and does one that answers cost no threads?"""
+"""Does a hanging file system delay nobody else, and do the others cost no threads?"""
 
 import asyncio
 import threading

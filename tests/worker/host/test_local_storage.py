@@ -1,4 +1,4 @@
-"""Does the worker's loop count what has a limit, and only that, hint once, and let no disk that hangs hold it up?"""
+"""Does the loop measure only what has a limit, signal once, and survive a hanging disk?"""
 
 import asyncio
 import json

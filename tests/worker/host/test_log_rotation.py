@@ -1,4 +1,4 @@
-"""Does the worker's loop look at every running container's log, and only at those, and tell what it can't rotate?"""
+"""Does the loop check every running container's log and report what it cannot rotate?"""
 
 import asyncio
 import os

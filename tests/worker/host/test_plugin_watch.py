@@ -1,4 +1,4 @@
-"""Are the registered drivers those whose sockets lie in plugins_registry, from the worker's start to its end?"""
+"""Are the registered drivers those with a socket in plugins_registry while the worker runs?"""
 
 import asyncio
 import contextlib

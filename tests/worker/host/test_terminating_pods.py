@@ -1,4 +1,4 @@
-"""Do the activities learn which pods go, also after the worker was started again?"""
+"""Do activities learn which pods are terminating, also after a restart of the worker?"""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Does the worker read what the poller tells as it was meant, though they write and read JSON by different libraries?"""
+"""Does the worker read the values that the poller wrote with another JSON library?"""
 
 import string
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Is each pod told, once, that an object it shows has another version, whatever was lost or restarted?"""
+"""Is each pod signalled once that an object it uses has a new version, despite losses and restarts?"""
 
 import asyncio
 import os

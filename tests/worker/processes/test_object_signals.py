@@ -1,4 +1,4 @@
-"""Does a running poller tell a pod that an object has changed, also when it changed while no poller ran?"""
+"""Does a running poller signal a changed object, also if it changed while no poller ran?"""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Does a node obey its KubeletConfiguration as a kubelet would, and say so wherever it does not?"""
+"""Does a node obey its KubeletConfiguration as a kubelet would, and warn where it does not?"""
 
 import socket
 from dataclasses import replace

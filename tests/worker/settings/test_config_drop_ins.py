@@ -1,4 +1,4 @@
-"""Are drop-ins laid over the file in the kubelet's order, and as its merge patches?"""
+"""Are drop-ins merged over the file in the kubelet's order, as merge patches?"""
 
 from pathlib import Path
 

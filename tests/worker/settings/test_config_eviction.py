@@ -1,4 +1,4 @@
-"""Are the thresholds of eviction read as the kubelet reads them, and is it said how far they go?"""
+"""Are eviction thresholds parsed as by the kubelet, and are their limits reported?"""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Does a file that an installer has written mean here what it means to a kubelet? It is full of zeros that stand for defaults."""
+"""Does an installer's file, full of zeros that mean defaults, have the same meaning as for a kubelet?"""
 
 from datetime import timedelta
 from pathlib import Path

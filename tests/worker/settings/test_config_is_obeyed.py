@@ -1,4 +1,4 @@
-"""Does anything that an operator can set reach no code at all, and would be obeyed in silence?"""
+"""Is every setting of an operator read by some code?"""
 
 import ast
 from collections.abc import Iterator

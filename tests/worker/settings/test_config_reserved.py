@@ -1,4 +1,4 @@
-"""Does what KubeletConfiguration keeps back from pods leave less for them, and is it said how far that goes?"""
+"""Do reservations leave less for pods, and are their limits reported?"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Are our own keys read from a file of our own, and nothing else from it?"""
+"""Are our own keys read from a file of their own, and nothing else?"""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Does docs/configuration.md tell an operator of every flag, key and gate that there is?"""
+"""Does docs/configuration.md describe every flag, key and gate?"""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Are durations read and said as Kubernetes writes them?"""
+"""Are durations parsed and formatted as by Kubernetes?"""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Which ids may pods have as their own users? The rows are the kubelet's (userns_manager_test.go, kubelet_pods_test.go)."""
+"""Which ids may pods' user namespaces have? Rows of userns_manager_test.go and kubelet_pods_test.go."""
 
 import pytest
 

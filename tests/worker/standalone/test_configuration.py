@@ -1,4 +1,4 @@
-"""Do the files that `up` writes say what containerd, CNI, nft and our own configuration reader expect?"""
+"""Are the files that `up` writes what containerd, CNI, nft and our own configuration expect?"""
 
 import json
 import tomllib

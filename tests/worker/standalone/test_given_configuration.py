@@ -1,4 +1,4 @@
-"""Does what an operator gives to `up` reach worker and poller, and what is `up`'s to say stay `up`'s?"""
+"""Does the operator's configuration reach worker and poller, and do `up`'s own keys take precedence?"""
 
 import json
 from dataclasses import replace

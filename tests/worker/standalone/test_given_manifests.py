@@ -1,4 +1,4 @@
-"""What does `tempolet up FILE…` put into the manifest folder, and what does it refuse to?"""
+"""Which manifests does `tempolet up FILE…` put into the folder, and which does it refuse?"""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Does the cleaning up reach what is ours, and never what is not?"""
+"""Does the cleanup remove what is ours, and nothing else?"""
 
 import os
 from pathlib import Path

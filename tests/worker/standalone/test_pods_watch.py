@@ -1,4 +1,4 @@
-"""Does `up` count only what truly runs, and does `down` know how long to wait?"""
+"""Does `up` count only pods that run, and does `down` know how long to wait?"""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Is a process found again by its pid file, and never a stranger that has its number by now?"""
+"""Is a process found again by its pid file, and never another one with the same pid?"""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Does what is encrypted open again for its own workflow only, and is everything else refused with its reason?"""
+"""Can a payload be decrypted for its own workflow only, and is any other refused with a reason?"""
 
 from pathlib import Path
 from typing import Any

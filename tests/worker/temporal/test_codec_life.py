@@ -1,4 +1,4 @@
-"""In a whole life on a real Temporal, is any payload readable, does all of it open, and does a clear signal do harm?"""
+"""In a whole workflow on a real Temporal, are all payloads encrypted, and do plain signals do no harm?"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

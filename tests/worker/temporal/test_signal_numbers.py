@@ -1,4 +1,4 @@
-"""Is a signal of a restarted process numbered above all that it sent before, whatever the clock says?"""
+"""Is a signal of a restarted process numbered above all earlier ones, whatever the clock shows?"""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Does a worker reach the Temporal that the operator configured, wait for one that is away, and make what it needs once?"""
+"""Does a worker connect to the configured Temporal, wait for it, and create what it needs once?"""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Does every pod hear the last word about it, with never two calls at once and never more than five a second for long?"""
+"""Does the last state reach every pod, with one call at a time and five a second on average?"""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What does a pod of the API need next, and is none ever killed, run again or brought back by half knowledge?"""
+"""Which call does a pod of the API need next, and is none killed or started on incomplete information?"""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Does any manifest give either one valid pod of this node, or one clear refusal?"""
+"""Does every manifest give either one valid pod of this node, or one clear refusal?"""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which pods does a folder list, whatever lies in it, and does a bad file ever touch another's pod?"""
+"""Which pods does a folder list, and does an invalid file never affect another file's pod?"""
 
 import os
 import socket

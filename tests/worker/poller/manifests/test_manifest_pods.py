@@ -1,4 +1,4 @@
-"""What does a pod name need next, and is nothing ever deleted on half knowledge?"""
+"""Which call does a pod name need next, and is nothing deleted on incomplete information?"""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Does a manifest's pod get the marks that the kubelet gives it?"""
+"""Does a manifest's pod get the UID, name and annotations that the kubelet gives it?"""
 
 import copy
 from datetime import UTC, datetime, timedelta, timezone

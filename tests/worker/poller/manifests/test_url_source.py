@@ -1,4 +1,4 @@
-"""Does a URL give static pods as the kubelet's staticPodURL does, and change nothing while it gives nothing?"""
+"""Does a URL give static pods as the kubelet's staticPodURL does, and change nothing while it fails?"""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Which events of the runtime does a pod's workflow hear of, and does the reader outlive every kind of stream?"""
+"""Which events reach a pod's workflow, and does the reader survive every kind of stream?"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

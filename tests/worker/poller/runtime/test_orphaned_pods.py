@@ -1,4 +1,4 @@
-"""Is rubbish removed from the runtime, and nothing ever that somebody may still want?"""
+"""Are orphaned pods removed, and never one that may still be wanted?"""
 
 import asyncio
 import os

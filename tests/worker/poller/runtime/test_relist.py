@@ -1,4 +1,4 @@
-"""What does a listing of the runtime tell that the pods do not know, and whose is what it lists?"""
+"""Which differences between runtime and snapshots does a listing find, and to whom do they belong?"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Is the listing that an opened event stream asks for made, whatever comes in its way?"""
+"""Is the listing made that an opened event stream requires, whatever fails in between?"""
 
 import asyncio
 import contextlib
