@@ -49,7 +49,7 @@ async def test_a_look_into_a_pod(node: Node, client: Client, tempolet: Commands)
 
 
 async def test_a_look_that_waits_for_its_target(node: Node, client: Client, tempolet: Commands) -> None:
-    """Says for what."""
+    """The output says what it waits for."""
     pod = pod_json(name=node.name, initContainers=[{"name": "init", "image": "a:1", "imagePullPolicy": "IfNotPresent"}])
     handle = await node.start(pod)
     await node.until(pod, lambda one: "init" in one.containers)
@@ -83,7 +83,7 @@ def test_what_is_asked(debug_container: DebugContainer, container: dict[str, obj
 
 
 def test_where_it_writes(tmp_path: Path) -> None:
-    """The whole path where the pod's logs lie there."""
+    """The whole path, if the pod's logs are below the known podLogsDir."""
     here, pod = NodeConfig("node-1", pod_logs_dir=tmp_path), PodKey("default", "web", "uid-1")
     assert log_of(here, pod, "debug") == "default_web_uid-1/debug/0.log below the node's podLogsDir"
     (tmp_path / "default_web_uid-1").mkdir()
@@ -91,7 +91,7 @@ def test_where_it_writes(tmp_path: Path) -> None:
 
 
 def test_a_name_of_its_own() -> None:
-    """Made up where none is given, each time another one."""
+    """Generated if none is given, and different each time."""
     made = {ephemeral_container(DebugContainer("a:1"))["name"] for _ in range(20)}
     assert len(made) == 20
     assert all(name.startswith("debugger-") and len(name) == 14 for name in made)

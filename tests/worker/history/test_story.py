@@ -29,7 +29,7 @@ from worker.history.story_state import Story, seconds
 
 @pytest.fixture
 def recorded() -> Recorder:
-    """Begin a pod's history."""
+    """Record the start of a pod's history."""
     recorder = Recorder()
     recorder.begin()
     return recorder
@@ -60,7 +60,7 @@ def test_a_life_from_listing_to_running(recorded: Recorder) -> None:
 
 
 def test_an_end_is_told_once(recorded: Recorder) -> None:
-    """The runtime is read again and again; the container ended once."""
+    """The runtime is read repeatedly; the container ended once."""
     ended = seen(
         exit_code=1, reason="Error", started_at=START, finished_at=START + timedelta(seconds=3.2), message="boom\n"
     )
@@ -71,7 +71,7 @@ def test_an_end_is_told_once(recorded: Recorder) -> None:
 
 
 def test_ends_are_told_in_their_order(recorded: Recorder) -> None:
-    """Two instances found dead in one look."""
+    """Two dead instances found by one read of the runtime."""
     first = seen("c1", exit_code=1, finished_at=START)
     second = seen("c2", attempt=1, exit_code=2, finished_at=START + timedelta(seconds=1))
     recorded.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), requests.PodRuntime(containers=(second, first)))
@@ -79,7 +79,7 @@ def test_ends_are_told_in_their_order(recorded: Recorder) -> None:
 
 
 def test_a_sandbox_that_was_ready_is_lost(recorded: Recorder) -> None:
-    """Found by a look at the runtime; an older one that never was ready is no news."""
+    """Found by a read of the runtime; an older sandbox that never was ready is not reported."""
     recorded.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, requests.PodSandbox("s1", 0))
     gone = requests.RuntimeSandbox("s1", 0, ready=False)
     old = requests.RuntimeSandbox("s0", 0, ready=False)
@@ -96,7 +96,7 @@ def test_a_pod_that_its_source_takes_back(recorded: Recorder) -> None:
 
 
 def test_a_pod_that_has_finished_takes_no_edit_over(recorded: Recorder) -> None:
-    """Each edit is told against the one before that was taken over."""
+    """Each edit is compared with the last one that was applied."""
     first = {**LISTED, "spec": {**LISTED["spec"], "activeDeadlineSeconds": 60}}
     second = {**LISTED, "spec": {**LISTED["spec"], "activeDeadlineSeconds": 30}}
     recorded.signal(names.POD_LISTED, PodListed("file", pod=first, in_place=True))
@@ -113,7 +113,7 @@ def test_a_pod_that_has_finished_takes_no_edit_over(recorded: Recorder) -> None:
 
 
 def test_a_failure_carries_its_reason_and_message(recorded: Recorder) -> None:
-    """Kubernetes' own word, and what the runtime said."""
+    """Kubernetes' reason, and the runtime's message."""
     asked = recorded.ask(names.PULL_IMAGE, requests.PullImage(POD, "busybox:9", "Always"), took=2)
     recorded.event(
         "ACTIVITY_TASK_FAILED", scheduled_event_id=asked, failure=failure("busybox:9: not found", "ErrImagePull")
@@ -140,7 +140,7 @@ def test_a_sandbox_that_we_stopped_is_not_lost(recorded: Recorder) -> None:
 
 
 def test_tries_are_told(recorded: Recorder) -> None:
-    """While the runtime is away Temporal tries again; the story says how often and why."""
+    """While the runtime is down Temporal retries; the history says how often and why."""
     why = failure("no container runtime answers", "RuntimeUnavailable")
     recorded.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, requests.PodSandbox("s1", 0), took=60, attempt=7, why=why)
     assert recorded.texts()[1:] == [
@@ -149,7 +149,7 @@ def test_tries_are_told(recorded: Recorder) -> None:
 
 
 def test_an_activity_without_answer(recorded: Recorder) -> None:
-    """Which limit it was stands in the line."""
+    """The line names the timeout."""
     asked = recorded.ask(names.RUN_POD_SANDBOX, RUN_SANDBOX, took=10)
     kind = TimeoutFailureInfo(timeout_type=TimeoutType.TIMEOUT_TYPE_HEARTBEAT)
     recorded.event("ACTIVITY_TASK_TIMED_OUT", scheduled_event_id=asked, failure=Failure(timeout_failure_info=kind))
@@ -157,7 +157,7 @@ def test_an_activity_without_answer(recorded: Recorder) -> None:
 
 
 def test_what_is_under_way_is_told_apart(recorded: Recorder) -> None:
-    """The activity that has not answered is no line yet."""
+    """An activity that has not completed is not a line yet."""
     recorded.event(
         "ACTIVITY_TASK_SCHEDULED",
         activity_id="image/busybox:1",
@@ -170,7 +170,7 @@ def test_what_is_under_way_is_told_apart(recorded: Recorder) -> None:
 
 
 def test_a_wait_is_told_once(recorded: Recorder) -> None:
-    """Each decision arms the timer anew; the same wait is no news, another one is."""
+    """A timer that is started again with the same summary is not reported again."""
     for summary in ("restart 2 of web", "restart 2 of web", "restart 3 of web"):
         timer = recorded.event("TIMER_STARTED", timer_id="1")
         timer.timer_started_event_attributes.start_to_fire_timeout.FromTimedelta(timedelta(seconds=10))
@@ -179,7 +179,7 @@ def test_a_wait_is_told_once(recorded: Recorder) -> None:
 
 
 def test_phase_and_readiness_are_told_when_they_change(recorded: Recorder) -> None:
-    """From the search attributes, which stand in clear."""
+    """From the search attributes, which are not encrypted."""
     for fields in (
         {"PodPhase": "Running", "PodReady": "True", "PodReason": ""},
         {"PodReady": "False", "PodReason": "CrashLoopBackOff"},
@@ -233,7 +233,7 @@ def test_another_worker_takes_over(recorded: Recorder) -> None:
     ],
 )
 def test_how_it_ends(recorded: Recorder, kind: str, attributes: dict[str, Any], text: str) -> None:
-    """Also when somebody else ended it."""
+    """Also if it was terminated from outside."""
     recorded.event(kind, **attributes)
     assert len(recorded.texts()) == 2
     assert (build_story([recorded.events]).ended_at == START) is ("gone" in text or "terminated" in text)
@@ -241,7 +241,7 @@ def test_how_it_ends(recorded: Recorder, kind: str, attributes: dict[str, Any], 
 
 
 def test_all_runs_are_one_story(recorded: Recorder) -> None:
-    """Continue-as-new is one line, the seconds go on, an end stays told."""
+    """Continue-as-new is one line, the seconds continue, and an end is not reported again."""
     ended = requests.PodRuntime(containers=(seen(exit_code=1),))
     recorded.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), ended)
     second = Recorder(now=START + timedelta(hours=2))
@@ -258,7 +258,7 @@ def test_all_runs_are_one_story(recorded: Recorder) -> None:
 
 
 def test_a_pod_that_came_back_begins_anew() -> None:
-    """Continued with nothing known: its source listed it again while it was going."""
+    """Continued without state: its source listed it again while it was terminating."""
     again = Recorder()
     again.begin(continued="run-1")
     recorded = Recorder()
@@ -269,7 +269,7 @@ def test_a_pod_that_came_back_begins_anew() -> None:
 
 
 def test_a_history_without_its_key_is_still_told() -> None:
-    """Times and kinds remain when no payload can be read."""
+    """Times and kinds are shown even if no payload can be decrypted."""
     sealed = Payloads(payloads=[Payload(metadata={"encoding": b"binary/encrypted"}, data=b"\x00\x01")])
     recorded = Recorder()
     recorded.event("WORKFLOW_EXECUTION_STARTED", input=sealed)

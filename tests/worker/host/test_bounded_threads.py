@@ -15,7 +15,7 @@ def ours() -> int:
 
 
 async def test_hung_files_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as there are threads wait, twice over, and the next one works all the same."""
+    """Twice as many tasks hang as there are threads, and the next one still runs."""
     install_bounded_thread_pool()
     monkeypatch.setattr(thread_room, "HUNG_AFTER", 0.05)
     answers = threading.Event()

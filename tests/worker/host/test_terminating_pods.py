@@ -35,7 +35,7 @@ class Told(GoingPods):
     ],
 )
 def test_a_snapshot_tells(tmp_path: Path, lifecycle: Lifecycle, going: bool) -> None:
-    """And goes on to the cache."""
+    """And passes the snapshot on to the cache."""
     told = Told()
     with PodCache(tmp_path) as cache:
         TerminatingPods(told, cache, cache).publish(replace(SNAPSHOT, lifecycle=lifecycle.value))
@@ -44,7 +44,7 @@ def test_a_snapshot_tells(tmp_path: Path, lifecycle: Lifecycle, going: bool) -> 
 
 
 def test_what_an_earlier_worker_knew(tmp_path: Path) -> None:
-    """A replay publishes nothing, so the cache tells."""
+    """A replay publishes nothing, so the cache is read."""
     path = snapshot_path(tmp_path, "u")
     path.parent.mkdir(parents=True)
     path.write_bytes(replace(SNAPSHOT, lifecycle=Lifecycle.TERMINATING.value).to_json())

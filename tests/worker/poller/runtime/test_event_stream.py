@@ -63,7 +63,7 @@ LOST = RuntimeChanged("event", sandbox_lost=True)
 def test_only_ends_that_the_pod_does_not_know_are_hints(
     told: cri.ContainerEventResponse, known: PodSnapshot | None, hint: RuntimeChanged | None
 ) -> None:
-    """Each row is one event and what the pod's snapshot says then."""
+    """Each row is one event and the pod's snapshot at that time."""
     assert signal_for(told, known) == hint
 
 
@@ -96,7 +96,7 @@ def test_an_end_that_its_start_tells(
     ],
 )
 def test_an_event_belongs_to_a_pod_of_ours_or_to_nobody(told: cri.ContainerEventResponse, uid: str | None) -> None:
-    """The node's mark decides."""
+    """The node's annotation decides."""
     known = snapshot("u1", {"c": "c1 running"})
     found = pod_of(told, "n", lambda object_id: known if object_id == "c1" else None)
     assert (found[0] if found else None) == uid
@@ -151,7 +151,7 @@ async def following(runtime: FakeRuntime, act: Callable[[EventStream, Taker], Aw
 
 
 async def test_ends_arrive_and_beginnings_are_not_told(runtime: FakeRuntime) -> None:
-    """The order is the runtime's."""
+    """In the runtime's order."""
 
     async def act(stream: EventStream, handler: Taker) -> None:
         await handler.until(lambda: handler.openings == 1)

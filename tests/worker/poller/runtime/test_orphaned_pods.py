@@ -44,7 +44,7 @@ class Household:
         self.janitor = OrphanedPods(self.client, self.records, self.cleaned.append)  # type: ignore[arg-type]  # plays PodWorkflows
 
     async def look(self, *, open_uids: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> None:
-        """Let the janitor look once, and let it finish what it begins."""
+        """Look once, and finish the removals."""
         pods = our_pods("n", list(self.runtime.sandboxes.values()), list(self.runtime.containers.values()))
         await self.janitor.look(pods.values(), open_uids, wanted)
         begun = [task for task in asyncio.all_tasks() if task.get_name().startswith("remove ")]
@@ -96,7 +96,7 @@ async def test_its_own_grace_is_granted(household: Household) -> None:
 
 
 async def test_twice_means_twice_in_a_row(household: Household) -> None:
-    """A pod that was wanted in between begins anew."""
+    """A pod that was wanted in between starts over."""
     await household.look()
     await household.look(wanted=("u1",))
     await household.look()
@@ -120,7 +120,7 @@ async def test_what_somebody_cares_for_stays(
 
 
 async def test_the_record_itself_has_the_last_word(household: Household) -> None:
-    """Visibility lags, and a Temporal that is away has said nothing."""
+    """Visibility lags, and an unavailable Temporal confirms nothing."""
     household.records.open = {"pod/n/default/web/u1"}
     for _ in range(3):
         await household.look()
