@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from worker.host import bounded_threads as thread_room
+from worker.host import bounded_threads
 from worker.host.bounded_threads import USUAL, install_bounded_thread_pool
 
 
@@ -17,7 +17,7 @@ def ours() -> int:
 async def test_hung_files_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice as many tasks hang as there are threads, and the next one still runs."""
     install_bounded_thread_pool()
-    monkeypatch.setattr(thread_room, "HUNG_AFTER", 0.05)
+    monkeypatch.setattr(bounded_threads, "HUNG_AFTER", 0.05)
     answers = threading.Event()
     waiting = [asyncio.create_task(asyncio.to_thread(answers.wait)) for _ in range(2 * USUAL)]
     try:
