@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from worker.commands.access.exits import Exit, tell
+from worker.commands.access.exits import Exit, report_error
 
 
 def main() -> NoReturn:
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()  # here, so that a closed pipe is not a traceback
         return code
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where every error becomes a line
-        return tell(error, debug=debug)
+        return report_error(error, debug=debug)
 
 
 if __name__ == "__main__":

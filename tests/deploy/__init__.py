@@ -1,1 +1,1 @@
-"""What `make up` and `make test` set up before any of our code runs."""
+"""Tests of what `make up` and `make test` prepare."""

@@ -1,4 +1,4 @@
-"""Does the private apt find the machine's own mirror, and nothing else of its configuration?"""
+"""Does the private apt find the machine's mirror, without using anything else of its configuration?"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Is only fetched what is missing, and is what cannot be had named with a way to get it?"""
+"""Is only what is missing fetched, and are parts that cannot be fetched named with a way to get them?"""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Are the images that are built here what a container runtime takes, and does pause behave as PID 1 must?"""
+"""Can a container runtime import the images built here, and does pause behave as PID 1 must?"""
 
 import io
 import json

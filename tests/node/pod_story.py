@@ -10,7 +10,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import NAMESPACE
 from tests.node.tempolet_node import TempoletNode
-from worker.history.story import tell
+from worker.history.story import build_story
 from worker.temporal.codec import PayloadCipher
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
@@ -18,7 +18,7 @@ from worker.temporal.keys import KeyFile
 
 def story(node: TempoletNode, snapshot: PodSnapshot) -> list[str]:
     """Tell the pod's history."""
-    return [line.text for line in tell([asyncio.run(_events(node, snapshot))]).lines]
+    return [line.text for line in build_story([asyncio.run(_events(node, snapshot))]).lines]
 
 
 def opened(node: TempoletNode, snapshot: PodSnapshot) -> str:

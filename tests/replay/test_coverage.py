@@ -15,7 +15,7 @@ from proto.temporal.pod import PodStart
 from proto.temporal.pod_inputs import FirstSight
 from proto.temporal.signals import StatusGiven
 from worker.commands.replay import read_history
-from worker.history.sentences import reading
+from worker.history.sentences import parse_payload
 from workflows.calls import ALL_ACTIONS
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
@@ -72,11 +72,11 @@ def shapes_of(event: HistoryEvent) -> Iterator[FirstSight | StatusGiven]:
         event.workflow_execution_signaled_event_attributes,
     )
     if started.workflow_type.name == names.POD_WORKFLOW:
-        start: PodStart | None = reading(started.input.payloads[0].data, PodStart)
+        start: PodStart | None = parse_payload(started.input.payloads[0].data, PodStart)
         if start and start.first_sight:
             yield start.first_sight
     if signaled.signal_name == names.STATUS_GIVEN:
-        yield reading(signaled.input.payloads[0].data, StatusGiven)
+        yield parse_payload(signaled.input.payloads[0].data, StatusGiven)
 
 
 @pytest.mark.parametrize(("shape", "part"), PARTS, ids=[f"{shape.__name__}.{part}" for shape, part in PARTS])

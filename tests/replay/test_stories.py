@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from worker.commands.replay import read_history
-from worker.history.story import tell
+from worker.history.story import build_story
 from worker.history.story_state import Line
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
@@ -257,7 +257,7 @@ SAID_OF_API = {
 def story(paths: list[Path], *, together: bool = True) -> list[Line]:
     """Tell all runs of a life, or of two lives one after the other."""
     histories = [read_history(path).events for path in paths]
-    told = [tell(histories)] if together else [tell([one]) for one in histories]
+    told = [build_story(histories)] if together else [build_story([one]) for one in histories]
     return [line for one in told for line in one.lines]
 
 

@@ -1,1 +1,1 @@
-"""The questions asked of the wiring."""
+"""Tests of the processes, the API and the commands."""

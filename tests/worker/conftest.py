@@ -1,4 +1,4 @@
-"""What several of the wiring's tests need: the process's own logs back after a test has set up others."""
+"""Fixtures for several folders: restores the process's logging after a test has changed it."""
 
 import logging
 from collections.abc import Iterator

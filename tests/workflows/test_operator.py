@@ -14,7 +14,7 @@ from proto.temporal.pod import NodeSettings, PodOutcome
 from proto.temporal.signals import DeletionRequested, RuntimeChanged
 from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
-from worker.commands.change.updates import ask
+from worker.commands.change.updates import send_update
 
 SLOW = NodeSettings(image_backoff_initial=timedelta(minutes=5), host_ips=("192.0.2.1",))
 """Back-offs that no test can await."""
@@ -23,7 +23,9 @@ Handle = WorkflowHandle[Any, PodOutcome]
 
 async def skip(handle: Handle, name: str = "") -> BackoffsSkipped:
     """Skip, as the command does."""
-    return await ask(handle, SkipBackoff("root@node-1", name), update=names.SKIP_BACKOFF, answer=BackoffsSkipped)
+    return await send_update(
+        handle, SkipBackoff("root@node-1", name), update=names.SKIP_BACKOFF, answer=BackoffsSkipped
+    )
 
 
 async def refusal(handle: Handle, name: str = "") -> tuple[str, str]:
@@ -116,7 +118,7 @@ async def test_a_skip_is_not_lost_in_a_continued_run(node: Node, monkeypatch: py
 async def condition(handle: Handle, name: str, status: str, **why: str) -> ConditionSet:
     """Set a condition, as the command does."""
     asked = SetCondition("root@node-1", name, status, **why)
-    return await ask(handle, asked, update=names.SET_CONDITION, answer=ConditionSet)
+    return await send_update(handle, asked, update=names.SET_CONDITION, answer=ConditionSet)
 
 
 async def test_a_gate_holds_readiness_until_somebody_opens_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from proto.temporal.pod import PodOutcome
 from proto.temporal.signals import DeletionRequested
 from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, pod_json
-from worker.commands.change.updates import ask
+from worker.commands.change.updates import send_update
 
 Handle = WorkflowHandle[Any, PodOutcome]
 WHO = "root@node-1"
@@ -23,13 +23,13 @@ WHO = "root@node-1"
 async def stop(handle: Handle, grace: float | None = None) -> PodStops:
     """Hasten a stop, as the command does."""
     asked = StopPod(WHO, None if grace is None else timedelta(seconds=grace))
-    return await ask(handle, asked, update=names.STOP_POD, answer=PodStops)
+    return await send_update(handle, asked, update=names.STOP_POD, answer=PodStops)
 
 
 async def refusal(handle: Handle, update: str, asked: object) -> tuple[str, str]:
     """Ask for what is refused; give reason and message."""
     with pytest.raises(WorkflowUpdateFailedError) as refused:
-        await ask(handle, asked, update=update, answer=object)
+        await send_update(handle, asked, update=update, answer=object)
     assert isinstance(refused.value.cause, ApplicationError)
     return refused.value.cause.type or "", refused.value.cause.message
 
@@ -84,7 +84,7 @@ async def test_an_evicted_pod_fails_and_stays_so(node: Node) -> None:
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
     asked = EvictPod(WHO, "Evicted", "The node was low on memory", timedelta(seconds=2))
-    answer = await ask(handle, asked, update=names.EVICT_POD, answer=PodEvicted)
+    answer = await send_update(handle, asked, update=names.EVICT_POD, answer=PodEvicted)
     assert (answer.operator, answer.grace) == (WHO, timedelta(seconds=2))
     ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
     assert (ended.phase, ended.reason, ended.message, ended.deleting) == (
@@ -119,7 +119,7 @@ async def test_a_pod_is_evicted_wherever_it_stands(node: Node, held: str) -> Non
     gate = node.runtime.held[held] = asyncio.Event()
     handle = await node.start(pod)
     await node.called(held)
-    await ask(handle, EvictPod(WHO, "Evicted"), update=names.EVICT_POD, answer=PodEvicted)
+    await send_update(handle, EvictPod(WHO, "Evicted"), update=names.EVICT_POD, answer=PodEvicted)
     gate.set()
     ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
     assert (ended.phase, ended.message) == ("Failed", f"The pod was evicted by {WHO}")

@@ -7,12 +7,12 @@ node started by `tempolet up` is used.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer._click import exceptions as click  # the click that typer bundles: its usage errors are reported as ours
 
-from worker.commands import behaviour_options, logs_options, standalone
+from worker.commands import behaviour_options, logs_options, service_options, standalone
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.node_options import NodeName, OwnConfig, RootDir, node
 
@@ -77,7 +77,7 @@ def version() -> None:
 
 
 @app.command(short_help="Show the node's pods, refused manifests and the runtime's state.")
-def pods(  # noqa: PLR0917 - one parameter an option, as typer wants it
+def pods(  # noqa: PLR0917 - one parameter an option, as typer requires
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
     name: NodeName = None,
@@ -103,7 +103,7 @@ def images(
 
 
 @app.command(short_help="Show a pod's history with times and durations, even after the pod is gone.")
-def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there were several.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All pods of this name, oldest first.")] = False,  # noqa: FBT002 - an option
@@ -122,7 +122,7 @@ def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
 
 
 @app.command(short_help="Show what a pod waits for now, and what happens next.")
-def explain(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def explain(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there were several.")] = None,
     root_dir: RootDir = None,
@@ -139,7 +139,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
 
 
 @app.command("skip-backoff", short_help="Restart a crash-looping container now, pull a missing image now.")
-def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer wants it
+def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     container: Annotated[
         str, typer.Argument(metavar="[CONTAINER]", help="Only this one [all that are backed off].")
@@ -156,7 +156,7 @@ def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer wants it
 
 
 @app.command(short_help="Set a pod condition that others decide, such as a readiness gate.")
-def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     said: Annotated[str, typer.Argument(metavar="TYPE=STATUS", help="True, False or Unknown.")],
     reason: Annotated[str, typer.Option("--reason", help="Why, in one CamelCase word.")] = "",
@@ -176,7 +176,7 @@ def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wan
 
 
 @app.command(short_help="Shorten the grace period of a terminating pod.")
-def stop(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def stop(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     grace_period: GracePeriod = None,
     force: Annotated[bool, typer.Option("--force", help="Grace period 0: kill containers after a second.")] = False,  # noqa: FBT002 - an option
@@ -194,7 +194,7 @@ def stop(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
 
 
 @app.command(short_help="Inspect a running pod with an ephemeral container.")
-def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="[the image's own].")] = None,
     image: Annotated[str, typer.Option("--image", help="The container's image.")] = "",
@@ -207,16 +207,16 @@ def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
 ) -> None:
     """Add an ephemeral container to a running pod; it is never restarted, and ends with the pod."""
     from worker.commands.access.pod_selection import PodSelector
-    from worker.commands.change.debug import Look, run
+    from worker.commands.change.debug import DebugContainer, run
 
     if not image:
         raise CommandFailed("--image: name an image, for example --image busybox:1.37", Exit.USAGE)
-    look = Look(image, container, target, tuple(env or ()), tuple(command or ()))
-    run(node(root_dir, own_config, name), replace(PodSelector.parse(pod), node=name), look)
+    asked = DebugContainer(image, container, target, tuple(env or ()), tuple(command or ()))
+    run(node(root_dir, own_config, name), replace(PodSelector.parse(pod), node=name), asked)
 
 
 @app.command(short_help="Evict a pod: it fails and is not started again.")
-def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     reason: Annotated[str, typer.Option("--reason", help="One word for status.reason.")] = "Evicted",
     message: Annotated[str, typer.Option("--message", help="Why, in words [who asked].")] = "",
@@ -240,7 +240,7 @@ def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
 
 
 @app.command(short_help="Replay live or exported histories against this code.")
-def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
+def replay(  # noqa: PLR0917 - one parameter an option, as typer requires
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Exported histories.")] = None,
     live: Annotated[bool, typer.Option("--live", help="The histories of this node's open workflows.")] = False,  # noqa: FBT002 - an option
     root_dir: RootDir = None,
@@ -268,35 +268,4 @@ def keys(
     show(node(root_dir, own_config, name), rotate=rotate)
 
 
-PASSED_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-
-
-@app.command(context_settings=PASSED_ON, short_help="Run the pods of this node (a service).")
-def worker(context: typer.Context) -> None:
-    """Run the pods of this node (a service)."""
-    _serve("worker", context)
-
-
-@app.command(
-    context_settings=PASSED_ON, short_help="Watch manifests and runtime, and signal the workflows (a service)."
-)
-def poller(context: typer.Context) -> None:
-    """Watch manifests and the container runtime, and signal the workflows (a service)."""
-    _serve("poller", context)
-
-
-@app.command(
-    "node",
-    context_settings=PASSED_ON,
-    short_help="Register as a node of a cluster: object, lease, HTTPS API (a service).",
-)
-def node_service(context: typer.Context) -> None:
-    """Register this machine as a node of a cluster: object, lease, HTTPS API (a service)."""
-    _serve("node", context)
-
-
-def _serve(name: str, context: typer.Context) -> None:
-    """Reached only if an option precedes the command's name; `cli` starts the services itself."""
-    from worker.commands.serve import serve
-
-    serve(name, context.args)
+service_options.add_to(app)  # last in the help

@@ -12,7 +12,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(short_help="Print the logs of a pod's containers.")(logs)
 
 
-def logs(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def logs(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     container: Annotated[str, typer.Option("--container", "-c", help="Container [the pod's first].")] = "",
     previous: Annotated[bool, typer.Option("--previous", "-p", help="Print the previous run's log.")] = False,  # noqa: FBT002 - an option
@@ -34,10 +34,10 @@ def logs(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
 
     from activities.logs.reader import LogOptions
     from worker.commands.access.pod_selection import PodSelector
-    from worker.commands.show.logs import Asked, begin, show
+    from worker.commands.show.logs import LogsRequest, parse_since, show
 
     options = LogOptions(
-        tail_lines=tail, since=begin(since, since_time), timestamps=timestamps, limit_bytes=limit_bytes
+        tail_lines=tail, since=parse_since(since, since_time), timestamps=timestamps, limit_bytes=limit_bytes
     )
-    asked = Asked(options, container, every=every, previous=previous, follow=follow)
+    asked = LogsRequest(options, container, every=every, previous=previous, follow=follow)
     show(node(root_dir, own_config, name, config), replace(PodSelector.parse(pod), uid=uid), asked)

@@ -65,7 +65,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(short_help="Stop that node and remove everything it left in the kernel.")(down)
 
 
-def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     manifests: Manifests = None,
     state_dir: StateDir = None,
     run_dir: RunDir = None,

@@ -32,7 +32,7 @@ async def open_api(
     if config.cluster is None:
         yield None
         return
-    from activities.clients.api_server.api_server import ApiServer  # noqa: PLC0415 - an HTTP client of 25 MB, which a standalone node has no use for
+    from activities.clients.api_server.api_server import ApiServer  # noqa: PLC0415 - an HTTP client of 25 MB, which a standalone node does not need
 
     path = config.cluster.kubeconfig
     if not path.exists():

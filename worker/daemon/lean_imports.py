@@ -26,7 +26,7 @@ def without(name: str) -> Iterator[None]:
     if name in sys.modules:
         yield
         return
-    sys.modules[name] = None  # type: ignore[assignment]  # how Python marks a module that shall not be found
+    sys.modules[name] = None  # type: ignore[assignment]  # how Python marks a module as missing
     try:
         yield
     finally:

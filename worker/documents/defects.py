@@ -20,7 +20,7 @@ async def in_spite_of_defects(what: str, loop: Callable[[], Awaitable[object]]) 
     while True:
         try:
             await loop()
-        except Exception:  # noqa: BLE001 - a defect may cost a moment, not everything after it
+        except Exception:  # noqa: BLE001 - an unexpected error must not end the loop
             _log.exception("a loop failed unexpectedly; restarting it", what=what)
             await asyncio.sleep(AGAIN)
         else:

@@ -4,7 +4,7 @@ from typing import Any
 
 from temporalio.api.failure.v1 import Failure
 
-from worker.history.sentences import reading
+from worker.history.sentences import parse_payload
 
 
 def describe_failure(failure: Failure) -> str:
@@ -15,5 +15,5 @@ def describe_failure(failure: Failure) -> str:
 
 def failure_message(failure: Failure) -> str:
     """Return a failure's message."""
-    encoded = reading(failure.encoded_attributes.data, dict[str, Any]) or {}
+    encoded = parse_payload(failure.encoded_attributes.data, dict[str, Any]) or {}
     return str(encoded.get("message") or failure.message)

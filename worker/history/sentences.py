@@ -48,7 +48,7 @@ class SignalRow:
     say: Callable[[StoryState, Any], Iterator[str]]
 
 
-def reading(data: bytes, kind: Any) -> Any:
+def parse_payload(data: bytes, kind: Any) -> Any:
     """Parse a payload's JSON as a type; None if it cannot be read: another key, or another release."""
     try:
         return _adapter(kind).validate_json(data)

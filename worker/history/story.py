@@ -18,7 +18,7 @@ from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.history import container_sentences, sentences, update_sentences
 from worker.history.failures import describe_failure, failure_message
-from worker.history.sentences import reading
+from worker.history.sentences import parse_payload
 from worker.history.start_sentences import at_first
 from worker.history.story_state import CompletedActivity, Line, Story, StoryState, UnderWay, seconds
 
@@ -49,7 +49,7 @@ class _StoryBuilder:
     """When each wait ends, by its timer's summary: a timer may be started again, its wait is reported once."""
 
 
-def tell(runs: Iterable[Iterable[HistoryEvent]]) -> Story:
+def build_story(runs: Iterable[Iterable[HistoryEvent]]) -> Story:
     """Build the story from all runs of one workflow, oldest first."""
     builder = _StoryBuilder()
     lines: list[Line] = []
@@ -226,7 +226,7 @@ def _task_failed(_: _StoryBuilder, event: HistoryEvent, __: datetime) -> Iterato
 def _attributes_changed(builder: _StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[str]:
     fields = event.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
     before = dict(builder.attributes)
-    builder.attributes |= {name: reading(payload.data, Any) for name, payload in fields.items()}
+    builder.attributes |= {name: parse_payload(payload.data, Any) for name, payload in fields.items()}
     builder.state.phase = sentences.attribute(builder.attributes, "PodPhase")
     yield from sentences.attributes_changed(before, builder.attributes)
 
@@ -293,8 +293,8 @@ def _tries(asked: _Scheduled) -> str:
 
 
 def _read(payloads: Payloads, kind: Any) -> Any:
-    return reading(payloads.payloads[0].data, kind) if payloads.payloads else None
+    return parse_payload(payloads.payloads[0].data, kind) if payloads.payloads else None
 
 
 def _text(payload: Payload) -> str:
-    return str(reading(payload.data, str) or "")
+    return str(parse_payload(payload.data, str) or "")

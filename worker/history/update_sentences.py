@@ -17,7 +17,7 @@ def _condition_set(_: StoryState, answer: ConditionSet) -> Iterator[str]:
     yield text + (f" ({why})" if why else "")
 
 
-def _stop_hastened(_: StoryState, answer: PodStops) -> Iterator[str]:
+def _stop_shortened(_: StoryState, answer: PodStops) -> Iterator[str]:
     text = f"operator {answer.operator} asked to stop it within {seconds(answer.asked)}"
     if answer.sooner:
         yield f"{text}: its grace period ends {seconds(answer.sooner)} sooner, SIGKILL at {answer.kills_at.astimezone():%H:%M:%S}"
@@ -34,7 +34,7 @@ def _evicted(state: StoryState, answer: PodEvicted) -> Iterator[str]:
 UPDATES: Final[Mapping[str, SignalRow]] = {
     names.SKIP_BACKOFF: SignalRow(BackoffsSkipped, container_sentences.skipped),
     names.SET_CONDITION: SignalRow(ConditionSet, _condition_set),
-    names.STOP_POD: SignalRow(PodStops, _stop_hastened),
+    names.STOP_POD: SignalRow(PodStops, _stop_shortened),
     names.EVICT_POD: SignalRow(PodEvicted, _evicted),
     names.ADD_EPHEMERAL_CONTAINER: SignalRow(EphemeralContainerAdded, container_sentences.added),
 }

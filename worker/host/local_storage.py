@@ -57,7 +57,7 @@ class StorageWatch:
         """By pod uid."""
         self._not_before: dict[str, float] = {}
         self._stopping = False
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         """Pods that cannot be measured, and for which that was logged."""
 
     async def run(self) -> None:
@@ -80,7 +80,7 @@ class StorageWatch:
             if uid not in self._counting and self._not_before.get(uid, now) <= now:
                 self._counting[uid] = asyncio.create_task(self._count(pod, limits), name=f"disk use of {uid}")
         self._not_before = {uid: at for uid, at in self._not_before.items() if uid in limited}
-        self._told &= limited.keys()
+        self._logged &= limited.keys()
         return list(self._counting.values())
 
     async def _count(self, pod: PodSnapshot, limits: StorageLimits) -> None:
@@ -91,10 +91,10 @@ class StorageWatch:
                 _log.info("a pod exceeds a storage limit", pod=f"{pod.namespace}/{pod.name}", podUID=pod.uid)
                 await self._hint(pod.workflow_id, exceeded)
                 rest = AGAIN.total_seconds()
-            self._told.discard(pod.uid)
+            self._logged.discard(pod.uid)
         except (OSError, CountTimedOut, CriError, RPCError, RuntimeError) as error:
             self._failed(pod, error)
-        except Exception:  # noqa: BLE001 - a defect of ours may cost a look, not every one after it
+        except Exception:  # noqa: BLE001 - an unexpected error must not end the loop
             _log.exception("could not measure a pod's disk usage this time", podUID=pod.uid)
         finally:
             took = time.monotonic() - begun
@@ -119,8 +119,8 @@ class StorageWatch:
 
     def _failed(self, pod: PodSnapshot, error: Exception) -> None:
         """Log it once; the pod continues, and is measured again at the next check."""
-        if pod.uid not in self._told:
-            self._told.add(pod.uid)
+        if pod.uid not in self._logged:
+            self._logged.add(pod.uid)
             where = {"pod": f"{pod.namespace}/{pod.name}", "podUID": pod.uid}
             _log.warning("cannot measure a pod's disk usage now", **where, err=str(error))
 

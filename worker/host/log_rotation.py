@@ -54,7 +54,7 @@ class LogRotator:
         self._services, self._settings, self._pods, self._metrics = services, settings, pods, metrics
         self._rules = LogRotation(settings.max_size, settings.max_files)
         self._turns = asyncio.Semaphore(settings.max_workers)
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         """Containers whose failure was logged."""
         self._swept = time.monotonic()
 
@@ -68,7 +68,7 @@ class LogRotator:
                 if time.monotonic() - self._swept >= SWEEP.total_seconds():
                     self._swept = time.monotonic()
                     await self.sweep()
-            except Exception:  # noqa: BLE001 - a defect of ours may cost a look, not every one after it
+            except Exception:  # noqa: BLE001 - an unexpected error must not end the loop
                 _log.exception("could not rotate container logs this time")
 
     async def look(self) -> None:
@@ -86,7 +86,7 @@ class LogRotator:
                 _log.info("removed dangling links to container logs", links=swept)
         except OSError as error:
             _log.warning("could not remove dangling links to container logs", err=str(error))
-        self._told &= ids
+        self._logged &= ids
 
     def _running(self) -> list[Running]:
         return [
@@ -102,7 +102,7 @@ class LogRotator:
         full, missing = [], []
         for one in self._running():
             try:
-                found = os.stat(one.log.path, follow_symlinks=False)  # noqa: PTH116 -- the one call of a node at rest
+                found = os.stat(one.log.path, follow_symlinks=False)  # noqa: PTH116 - the only call on an idle node
             except FileNotFoundError:
                 missing.append(one)
             except OSError:
@@ -120,7 +120,7 @@ class LogRotator:
                 self._failed(one, "could not rotate a container's log", error)
             else:
                 self._metrics.log_rotated(failed=False)
-                self._told.discard(one.container_id)
+                self._logged.discard(one.container_id)
 
     async def _reopen(self, one: Running) -> None:
         async with self._turns:
@@ -134,8 +134,8 @@ class LogRotator:
         if all(other.container_id != one.container_id for other in self._running()):
             return
         self._metrics.log_rotated(failed=True)
-        if one.container_id not in self._told:
-            self._told.add(one.container_id)
+        if one.container_id not in self._logged:
+            self._logged.add(one.container_id)
             pod = one.log.paths.key
             where = {"pod": str(pod), "podUID": pod.uid, "containerName": one.log.container, "path": str(one.log)}
             _log.warning(what, **where, containerID=one.container_id, err=str(error))

@@ -56,7 +56,7 @@ class PodDisk:
             if is_more(total, limit):
                 break
             so_far = total
-            total += await self._count(self._paths.volumes(plugin), lambda used: is_more(so_far + used, limit))  # noqa: B023 - asked at once
+            total += await self._count(self._paths.volumes(plugin), lambda used: is_more(so_far + used, limit))  # noqa: B023 - called at once
         return StorageExceeded(SOURCE, used_bytes=total) if is_more(total, limit) else None
 
     async def container(self) -> StorageExceeded | None:

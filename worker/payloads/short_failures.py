@@ -16,8 +16,8 @@ class ShortFailures(DefaultFailureConverter):
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         """Convert an exception to a failure; the SDK calls it for each cause in turn."""
         super().to_failure(exception, payload_converter, failure)
-        told = {"message": shorten(failure.message), "stack_trace": _innermost(failure.stack_trace)}
-        failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([told])[0])
+        short = {"message": shorten(failure.message), "stack_trace": _innermost(failure.stack_trace)}
+        failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([short])[0])
         failure.message, failure.stack_trace = "Encoded failure", ""  # the SDK's own placeholder
 
 

@@ -42,7 +42,7 @@ class ObjectWatch:
 
     def __init__(self, folder: Path, known: KnownPods, workflows: PodWorkflows) -> None:
         self._folder, self._known, self._workflows = folder, known, workflows
-        self._told: LastNotified = {}
+        self._signalled: LastNotified = {}
         self._versions: Versions | None = None
         self._trouble = ""
 
@@ -59,14 +59,16 @@ class ObjectWatch:
                 folders = await asyncio.to_thread(folders_of, self._folder)
                 refused = watch.watch(folders) if watch else trouble  # before the listing, so that no change is missed
                 self._warn(refused)
-                told = await self.compare()
-                await self._change(watch, min(RETRY if refused or not told else every if folders else ABSENT, every))
+                compared = await self.compare()
+                await self._change(
+                    watch, min(RETRY if refused or not compared else every if folders else ABSENT, every)
+                )
 
     async def compare(self) -> bool:
         """Compare all versions and signal the pods; False if a pod could not be signalled."""
         versions = await asyncio.to_thread(versions_of, self._folder)
         pods = await asyncio.to_thread(self._known.all)
-        hints, self._told = object_hints(pods.values(), versions, self._told, self._versions)
+        hints, self._signalled = object_hints(pods.values(), versions, self._signalled, self._versions)
         self._versions = versions
         return all(await asyncio.gather(*map(self._tell, hints)))
 
@@ -99,7 +101,7 @@ class ObjectWatch:
             return False
         except CallRefused as error:
             _log.error("could not signal a changed object to a pod", workflow=hint.workflow_id, err=str(error))
-        self._told |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
+        self._signalled |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True
 
 

@@ -183,7 +183,7 @@ class Poller:
 
     async def _list_url(self) -> None:
         """Follow the URL of static pods."""
-        from activities.clients.manifest_url import ManifestUrl  # noqa: PLC0415 - an HTTP client of 25 MB, which only who has such a URL pays
+        from activities.clients.manifest_url import ManifestUrl  # noqa: PLC0415 - an HTTP client of 25 MB, needed only with such a URL
 
         said = self._config.manifest_url
         fetch = ManifestUrl(said.url, said.headers, most_bytes=LARGEST_FILE)
@@ -262,7 +262,7 @@ class Poller:
 
     def _join(self, api: "ApiServer", settings: NodeSettings) -> "ClusterPods":
         """Add what a node of a cluster has besides its manifests."""
-        from worker.poller.cluster.cluster_pods import ClusterDependencies, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node has no use for
+        from worker.poller.cluster.cluster_pods import ClusterDependencies, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node does not need
 
         around = ClusterDependencies(
             self._workflows, self._known, settings, self._refused_manifests.set_start, self._manifest_pods

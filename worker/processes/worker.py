@@ -123,7 +123,7 @@ async def work(
 
 
 def _cluster_worker(api: "ApiServer", config: NodeConfig) -> "ClusterWorker":
-    from worker.processes.cluster_worker import ClusterWorker  # noqa: PLC0415 - it brings an HTTP client, 10 MB for which a standalone node has no use
+    from worker.processes.cluster_worker import ClusterWorker  # noqa: PLC0415 - loads an HTTP client of 10 MB, which a standalone node does not need
 
     return ClusterWorker(api, config)
 

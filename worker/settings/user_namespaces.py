@@ -64,10 +64,10 @@ def ask_subordinate_ids() -> str | None:
     answers = []
     for options in ((), ("-g",)):
         try:
-            told = subprocess.run((tool, *options, USER), capture_output=True, text=True, timeout=_PATIENCE, check=True)
+            done = subprocess.run((tool, *options, USER), capture_output=True, text=True, timeout=_PATIENCE, check=True)
         except (OSError, subprocess.SubprocessError) as error:
             raise ConfigurationRefused(f"{_TOOL} {' '.join((*options, USER))}: {error}") from error
-        answers.append(told.stdout)
+        answers.append(done.stdout)
     if answers[0] != answers[1]:
         raise ConfigurationRefused(f"the user {USER} has other subordinate groups than users: make them the same")
     return answers[0]

@@ -236,8 +236,8 @@ def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriCl
         yield pods
         now = time.monotonic()
         since = {path: since.get(path, now) for path in (*pods.failing, *pods.refused)}
-        told = all(now - first >= TOLD_AFTER.total_seconds() for first in since.values())
-        if (told and not pods.waiting) or now > until:
+        shown_long_enough = all(now - first >= TOLD_AFTER.total_seconds() for first in since.values())
+        if (shown_long_enough and not pods.waiting) or now > until:
             return
         for role in roles(settings):
             if not node_process(settings, role).running():

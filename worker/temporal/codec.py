@@ -195,7 +195,7 @@ def plain_data_converter() -> DataConverter:
 
 
 def _reading_converter() -> type[PayloadConverter]:
-    from worker.payloads.receiving import ReceivingConverter  # noqa: PLC0415 - pydantic is not for the poller
+    from worker.payloads.receiving import ReceivingConverter  # noqa: PLC0415 - the poller does not load pydantic
 
     return ReceivingConverter
 

@@ -1,4 +1,4 @@
-"""Does every wrong call end as one line that says what to do, with its own exit code?"""
+"""Does every wrong call end with one line that says what to do, and its own exit code?"""
 
 import io
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from worker.cli import run
-from worker.commands.access.exits import CommandFailed, Exit, tell
+from worker.commands.access.exits import CommandFailed, Exit, report_error
 from worker.daemon.node_lock import hold_node_lock
 from worker.settings.kubelet.configuration import ConfigurationRefused
 
@@ -106,7 +106,7 @@ def test_nothing_asked_is_answered_with_what_can_be(capsys: pytest.CaptureFixtur
 
 
 def test_a_second_worker_is_told_who_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit code is its own, so that systemd need not try for ever."""
+    """It has an exit code of its own, so that systemd need not restart it for ever."""
     with hold_node_lock(tmp_path):
         assert run(["worker", "--root-dir", str(tmp_path)]) == Exit.ALREADY_RUNNING
     assert "the worker process of this node is already running: pid" in capsys.readouterr().err
@@ -116,7 +116,7 @@ def test_a_second_worker_is_told_who_runs(tmp_path: Path, capsys: pytest.Capture
 def test_a_question_without_temporal_says_how_to_have_it(
     word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, key_file: Path
 ) -> None:
-    """A person does not wait for ever."""
+    """A command times out; it does not wait for ever."""
     monkeypatch.setattr("worker.commands.access.temporal_access.ANSWER_WITHIN", timedelta(seconds=1))
     own = tmp_path / "own.yaml"
     own.write_text(
@@ -197,8 +197,8 @@ def test_temporals_sdk_comes_without_what_it_holds_ready_for_others() -> None:
 def test_each_error_has_its_line(
     error: Callable[[], BaseException], code: int, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever was not foreseen is said, too."""
-    assert tell(error(), debug=False) == code
+    """Also for unexpected exceptions."""
+    assert report_error(error(), debug=False) == code
     assert line in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Does `tempolet debug` add what an operator looks into a pod with, and say where it writes?"""
+"""Does `tempolet debug` add an ephemeral container and print the path of its log?"""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from proto.temporal.pod import PodKey
 from tests.worker.commands.test_reading_commands import Commands, listed, tempolet
 from tests.workflows.conftest import Node, client, node, pod_json
 from worker.commands.access.exits import Exit
-from worker.commands.change.debug import Look, ephemeral_container, log_of
+from worker.commands.change.debug import DebugContainer, ephemeral_container, log_of
 from worker.commands.change.updates import operator
 from worker.daemon.config import NodeConfig
 
@@ -49,7 +49,7 @@ async def test_a_look_into_a_pod(node: Node, client: Client, tempolet: Commands)
 
 
 async def test_a_look_that_waits_for_its_target(node: Node, client: Client, tempolet: Commands) -> None:
-    """Says for what."""
+    """The output says what it waits for."""
     pod = pod_json(name=node.name, initContainers=[{"name": "init", "image": "a:1", "imagePullPolicy": "IfNotPresent"}])
     handle = await node.start(pod)
     await node.until(pod, lambda one: "init" in one.containers)
@@ -61,11 +61,11 @@ async def test_a_look_that_waits_for_its_target(node: Node, client: Client, temp
 
 
 @pytest.mark.parametrize(
-    ("look", "container"),
+    ("debug_container", "container"),
     [
-        pytest.param(Look("a:1", "debug"), {"name": "debug", "image": "a:1"}, id="an-image"),
+        pytest.param(DebugContainer("a:1", "debug"), {"name": "debug", "image": "a:1"}, id="an-image"),
         pytest.param(
-            Look("a:1", "debug", "web", ("A=", "B=c=d"), ("sh", "-c", "ps")),
+            DebugContainer("a:1", "debug", "web", ("A=", "B=c=d"), ("sh", "-c", "ps")),
             {
                 "name": "debug",
                 "image": "a:1",
@@ -77,13 +77,13 @@ async def test_a_look_that_waits_for_its_target(node: Node, client: Client, temp
         ),
     ],
 )
-def test_what_is_asked(look: Look, container: dict[str, object]) -> None:
+def test_what_is_asked(debug_container: DebugContainer, container: dict[str, object]) -> None:
     """The container as the API has it."""
-    assert ephemeral_container(look) == container
+    assert ephemeral_container(debug_container) == container
 
 
 def test_where_it_writes(tmp_path: Path) -> None:
-    """The whole path where the pod's logs lie there."""
+    """The whole path, if the pod's logs are below the known podLogsDir."""
     here, pod = NodeConfig("node-1", pod_logs_dir=tmp_path), PodKey("default", "web", "uid-1")
     assert log_of(here, pod, "debug") == "default_web_uid-1/debug/0.log below the node's podLogsDir"
     (tmp_path / "default_web_uid-1").mkdir()
@@ -91,7 +91,7 @@ def test_where_it_writes(tmp_path: Path) -> None:
 
 
 def test_a_name_of_its_own() -> None:
-    """Made up where none is given, each time another one."""
-    made = {ephemeral_container(Look("a:1"))["name"] for _ in range(20)}
+    """Generated if none is given, and different each time."""
+    made = {ephemeral_container(DebugContainer("a:1"))["name"] for _ in range(20)}
     assert len(made) == 20
     assert all(name.startswith("debugger-") and len(name) == 14 for name in made)

@@ -1,4 +1,4 @@
-"""Does `tempolet images` say what the node's workflow knows, and what to do when nobody answers?"""
+"""Does `tempolet images` show what the node's workflow knows, and what to do if no worker answers?"""
 
 import json
 import uuid
@@ -52,7 +52,7 @@ async def prepull_image(_: PrepullImage) -> None:
 
 @pytest.fixture
 async def node(client: Client) -> AsyncIterator[str]:
-    """Run a node's workflow that has something to tell; gives the node's name."""
+    """Run a node's workflow with a status to show; yields the node's name."""
     name = f"n{uuid.uuid4().hex[:8]}"
     known = NodeObserved(disk=DiskUse(100 << 30, 9 << 30), seen_at=NOW, news=NEWS)
     async with Worker(
@@ -75,7 +75,7 @@ async def node(client: Client) -> AsyncIterator[str]:
 
 
 async def test_what_is_known_is_told(node: str, tempolet: Commands, tmp_path: Path) -> None:
-    """In words and as JSON; what another has written cannot move the cursor."""
+    """As text and as JSON; control characters in names cannot move the cursor."""
     write_node_images(tmp_path, NodeImages(7, 100 << 30, 91, NOW.isoformat()))
     words = ("images", "--hostname-override", node, "--root-dir", str(tmp_path))
     code, out, _ = await tempolet(*words)
@@ -98,7 +98,7 @@ async def test_a_node_that_was_never_here(tempolet: Commands) -> None:
 
 
 def test_what_is_not_prepulled_says_why_and_when_it_is_tried_again() -> None:
-    """Of an image that has not failed nothing more is said."""
+    """Nothing is added to an image that has not failed."""
     failures = {"gone:1": PrepullFailure("ErrImagePull", "gone:1: not found", NOW, timedelta(seconds=20))}
     status = NodeStatus(None, 0, "", ("gone:1", "next:1"), (), failures)
     failed, again = (one.astimezone().strftime("%H:%M:%S") for one in (NOW, NOW + timedelta(seconds=20)))
@@ -109,6 +109,6 @@ def test_what_is_not_prepulled_says_why_and_when_it_is_tried_again() -> None:
 
 
 def test_what_cannot_be_mended_stands_above_the_news() -> None:
-    """And a disk that nobody has looked at is not 0 % full."""
+    """A disk that was not read yet does not show as 0 % full."""
     status = NodeStatus(None, 0, "no room", (), NEWS)
     assert lines(status, None)[:2] == ["images: not read by a worker yet", "FreeDiskSpaceFailed: no room"]

@@ -1,4 +1,4 @@
-"""Does `tempolet keys` say which keys there are, add one, and never show one?"""
+"""Does `tempolet keys` list the key ids, add a key, and never print one?"""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_a_key_is_named_and_never_shown(options: list[str], tmp_path: Path, caps
 
 
 def test_rotation_adds_a_key_that_seals(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The old one still opens, and it is said what now."""
+    """The old key still decrypts, and the output says what to do next."""
     assert run(["keys", "--rotate", *options]) == Exit.DONE
     said = capsys.readouterr().out
     old, new = read_key_file(tmp_path / "tempolet" / "payload.keys").keys
@@ -46,7 +46,7 @@ def test_rotation_adds_a_key_that_seals(options: list[str], tmp_path: Path, caps
 
 
 def test_without_a_key_file_it_says_how_one_comes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong folder is an error in words, and makes nothing."""
+    """A wrong folder gives an error message, and no file is created."""
     assert run(["keys", "--root-dir", str(tmp_path)]) == Exit.USAGE
     assert "payload.keys does not exist" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

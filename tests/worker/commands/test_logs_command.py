@@ -1,4 +1,4 @@
-"""Does `tempolet logs` print the right run of the right container, and say what is wrong where there is none?"""
+"""Does `tempolet logs` print the right run of the right container, and explain why there is no log?"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -103,7 +103,7 @@ def test_which_run_is_meant(machine: Machine, shown: dict[str, Any], words: tupl
 
 
 def test_several_containers(machine: Machine) -> None:
-    """The first regular one unless one is named, and it is said; or all."""
+    """The first regular container unless one is named, with a note on stderr; or all."""
     machine.pod(
         status("web", RUNNING),
         status("side", RUNNING),
@@ -152,7 +152,7 @@ def test_several_containers(machine: Machine) -> None:
     ],
 )
 def test_what_is_wrong_is_said(machine: Machine, words: tuple[str, ...], code: Exit, said: str) -> None:
-    """One line, and what now."""
+    """One line that says what to do."""
     machine.pod(status("web", RUNNING))
     answered, out, err = machine.tempolet(*words)
     assert (answered, out) == (code, "")
@@ -233,7 +233,7 @@ def test_a_refused_manifest(machine: Machine) -> None:
 
 
 def test_a_name_without_the_node_s(machine: Machine) -> None:
-    """It is said which pod there is."""
+    """The message names the pod that exists."""
     machine.pod(status("web", RUNNING))
     keep(machine.root, replace(WEB, name="shop-n", uid="u-2"))
     code, _, err = machine.tempolet("default/shop", "--hostname-override", "N")
@@ -254,7 +254,7 @@ def test_a_log_that_is_a_link_is_not_printed(machine: Machine, tmp_path: Path) -
 
 
 def test_following_ends_with_the_container(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it writes meanwhile is printed; the pod's snapshot says when it is over."""
+    """New output is printed; the pod's snapshot says when the container has ended."""
     pod = machine.pod(status("web", RUNNING))
     log = machine.wrote("web", 1, "one")
 

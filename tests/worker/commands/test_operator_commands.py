@@ -1,4 +1,4 @@
-"""Do `explain` and `skip-backoff` tell an operator the truth, also when nobody answers?"""
+"""Do `explain` and `skip-backoff` report the truth, also if no worker answers?"""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ REFUSED = Refusal("/m/web.yaml", "InvalidManifest", "spec.volumes: not supported
 
 
 async def test_a_crash_loop_is_explained_and_skipped(node: Node, client: Client, tempolet: Commands) -> None:
-    """Explained with its remedy; the remedy works, says what it did, and the history tells who asked."""
+    """The explanation names a remedy; the remedy works, reports its effect, and the history shows who asked."""
     name = f"default/{node.name}"
     pod = pod_json(name=node.name)
     handle = await node.crash_loop(pod, SLOW)
@@ -58,7 +58,7 @@ async def test_a_crash_loop_is_explained_and_skipped(node: Node, client: Client,
 
 
 async def test_tries_that_only_temporal_knows(node: Node, client: Client, tempolet: Commands) -> None:
-    """A runtime that is away: which try, and what it said; as text and as JSON."""
+    """A runtime that is down: the attempt and its last error, as text and as JSON."""
     pod = pod_json(name=node.name)
     away = ApplicationError("no container runtime answers", type="RuntimeUnavailable")
     node.runtime.failing[names.RUN_POD_SANDBOX] = [away] * 1000
@@ -125,7 +125,7 @@ async def test_a_refused_manifest_is_the_answer(
     tempolet: Commands,
     tmp_path: Path,
 ) -> None:
-    """Temporal never heard of it; the poller wrote down why. A bad edit is told beside the pod that goes on."""
+    """Temporal does not know the pod; the poller wrote the reason. An invalid edit is shown with the running pod."""
     name = f"default/{node.name}"
     write_refusals(tmp_path, [replace(REFUSED, pod=name), replace(REFUSED, pod="default/other")])
     code, out, _ = await tempolet("explain", name, "--root-dir", str(tmp_path))
@@ -139,7 +139,7 @@ async def test_a_refused_manifest_is_the_answer(
 
 
 async def test_what_is_away_on_this_node(node: Node, client: Client, tempolet: Commands, tmp_path: Path) -> None:
-    """A runtime that does not answer and a poller that does not run, beside what the pod says."""
+    """A runtime that does not answer and a poller that does not run are reported with the pod."""
     pod = pod_json(name=node.name)
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -164,7 +164,7 @@ async def test_what_is_away_on_this_node(node: Node, client: Client, tempolet: C
 async def test_no_worker_answers(
     word: str, client: Client, tempolet: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only a worker knows; who asks is told how to have one."""
+    """The error says how to start a worker."""
     from tests.workflows.model_runtime import ModelRuntime  # noqa: PLC0415 - a node without its worker
 
     alone = Node(client, f"alone-{word}-{id(monkeypatch):x}", ModelRuntime())
@@ -190,5 +190,5 @@ async def test_no_worker_answers(
     ],
 )
 def test_why_nobody_answers_is_said(error: Exception, why: str) -> None:
-    """Never empty brackets."""
+    """The reason is never empty."""
     assert no_worker("n", error).startswith(f"no worker of node n answers ({why}); ")

@@ -1,4 +1,4 @@
-"""Does `tempolet pods` show what an operator needs to know, whatever is away?"""
+"""Does `tempolet pods` show what an operator needs, whichever service is down?"""
 
 import json
 import time
@@ -109,7 +109,7 @@ def test_the_wide_row_says_where_it_is() -> None:
     ],
 )
 def test_ages_as_kubectl_says_them(age: timedelta, said: str) -> None:
-    """Short, and finer the younger."""
+    """Short, and more precise for young pods."""
     assert short_age(age) == said
 
 
@@ -145,7 +145,7 @@ def test_ages_as_kubectl_says_them(age: timedelta, said: str) -> None:
     ],
 )
 def test_what_stands_below_the_table(view: NodeView, said: list[str]) -> None:
-    """What keeps the table from being the whole or the current truth."""
+    """The reasons why the table may be incomplete or out of date."""
     assert list(notes(view)) == said
 
 
@@ -168,7 +168,7 @@ def test_the_table_of_a_node(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_where_it_looked_is_said_when_nobody_runs_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The node may run elsewhere."""
+    """The node may have another run folder."""
     assert run(["pods", "--root-dir", str(tmp_path)]) == Exit.DONE
     said = capsys.readouterr().out
     assert f"looked in {tmp_path}: set TEMPOLET_RUN_DIR" in said
@@ -195,7 +195,7 @@ def test_markup_in_a_message_is_shown_as_it_is(tmp_path: Path, capsys: pytest.Ca
 def test_watch_shows_a_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing new, nothing said; a new pod is, and control-c ends it."""
+    """Nothing is printed without a change; a new pod is printed; control-c ends it."""
     looks = iter([None, lambda: keep(tmp_path, WEB), None])
 
     def sleep(_: float) -> None:

@@ -1,4 +1,4 @@
-"""Do `history` and `replay` tell and check real lives, from a real Temporal, sealed payloads and all?"""
+"""Do `history` and `replay` work with real, encrypted histories of a real Temporal?"""
 
 import asyncio
 import json
@@ -99,7 +99,7 @@ async def test_the_story_of_a_pod_that_is_gone(node: Node, client: Client, tempo
 
 
 async def test_the_newest_pod_of_a_name_one_by_uid_or_all(node: Node, client: Client, tempolet: Commands) -> None:
-    """A pod made anew has another UID and a story of its own."""
+    """A pod that was created again has another UID and a history of its own."""
     pods = [pod_json(name=node.name) for _ in range(2)]
     for pod in pods:
         handle = await node.start(pod)
@@ -147,7 +147,7 @@ async def test_a_pod_that_never_was(node: Node, client: Client, tempolet: Comman
 
 @pytest.mark.parametrize("word", ["history", "explain"])
 async def test_a_name_without_the_node_s(word: str, node: Node, client: Client, tempolet: Commands) -> None:
-    """It is said which pod there is."""
+    """The message names the pod that exists."""
     pod = pod_json(name=f"web-{node.name}")
     handle = await node.start(pod)
     await listed(client, node, 1)
@@ -159,7 +159,7 @@ async def test_a_name_without_the_node_s(word: str, node: Node, client: Client, 
 
 
 async def test_a_refused_manifest(node: Node, client: Client, tempolet: Commands, tmp_path: Path) -> None:
-    """Alone it is the answer, and behind the story of the pod that goes on."""
+    """Reported alone, and after the history of the pod that keeps running."""
     root = tmp_path / "root"
     root.mkdir()
     pod = pod_json(name=node.name)
@@ -180,7 +180,7 @@ async def test_a_refused_manifest(node: Node, client: Client, tempolet: Commands
 async def test_live_and_exported_histories_fit_this_code(
     node: Node, client: Client, tempolet: Commands, tmp_path: Path
 ) -> None:
-    """Open pods from Temporal, and a sealed export from a file."""
+    """Open pods from Temporal, and an encrypted export from a file."""
     pod = pod_json(name=node.name, initContainers=[container("a")])
     node.runtime.exits_at_once["a"] = [0]
     handle = await node.start(pod)

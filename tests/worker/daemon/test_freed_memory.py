@@ -1,4 +1,4 @@
-"""Does a process give back what a burst of work left in its heap?"""
+"""Does a process return the memory of a burst of work to the kernel?"""
 
 import asyncio
 import subprocess

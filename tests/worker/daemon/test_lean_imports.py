@@ -1,4 +1,4 @@
-"""Is a library that is imported without a part still whole where it is used?"""
+"""Does a library that is imported without a part still work?"""
 
 import subprocess
 import sys
@@ -17,6 +17,6 @@ print(context.cert_store_stats()["x509"])
 
 
 def test_aiohttp_trusts_nobody_by_itself() -> None:
-    """Who gives no TLS context of his own is refused, not let through; and everybody else's default is as it was."""
+    """A connection without a TLS context of its own is refused, and the default context is restored for others."""
     answer = subprocess.run([sys.executable, "-c", CODE], check=True, capture_output=True, text=True)
     assert answer.stdout.strip() == "0"

@@ -1,4 +1,4 @@
-"""Do the logs look as the kubelet's, in both formats, whoever writes them?"""
+"""Are log lines formatted as the kubelet's, in both formats, whichever library writes them?"""
 
 import io
 import json

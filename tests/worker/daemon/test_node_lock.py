@@ -1,4 +1,4 @@
-"""Can two workers ever do the same node's work, and does a dead one ever stand in the way of the next?"""
+"""Can two workers never serve the same node, and does a dead one never block the next?"""
 
 import os
 import signal
@@ -86,7 +86,7 @@ def test_a_child_of_the_holder_does_not_keep_the_lock(tmp_path: Path) -> None:
     ],
 )
 def test_nobody_holds_an_unlocked_file(tmp_path: Path, left: str | None) -> None:
-    """Only the lock counts, never the file's text."""
+    """Only the lock counts, not the file's content."""
     path = tmp_path / "worker.lock"
     if left is not None:
         path.write_text(left)

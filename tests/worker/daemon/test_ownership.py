@@ -1,4 +1,4 @@
-"""Does tempolet refuse to start where another package owns one of its import names?"""
+"""Does tempolet refuse to start if another package owns one of its import names?"""
 
 import sys
 import time
@@ -42,7 +42,7 @@ def test_second_owners_are_found(packages: Path, name: str, files: tuple[str, ..
 
 
 def test_the_refusal_says_what_to_do(packages: Path) -> None:
-    """Which name, whose, and a virtual environment as the way out."""
+    """The message names the import name, its owner, and a virtual environment as the remedy."""
     install(packages, "proto-plus", "proto/__init__.py")
     with pytest.raises(NameTaken, match=r"'proto' belongs to the installed package proto-plus.*virtual environment"):
         refuse_second_owners()
@@ -59,7 +59,7 @@ def test_a_folder_in_the_way_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_it_is_clean_here_and_quick() -> None:
-    """In the environment of the tests nobody else owns them, and asking costs next to nothing."""
+    """No other package owns them in the tests' environment, and the check takes almost no time."""
     began = time.process_time()
     refuse_second_owners()
     assert time.process_time() - began < 0.5

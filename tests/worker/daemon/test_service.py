@@ -1,4 +1,4 @@
-"""Does systemd hear what it must, in the right order, and does the watchdog starve when it should?"""
+"""Does systemd get its notifications in the right order, and is the watchdog only fed while the service is healthy?"""
 
 import asyncio
 import os
@@ -62,7 +62,7 @@ def healthy() -> str:
 
 
 async def test_a_life_as_systemd_hears_it(address: str, systemd: Systemd) -> None:
-    """READY with a status, a changed status once, STOPPING; the environment is not left to children."""
+    """READY with a status, a changed status once, STOPPING; children do not inherit the environment variables."""
     environment = {"NOTIFY_SOCKET": address, "OTHER": "1"}
     async with Service(healthy, environment) as service:
         assert environment == {"OTHER": "1"}
@@ -133,7 +133,7 @@ async def test_outside_systemd_nothing_breaks(environment: dict[str, str]) -> No
 
 
 async def test_another_processes_watchdog_is_not_ours(address: str, systemd: Systemd) -> None:
-    """WATCHDOG_PID of a parent means that nobody waits for us."""
+    """WATCHDOG_PID of a parent process means that systemd does not watch this one."""
     environment = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": WATCHDOG, "WATCHDOG_PID": "1"}
     async with Service(healthy, environment) as service:
         service.ready("ready")

@@ -1,4 +1,4 @@
-"""Under a real systemd: are we ready when we say so, killed when stuck, started again, and do containers outlive us?"""
+"""Under a real systemd: do readiness, watchdog and restarts work, and do containers survive them?"""
 
 import json
 import os
@@ -140,7 +140,7 @@ def test_systemd_understands_every_line(machine: Machine, role: str) -> None:
 
 
 def test_the_node_says_that_it_waits_for_its_api_server(machine: Machine, tmp_path: Path) -> None:
-    """It runs and feeds its watchdog without one, and a stop is heard meanwhile."""
+    """It runs and feeds its watchdog without an API server, and handles a stop."""
     unit, server = "tempolet-node.service", f"https://127.0.0.1:{free_port()}"
     written = {
         "kind": "Config",
@@ -244,7 +244,7 @@ def test_the_real_unit_lives_and_is_started_again(
 
 
 def test_the_real_unit_says_what_it_waits_for(machine: Machine, real: Callable[[str], str]) -> None:
-    """Temporal away at the start: not ready, not failed, and the reason in the status; a stop is heard meanwhile."""
+    """Temporal is down at the start: neither ready nor failed, with the reason in the status; a stop is handled."""
     unit = real(f"127.0.0.1:{free_port()}")
     wait_until(lambda: "waiting for Temporal" in machine.show(unit).get("StatusText", ""), "the status")
     assert machine.show(unit)["ActiveState"] == "activating"

@@ -1,4 +1,4 @@
-"""Writes a pod's history as Temporal would, for the questions asked of the story."""
+"""Writes a pod's history as Temporal would, for the tests of the sentences."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from proto.temporal.activities import requests
 from proto.temporal.pod import ContainerState, PodJson, PodKey, PodStart
-from worker.history.story import tell
+from worker.history.story import build_story
 
 START = datetime(2026, 11, 21, 12, 4, 1, 120_000, tzinfo=UTC)
 POD = PodKey("default", "web", "u-1")
@@ -80,7 +80,7 @@ class Recorder:
 
     def texts(self) -> list[str]:
         """Tell what was recorded."""
-        return [line.text for line in tell([self.events]).lines]
+        return [line.text for line in build_story([self.events]).lines]
 
 
 def seen(container_id: str = "c1", *, attempt: int = 0, exit_code: int | None = None, **more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Does one line say why a container was stopped or started again: who or what asked, how it ended, which back-off?"""
+"""Does one line say why a container was stopped or restarted, how it ended, and its back-off?"""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ WHY = "ManifestRemoved: web.yaml is gone"
 
 @pytest.fixture
 def recorded() -> Recorder:
-    """Begin a pod's history."""
+    """Record the start of a pod's history."""
     recorder = Recorder()
     recorder.begin()
     return recorder
@@ -99,14 +99,14 @@ def test_a_stop_in_one_line(
 
 
 def test_who_asked_is_told(recorded: Recorder) -> None:
-    """The source whose deletion it was."""
+    """The source that requested the deletion."""
     recorded.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone"))
     stop(recorded, seen("c0", exit_code=143, reason="Error", finished_at=after(0.1)))
     assert recorded.texts()[-1].endswith(f"; why: {WHY} (asked by the file source)")
 
 
 def test_a_container_that_ended_before_its_stop_was_not_stopped(recorded: Recorder) -> None:
-    """Its own end is told, and when it was told already only that the stop came late."""
+    """Its own end is reported; if it was reported before, only that the stop came too late."""
     recorded.after(5)
     stop(recorded, seen("c0", exit_code=1, reason="Error", finished_at=after(2)))
     assert recorded.texts()[1:] == ["container web ended: exit 1 Error"]
@@ -115,7 +115,7 @@ def test_a_container_that_ended_before_its_stop_was_not_stopped(recorded: Record
 
 
 def test_a_kill_that_was_not_ours_is_told_as_that(recorded: Recorder) -> None:
-    """137 without a stop of ours; an OOM kill says so itself."""
+    """137 without a stop by tempolet; an OOM kill has a reason of its own."""
     end(recorded, 0, 137)
     end(recorded, 1, 137, "OOMKilled")
     assert recorded.texts()[1:] == [
@@ -154,7 +154,7 @@ def test_the_container_s_own_policy_and_the_node_s_maximum_count() -> None:
 
 
 def test_a_restart_after_our_own_stop_says_so(recorded: Recorder) -> None:
-    """In a new sandbox, for its old one was lost."""
+    """In a new sandbox, because the old one was lost."""
     start(recorded, 0)
     stop(recorded, seen("c0", exit_code=143, reason="Error", finished_at=after(0.2)), reason="its sandbox is gone")
     start(recorded, 1, sandbox="s2")
@@ -165,14 +165,14 @@ def test_a_restart_after_our_own_stop_says_so(recorded: Recorder) -> None:
 
 
 def test_a_restart_of_what_was_lost(recorded: Recorder) -> None:
-    """Nobody can say how it ended."""
+    """How it ended is not known."""
     start(recorded, 0)
     start(recorded, 1)
     assert recorded.texts()[-1] == "container web started, restart 1 (0.00 s): the previous instance was lost"
 
 
 def test_a_story_that_begins_with_a_later_run_knows_what_was_earned() -> None:
-    """The run before it may be kept no longer."""
+    """The previous run may not be retained any more."""
     recorded = Recorder()
     facts = ContainerFacts(4, "c4", "s1", backoff=timedelta(seconds=80), backoff_at=START)
     recorded.begin(PodStart("node", {}, observed=Observed(containers={"web": facts})), continued="run-1")
@@ -192,7 +192,7 @@ def test_a_story_that_begins_with_a_later_run_knows_what_was_earned() -> None:
     ],
 )
 def test_two_stops_with_one_end_are_told_once(recorded: Recorder, first: int, ended: float, words: str) -> None:
-    """Whichever of both comes back first, and by the grace that the container truly had."""
+    """Whichever completes first, and with the grace period that the container really had."""
     recorded.do(names.START_CONTAINER, requests.StartContainer(POD, "s1", 0, "", {"name": "web"}, {}), seen("c0"))
     end = seen("c0", exit_code=137, reason="Error", finished_at=recorded.now + timedelta(seconds=ended))
     asked = [
@@ -225,7 +225,7 @@ def test_a_restart_by_a_rule_names_the_rule(recorded: Recorder) -> None:
 
 
 def test_containers_that_start_again_with_one_are_told_so(recorded: Recorder) -> None:
-    """Whatever their own policy says, and they earn no back-off by it."""
+    """Whatever their own policy, and without adding to their back-off."""
     other = replace(seen("b0", exit_code=0, reason="Completed", finished_at=START), name="init")
     for attempt in (0, 1):
         request = requests.StartContainer(POD, "s1", attempt, "", {"name": "init"}, {})

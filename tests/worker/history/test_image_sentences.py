@@ -1,4 +1,4 @@
-"""Does a pull tell how long it took, what of that it waited, how much came, and what was wrong with the logins?"""
+"""Does a pull report its duration, its waiting time, its size and problems with credentials?"""
 
 from collections.abc import Sequence
 from datetime import timedelta

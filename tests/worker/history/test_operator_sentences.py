@@ -1,4 +1,4 @@
-"""Does the story tell who asked for what, and what that changed?"""
+"""Does the history say which operator asked for what, and what changed?"""
 
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["recorded"]  # a fixture of another file
 
 
 def test_an_operator_s_skip_is_told_with_who_and_how_much(recorded: Recorder) -> None:
-    """And at the restart that it led to; the next back-off is as long as it would have been."""
+    """Also at the restart that follows; the next back-off is as long as it would have been."""
     start(recorded, 0)
     for attempt in (1, 2):
         end(recorded, attempt - 1)
@@ -55,7 +55,7 @@ def test_an_operator_s_skip_is_told_with_who_and_how_much(recorded: Recorder) ->
     ],
 )
 def test_who_looks_into_a_pod_is_told(recorded: Recorder, answer: EphemeralContainerAdded, text: str) -> None:
-    """With what, and where."""
+    """With its image and target."""
     recorded.update(names.ADD_EPHEMERAL_CONTAINER, answer)
     assert recorded.texts()[1:] == [text]
 
@@ -75,6 +75,6 @@ def test_who_looks_into_a_pod_is_told(recorded: Recorder, answer: EphemeralConta
     ],
 )
 def test_a_skip_in_words(recorded: Recorder, answer: Any, text: str) -> None:
-    """Of an image, of nothing, and one that nobody can read."""
+    """Of an image, of nothing, and one that cannot be read."""
     recorded.update(names.SKIP_BACKOFF, answer)
     assert recorded.texts()[1:] == [text]

@@ -1,4 +1,4 @@
-"""Does the story say in one line what a probe has found?"""
+"""Is a probe result described in one line?"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Does a pod's story say what of its name resolution was left out?"""
+"""Does the history report what was left out of resolv.conf?"""
 
 from proto.temporal import names
 from proto.temporal.activities import requests

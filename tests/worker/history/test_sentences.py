@@ -1,4 +1,4 @@
-"""Does each kind of activity and signal say what it was, in its own words?"""
+"""Is there a sentence for each kind of activity and signal?"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,7 +40,7 @@ def edited(**spec: Any) -> PodJson:
 
 @pytest.fixture
 def recorded() -> Recorder:
-    """Begin a pod's history."""
+    """Record the start of a pod's history."""
     recorder = Recorder()
     recorder.begin()
     return recorder
@@ -267,13 +267,13 @@ def recorded() -> Recorder:
     ],
 )
 def test_what_an_activity_says(recorded: Recorder, name: str, request_: Any, answer: Any, texts: Sequence[str]) -> None:
-    """One row a kind of activity."""
+    """One row for each kind of activity."""
     recorded.do(name, request_, answer, took=1)
     assert recorded.texts()[1:] == list(texts)
 
 
 def test_every_activity_and_signal_has_a_row() -> None:
-    """A new kind that the story cannot tell is noticed here, and its request is read by its own type."""
+    """A new kind without a row is noticed here, and its request is read by its own type."""
     assert {row.name: request for request, row in ACTIONS.items()} == {
         name: row.asked for name, row in ACTIVITIES.items()
     }
@@ -371,7 +371,7 @@ def test_every_activity_and_signal_has_a_row() -> None:
     ],
 )
 def test_what_a_signal_says(recorded: Recorder, name: str, signal: Any, texts: Sequence[str]) -> None:
-    """Hints say nothing, wishes say who and why."""
+    """Hints yield nothing, requests say who and why."""
     recorded.signal(name, signal)
     said = recorded.texts()[1:]
     assert len(said) == len(texts)

@@ -1,4 +1,4 @@
-"""Does a pod's story begin with what was known of it before its workflow, and with why nothing of it begins?"""
+"""Does the history start with what was known of the pod before its workflow, and why it is not run?"""
 
 import pytest
 
@@ -35,7 +35,7 @@ HERE = f"it is here since {START.astimezone():%Y-%m-%d %H:%M:%S}, and had no wor
     ],
 )
 def test_what_is_told_at_first(pod: PodJson, sight: FirstSight | None, told: list[str]) -> None:
-    """One line for each thing that was known; of two reasons against the pod the one that counts."""
+    """One line for each fact; of two reasons for a rejection the one that counts."""
     recorded = Recorder()
     settings = NodeSettings(kernel="6.1")
     recorded.begin(PodStart("node", pod, API_SOURCE, settings=settings, first_sight=sight))

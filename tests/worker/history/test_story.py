@@ -1,4 +1,4 @@
-"""Does a pod's history read as what happened, each thing once, with its time?"""
+"""Does a pod's history report each event once, with its time?"""
 
 from datetime import timedelta
 from typing import Any
@@ -24,13 +24,13 @@ from tests.worker.history.story_recorder import (
     payloads,
     seen,
 )
-from worker.history.story import tell
+from worker.history.story import build_story
 from worker.history.story_state import Story, seconds
 
 
 @pytest.fixture
 def recorded() -> Recorder:
-    """Begin a pod's history."""
+    """Record the start of a pod's history."""
     recorder = Recorder()
     recorder.begin()
     return recorder
@@ -48,7 +48,7 @@ def test_a_life_from_listing_to_running(recorded: Recorder) -> None:
     )
     recorded.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, requests.PodSandbox("s1", 0, ("10.88.0.5",)), took=0.09)
     recorded.do(names.START_CONTAINER, START_WEB, seen(), took=0.03)
-    story = tell([recorded.events])
+    story = build_story([recorded.events])
     assert [(line.since_start.total_seconds(), line.text) for line in story.lines] == [
         (0.0, "manifest hello.yaml listed (UID u-1)"),
         (0.004, "directories created (0.00 s)"),
@@ -61,7 +61,7 @@ def test_a_life_from_listing_to_running(recorded: Recorder) -> None:
 
 
 def test_an_end_is_told_once(recorded: Recorder) -> None:
-    """The runtime is read again and again; the container ended once."""
+    """The runtime is read repeatedly; the container ended once."""
     ended = seen(
         exit_code=1, reason="Error", started_at=START, finished_at=START + timedelta(seconds=3.2), message="boom\n"
     )
@@ -72,7 +72,7 @@ def test_an_end_is_told_once(recorded: Recorder) -> None:
 
 
 def test_ends_are_told_in_their_order(recorded: Recorder) -> None:
-    """Two instances found dead in one look."""
+    """Two dead instances found by one read of the runtime."""
     first = seen("c1", exit_code=1, finished_at=START)
     second = seen("c2", attempt=1, exit_code=2, finished_at=START + timedelta(seconds=1))
     recorded.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), requests.PodRuntime(containers=(second, first)))
@@ -80,7 +80,7 @@ def test_ends_are_told_in_their_order(recorded: Recorder) -> None:
 
 
 def test_a_sandbox_that_was_ready_is_lost(recorded: Recorder) -> None:
-    """Found by a look at the runtime; an older one that never was ready is no news."""
+    """Found by a read of the runtime; an older sandbox that never was ready is not reported."""
     recorded.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, requests.PodSandbox("s1", 0))
     gone = Sandbox("s1", 0, ready=False)
     old = Sandbox("s0", 0, ready=False)
@@ -97,7 +97,7 @@ def test_a_pod_that_its_source_takes_back(recorded: Recorder) -> None:
 
 
 def test_a_pod_that_has_finished_takes_no_edit_over(recorded: Recorder) -> None:
-    """Each edit is told against the one before that was taken over."""
+    """Each edit is compared with the last one that was applied."""
     first = {**LISTED, "spec": {**LISTED["spec"], "activeDeadlineSeconds": 60}}
     second = {**LISTED, "spec": {**LISTED["spec"], "activeDeadlineSeconds": 30}}
     recorded.signal(names.POD_LISTED, PodListed("file", pod=first, in_place=True))
@@ -114,7 +114,7 @@ def test_a_pod_that_has_finished_takes_no_edit_over(recorded: Recorder) -> None:
 
 
 def test_a_failure_carries_its_reason_and_message(recorded: Recorder) -> None:
-    """Kubernetes' own word, and what the runtime said."""
+    """Kubernetes' reason, and the runtime's message."""
     asked = recorded.ask(names.PULL_IMAGE, requests.PullImage(POD, "busybox:9", "Always"), took=2)
     recorded.event(
         "ACTIVITY_TASK_FAILED", scheduled_event_id=asked, failure=failure("busybox:9: not found", "ErrImagePull")
@@ -141,7 +141,7 @@ def test_a_sandbox_that_we_stopped_is_not_lost(recorded: Recorder) -> None:
 
 
 def test_tries_are_told(recorded: Recorder) -> None:
-    """While the runtime is away Temporal tries again; the story says how often and why."""
+    """While the runtime is down Temporal retries; the history says how often and why."""
     why = failure("no container runtime answers", "RuntimeUnavailable")
     recorded.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, requests.PodSandbox("s1", 0), took=60, attempt=7, why=why)
     assert recorded.texts()[1:] == [
@@ -150,7 +150,7 @@ def test_tries_are_told(recorded: Recorder) -> None:
 
 
 def test_an_activity_without_answer(recorded: Recorder) -> None:
-    """Which limit it was stands in the line."""
+    """The line names the timeout."""
     asked = recorded.ask(names.RUN_POD_SANDBOX, RUN_SANDBOX, took=10)
     kind = TimeoutFailureInfo(timeout_type=TimeoutType.TIMEOUT_TYPE_HEARTBEAT)
     recorded.event("ACTIVITY_TASK_TIMED_OUT", scheduled_event_id=asked, failure=Failure(timeout_failure_info=kind))
@@ -158,20 +158,20 @@ def test_an_activity_without_answer(recorded: Recorder) -> None:
 
 
 def test_what_is_under_way_is_told_apart(recorded: Recorder) -> None:
-    """The activity that has not answered is no line yet."""
+    """An activity that has not completed is not a line yet."""
     recorded.event(
         "ACTIVITY_TASK_SCHEDULED",
         activity_id="image/busybox:1",
         activity_type={"name": names.PULL_IMAGE},
         input=payloads(requests.PullImage(POD, "busybox:1", "Always")),
     )
-    story = tell([recorded.events])
+    story = build_story([recorded.events])
     assert [(one.activity_id, one.what) for one in story.under_way] == [("image/busybox:1", "image busybox:1 (Always)")]
     assert len(story.lines) == 1
 
 
 def test_a_wait_is_told_once(recorded: Recorder) -> None:
-    """A timer may be started anew, also in turns with another one; the same wait is no news until it is over."""
+    """A timer may be started again, also alternating with another one; the same wait is not reported until it is over."""
     for summary, after in (("web", 0), ("web", 2), ("db", 0), ("web", 1), ("db", 1), ("db", 11)):
         recorded.after(after)
         timer = recorded.event("TIMER_STARTED", timer_id="1")
@@ -181,7 +181,7 @@ def test_a_wait_is_told_once(recorded: Recorder) -> None:
 
 
 def test_phase_and_readiness_are_told_when_they_change(recorded: Recorder) -> None:
-    """From the search attributes, which stand in clear."""
+    """From the search attributes, which are not encrypted."""
     for fields in (
         {"PodPhase": "Running", "PodReady": "True", "PodReason": ""},
         {"PodReady": "False", "PodReason": "CrashLoopBackOff"},
@@ -235,21 +235,21 @@ def test_another_worker_takes_over(recorded: Recorder) -> None:
     ],
 )
 def test_how_it_ends(recorded: Recorder, kind: str, attributes: dict[str, Any], text: str) -> None:
-    """Also when somebody else ended it."""
+    """Also if it was terminated from outside."""
     recorded.event(kind, **attributes)
     assert len(recorded.texts()) == 2
-    assert (tell([recorded.events]).ended_at == START) is ("gone" in text or "terminated" in text)
+    assert (build_story([recorded.events]).ended_at == START) is ("gone" in text or "terminated" in text)
     assert recorded.texts()[1].startswith(text)
 
 
 def test_all_runs_are_one_story(recorded: Recorder) -> None:
-    """Continue-as-new is one line, the seconds go on, an end stays told."""
+    """Continue-as-new is one line, the seconds continue, and an end is not reported again."""
     ended = requests.PodRuntime(containers=(seen(exit_code=1),))
     recorded.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), ended)
     second = Recorder(now=START + timedelta(hours=2))
     second.begin(PodStart("node", {}, observed=Observed()), continued="run-1")
     second.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), ended)
-    story: Story = tell([recorded.events, second.events])
+    story: Story = build_story([recorded.events, second.events])
     last = story.lines[-1]
     assert (last.text, last.run, last.since_start) == (
         "the history had grown long: continued in a new run",
@@ -260,16 +260,18 @@ def test_all_runs_are_one_story(recorded: Recorder) -> None:
 
 
 def test_a_pod_that_came_back_begins_anew() -> None:
-    """Continued with nothing known: its source listed it again while it was going."""
+    """Continued without state: its source listed it again while it was terminating."""
     again = Recorder()
     again.begin(continued="run-1")
     recorded = Recorder()
     recorded.begin()
-    assert tell([recorded.events, again.events]).lines[-1].text == "its source lists the pod again: it starts over"
+    assert (
+        build_story([recorded.events, again.events]).lines[-1].text == "its source lists the pod again: it starts over"
+    )
 
 
 def test_a_history_without_its_key_is_still_told() -> None:
-    """Times and kinds remain when no payload can be read."""
+    """Times and kinds are shown even if no payload can be decrypted."""
     sealed = Payloads(payloads=[Payload(metadata={"encoding": b"binary/encrypted"}, data=b"\x00\x01")])
     recorded = Recorder()
     recorded.event("WORKFLOW_EXECUTION_STARTED", input=sealed)

@@ -1,4 +1,4 @@
-"""Does each kind of Update say who asked, and what came of it?"""
+"""Does each kind of Update report who asked, and what changed?"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,14 +18,14 @@ LOCAL_NOON = f"{NOON.astimezone():%H:%M:%S}"
 
 @pytest.fixture
 def recorded() -> Recorder:
-    """Begin a pod's history."""
+    """Record the start of a pod's history."""
     recorder = Recorder()
     recorder.begin()
     return recorder
 
 
 def test_every_update_has_a_row() -> None:
-    """A new kind that the story cannot tell is noticed here."""
+    """A new kind without a row is noticed here."""
     operators = {names.SKIP_BACKOFF, names.SET_CONDITION, names.STOP_POD, names.EVICT_POD}
     assert set(UPDATES) == operators | {names.ADD_EPHEMERAL_CONTAINER}
 
@@ -69,7 +69,7 @@ def test_every_update_has_a_row() -> None:
     ],
 )
 def test_what_an_update_says(recorded: Recorder, name: str, answer: Any, text: str) -> None:
-    """Who asked, and what came of it."""
+    """Who asked, and what changed."""
     recorded.update(name, answer)
     assert recorded.texts()[1:] == [text]
 

@@ -1,4 +1,4 @@
-"""Does a file system that does not answer hold up anybody else, and does one that answers cost no threads?"""
+"""Does a hanging file system delay nobody else, and do the others cost no threads?"""
 
 import asyncio
 import threading
@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from tests.patience import PATIENCE
-from worker.host import bounded_threads as thread_room
+from worker.host import bounded_threads
 from worker.host.bounded_threads import USUAL, install_bounded_thread_pool
 
 
@@ -16,9 +16,9 @@ def ours() -> int:
 
 
 async def test_hung_files_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as there are threads wait, twice over, and the next one works all the same."""
+    """Twice as many tasks hang as there are threads, and the next one still runs."""
     install_bounded_thread_pool()
-    monkeypatch.setattr(thread_room, "HUNG_AFTER", 0.05)
+    monkeypatch.setattr(bounded_threads, "HUNG_AFTER", 0.05)
     answers = threading.Event()
     waiting = [asyncio.create_task(asyncio.to_thread(answers.wait)) for _ in range(2 * USUAL)]
     try:

@@ -1,4 +1,4 @@
-"""Does the worker's loop count what has a limit, and only that, hint once, and let no disk that hangs hold it up?"""
+"""Does the loop measure only what has a limit, signal once, and survive a hanging disk?"""
 
 import asyncio
 import json
@@ -88,7 +88,7 @@ async def test_only_what_exceeds_its_limit_is_hinted_at(one_node: OneNode) -> No
 
 
 async def test_a_snapshot_keeps_the_limits(one_node: OneNode) -> None:
-    """So a new worker goes on; one of an older release has none."""
+    """So a restarted worker continues; a snapshot of an older release has none."""
     one_node.pod("full", 0, limit("1Mi"))
     [snapshot] = one_node.pods
     assert PodSnapshot.from_json(snapshot.to_json()).storage_limits == limit("1Mi")
@@ -108,7 +108,7 @@ async def test_a_pod_that_is_not_ended_is_hinted_at_again(one_node: OneNode) -> 
 
 
 async def test_a_hint_that_does_not_arrive_is_told_once_and_comes_with_the_next_look(one_node: OneNode) -> None:
-    """Temporal is away for a while."""
+    """Temporal is down for a while."""
     one_node.pod("full", 2 * MIB, limit("1Mi"))
     one_node.refuses = RPCError("away", RPCStatusCode.UNAVAILABLE, b"")
     with structlog.testing.capture_logs() as logs:
@@ -146,7 +146,7 @@ async def test_a_disk_that_hangs_holds_up_its_own_pod_only(one_node: OneNode, mo
 
 
 async def test_a_volume_that_was_replaced_by_a_link_counts_for_nothing(one_node: OneNode, tmp_path: Path) -> None:
-    """What it leads to is somebody else's."""
+    """The link's target belongs to somebody else."""
     folder = one_node.pod("linked", 0, limit("1Mi"))
     (tmp_path / "large").write_bytes(b"x" * 2 * MIB)
     (folder / "file").unlink()

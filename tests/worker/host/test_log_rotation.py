@@ -1,4 +1,4 @@
-"""Does the worker's loop look at every running container's log, and only at those, and tell what it can't rotate?"""
+"""Does the loop check every running container's log and report what it cannot rotate?"""
 
 import asyncio
 import os
@@ -104,14 +104,14 @@ async def test_only_full_logs_of_running_containers_are_rotated(one_node: OneNod
 
 
 async def test_a_log_that_is_gone_is_begun_anew(one_node: OneNode) -> None:
-    """A worker died between the renaming and the runtime's turn, or somebody removed it."""
+    """A worker died between renaming and reopening, or somebody removed the log."""
     log = one_node.pod("a", None)
     await one_node.rotator.look()
     assert lying(log) == 1
 
 
 async def test_a_failure_is_told_once_and_counted_each_time(one_node: OneNode, tmp_path: Path) -> None:
-    """A link is left alone, for good; what mends is forgotten."""
+    """A link is never rotated; a success resets the record."""
     linked, refused = one_node.pod("linked", None), one_node.pod("refused", "x" * 10)
     (tmp_path / "host").write_text("x" * 100)
     linked.symlink_to(tmp_path / "host")
@@ -151,7 +151,7 @@ async def test_links_of_gone_logs_are_swept(one_node: OneNode, tmp_path: Path) -
 
 
 def test_a_look_at_a_node_at_rest_is_one_stat_a_container(one_node: OneNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is done every ten seconds for ever."""
+    """It is done every ten seconds."""
     for number in range(110):
         one_node.pod(f"pod-{number}", "")
     looks: list[object] = []

@@ -1,4 +1,4 @@
-"""Are the registered drivers those whose sockets lie in plugins_registry, from the worker's start to its end?"""
+"""Are the registered drivers those with a socket in plugins_registry while the worker runs?"""
 
 import asyncio
 import contextlib
@@ -57,7 +57,7 @@ async def test_what_lies_there_before_the_worker_is_registered(tmp_path: Path, r
 
 @pytest.mark.usefixtures("registry")
 async def test_a_driver_comes_goes_and_comes_again(tmp_path: Path, drivers: Seen) -> None:
-    """Registered with its socket, forgotten with it, registered anew."""
+    """Registered with its socket, deregistered with it, registered again."""
     for round_ in range(2):
         socket = tmp_path / "plugins_registry" / "reg.sock"
         async with serving(tmp_path / f"d{round_}", socket):
@@ -88,7 +88,7 @@ async def test_a_socket_in_a_folder_of_its_own(tmp_path: Path, registry: Path, d
 
 @pytest.mark.parametrize("name", [pytest.param(".reg.sock", id="hidden"), pytest.param("reg.txt", id="no-socket")])
 async def test_what_is_passed_over(tmp_path: Path, registry: Path, drivers: Seen, name: str) -> None:
-    """Hidden sockets and plain files are nobody's."""
+    """Hidden sockets and regular files are ignored."""
     if name.endswith("txt"):
         (registry / name).touch()
         assert plugin_watch.sockets_below(registry)[0] == {}

@@ -1,4 +1,4 @@
-"""Does the node's cache keep what readers need, and forget the pods that are gone?"""
+"""Does the pod cache keep what readers need, and drop pods that are gone?"""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Is counted for each limit what the kubelet counts, and nothing that is not the disk's?"""
+"""Is for each limit measured what the kubelet measures, and nothing on other disks?"""
 
 import os
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Do the activities learn which pods go, also after the worker was started again?"""
+"""Do activities learn which pods are terminating, also after a restart of the worker?"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ class Recorded(TerminatingPods):
     ],
 )
 def test_a_snapshot_tells(tmp_path: Path, lifecycle: Lifecycle, going: bool) -> None:
-    """And goes on to the cache."""
+    """And passes the snapshot on to the cache."""
     told = Recorded()
     with PodCache(tmp_path) as cache:
         TerminationTracker(told, cache, cache).publish(replace(SNAPSHOT, lifecycle=lifecycle.value))
@@ -44,7 +44,7 @@ def test_a_snapshot_tells(tmp_path: Path, lifecycle: Lifecycle, going: bool) -> 
 
 
 def test_what_an_earlier_worker_knew(tmp_path: Path) -> None:
-    """A replay publishes nothing, so the cache tells."""
+    """A replay publishes nothing, so the cache is read."""
     path = snapshot_path(tmp_path, "u")
     path.parent.mkdir(parents=True)
     path.write_bytes(replace(SNAPSHOT, lifecycle=Lifecycle.TERMINATING.value).to_json())

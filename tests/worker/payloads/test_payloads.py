@@ -1,4 +1,4 @@
-"""Does the worker read what the poller tells as it was meant, though they write and read JSON by different libraries?"""
+"""Does the worker read the values that the poller wrote with another JSON library?"""
 
 import string
 from datetime import timedelta
@@ -45,12 +45,12 @@ TOLD: Final = {
     ),
     str: WORDS,
 }
-"""Every shape that the poller tells, and the summary that Temporal's UI shows."""
+"""Every type that the poller sends, and the summary shown in Temporal's UI."""
 
 
 @pytest.mark.parametrize("shape", TOLD, ids=lambda shape: shape.__name__)
 def test_what_is_told_is_read_as_it_was_meant(shape: type) -> None:
-    """Any value of any shape; who looks at the payload's encoding sees no difference either."""
+    """Any value of any type; the payload's encoding is the same, too."""
 
     @settings(max_examples=60, deadline=None)
     @given(TOLD[shape])

@@ -1,4 +1,4 @@
-"""Does a failure reach history no longer than it can carry, with the causes that it was raised from?"""
+"""Is a failure in a history short, and does it keep its causes?"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What plays a part of the outside that a test asks afterwards: which calls were made, and how they end."""
+"""Records calls for a test, and lets them fail as the test wants."""
 
 import asyncio
 from collections.abc import Callable

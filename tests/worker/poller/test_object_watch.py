@@ -1,4 +1,4 @@
-"""Is each pod told, once, that an object it shows has another version, whatever was lost or restarted?"""
+"""Is each pod signalled once that an object it uses has a new version, despite losses and restarts?"""
 
 import asyncio
 import os
@@ -70,7 +70,7 @@ def test_who_is_told_what(
     hints: dict[str, str],
     kept: LastNotified,
 ) -> None:
-    """Each version once, and again only when the poller was restarted."""
+    """Each version once, and again only after a restart of the poller."""
     found, remembered = object_hints([pod], versions, told, None)
     assert {name: version for hint in found for name, version in hint.versions.items()} == hints
     assert {hint.workflow_id for hint in found} <= {ID}
@@ -78,7 +78,7 @@ def test_who_is_told_what(
 
 
 def test_what_a_new_pod_waits_for_is_told_when_it_comes() -> None:
-    """Also when the poller had not seen the pod before; what was there when it was listed last, the pod reads itself."""
+    """Also if the poller had not seen the pod before; what existed at its listing, the pod reads itself."""
     waiting = [showing(configmaps__app="?")]
     assert [hint.versions for hint in object_hints(waiting, {KEY: "1"}, {}, {})[0]] == [{APP: "1"}]
     assert object_hints(waiting, {KEY: "1"}, {}, {KEY: "1"})[0] == []
@@ -94,7 +94,7 @@ def put(folder: Path, place: str, text: str = "x") -> Path:
 
 
 def test_versions_are_those_that_the_worker_reads(tmp_path: Path) -> None:
-    """Of ConfigMaps and Secrets, by any ending; of what else lies there nothing."""
+    """Of ConfigMaps and Secrets, with any suffix; other files are ignored."""
     for place in ("default/configmaps/a.yaml", "default/secrets/b.json", "other/configmaps/a.yml"):
         put(tmp_path, place)
     for place in ("default/configmaps/.hidden.yaml", "default/configmaps/notes.txt", "default/x.yaml", "stray.yaml"):
@@ -120,7 +120,7 @@ def test_a_link_a_fifo_and_a_loop_hold_nothing_up(tmp_path: Path) -> None:
 
 
 async def test_the_folder_and_the_worker_agree_on_versions(tmp_path: Path) -> None:
-    """Else every pod would be told for ever."""
+    """Otherwise every pod would be signalled for ever."""
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\n"
     put(tmp_path, "default/configmaps/app.yaml", text)
     kept = await ObjectFolder(tmp_path).get(ObjectKind.CONFIG_MAPS, "default", "app")
@@ -128,7 +128,7 @@ async def test_the_folder_and_the_worker_agree_on_versions(tmp_path: Path) -> No
 
 
 async def test_several_folders_are_watched_by_one_descriptor(tmp_path: Path) -> None:
-    """One that is new is watched from then on, one that is gone no more."""
+    """A new folder is watched from then on, a removed one no longer."""
     first, second = tmp_path / "a", tmp_path / "b"
     first.mkdir()
     with WatchedFolders() as watch:

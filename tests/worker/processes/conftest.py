@@ -1,4 +1,4 @@
-"""A node for each test: its own name on the session's Temporal, a fake runtime, a place for manifests."""
+"""A node for each test: a name of its own on the session's Temporal, a fake runtime, a manifest folder."""
 
 import tempfile
 import uuid

@@ -1,4 +1,4 @@
-"""Do poller and node stay small: does each load only what it needs?"""
+"""Does each process load only the modules that it needs?"""
 
 import functools
 import subprocess

@@ -1,4 +1,4 @@
-"""Does a running poller tell a pod that an object has changed, also when it changed while no poller ran?"""
+"""Does a running poller signal a changed object, also if it changed while no poller ran?"""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from worker.poller.object_watch import versions_of
 
 
 async def test_a_pod_is_told_of_what_changed_and_of_what_it_missed(node: Node) -> None:
-    """At once by the kernel's word; after a restart of the poller by comparing."""
+    """At once by a kernel event; after a restart of the poller by comparing."""
     folder = node.root / "objects"
     put(folder, "default/configmaps/app.yaml")
     async with node.poller():

@@ -90,7 +90,7 @@ def _is_deletion(event: HistoryEvent) -> bool:
 
 
 async def test_an_edit_taken_back_reaches_the_pod_that_is_going(node: Node) -> None:
-    """It is listed again, so it begins anew when it is gone."""
+    """It is listed again, so it is started again after its end."""
     async with node.poller():
         node.write("web.yaml", tag="1")
         first = await node.handle(tag="1")
@@ -118,7 +118,7 @@ async def test_a_pod_that_ended_and_is_listed_again_starts_again(node: Node) -> 
 
 
 async def test_a_manifest_with_a_uid_of_its_own_tells_its_edit(node: Node) -> None:
-    """The UID stays, so the pod itself is told, and says what becomes of it."""
+    """The UID is the same, so the workflow is signalled and decides what happens."""
     async with node.poller():
         path = node.write("web.yaml")
         text = path.read_text().replace("metadata:", "metadata:\n  uid: my-own")
@@ -149,7 +149,7 @@ async def test_what_changed_while_the_poller_was_away_is_made_good(node: Node) -
 
 
 async def test_a_file_that_is_broken_at_the_start_keeps_its_pod(node: Node) -> None:
-    """The snapshot says which file the pod came from; a pod of another file may go."""
+    """The snapshot says which file the pod came from; a pod of another file may be deleted."""
     broken, other = node.write("broken.yaml", name="a"), node.write("other.yaml", name="b")
     async with node.poller():
         kept, goes = await node.handle("a"), await node.handle("b")
@@ -184,7 +184,7 @@ async def test_the_second_manifest_of_a_name_is_refused_beside_the_running_first
 
 
 async def test_no_folder_takes_down_what_an_unreadable_one_keeps(node: Node) -> None:
-    """A missing folder lists no pods; one that can't be read says nothing."""
+    """A missing folder lists no pods; one that cannot be read does not count."""
     node.write("web.yaml")
     async with node.poller():
         handle = await node.handle()

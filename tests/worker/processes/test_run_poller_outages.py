@@ -20,7 +20,7 @@ from worker.temporal.temporal_client import TemporalSettings, connect
 
 
 async def test_an_end_in_the_runtime_is_a_hint_and_our_own_doing_is_none(node: Node) -> None:
-    """Creation and start are silent; an unknown end is told; a known one is not."""
+    """Creations and starts are not signalled; an unknown end is; a known one is not."""
     async with node.poller():
         node.write("web.yaml")
         handle = await node.handle()
@@ -41,7 +41,7 @@ async def test_an_end_in_the_runtime_is_a_hint_and_our_own_doing_is_none(node: N
 
 
 async def test_an_end_that_we_asked_for_waits_for_who_causes_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The activity that stops the container tells its end; only what it leaves untold is a hint, a moment later."""
+    """The activity that stops the container reports its end; only an unreported end is signalled, a moment later."""
     monkeypatch.setattr("worker.poller.runtime.watch.OWN_STOP_WAITS", timedelta(seconds=4))
     async with node.poller():
         path = node.write("web.yaml")
@@ -62,7 +62,7 @@ async def test_an_end_that_we_asked_for_waits_for_who_causes_it(node: Node, monk
 
 
 async def test_an_end_that_its_start_will_tell_waits_for_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the start has told meanwhile is no hint; what it left untold is one, a moment later."""
+    """What the start has reported is not signalled; what it left out is, a moment later."""
     monkeypatch.setattr("worker.poller.runtime.watch.OWN_START_WAITS", timedelta(seconds=6))
     async with node.poller():
         node.write("web.yaml")
@@ -107,7 +107,7 @@ async def test_what_starts_during_a_listing_is_not_taken_for_gone(node: Node) ->
 
 
 async def test_an_end_while_the_runtimes_stream_was_away_is_found(node: Node) -> None:
-    """Containerd goes and comes back: pods stay, the reason is shown meanwhile, and the listing tells what happened."""
+    """Containerd stops and returns: pods stay, the reason is shown, and the listing finds what happened."""
     async with node.poller():
         node.write("web.yaml")
         handle = await node.handle()
@@ -124,7 +124,7 @@ async def test_an_end_while_the_runtimes_stream_was_away_is_found(node: Node) ->
 
 
 async def test_without_an_event_stream_listings_carry_the_node(node: Node) -> None:
-    """A containerd before 2.0 shares one stream among its readers; each end is told once."""
+    """A containerd before 2.0 shares one stream among its readers; each end is signalled once."""
     await node.runtime.stop()
     node.runtime.version = "1.7.28"
     await node.runtime.start()
@@ -161,7 +161,7 @@ async def test_a_pod_without_workflow_and_manifest_is_removed_and_no_other(node:
 
 
 async def test_a_temporal_that_is_away_loses_nothing(node: Node, settings: TemporalSettings) -> None:
-    """What changed meanwhile is said when it is back, also the end that a container came to."""
+    """Changes are signalled when Temporal is back, also a container's end."""
     assert settings.address
     async with Line(settings.address) as line:
         client = await connect(dataclasses.replace(settings, address=line.address))

@@ -1,4 +1,4 @@
-"""Does a node obey its KubeletConfiguration as a kubelet would, and say so wherever it does not?"""
+"""Does a node obey its KubeletConfiguration as a kubelet would, and warn where it does not?"""
 
 import socket
 from dataclasses import replace
@@ -252,7 +252,7 @@ def test_what_cannot_be_obeyed_is_refused_in_words(tmp_path: Path, text: str, me
     ],
 )
 def test_a_file_that_is_no_configuration_is_refused_by_name(tmp_path: Path, content: str | None, message: str) -> None:
-    """The file's path stands in the message."""
+    """The message has the file's path."""
     file = tmp_path / "k.yaml"
     if content is not None:
         file.write_text(content)
@@ -263,7 +263,7 @@ def test_a_file_that_is_no_configuration_is_refused_by_name(tmp_path: Path, cont
 
 
 def test_all_breaches_are_told_at_once(tmp_path: Path) -> None:
-    """An operator mends a file in one go."""
+    """An operator can fix a file in one go."""
     with pytest.raises(ConfigurationRefused, match=r"(?s)healthzPort: 70000.*cgroupDriver"):
         load(tmp_path, "healthzPort: 70000\ncgroupDriver: x")
 
@@ -298,7 +298,7 @@ def test_the_nodes_name_is_the_hostname_in_lower_case(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", [pytest.param(" ", id="blank"), pytest.param("a/b", id="a-slash-breaks-workflow-ids")])
 def test_a_node_needs_a_usable_name(name: str) -> None:
-    """The name stands in every workflow id."""
+    """The name is part of every workflow id."""
     with pytest.raises(ConfigurationRefused, match="--hostname-override"):
         node_name(name)
 

@@ -1,4 +1,4 @@
-"""Is what containers may have of memory, and their logs of the disk, read and checked, and refused where this machine can't keep it?"""
+"""Are settings of containers' memory and logs validated, and refused if this machine cannot obey them?"""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Are drop-ins laid over the file in the kubelet's order, and as its merge patches?"""
+"""Are drop-ins merged over the file in the kubelet's order, as merge patches?"""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def test_maps_are_merged_and_lists_replaced(tmp_path: Path) -> None:
 
 
 def test_a_bad_drop_in_is_refused_by_name(tmp_path: Path) -> None:
-    """The drop-in's own path stands in the message."""
+    """The message has the drop-in's own path."""
     with pytest.raises(ConfigurationRefused, match=r"kubelet\.conf\.d/1\.conf: podPidsLimit: 'x' is text"):
         load(tmp_path, "", {"1.conf": "podPidsLimit: x"})
 

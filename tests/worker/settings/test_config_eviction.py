@@ -1,4 +1,4 @@
-"""Are the thresholds of eviction read as the kubelet reads them, and is it said how far they go?"""
+"""Are eviction thresholds parsed as by the kubelet, and are their limits reported?"""
 
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ def thresholds(tmp_path: Path, text: str) -> dict[str, Threshold]:
 
 
 def test_the_defaults_are_the_kubelets_for_linux(tmp_path: Path) -> None:
-    """Nothing is said about them."""
+    """They give no warning."""
     config = load(tmp_path, "")
     assert config.warnings == ()
     assert config.eviction.transition == timedelta(minutes=5)
@@ -89,7 +89,7 @@ def test_what_is_no_threshold_is_refused(tmp_path: Path, text: str, message: str
 
 
 def test_it_is_said_that_no_pod_is_evicted(tmp_path: Path) -> None:
-    """Once for both kinds, and what is not measured by name."""
+    """Once for both kinds, and signals that are not measured by name."""
     text = "evictionHard: {containerfs.available: 5%}\nevictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}"
     warnings = load(tmp_path, text).warnings
     assert any(

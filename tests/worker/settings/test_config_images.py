@@ -1,4 +1,4 @@
-"""Does a node obey what its configuration says of who may have which image, and refuse what it cannot obey?"""
+"""Does a node obey its configuration of image access, and refuse what it cannot obey?"""
 
 from dataclasses import replace
 from datetime import timedelta

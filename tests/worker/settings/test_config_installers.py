@@ -1,4 +1,4 @@
-"""Does a file that an installer has written mean here what it means to a kubelet? It is full of zeros that stand for defaults."""
+"""Does an installer's file, full of zeros that mean defaults, have the same meaning as for a kubelet?"""
 
 from datetime import timedelta
 from pathlib import Path
@@ -92,7 +92,7 @@ def test_kubeadms_zeros_are_the_kubelets_defaults(tmp_path: Path) -> None:
     ],
 )
 def test_how_often_the_status_is_told(tmp_path: Path, text: str, update: int, report: int) -> None:
-    """One default hangs on the other key, as the kubelet's."""
+    """One default depends on the other key, as in the kubelet."""
     cluster = load(tmp_path, text).cluster
     assert cluster is not None
     assert (cluster.status_every, cluster.report_every) == (timedelta(seconds=update), timedelta(seconds=report))

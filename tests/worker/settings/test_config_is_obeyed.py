@@ -1,4 +1,4 @@
-"""Does anything that an operator can set reach no code at all, and would be obeyed in silence?"""
+"""Is every setting of an operator read by some code?"""
 
 import ast
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def own_keys(section: type) -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", [NodeConfig, ImagePulls, Dns, Tracing, Logging])
 def test_every_field_is_read_somewhere(kind: type) -> None:
-    """A field that nobody reads is a promise that nobody keeps."""
+    """A setting that no code reads would be ignored in silence."""
     read = set(attributes_read())
     assert {one.name for one in fields(kind)} - read == set()
 
@@ -57,7 +57,7 @@ def test_every_key_of_our_own_is_read_somewhere() -> None:
 
 
 def test_what_is_said_to_be_acted_on_are_keys_of_the_kubelet() -> None:
-    """A mistyped name there would silence a warning that is due."""
+    """A mistyped name there would suppress a warning."""
     known = {path for path, _ in leaves(default_values())} | set(load_schema().fields)
     known |= {"tracing.endpoint", "tracing.samplingRatePerMillion", "userNamespaces.idsPerPod"}  # without a default
     known |= {"memorySwap.swapBehavior", "authentication.x509.clientCAFile"}

@@ -1,4 +1,4 @@
-"""Does what KubeletConfiguration keeps back from pods leave less for them, and is it said how far that goes?"""
+"""Do reservations leave less for pods, and are their limits reported?"""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ GI = 1024**3
 
 
 def test_both_reservations_add_up(tmp_path: Path) -> None:
-    """Cpu, memory and ephemeral storage of each; what a process id costs is nobody's matter here."""
+    """Cpu, memory and ephemeral storage of each; reserved process ids are ignored."""
     config = load(
         tmp_path,
         "kubeReserved: {cpu: 100m, memory: 1Gi, pid: '100'}\nsystemReserved: {cpu: '0.5', ephemeral-storage: 1Gi}",
@@ -26,7 +26,7 @@ def test_both_reservations_add_up(tmp_path: Path) -> None:
 
 
 def test_nothing_is_reserved_by_default(tmp_path: Path) -> None:
-    """And nothing is said of it."""
+    """And there is no warning."""
     config = load(tmp_path, "")
     assert (config.reserved, config.warnings) == (NOTHING_RESERVED, ())
 
@@ -49,13 +49,13 @@ def test_what_is_left() -> None:
     ],
 )
 def test_what_is_no_amount_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    """With the key that says it."""
+    """With the key."""
     with pytest.raises(ConfigurationRefused, match=message):
         load(tmp_path, text)
 
 
 def test_what_a_container_without_a_limit_may_use_is_what_is_left(tmp_path: Path) -> None:
-    """By the names of resources; a folder that is not there yet lies where its parent does."""
+    """By resource name; a folder that does not exist yet counts as its parent."""
     whole = allocatable_resources(NOTHING_RESERVED, Eviction(), tmp_path)
     left = allocatable_resources(Reserved(100, GI, GI), Eviction(), tmp_path / "kubelet" / "pods")
     assert set(left) == {"cpu", "memory", "ephemeral-storage"}

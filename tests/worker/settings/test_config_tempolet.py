@@ -1,4 +1,4 @@
-"""Are our own keys read from a file of our own, and nothing else from it?"""
+"""Are our own keys read from a file of their own, and nothing else?"""
 
 from datetime import timedelta
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_without_a_file_everything_has_a_place_below_root_dir(tmp_path: Path) ->
 
 
 def test_objects_lie_beside_the_manifests_unless_said_otherwise(tmp_path: Path) -> None:
-    """A node with manifests has one place to look at."""
+    """A node with manifests has one place for both."""
     flags = Flags(root_dir=tmp_path, keys={"staticPodPath": "/etc/kubernetes/manifests"})
     assert load_node_config(flags).objects_dir == Path("/etc/kubernetes/objects")
     assert load(tmp_path, HEAD + "objects: {folder: /srv/objects}\n").objects_dir == Path("/srv/objects")
@@ -53,7 +53,7 @@ def test_keys_are_obeyed(tmp_path: Path) -> None:
 
 
 def test_container_logs_have_links_where_log_agents_look(tmp_path: Path) -> None:
-    """Unless the file says that there are none."""
+    """Unless the file disables them."""
     assert load(tmp_path, HEAD).tempolet.logs.legacy_container_logs_dir == Path("/var/log/containers")
     none = load(tmp_path, HEAD + "logs: {legacyContainerLogsDir: ''}\n")
     assert none.tempolet.logs.legacy_container_logs_dir is None
@@ -78,7 +78,7 @@ def test_container_logs_have_links_where_log_agents_look(tmp_path: Path) -> None
     ],
 )
 def test_a_wrong_file_is_refused_by_file_and_key(tmp_path: Path, text: str, message: str) -> None:
-    """Nobody but us writes this file, so nothing is let pass."""
+    """Unknown keys are refused."""
     with pytest.raises(ConfigurationRefused) as refused:
         load(tmp_path, text)
     assert str(tmp_path / "tempolet.yaml") in str(refused.value)

@@ -1,4 +1,4 @@
-"""Does docs/configuration.md tell an operator of every flag, key and gate that there is?"""
+"""Does docs/configuration.md describe every flag, key and gate?"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -49,12 +49,12 @@ def test_everything_that_can_be_set_is_told(kind: str) -> None:
 
 
 def test_no_key_is_told_that_does_nothing() -> None:
-    """What looks like one of the kubelet's keys there is one that counts, or that is said to do nothing."""
+    """Every documented kubelet key has an effect, or is documented as having none."""
     keys = {name for name in TOLD if name.partition(".")[0] in load_schema().fields}
     assert keys - ACTED_ON - CLUSTER_KEYS == set()
 
 
 def test_every_key_that_is_read_counts_as_acted_on() -> None:
-    """Else the operator who sets it is told that it does nothing."""
+    """Otherwise an operator who sets it is warned that it has no effect."""
     read = {key for file in (CHECKOUT / "worker").rglob("*.py") for key in READ.findall(file.read_text())}
     assert read - ACTED_ON - CLUSTER_KEYS == set()

@@ -1,4 +1,4 @@
-"""Are durations read and said as Kubernetes writes them?"""
+"""Are durations parsed and formatted as by Kubernetes?"""
 
 from datetime import timedelta
 
@@ -40,7 +40,7 @@ def test_what_go_refuses(text: str) -> None:
 
 @given(st.timedeltas(timedelta(days=-100_000), timedelta(days=100_000)))
 def test_what_is_said_is_read_again(duration: timedelta) -> None:
-    """What a message shows can be copied into a configuration."""
+    """A duration in a message can be copied into a configuration."""
     assert parse_duration(say_duration(duration)) == duration
 
 

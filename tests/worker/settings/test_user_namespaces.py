@@ -1,4 +1,4 @@
-"""Which ids may pods have as their own users? The rows are the kubelet's (userns_manager_test.go, kubelet_pods_test.go)."""
+"""Which ids may pods' user namespaces have? Rows of userns_manager_test.go and kubelet_pods_test.go."""
 
 import pytest
 
@@ -40,6 +40,6 @@ def test_larger_ranges() -> None:
     ],
 )
 def test_what_can_not_be_given_out(printed: str, why: str) -> None:
-    """The worker does not start, and says why."""
+    """The worker does not start, and the error says why."""
     with pytest.raises(ConfigurationRefused, match=why):
         id_ranges(UNIT, 110, lambda: printed)

@@ -1,1 +1,1 @@
-"""The parts of a standalone node that need neither root nor a runtime."""
+"""Tests of the parts of a standalone node that need neither root nor a runtime."""

@@ -1,4 +1,4 @@
-"""Do the files that `up` writes say what containerd, CNI, nft and our own configuration reader expect?"""
+"""Are the files that `up` writes what containerd, CNI, nft and our own configuration expect?"""
 
 import json
 import tomllib
@@ -119,7 +119,7 @@ def test_only_host_ports_of_the_own_subnet_are_stale() -> None:
 
 
 def test_one_rule_masquerades_the_subnet() -> None:
-    """Made anew each time, so that it is never doubled."""
+    """Replaced each time, so that it is never there twice."""
     rules = masquerade_rules(PodNetwork("br1", "10.9.0.0/24"))
     assert rules.startswith("table ip br1\ndelete table ip br1\n")
     assert "ip saddr 10.9.0.0/24 ip daddr != 10.9.0.0/24 masquerade" in rules

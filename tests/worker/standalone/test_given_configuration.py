@@ -1,4 +1,4 @@
-"""Does what an operator gives to `up` reach worker and poller, and what is `up`'s to say stay `up`'s?"""
+"""Does the operator's configuration reach worker and poller, and do `up`'s own keys take precedence?"""
 
 import json
 from dataclasses import replace
@@ -87,7 +87,7 @@ def test_a_kubelet_key_of_up_is_refused_by_name(tmp_path: Path, key: str) -> Non
 
 @pytest.mark.parametrize("key", TEMPOLET_KEYS_OF_UP)
 def test_a_key_of_our_own_that_is_of_up_is_refused_by_name(tmp_path: Path, key: str) -> None:
-    """Whatever stands in its section."""
+    """Whatever its section holds."""
     with pytest.raises(ConfigurationRefused, match=rf"given\.yaml: .*take them out: {key} \(it "):
         read_given(Flags(tempolet_config=written(tmp_path, f"{OWN}{key}: {{}}\n")))
 
@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_obeyed(tmp_path: Path, flag: str, text: str, mess
 
 
 def test_what_is_not_acted_on_is_told(tmp_path: Path) -> None:
-    """With the file that says it."""
+    """With the file that sets it."""
     _, warnings = read_given(Flags(config=written(tmp_path, KUBELET + "maxOpenFiles: 5\nmaxPod: 3\n")))
     assert any("maxOpenFiles: has no effect in tempolet" in warning for warning in warnings)
     assert any(f"{tmp_path}/given.yaml: maxPod: not a key" in warning for warning in warnings)

@@ -1,4 +1,4 @@
-"""What does `tempolet up FILE…` put into the manifest folder, and what does it refuse to?"""
+"""Which manifests does `tempolet up FILE…` put into the folder, and which does it refuse?"""
 
 import os
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def absent(_: Path) -> None:
 def test_what_would_be_refused_is_not_put_there(
     node: Settings, tmp_path: Path, make: Callable[[Path], object], message: str
 ) -> None:
-    """Nor is the good one beside it: the folder stays as it was, and every later `up` with it."""
+    """Nor is the valid one given with it: the folder stays as it was, for every later `up`."""
     bad, good = tmp_path / "bad.yaml", tmp_path / "good.yaml"
     make(bad)
     good.write_bytes(POD)

@@ -1,4 +1,4 @@
-"""Does the cleaning up reach what is ours, and never what is not?"""
+"""Does the cleanup remove what is ours, and nothing else?"""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from worker.standalone.machine import leftovers
 
 @pytest.fixture
 def hierarchies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in for a cgroup v1 mount: two controllers, each with our cgroup and a stranger's."""
+    """Stand in for a cgroup v1 mount: two controllers, each with our cgroup and a foreign one."""
     for controller in ("cpu", "memory"):
         for name in ("tempolet/kubepods/pod1", "tempolet-other", "docker"):
             (tmp_path / controller / name).mkdir(parents=True)
@@ -30,7 +30,7 @@ def test_a_cgroup_that_is_everybodys_is_never_answered(cgroup: str) -> None:
 
 
 def test_only_what_is_in_the_cgroup_counts(hierarchies: Path) -> None:
-    """In every hierarchy, below it too, and no neighbour whose name begins alike."""
+    """In every hierarchy, also below it, and not in a sibling with the same prefix."""
     assert leftovers.processes_in_cgroup("/tempolet") == [7, 8, 9]
     found = {str(path.relative_to(hierarchies)) for path in leftovers.cgroup_directories("/tempolet")}
     assert found == {"cpu/tempolet", "memory/tempolet"}
@@ -39,7 +39,7 @@ def test_only_what_is_in_the_cgroup_counts(hierarchies: Path) -> None:
 def test_a_cgroup_that_goes_while_it_is_looked_for_is_no_error(
     hierarchies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pod's last process ends, and its cgroup with it, between the listing of what is there and the look into it."""
+    """A pod's last process ends, and its cgroup with it, between two reads."""
     look = os.scandir
 
     def too_late(path: str | Path) -> object:
@@ -55,7 +55,7 @@ def test_a_cgroup_that_goes_while_it_is_looked_for_is_no_error(
 
 
 def test_cgroups_are_removed_from_below_and_what_stays_is_named(hierarchies: Path) -> None:
-    """A directory that will not go (here: a file in it) is told with the reason; the others go."""
+    """A directory that cannot be removed (here: it has a file) is returned with the reason; the others are removed."""
     stuck = leftovers.remove_cgroup("/tempolet")
     assert stuck
     assert all("not empty" in one for one in stuck)

@@ -1,4 +1,4 @@
-"""Does `up` count only what truly runs, and does `down` know how long to wait?"""
+"""Does `up` count only pods that run, and does `down` know how long to wait?"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,7 +132,7 @@ def test_a_refusal_is_told_with_its_reason(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_left_of_the_pods(tmp_path: Path, shared: bool, left: list[str]) -> None:
-    """A snapshot, or a sandbox: u2 has a folder on this node, u3 is a stranger's."""
+    """A snapshot, or a sandbox: u2 has a folder on this node, u3 is foreign."""
     write(tmp_path)
     (tmp_path / "pods" / "u2").mkdir()
     runtime = cast("CriClient", FakeRuntime(sandbox_uids=("u1", "u2", "u3")))

@@ -1,4 +1,4 @@
-"""Is a process found again by its pid file, and never a stranger that has its number by now?"""
+"""Is a process found again by its pid file, and never another one with the same pid?"""
 
 import contextlib
 import json
@@ -58,7 +58,7 @@ def test_what_is_meant_for_others_is_not_passed_on(
 
 
 def test_one_that_does_not_listen_is_killed(sleeper: Supervised, tmp_path: Path) -> None:
-    """And that is told."""
+    """The result says so."""
     identity = sleeper.start(command(tmp_path, "trap '' TERM; echo deaf; while :; do sleep 60 & wait; done"))
     log = tmp_path / "log" / "sleeper.log"
     while "deaf" not in log.read_text():
@@ -81,7 +81,7 @@ def test_one_that_does_not_listen_is_killed(sleeper: Supervised, tmp_path: Path)
     ],
 )
 def test_a_stranger_is_never_ours(sleeper: Supervised, tmp_path: Path, change: dict[str, int | str]) -> None:
-    """What does not match in pid, start and boot is neither found nor ended."""
+    """A process with another pid, start time or boot id is neither found nor stopped."""
     identity = sleeper.start(command(tmp_path))
     try:
         written = json.loads(sleeper.pid_file.read_text())
@@ -94,7 +94,7 @@ def test_a_stranger_is_never_ours(sleeper: Supervised, tmp_path: Path, change: d
 
 
 def test_the_end_of_a_log_explains_a_failure(tmp_path: Path) -> None:
-    """The last lines, whatever bytes they hold; a missing log is said, not raised."""
+    """The last lines, whatever bytes they hold; a missing log is mentioned, not raised."""
     log = tmp_path / "log"
     log.write_bytes(b"".join(b"line %d\n" % number for number in range(5_000)) + b"\xff last")
     assert last_lines(log, 2) == "line 4999\n\ufffd last"

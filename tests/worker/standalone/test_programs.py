@@ -1,4 +1,4 @@
-"""Is the operator's program used where it is good enough, and what is missing named?"""
+"""Is the operator's program used if it is new enough, and is a missing one named?"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Does what is encrypted open again for its own workflow only, and is everything else refused with its reason?"""
+"""Can a payload be decrypted for its own workflow only, and is any other refused with a reason?"""
 
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ async def opened(converter: DataConverter, payload: Payload, workflow_id: str = 
     ],
 )
 async def test_what_is_sealed_opens_again(converter: DataConverter, value: Any) -> None:
-    """Every kind of value comes back as it was."""
+    """Every kind of value is restored."""
     assert await opened(converter, await encrypted(converter, value)) == value
 
 
@@ -118,7 +118,7 @@ async def test_a_payload_of_elsewhere_is_refused(
 
 
 async def test_a_renamed_payload_of_another_workflow_is_refused(converter: DataConverter) -> None:
-    """The id in the metadata is only a hint: the cipher itself holds the workflow."""
+    """The id in the metadata is only a hint: the encryption itself is bound to the workflow."""
     other = "pod/node-1/default/other/1"
     payload = await encrypted(converter)
     renamed = Payload(metadata={**payload.metadata, "w": other.encode()}, data=payload.data)

@@ -1,4 +1,4 @@
-"""In a whole life on a real Temporal, is any payload readable, does all of it open, and does a clear signal do harm?"""
+"""In a whole workflow on a real Temporal, are all payloads encrypted, and do plain signals do no harm?"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -203,7 +203,7 @@ async def test_nothing_of_a_life_is_readable_in_temporal(settings: TemporalSetti
 
 
 async def test_a_clear_signal_is_dropped_and_stops_no_pod(settings: TemporalSettings) -> None:
-    """What the bare temporal command sends is refused; the workflow goes on with the signals that are ours."""
+    """What the bare temporal command sends is refused; the workflow continues with our signals."""
     workflow_id = "pod/node-1/default/leaky/2"
     async with leaky_worker(settings) as (client, _):
         handle = await start_leaky(client, workflow_id)
@@ -222,7 +222,7 @@ async def test_a_clear_signal_is_dropped_and_stops_no_pod(settings: TemporalSett
 
 
 async def test_a_client_with_another_key_is_told_which_is_missing(settings: TemporalSettings, tmp_path: Path) -> None:
-    """What was encrypted with a key we lack names that key."""
+    """The error names the missing key."""
     async with leaky_worker(settings) as (client, _):
         handle = await start_leaky(client, "pod/node-1/default/leaky/3")
         other_file = tmp_path / "other"

@@ -1,4 +1,4 @@
-"""Are the key and token files made once, private and whole, and is a bad one refused with what to do?"""
+"""Are the key and token files created once, private and whole, and bad ones refused with what to do?"""
 
 import base64
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Is a signal of a restarted process numbered above all that it sent before, whatever the clock says?"""
+"""Is a signal of a restarted process numbered above all earlier ones, whatever the clock shows?"""
 
 import time
 from pathlib import Path
@@ -20,7 +20,7 @@ DAY = 86_400_000
     ],
 )
 def test_where_a_run_begins(now: int, last: int, begins: int) -> None:
-    """Each row is the clock's milliseconds, and where the last run began."""
+    """Each row is the clock's milliseconds, and the start of the previous run."""
     assert beginning(now, last) == begins
 
 

@@ -1,4 +1,4 @@
-"""Does a worker reach the Temporal that the operator configured, wait for one that is away, and make what it needs once?"""
+"""Does a worker connect to the configured Temporal, wait for it, and create what it needs once?"""
 
 import asyncio
 from dataclasses import replace
@@ -72,7 +72,7 @@ async def prepare_namespace_only(client: Client, settings: TemporalSettings) -> 
 async def test_where_temporal_does_not_let_us_the_commands_are_told(
     settings: TemporalSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A managed Temporal refuses: the message is what its administrator runs."""
+    """A managed Temporal refuses: the message has the commands for its administrator."""
 
     async def refuse(*_: object) -> None:
         raise RPCError("Request unauthorized.", RPCStatusCode.PERMISSION_DENIED, b"")
@@ -86,7 +86,7 @@ async def test_where_temporal_does_not_let_us_the_commands_are_told(
 
 
 async def test_a_temporal_that_is_away_is_waited_for(settings: TemporalSettings) -> None:
-    """Each try says what it waits for; the wait ends when somebody stops it."""
+    """Each attempt reports what is awaited; the wait ends when it is cancelled."""
     address = f"127.0.0.1:{free_port()}"
     said: asyncio.Queue[str] = asyncio.Queue()
     task = asyncio.create_task(connect(replace(settings, address=address), waiting=said.put_nowait))

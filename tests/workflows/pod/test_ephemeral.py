@@ -14,7 +14,7 @@ from proto.temporal.pod import PodJson, PodOutcome
 from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
-from worker.commands.change.updates import ask
+from worker.commands.change.updates import send_update
 
 Handle = WorkflowHandle[Any, PodOutcome]
 
@@ -23,7 +23,7 @@ async def look(handle: Handle, name: str = "debug", target: str = "", **fields: 
     """Look into the pod, as the command does."""
     into = {"targetContainerName": target} if target else {}
     asked = AddEphemeralContainer("root@node-1", {"name": name, "image": "tools:1", **into, **fields})
-    return await ask(handle, asked, update=names.ADD_EPHEMERAL_CONTAINER, answer=EphemeralContainerAdded)
+    return await send_update(handle, asked, update=names.ADD_EPHEMERAL_CONTAINER, answer=EphemeralContainerAdded)
 
 
 async def refusal(handle: Handle, *args: str, **fields: Any) -> tuple[str, str]:

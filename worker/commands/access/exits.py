@@ -1,13 +1,13 @@
-"""How every command ends: one clear line on stderr and an exit code that scripts can rely on.
+"""Exit codes of the commands, and the one line on stderr that reports an error.
 
 | code | meaning |
 |--|--|
 | 0 | done |
-| 1 | failed; the line says what and what now |
-| 2 | wrong usage or configuration: trying again changes nothing |
-| 3 | nothing found (`history` of a pod that was never here) |
+| 1 | failed; the line says what failed and what to do |
+| 2 | wrong usage or configuration: do not retry |
+| 3 | not found, for example the `history` of an unknown pod |
 | 4 | another worker or poller already runs for this node |
-| 5 | `replay`: a history does not fit this code |
+| 5 | `replay`: a history does not replay with this code |
 | 130 | interrupted |
 """
 
@@ -52,7 +52,7 @@ _CODES: Final = {
 _SAY_SO: Final = "; run it again with --debug for the traceback"
 
 
-def tell(error: BaseException, *, debug: bool) -> int:
+def report_error(error: BaseException, *, debug: bool) -> int:
     """Print an error as one line (with --debug, its traceback first) and return the exit code."""
     if debug and not isinstance(error, KeyboardInterrupt):
         traceback.print_exception(error)

@@ -28,7 +28,7 @@ class NodeView:
     """Services that are not running: worker, poller."""
 
 
-def look(config: NodeConfig) -> NodeView:
+def read_node_view(config: NodeConfig) -> NodeView:
     """Read the node's files."""
     return NodeView(
         pods=sorted(read_snapshots(config.root_dir), key=lambda pod: (pod.namespace, pod.name, pod.started_at)),

@@ -13,7 +13,7 @@ from temporalio.client import Client
 from proto.temporal.names import PodWorkflowId
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.temporal_access import executions, quoted
-from worker.commands.access.unknown_pod import full_name, what_instead
+from worker.commands.access.unknown_pod import full_name, suggestion
 from worker.daemon.config import NodeConfig
 from worker.history.story_state import Story
 
@@ -87,7 +87,7 @@ async def _instead(client: Client, config: NodeConfig, selector: PodSelector) ->
     """Return why there is no pod of this name, or which name may be meant."""
     full = replace(selector, name=full_name(config, selector.name))
     known = [one async for one in executions(client, _conditions(config, full))]
-    return what_instead(config, selector.namespace, selector.name, full_name_known=bool(known))
+    return suggestion(config, selector.namespace, selector.name, full_name_known=bool(known))
 
 
 def choose(lives: Sequence[FoundPod], selector: PodSelector) -> list[FoundPod]:

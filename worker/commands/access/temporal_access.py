@@ -41,12 +41,12 @@ def no_worker(node: str, error: Exception) -> str:
 
 async def client_of(config: NodeConfig) -> Client:
     """Connect; raises CommandFailed if Temporal does not answer in time."""
-    told: list[str] = []
+    waited_for: list[str] = []
     try:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
-            return await connect(temporal_settings(config), waiting=told.append)
+            return await connect(temporal_settings(config), waiting=waited_for.append)
     except TimeoutError:
-        why = (told[-1] if told else "Temporal does not answer").removeprefix("waiting for ")
+        why = (waited_for[-1] if waited_for else "Temporal does not answer").removeprefix("waiting for ")
         raise CommandFailed(
             f"{why}; is it running (`tempolet up`; TEMPOLET_RUN_DIR where it has another --run-dir)? Its address is "
             "TEMPORAL_ADDRESS or temporal.address of --tempolet-config"

@@ -20,7 +20,7 @@ def full_name(config: NodeConfig, name: str) -> str:
     return static_pod_name(name, config.node_name)
 
 
-def what_instead(config: NodeConfig, namespace: str, name: str, *, full_name_known: bool) -> str:
+def suggestion(config: NodeConfig, namespace: str, name: str, *, full_name_known: bool) -> str:
     """Say why a pod of this name is not found, or its full name; empty if neither is known."""
     said = list(notes(NodeView(refusals=refusals_of(config, namespace, name))))
     if full_name_known:

@@ -7,7 +7,7 @@ from proto.temporal import names
 from proto.temporal.operator import ConditionSet, SetCondition
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.pod_selection import PodSelector
-from worker.commands.change.updates import Refused, ask_pod
+from worker.commands.change.updates import Refused, update_pod
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 
@@ -23,7 +23,7 @@ def parse(text: str) -> tuple[str, str]:
 def run(config: NodeConfig, selector: PodSelector, asked: SetCondition) -> None:
     """Set a condition; raises CommandFailed if it may not be set."""
     try:
-        answer = ask_pod(config, selector, asked, update=names.SET_CONDITION, answer=ConditionSet)
+        answer = update_pod(config, selector, asked, update=names.SET_CONDITION, answer=ConditionSet)
     except Refused as refused:
         if refused.reason != "Unchanged":
             raise

@@ -14,7 +14,7 @@ from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdd
 from proto.temporal.pod import PodJson, PodKey
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.pod_selection import PodSelector
-from worker.commands.change.updates import ask_pod, operator
+from worker.commands.change.updates import operator, update_pod
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 
@@ -23,7 +23,7 @@ _SIGNS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DebugContainer:
     """The ephemeral container to add."""
 
     image: str
@@ -34,10 +34,10 @@ class Look:
     command: tuple[str, ...] = ()
 
 
-def run(config: NodeConfig, selector: PodSelector, look: Look) -> None:
+def run(config: NodeConfig, selector: PodSelector, container: DebugContainer) -> None:
     """Add the container and print the path of its log; raises CommandFailed if it is refused."""
-    asked = AddEphemeralContainer(operator(), ephemeral_container(look))
-    added = ask_pod(config, selector, asked, update=names.ADD_EPHEMERAL_CONTAINER, answer=EphemeralContainerAdded)
+    asked = AddEphemeralContainer(operator(), ephemeral_container(container))
+    added = update_pod(config, selector, asked, update=names.ADD_EPHEMERAL_CONTAINER, answer=EphemeralContainerAdded)
     into = f", which sees the processes of {added.target}" if added.target else ""
     print(printable(f"added ephemeral container {added.container} of {added.image} to {selector}{into}"))
     if added.waits_for:
@@ -52,17 +52,17 @@ def log_of(config: NodeConfig, pod: PodKey, container: str) -> str:
     return str(log) if paths.logs.is_dir() else f"{log.relative_to(config.pod_logs_dir)} below the node's podLogsDir"
 
 
-def ephemeral_container(look: Look) -> PodJson:
+def ephemeral_container(container: DebugContainer) -> PodJson:
     """Build the entry of spec.ephemeralContainers; raises CommandFailed for a variable without a value."""
-    container: PodJson = {"name": look.name or f"debugger-{''.join(secrets.choice(_SIGNS) for _ in range(5))}"}
-    container["image"] = look.image
-    if look.command:
-        container["command"] = list(look.command)
-    if look.env:
-        container["env"] = [variable(one) for one in look.env]
-    if look.target:
-        container["targetContainerName"] = look.target
-    return container
+    spec: PodJson = {"name": container.name or f"debugger-{''.join(secrets.choice(_SIGNS) for _ in range(5))}"}
+    spec["image"] = container.image
+    if container.command:
+        spec["command"] = list(container.command)
+    if container.env:
+        spec["env"] = [variable(one) for one in container.env]
+    if container.target:
+        spec["targetContainerName"] = container.target
+    return spec
 
 
 def variable(text: str) -> PodJson:

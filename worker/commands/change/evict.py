@@ -7,7 +7,7 @@ changed.
 from proto.temporal import names
 from proto.temporal.operator import EvictPod, PodEvicted
 from worker.commands.access.pod_selection import PodSelector
-from worker.commands.change.updates import ask_pod
+from worker.commands.change.updates import update_pod
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 from worker.history.story_state import seconds
@@ -15,7 +15,7 @@ from worker.history.story_state import seconds
 
 def run(config: NodeConfig, selector: PodSelector, asked: EvictPod) -> None:
     """Evict a pod; raises CommandFailed for a system pod and for one that has ended."""
-    answer = ask_pod(config, selector, asked, update=names.EVICT_POD, answer=PodEvicted)
+    answer = update_pod(config, selector, asked, update=names.EVICT_POD, answer=PodEvicted)
     at = f"{answer.kills_at.astimezone():%H:%M:%S}"
     print(
         printable(

@@ -6,7 +6,7 @@ An Update of the pod's workflow (`updates`). Failures still count: the next back
 from proto.temporal import names
 from proto.temporal.operator import BackoffsSkipped, SkipBackoff
 from worker.commands.access.pod_selection import PodSelector
-from worker.commands.change.updates import ask_pod, operator
+from worker.commands.change.updates import operator, update_pod
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 from worker.history.story_state import seconds
@@ -15,7 +15,7 @@ from worker.history.story_state import seconds
 def run(config: NodeConfig, selector: PodSelector, container: str) -> None:
     """Skip the back-off of one container or of all; raises CommandFailed if none is backed off."""
     asked = SkipBackoff(operator(), container)
-    answer = ask_pod(config, selector, asked, update=names.SKIP_BACKOFF, answer=BackoffsSkipped)
+    answer = update_pod(config, selector, asked, update=names.SKIP_BACKOFF, answer=BackoffsSkipped)
     for one in answer.skipped:
         print(printable(f"{one} starts now, {seconds(one.left)} early"))
     if not answer.skipped:

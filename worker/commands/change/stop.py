@@ -10,7 +10,7 @@ from proto.temporal import names
 from proto.temporal.operator import PodStops, StopPod
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.pod_selection import PodSelector
-from worker.commands.change.updates import ask_pod, operator
+from worker.commands.change.updates import operator, update_pod
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 from worker.history.story_state import seconds
@@ -29,7 +29,7 @@ def grace_of(grace_period: int | None, *, force: bool) -> timedelta | None:
 
 def run(config: NodeConfig, selector: PodSelector, grace: timedelta | None) -> None:
     """Shorten the grace period of a terminating pod; raises CommandFailed if the pod is not terminating."""
-    answer = ask_pod(config, selector, StopPod(operator(), grace), update=names.STOP_POD, answer=PodStops)
+    answer = update_pod(config, selector, StopPod(operator(), grace), update=names.STOP_POD, answer=PodStops)
     at = f"SIGKILL at {answer.kills_at.astimezone():%H:%M:%S} at the latest"
     if answer.sooner:
         print(printable(f"{selector}: its grace period ends {seconds(answer.sooner)} sooner, {at}"))

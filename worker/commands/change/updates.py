@@ -40,14 +40,16 @@ def operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def ask_pod(
+def update_pod(
     config: NodeConfig, selector: PodSelector, asked: object, *, update: str, answer: type[Answered]
 ) -> Answered:
     """Send an Update to the newest pod of this name; raises CommandFailed, or Refused if the pod rejects it."""
-    return asyncio.run(_ask_pod(config, selector, asked, update=update, answer=answer))
+    return asyncio.run(_send_to_pod(config, selector, asked, update=update, answer=answer))
 
 
-async def ask(handle: WorkflowHandle[Any, Any], asked: object, *, update: str, answer: type[Answered]) -> Answered:
+async def send_update(
+    handle: WorkflowHandle[Any, Any], asked: object, *, update: str, answer: type[Answered]
+) -> Answered:
     """Send the Update until it is accepted.
 
     Temporal returns FAILED_PRECONDITION without delivering the Update if signals arrive while a run continues as new.
@@ -63,7 +65,7 @@ async def ask(handle: WorkflowHandle[Any, Any], asked: object, *, update: str, a
             return answered
 
 
-async def _ask_pod(
+async def _send_to_pod(
     config: NodeConfig, selector: PodSelector, asked: object, *, update: str, answer: type[Answered]
 ) -> Answered:
     client = await temporal_access.client_of(config)
@@ -71,7 +73,7 @@ async def _ask_pod(
     handle = client.get_workflow_handle(str(pod))
     try:
         async with asyncio.timeout(temporal_access.ANSWER_WITHIN.total_seconds()):
-            return await ask(handle, asked, update=update, answer=answer)
+            return await send_update(handle, asked, update=update, answer=answer)
     except WorkflowUpdateFailedError as error:
         why = error.cause
         message, reason = (why.message, why.type or "") if isinstance(why, ApplicationError) else (str(why), "")

@@ -45,7 +45,7 @@ LABELS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class Attempts:
     """The attempts of an activity that has not completed, as Temporal reports them."""
 
     number: int
@@ -70,7 +70,7 @@ class Answer:
     gone: str = ""
     """How it ended, if it is gone."""
     explanation: Explanation | None = None
-    tries: dict[str, Try] = field(default_factory=dict)
+    tries: dict[str, Attempts] = field(default_factory=dict)
     """By activity id, which is the key of its action."""
 
 
@@ -118,17 +118,17 @@ async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:
     return Answer(pod, explanation=explanation, tries=_tries(client, config, described))
 
 
-def _tries(client: Client, config: NodeConfig, described: WorkflowExecutionDescription) -> dict[str, Try]:
+def _tries(client: Client, config: NodeConfig, described: WorkflowExecutionDescription) -> dict[str, Attempts]:
     found = {}
     for one in described.raw_description.pending_activities:
         temporal_access.decrypt_payloads(one, config, client.namespace)
-        found[one.activity_id] = _try(one)
+        found[one.activity_id] = _attempts(one)
     return found
 
 
-def _try(one: PendingActivityInfo) -> Try:
+def _attempts(one: PendingActivityInfo) -> Attempts:
     runs = one.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
-    return Try(
+    return Attempts(
         one.attempt,
         one.last_started_time.ToDatetime(tzinfo=UTC) if runs else None,
         one.next_attempt_schedule_time.ToDatetime(tzinfo=UTC) if one.HasField("next_attempt_schedule_time") else None,
@@ -159,7 +159,7 @@ def lines(answer: Answer, now: datetime) -> Iterator[str]:
         yield f"{LABELS[sentence.kind]}: {in_full(sentence, answer.tries, now)}"
 
 
-def in_full(sentence: Sentence, tries: dict[str, Try], now: datetime) -> str:
+def in_full(sentence: Sentence, tries: dict[str, Attempts], now: datetime) -> str:
     """Format one sentence with its time, attempts, reason and remedy."""
     text = sentence.text
     if sentence.kind is SentenceKind.UNDER_WAY and (known := tries.get(sentence.about)):
@@ -180,12 +180,12 @@ def as_json(selector: PodSelector, answer: Answer | None, remarks: list[str]) ->
         return known
     known |= {"node": answer.pod.node, "uid": answer.pod.uid, "gone": answer.gone}
     if answer.explanation is not None:
-        told = answer.explanation
-        known |= {"lifecycle": told.lifecycle, "phase": told.phase}
+        explanation = answer.explanation
+        known |= {"lifecycle": explanation.lifecycle, "phase": explanation.phase}
         known["sentences"] = [
             {name: value for name, value in asdict(one).items() if value not in ("", None)}
             | ({"at": one.at.isoformat()} if one.at else {})
-            for one in told.sentences
+            for one in explanation.sentences
         ]
         known["tries"] = {
             about: {"number": one.number, "lastFailure": one.last_failure} for about, one in answer.tries.items()

@@ -19,7 +19,7 @@ from worker.commands.access.unknown_pod import refusals_of
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 from worker.history.failures import describe_failure
-from worker.history.story import tell
+from worker.history.story import build_story
 from worker.history.story_state import Line, seconds
 
 
@@ -43,7 +43,7 @@ async def _find(config: NodeConfig, selector: PodSelector) -> list[FoundPod]:
     client = await client_of(config)
     chosen = await find_pods(client, config, selector)
     for life in chosen:
-        life.story = tell(await _histories(client, config, life))
+        life.story = build_story(await _histories(client, config, life))
         if life.story.ended_at is None:
             life.under_way = await _under_way(client, config, life)
     return chosen

@@ -21,7 +21,7 @@ from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, read_snapshots
 from proto.temporal.pod import PodKey
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.pod_selection import PodSelector
-from worker.commands.access.unknown_pod import full_name, what_instead
+from worker.commands.access.unknown_pod import full_name, suggestion
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 
@@ -34,7 +34,7 @@ _WAITS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LogsRequest:
     """Which logs to print, and how."""
 
     options: LogOptions
@@ -45,14 +45,14 @@ class Asked:
     follow: bool = False
 
 
-def show(config: NodeConfig, selector: PodSelector, asked: Asked) -> None:
+def show(config: NodeConfig, selector: PodSelector, asked: LogsRequest) -> None:
     """Print the logs; raises CommandFailed if there is no such pod, container or log."""
     if asked.every and asked.container:
         raise CommandFailed("give either --container or --all-containers", Exit.USAGE)
     pod = find_pod(config, selector)
     names = containers_of(pod)
     if not names:
-        raise CommandFailed(printable(f"{selector} has no logs: {why_none(pod)}"))
+        raise CommandFailed(printable(f"{selector} has no logs: {why_no_log(pod)}"))
     if asked.every:
         chosen = names
     elif asked.container:
@@ -64,7 +64,7 @@ def show(config: NodeConfig, selector: PodSelector, asked: Asked) -> None:
     _print_all(pod, list(_logs(config, pod, chosen, asked)), asked)
 
 
-def begin(since: str, since_time: str) -> datetime | None:
+def parse_since(since: str, since_time: str) -> datetime | None:
     """Parse the time to start from; raises CommandFailed."""
     if since and since_time:
         raise CommandFailed("give either --since or --since-time", Exit.USAGE)
@@ -99,7 +99,7 @@ def find_pod(config: NodeConfig, selector: PodSelector) -> PodSnapshot:
     if not found:
         full = (selector.namespace, full_name(config, selector.name))
         known = any((one.namespace, one.name) == full for one in read_snapshots(config.root_dir))
-        if instead := what_instead(config, selector.namespace, selector.name, full_name_known=known):
+        if instead := suggestion(config, selector.namespace, selector.name, full_name_known=known):
             raise CommandFailed(printable(f"no pod {selector} is on this node: {instead}"), Exit.NOT_FOUND)
         gone = "a pod's logs are removed with it; `tempolet pods` lists the present pods, `tempolet history` shows past ones"
         raise CommandFailed(f"no pod {selector} is on this node: {gone}", Exit.NOT_FOUND)
@@ -123,7 +123,7 @@ def log_of(config: NodeConfig, pod: PodSnapshot, name: str, *, previous: bool) -
         what = f"container {name} of {pod.namespace}/{pod.name}"
         if previous:
             raise CommandFailed(printable(f"{what} has not run before"), Exit.NOT_FOUND)
-        raise CommandFailed(printable(f"{what} has no log: {why_none(pod, statuses[name])}"))
+        raise CommandFailed(printable(f"{what} has no log: {why_no_log(pod, statuses[name])}"))
     paths = PodPaths(config.root_dir, config.pod_logs_dir, PodKey(pod.namespace, pod.name, pod.uid))
     newest = pod.containers[name]
     try:
@@ -136,7 +136,7 @@ def log_of(config: NodeConfig, pod: PodSnapshot, name: str, *, previous: bool) -
     return log
 
 
-def why_none(pod: PodSnapshot, status: Mapping[str, Any] | None = None) -> str:
+def why_no_log(pod: PodSnapshot, status: Mapping[str, Any] | None = None) -> str:
     """Say why a container has no log: what it waits for, or that it will not start."""
     shown = pod.status if pod.status.get("reason") else {"reason": pod.reason, "message": pod.message}
     of_pod = ": ".join(filter(None, (shown.get("reason"), shown.get("message"))))
@@ -161,7 +161,7 @@ class CachedPod:
         time.sleep(BETWEEN_LOOKS.total_seconds())
 
 
-def _logs(config: NodeConfig, pod: PodSnapshot, names: list[str], asked: Asked) -> Iterator[ContainerLog]:
+def _logs(config: NodeConfig, pod: PodSnapshot, names: list[str], asked: LogsRequest) -> Iterator[ContainerLog]:
     """Find the logs of these containers; with --all-containers, containers without a log are reported and skipped."""
     for name in names:
         try:
@@ -172,7 +172,7 @@ def _logs(config: NodeConfig, pod: PodSnapshot, names: list[str], asked: Asked) 
             print(error, file=sys.stderr)
 
 
-def _print_all(pod: PodSnapshot, logs: list[ContainerLog], asked: Asked) -> None:
+def _print_all(pod: PodSnapshot, logs: list[ContainerLog], asked: LogsRequest) -> None:
     """Print the logs one after the other, or concurrently with --follow; raises the first error at the end."""
     failures: list[Exception] = []
     writing = threading.Lock()
@@ -201,7 +201,7 @@ def _print_all(pod: PodSnapshot, logs: list[ContainerLog], asked: Asked) -> None
         raise failures[0]
 
 
-def _texts(pod: PodSnapshot, log: ContainerLog, asked: Asked) -> Iterator[bytes]:
+def _texts(pod: PodSnapshot, log: ContainerLog, asked: LogsRequest) -> Iterator[bytes]:
     """Read one log; raises CommandFailed if it cannot be read."""
     following = CachedPod(StillRunning(log, pod.containers[log.container].container_id)) if asked.follow else None
     texts = read_log(log, asked.options, None if asked.previous else following)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from proto.pod_snapshot import PodSnapshot
-from worker.commands.access.node_view import ROLES, NodeView, look, notes, short_age
+from worker.commands.access.node_view import ROLES, NodeView, notes, read_node_view, short_age
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 
@@ -26,7 +26,7 @@ def show(config: NodeConfig, *, output: str, watch: bool) -> None:
     """Print the pods; with `watch`, again after each change, until interrupted."""
     before: NodeView | None = None
     while True:
-        view = look(config)
+        view = read_node_view(config)
         if view != before:
             _print(view, output, config.root_dir)
         if not watch:
@@ -43,7 +43,7 @@ def row(pod: PodSnapshot, now: datetime) -> tuple[str, ...]:
     ready = sum(1 for one in statuses if one.get("ready"))
     phase = "Terminating" if pod.deleting else pod.phase
     reason = f"{pod.reason}: {pod.message}" if pod.message else pod.reason
-    reason = "; ".join(filter(None, (reason, *looked_into(pod))))
+    reason = "; ".join(filter(None, (reason, *debug_notes(pod))))
     ips = ",".join(one["ip"] for one in pod.status.get("podIPs", []) if "ip" in one)
     age = short_age(now - datetime.fromisoformat(pod.started_at)) if pod.started_at else ""
     return (
@@ -52,7 +52,7 @@ def row(pod: PodSnapshot, now: datetime) -> tuple[str, ...]:
     )
 
 
-def looked_into(pod: PodSnapshot) -> Iterator[str]:
+def debug_notes(pod: PodSnapshot) -> Iterator[str]:
     """Describe ephemeral containers that run or wait; no other column counts them."""
     for one in pod.status.get("ephemeralContainerStatuses", []):
         state = one.get("state", {})

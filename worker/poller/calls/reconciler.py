@@ -76,7 +76,7 @@ class Reconciler(Generic[Call]):
                     continue
                 except (TemporalUnavailable, ApiAway):
                     pause, wait = wait, min(wait * 2, RETRY_LONGEST)
-                except Exception as error:  # noqa: BLE001 - a pod that can't be sent must not stop the others
+                except Exception as error:  # noqa: BLE001 - other pods must not be affected
                     pause = RETRY_REFUSED
                     self._needs.refused(key, call, error)
                 with contextlib.suppress(TimeoutError):

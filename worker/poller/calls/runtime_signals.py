@@ -181,7 +181,7 @@ class SignalSender:
             arrived = await self._send(workflow_id, hint)
         except TemporalUnavailable:  # logged where it was detected
             self._coalescer.failed(workflow_id, self._clock())
-        except Exception as error:  # noqa: BLE001 - whatever it was, the hint goes out again and the others go on
+        except Exception as error:  # noqa: BLE001 - the hint is retried, and other pods must not wait
             _log.error("could not send a signal, retrying", workflow=workflow_id, err=str(error))
             self._coalescer.failed(workflow_id, self._clock())
         else:

@@ -32,7 +32,7 @@ class ClusterIdentity:
 
     def __init__(self, api: Reads, file: Path) -> None:
         self._api, self._file = api, file
-        self._told = False
+        self._logged = False
 
     async def is_ours(self) -> bool:
         """Report whether this is the cluster seen first; true if none was seen before. Raises ApiAway."""
@@ -44,10 +44,10 @@ class ClusterIdentity:
         if known in {"", uid}:
             if not known:
                 await asyncio.to_thread(self._remember, uid)
-            self._told = False
+            self._logged = False
             return True
-        if not self._told:
-            self._told = True
+        if not self._logged:
+            self._logged = True
             _log.error(
                 "the API server serves another cluster than before, or has lost its etcd: no pod is killed for not being listed. "
                 f"Restore its etcd; or, if this is the new cluster for good, remove {self._file} and restart the poller",

@@ -36,7 +36,7 @@ def without_faulty_hooks(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def _faults(pod: dict[str, Any], name: str, text: str) -> str:
-    from workflows.decide.manifest.validation.hook_annotations import validate_hook_annotations  # noqa: PLC0415 - only a pod that has one needs it
+    from workflows.decide.manifest.validation.hook_annotations import validate_hook_annotations  # noqa: PLC0415 - needed only by such a pod
 
     only = {**pod, "metadata": {**pod["metadata"], "annotations": {name: text}}}
     return "; ".join(validate_hook_annotations(only))

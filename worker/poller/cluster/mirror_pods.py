@@ -120,7 +120,7 @@ class MirrorPods:
         self._mirrors: dict[str, ApiPod] | None = None
         self._changed = asyncio.Event()
         self._calls = Reconciler[Call](self)
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     def set_listed(self, mirrors: Iterable[ApiPod]) -> None:
         """Take all mirror pods that the API has for this node."""
@@ -178,13 +178,13 @@ class MirrorPods:
     def refused(self, key: str, call: Call | None, error: Exception | None) -> None:
         """Log once for each name why its mirror cannot be kept; its pod runs all the same."""
         why = str(error) if error else ""
-        if why != self._told.get(key, "") and call is not None:
+        if why != self._logged.get(key, "") and call is not None:
             doing = "created" if isinstance(call, CreateMirror) else "deleted"
             _log.error(f"a mirror pod cannot be {doing}; its static pod runs anyway", pod=key, err=why)
         if why:
-            self._told[key] = why
+            self._logged[key] = why
         else:
-            self._told.pop(key, None)
+            self._logged.pop(key, None)
 
     async def _delete(self, mirror: ApiPod) -> None:
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": mirror.uid}}

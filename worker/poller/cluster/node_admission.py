@@ -59,7 +59,7 @@ class NodeAdmission:
             if why and why.reason == AFFINITY:
                 await self._node.read()
                 why = self._why_not(pod, static=static)
-        except Exception as error:  # noqa: BLE001 - whatever a pod says, the others go on
+        except Exception as error:  # noqa: BLE001 - other pods must not be affected
             _log.exception("could not decide on the admission of a pod; please report this", pod=name, podUID=uid)
             why = Rejected(UNEXPECTED, f"{type(error).__name__}: {error}"[:500])
         if why is None:

@@ -67,7 +67,7 @@ class ManifestFolder:
 
     def __init__(self, path: Path, read: ReadManifest, holders: Mapping[str, str] | None = None) -> None:
         """Take the path, how to read a manifest, and which file gave which pod (namespace/name) before the start."""
-        self.path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would pin a link that may be switched later
+        self.path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow a link that may be replaced later
         self._read = read
         self._holders = dict(holders or {})
         self._entries: dict[str, _Entry] = {}
@@ -133,7 +133,7 @@ class ManifestFolder:
     def _take(self, path: str, entry: _Entry, data: bytes, now: datetime) -> None:
         try:
             found = self._read(Path(path), data, now)
-        except Exception as error:  # noqa: BLE001 - whatever a file holds, the others go on
+        except Exception as error:  # noqa: BLE001 - other files must not be affected
             _log.exception("could not process a manifest; please report this", path=path)
             entry.objection = Objection("ManifestNotJudged", f"{type(error).__name__}: {error}"[:500])
             return

@@ -59,7 +59,7 @@ class UrlSource:
         """Fetch it once and return what it lists; on failure, what it listed before."""
         try:
             data = await self._fetch.read()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the URL is looked at again
+        except Exception as error:  # noqa: BLE001 - the URL is fetched again
             return self._kept(UrlTrouble("ManifestURLUnreadable", str(error) or type(error).__name__), now)
         digest = hashlib.sha256(data).digest()
         if digest == self._digest:

@@ -4,7 +4,7 @@
 snapshot shows as running become signals: creations, starts and removals are tempolet's own. An end that tempolet caused
 itself is delayed a moment, because the activity that stopped the container, or a start that waits for an early exit,
 usually reports it first. The stream is opened again after every error, and after five minutes without an event, because
-an idle node and a dead stream look the same; `opened` then requests a relist, because missed events are not repeated.
+an idle node and a dead stream look the same; `stream_opened` then requests a relist, because missed events are not repeated.
 containerd before 2.0 shares one stream among all readers, so there it is not used and the relist finds the ends.
 """
 
@@ -43,25 +43,25 @@ _log: Final = structlog.get_logger(__name__)
 class EventHandler(Protocol):
     """Handles the events of the stream."""
 
-    def take(self, event: cri.ContainerEventResponse) -> None:
+    def handle_event(self, event: cri.ContainerEventResponse) -> None:
         """Handle one event."""
 
-    def opened(self) -> None:
+    def stream_opened(self) -> None:
         """Handle that the stream is open (again): earlier events are not repeated."""
 
 
 class EventStream:
     """One node's event stream; `flows` says whether ends can be expected from it."""
 
-    def __init__(self, client: RuntimeClient, taker: EventHandler) -> None:
+    def __init__(self, client: RuntimeClient, handler: EventHandler) -> None:
         self._client = client
-        self._taker = taker
-        self._told: deque[str] = deque(maxlen=2000)
+        self._handler = handler
+        self._reported: deque[str] = deque(maxlen=2000)
         self.flows = False
 
     def reported_end_of(self, container_id: str) -> bool:
         """Report whether the stream reported this end."""
-        return container_id in self._told
+        return container_id in self._reported
 
     def mark_unreliable(self) -> None:
         """Record that the stream missed an end: it is not relied on until its next event."""
@@ -108,8 +108,8 @@ class EventStream:
                     event = await asyncio.wait_for(anext(events), SILENCE.total_seconds())
                     self.flows = True
                     if event.container_event_type in _ENDS:
-                        self._told.append(event.container_id)
-                        self._taker.take(event)
+                        self._reported.append(event.container_id)
+                        self._handler.handle_event(event)
         except StopAsyncIteration:
             return
         finally:
@@ -119,7 +119,7 @@ class EventStream:
 
     def _open(self) -> None:
         self.flows = True
-        self._taker.opened()
+        self._handler.stream_opened()
 
 
 _ENDS: Final = (cri.CONTAINER_STOPPED_EVENT, cri.CONTAINER_DELETED_EVENT)

@@ -50,7 +50,7 @@ class KnownPods:
     def _read(self, uid: str, parsed: _Parsed) -> PodSnapshot | None:
         path = snapshot_path(self._root_dir, uid)
         try:
-            found = os.stat(path)  # noqa: PTH116 - once a pod and relist
+            found = os.stat(path)  # noqa: PTH116 - called once a pod and relist
         except OSError:
             parsed.pop(uid, None)
             return None

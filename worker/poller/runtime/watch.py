@@ -157,7 +157,7 @@ class RuntimeWatch:
         for workflow_id in workflow_ids:
             self._hints.tell(workflow_id, RuntimeChanged("restart"))
 
-    def take(self, event: cri.ContainerEventResponse) -> None:
+    def handle_event(self, event: cri.ContainerEventResponse) -> None:
         """Handle an event of the stream."""
         self._deps.metrics.event_heard()
         self._handle(event, may_wait=True)
@@ -179,7 +179,7 @@ class RuntimeWatch:
             return
         self._tell(snapshot.workflow_id if snapshot else workflow_id_of(deps.node, labels), hint)
 
-    def opened(self) -> None:
+    def stream_opened(self) -> None:
         """Handle that the stream is open: compare, because earlier events are not repeated."""
         self._opened.set()
         self._deps.metrics.event_stream(opened=True)

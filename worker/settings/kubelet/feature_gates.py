@@ -105,5 +105,5 @@ def parse_gate_flag(text: str) -> dict[str, bool]:
     return found
 
 
-def _said(value: bool) -> str:  # noqa: FBT001  # the one value it says
+def _said(value: bool) -> str:  # noqa: FBT001 - the value to format
     return str(value).lower()

@@ -1,4 +1,4 @@
-"""Does every pod hear the last word about it, with never two calls at once and never more than five a second for long?"""
+"""Does the last state reach every pod, with one call at a time and five a second on average?"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -242,7 +242,7 @@ async def test_a_workflow_that_is_gone_is_reported_and_forgotten() -> None:
 
 
 async def test_a_hint_that_is_no_news_any_more_is_not_sent() -> None:
-    """The activity that stopped the container said so first."""
+    """The activity that stopped the container has reported it first."""
     wire = Wire()
     sender = SignalSender(
         wire.send,

@@ -1,4 +1,4 @@
-"""What does a pod of the API need next, and is none ever killed, run again or brought back by half knowledge?"""
+"""Which call does a pod of the API need next, and is none killed or started on incomplete information?"""
 
 import asyncio
 from dataclasses import replace
@@ -52,7 +52,7 @@ GATE = {"type": "example.com/gate", "status": "True", "lastTransitionTime": "202
 
 
 def test_what_history_keeps_of_a_pod() -> None:
-    """Its metadata and spec without what each write of somebody changes, and the kubelet's marks of its source."""
+    """Its metadata and spec without fields that every write changes, and the kubelet's source annotations."""
     kept = read(deletionTimestamp="2026-01-02T00:00:30Z", deletionGracePeriodSeconds=30, labels={"a": "b"}).pod
     assert kept == {
         "apiVersion": "v1",
@@ -72,7 +72,7 @@ def test_what_history_keeps_of_a_pod() -> None:
 
 
 def test_what_is_read_besides() -> None:
-    """Deletion, an end, the start, and the conditions that concern the node; the kubelet's own are nobody's news."""
+    """Deletion, end and start, and conditions that concern the node; the kubelet's own conditions are left out."""
     status = {
         "phase": "Failed",
         "reason": "Evicted",
@@ -108,7 +108,7 @@ def test_what_is_read_besides() -> None:
     ],
 )
 def test_a_hook_annotation_that_says_nothing_usable_is_passed_over(text: str) -> None:
-    """The API takes any text; the pod's workflow reads only what a manifest may have, and what is right beside it stays."""
+    """The API takes any text; the workflow gets only what a manifest may have, and valid annotations are kept."""
     good = {"postStop.tempolet.dev/c": '{"exec": {"command": ["true"]}}', "example.com/a": "b"}
     kept = read(annotations={"preStart.tempolet.dev/c": text, **good}).pod["metadata"]["annotations"]
     assert {name: said for name, said in kept.items() if "kubernetes.io" not in name} == good
@@ -345,7 +345,7 @@ async def test_an_open_pod_is_kept_until_the_api_has_listed(node: Node) -> None:
 
 
 async def test_a_pod_found_on_its_way_out_is_started_to_be_cleaned(node: Node) -> None:
-    """No workflow is open, so one is started that begins nothing."""
+    """No workflow is open, so one is started that only cleans up."""
     node.set_open()
     node.pods.set_listed([GOING])
     await node.until_called("PodDeleted 0:00:30", "start to go")
@@ -382,7 +382,7 @@ async def test_a_pod_with_finalizers_that_is_listed_again_after_its_removal_star
 
 
 async def test_the_end_of_its_object_starts_nothing_again(node: Node) -> None:
-    """Its workflow deletes it without grace and ends, which the API tells as a shorter grace; one that was lost comes again."""
+    """Its workflow deletes it without grace, which the API shows as a shorter grace period; a lost one is repeated."""
     node.open = {WORKFLOW}
     node.set_open()
     node.pods.set_listed([GOING])
@@ -396,7 +396,7 @@ async def test_the_end_of_its_object_starts_nothing_again(node: Node) -> None:
 
 
 async def test_what_others_wrote_while_the_poller_was_away_is_told(node: Node) -> None:
-    """A listing tells an open workflow of the spec alone; conditions that it has missed come after it."""
+    """A listing passes only the spec to an open workflow; missed conditions are signalled after it."""
     node.open = {WORKFLOW}
     node.set_open()
     node.pods.set_listed([GATED])
@@ -412,7 +412,7 @@ async def test_an_end_that_others_told_while_the_poller_was_away_is_told(node: N
 
 
 async def test_an_edit_and_a_condition_that_come_together_are_both_told(node: Node) -> None:
-    """Each by its own signal."""
+    """Each has a signal of its own."""
     node.set_open()
     node.pods.set_listed([WEB])
     await node.until_called("start")
@@ -467,7 +467,7 @@ async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_t
 
 
 async def test_an_edit_after_a_start_without_an_answer_reaches_the_workflow(node: Node) -> None:
-    """The start may have arrived with the pod as it was; so may one that visibility does not show yet."""
+    """The start may have succeeded with the old pod, and so may one that visibility does not show yet."""
     node.failures = [TemporalUnavailable("no answer")]
     node.set_open()
     node.pods.set_listed([WEB])
@@ -497,7 +497,7 @@ async def test_a_refusal_goes_with_its_pod(node: Node) -> None:
 
 
 async def test_a_pod_that_is_kept_in_doubt_is_told_of_once(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is asked for again and again, for as long as an etcd is lost."""
+    """It is checked again and again, for as long as an etcd is lost."""
     node.open, node.gone = {WORKFLOW}, False
     node.set_open()
     node.pods.set_listed([])

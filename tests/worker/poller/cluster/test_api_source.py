@@ -1,4 +1,4 @@
-"""When does a pod count as gone from the API? Asked of a small server that plays one, its Node and its cluster."""
+"""When does a pod count as gone from the API? Tested against a small server."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

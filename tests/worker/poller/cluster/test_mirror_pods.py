@@ -1,4 +1,4 @@
-"""Does each static pod have one mirror in the API, of its own version and Node, and does nothing wait for it?"""
+"""Does each static pod have one mirror pod of its version and Node, and does nothing wait for it?"""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Beside which pods is a new one judged: those that were taken and are not over, whatever a restart has forgotten?"""
+"""Beside which pods is a new one judged: those admitted and not ended, also after a restart?"""
 
 from dataclasses import replace
 from pathlib import Path

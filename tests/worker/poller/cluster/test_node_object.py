@@ -1,4 +1,4 @@
-"""Who is told when the Node is another, whichever way it was learned?"""
+"""Is a changed Node reported, whether it was watched or read?"""
 
 import asyncio
 import contextlib

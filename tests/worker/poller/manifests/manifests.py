@@ -1,4 +1,4 @@
-"""A manifest language of one line for the poller's tests: `pod NAME [UID]`; anything else is no manifest."""
+"""A one-line manifest format for the poller's tests: `pod NAME [UID]`; anything else is invalid."""
 
 import hashlib
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Is a field whose feature gate is off refused by name, and taken where the gate is on?"""
+"""Is a field of a disabled feature gate refused by name, and accepted if the gate is on?"""
 
 from typing import Any
 

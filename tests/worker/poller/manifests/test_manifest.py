@@ -1,4 +1,4 @@
-"""Does any manifest give either one valid pod of this node, or one clear refusal?"""
+"""Does every manifest give either one valid pod of this node, or one clear refusal?"""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -259,7 +259,7 @@ def test_one_manifest_gives_one_uid() -> None:
     ],
 )
 def test_a_refusal_says_which_pod_it_is_about(metadata: bytes, pod: str) -> None:
-    """So that who asks for the pod finds out why it is not there."""
+    """So that a command about the pod finds the reason."""
     refused = read(POD.replace(b"{name: web}", metadata) + b"  hostPID: maybe\n")
     assert isinstance(refused, Refused)
     assert refused.pod == pod

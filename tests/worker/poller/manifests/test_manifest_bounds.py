@@ -1,4 +1,4 @@
-"""Do memory and time stay bounded, whatever 10 MB lie in the manifest folder?"""
+"""Do memory and time stay bounded, whatever 10 MB are in the manifest folder?"""
 
 import subprocess
 import sys

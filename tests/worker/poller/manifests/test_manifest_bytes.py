@@ -1,4 +1,4 @@
-"""Is any sequence of bytes answered where a manifest should be, and nothing raised?"""
+"""Does any sequence of bytes give a pod or a refusal, and never an exception?"""
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Which pods does a folder list, whatever lies in it, and does a bad file ever touch another's pod?"""
+"""Which pods does a folder list, and does an invalid file never affect another file's pod?"""
 
 import os
 import socket
@@ -91,7 +91,7 @@ def test_dot_files_are_not_looked_at(manifests: Path) -> None:
 
 
 def test_a_file_that_stops_parsing_keeps_its_pod_and_shows_the_error(manifests: Path) -> None:
-    """The pod goes on until the file says something else, or goes."""
+    """The pod keeps running until the file changes or is removed."""
     path = manifests / "web.yaml"
     path.write_text("pod web")
     folder = ManifestFolder(manifests, read)
@@ -116,7 +116,7 @@ def test_a_refusal_keeps_the_time_at_which_it_arose(manifests: Path) -> None:
 
 
 def test_a_new_broken_file_is_undecided_until_it_parses(manifests: Path) -> None:
-    """Nobody knows whose pod it holds, so no pod may be taken down for it."""
+    """It may hold any pod, so no pod may be deleted for it."""
     path = manifests / "web.yaml"
     path.write_text("po")
     folder = ManifestFolder(manifests, read)
@@ -126,7 +126,7 @@ def test_a_new_broken_file_is_undecided_until_it_parses(manifests: Path) -> None
 
 
 def test_a_file_that_was_just_touched_waits_unless_its_writer_closed_it(manifests: Path) -> None:
-    """Half a manifest can be a whole pod; an event that tells of the close ends the wait."""
+    """A partial manifest can be a valid pod; an event of the close ends the wait."""
     path = manifests / "web.yaml"
     path.write_text("pod web")
     folder, at_once = ManifestFolder(manifests, read), datetime.now(UTC)
@@ -154,7 +154,7 @@ def test_an_unchanged_file_is_not_read_again(manifests: Path) -> None:
 
 
 def test_a_link_is_followed_to_its_new_target(manifests: Path, tmp_path: Path) -> None:
-    """A rescan sees what no event of the folder tells."""
+    """A rescan sees what has no event in the folder."""
     (tmp_path / "one").write_text("pod one")
     (tmp_path / "two").write_text("pod two")
     link = manifests / "web.yaml"
@@ -166,7 +166,7 @@ def test_a_link_is_followed_to_its_new_target(manifests: Path, tmp_path: Path) -
 
 
 def test_a_missing_folder_has_no_pods_and_says_so(manifests: Path) -> None:
-    """As the kubelet: no folder, no static pods; they come back with it."""
+    """As in the kubelet: without a folder there are no static pods; they return with it."""
     (manifests / "web.yaml").write_text("pod web")
     folder = ManifestFolder(manifests, read)
     folder.rescan(now())
@@ -248,7 +248,7 @@ def test_one_file_holds_a_pod_and_the_other_is_told_which(
     chosen: dict[str, Path],
     refused: dict[Path, str],
 ) -> None:
-    """The refusal names the other file, so that the operator need not search."""
+    """The refusal names the other file."""
     candidates = {str(path): static_pod(path, *pod) for path, pod in pods.items()}
     got, objections = one_file_a_pod(candidates, undecided, holders)
     assert {name: pod.path for name, pod in got.items()} == chosen

@@ -1,4 +1,4 @@
-"""What does a pod name need next, and is nothing ever deleted on half knowledge?"""
+"""Which call does a pod name need next, and is nothing deleted on incomplete information?"""
 
 import asyncio
 from pathlib import Path
@@ -203,7 +203,7 @@ async def test_a_refused_start_is_shown_stops_no_other_and_ends_with_the_edit() 
 
 
 async def test_a_uid_of_its_own_brings_its_content() -> None:
-    """For the UID does not tell whether it is what the workflow runs."""
+    """The UID does not tell whether the content has changed."""
     temporal = Temporal()
     pods = lister(temporal)
     pods.set_listing(listing(web("own")))
@@ -213,7 +213,7 @@ async def test_a_uid_of_its_own_brings_its_content() -> None:
 
 
 async def test_a_workflow_that_somebody_ended_is_started_again() -> None:
-    """Visibility does not show it any more; one started a moment ago it need not show yet."""
+    """Visibility does not list it any more; one that was just started need not be listed yet."""
     temporal = Temporal()
     pods = lister(temporal)
     pods.set_listing(listing(web(OLD)))

@@ -147,7 +147,7 @@ async def test_an_editor_that_renames_back_and_forth_restarts_nothing(
 
 
 async def test_only_the_removal_of_a_pods_file_waits(manifests: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A manifest that is renamed into place is listed at once: here a removal would wait for ever."""
+    """A manifest that is renamed into place is listed at once; a removal waits."""
     monkeypatch.setattr("worker.poller.manifests.sources.REMOVAL_SETTLES", NEVER)
     async with following(manifests) as follower:
         await follower.until()
@@ -156,7 +156,7 @@ async def test_only_the_removal_of_a_pods_file_waits(manifests: Path, monkeypatc
 
 
 async def test_a_rescan_finds_what_no_event_tells(manifests: Path) -> None:
-    """A link's target lies in another folder."""
+    """A link's target is in another folder."""
     target = manifests.parent / "target"
     target.write_text("pod one")
     (manifests / "web.yaml").symlink_to(target)
@@ -198,7 +198,7 @@ def made_anew(folder: Path) -> None:
 
 
 async def test_a_folder_that_is_made_anew_in_one_go_is_followed(manifests: Path) -> None:
-    """It may have the number of the old one, whose watch is dead."""
+    """It may have the inode number of the old one, whose watch is gone."""
     (manifests / "web.yaml").write_text("pod web")
     async with following(manifests) as follower:
         await follower.until("web")
@@ -209,7 +209,7 @@ async def test_a_folder_that_is_made_anew_in_one_go_is_followed(manifests: Path)
 
 
 async def test_a_path_that_is_switched_by_a_link_is_followed(manifests: Path) -> None:
-    """The folder is named by a link that an operator turns to another one."""
+    """The folder is named by a link that an operator changes."""
     link, other = manifests.with_name("current"), manifests.with_name("other")
     (manifests / "web.yaml").write_text("pod web")
     other.mkdir()

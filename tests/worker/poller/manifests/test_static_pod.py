@@ -1,4 +1,4 @@
-"""Does a manifest's pod get the marks that the kubelet gives it?"""
+"""Does a manifest's pod get the UID, name and annotations that the kubelet gives it?"""
 
 import copy
 from datetime import UTC, datetime, timedelta, timezone
@@ -52,7 +52,7 @@ def test_what_the_manifest_says_of_itself_stays() -> None:
 
 
 def test_seen_is_told_in_utc() -> None:
-    """The same moment is written the same way, whatever the node's time zone."""
+    """The same moment is always written the same way, whatever the node's time zone."""
     local = NOW.astimezone(timezone(timedelta(hours=2)))
     assert place_static_pod(PATH, pod(), Placing("n1", local)) == place_static_pod(PATH, pod(), Placing("n1", NOW))
 

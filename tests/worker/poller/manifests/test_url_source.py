@@ -1,4 +1,4 @@
-"""Does a URL give static pods as the kubelet's staticPodURL does, and change nothing while it gives nothing?"""
+"""Does a URL give static pods as the kubelet's staticPodURL does, and change nothing while it fails?"""
 
 import json
 from collections.abc import AsyncIterator
@@ -110,7 +110,7 @@ async def test_a_pod_of_a_url_is_marked_and_named_by_it() -> None:
 
 
 async def test_trouble_that_is_over_is_told_no_more() -> None:
-    """Also when the same bytes come back."""
+    """Also if the same bytes are returned."""
     *_, broken, after = await looks(said(pod()), ManifestsUnreadable("503"), said(pod()))
     assert broken.refusals
     assert not after.refusals

@@ -96,12 +96,12 @@ class FakeRuntime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  #
         self.containers |= {one.id: one for one in containers}
 
     def end(self, container_id: str) -> cri.Container:
-        """Let a container exit, without telling."""
+        """Let a container exit, without an event."""
         self.containers[container_id].state = cri.CONTAINER_EXITED
         return self.containers[container_id]
 
     def tell(self, told: cri.ContainerEventResponse) -> None:
-        """Send an event to everybody who reads."""
+        """Send an event to all readers."""
         for reader in self.readers:
             reader.put_nowait(told)
 
@@ -131,7 +131,7 @@ class FakeRuntime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  #
     async def GetContainerEvents(  # noqa: N802 - CRI's name
         self, _: Any, __: Any
     ) -> AsyncIterator[cri.ContainerEventResponse]:
-        """Tell what the test tells."""
+        """Stream the events that the test sends."""
         queue: asyncio.Queue[cri.ContainerEventResponse] = asyncio.Queue()
         self.readers.add(queue)
         self.reader_came.set()

@@ -1,4 +1,4 @@
-"""Which events of the runtime does a pod's workflow hear of, and does the reader outlive every kind of stream?"""
+"""Which events reach a pod's workflow, and does the reader survive every kind of stream?"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -63,7 +63,7 @@ LOST = RuntimeChanged("event", sandbox_lost=True)
 def test_only_ends_that_the_pod_does_not_know_are_hints(
     told: cri.ContainerEventResponse, known: PodSnapshot | None, hint: RuntimeChanged | None
 ) -> None:
-    """Each row is one event and what the pod's snapshot says then."""
+    """Each row is one event and the pod's snapshot at that time."""
     assert signal_for(told, known) == hint
 
 
@@ -96,7 +96,7 @@ def test_an_end_that_its_start_tells(
     ],
 )
 def test_an_event_belongs_to_a_pod_of_ours_or_to_nobody(told: cri.ContainerEventResponse, uid: str | None) -> None:
-    """The node's mark decides."""
+    """The node's annotation decides."""
     known = snapshot("u1", {"c": "c1 running"})
     found = pod_of(told, "n", lambda object_id: known if object_id == "c1" else None)
     assert (found[0] if found else None) == uid
@@ -110,12 +110,12 @@ class Taker:
         self.openings = 0
         self.more = asyncio.Event()
 
-    def take(self, event: cri.ContainerEventResponse) -> None:
+    def handle_event(self, event: cri.ContainerEventResponse) -> None:
         """Take an event."""
         self.taken.append(event.container_id)
         self.more.set()
 
-    def opened(self) -> None:
+    def stream_opened(self) -> None:
         """Take an opening."""
         self.openings += 1
         self.more.set()
@@ -139,11 +139,11 @@ async def runtime(tmp_path: Path) -> AsyncIterator[FakeRuntime]:
 
 async def following(runtime: FakeRuntime, act: Callable[[EventStream, Taker], Awaitable[None]]) -> None:
     """Follow the runtime's stream while the test acts."""
-    client, taker = RuntimeClient(runtime.endpoint, StartLimit(1)), Taker()
-    stream = EventStream(client, taker)
+    client, handler = RuntimeClient(runtime.endpoint, StartLimit(1)), Taker()
+    stream = EventStream(client, handler)
     task = asyncio.create_task(stream.follow())
     try:
-        await act(stream, taker)
+        await act(stream, handler)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -151,15 +151,15 @@ async def following(runtime: FakeRuntime, act: Callable[[EventStream, Taker], Aw
 
 
 async def test_ends_arrive_and_beginnings_are_not_told(runtime: FakeRuntime) -> None:
-    """The order is the runtime's."""
+    """In the runtime's order."""
 
-    async def act(stream: EventStream, taker: Taker) -> None:
-        await taker.until(lambda: taker.openings == 1)
+    async def act(stream: EventStream, handler: Taker) -> None:
+        await handler.until(lambda: handler.openings == 1)
         assert stream.flows
         for kind, one in ((CREATED, "c1"), (STARTED, "c1"), (STOPPED, "c1"), (DELETED, "c1"), (STOPPED, "s1")):
             runtime.tell(event(kind, one, POD))
-        await taker.until(lambda: len(taker.taken) == 3)
-        assert taker.taken == ["c1", "c1", "s1"]
+        await handler.until(lambda: len(handler.taken) == 3)
+        assert handler.taken == ["c1", "c1", "s1"]
         assert stream.reported_end_of("c1")
         assert not stream.reported_end_of("c2")
 
@@ -169,14 +169,14 @@ async def test_ends_arrive_and_beginnings_are_not_told(runtime: FakeRuntime) -> 
 async def test_a_runtime_that_restarts_is_read_again_and_asked_for_what_was_missed(runtime: FakeRuntime) -> None:
     """Every opening asks for a relist."""
 
-    async def act(stream: EventStream, taker: Taker) -> None:
-        await taker.until(lambda: taker.openings == 1)
+    async def act(stream: EventStream, handler: Taker) -> None:
+        await handler.until(lambda: handler.openings == 1)
         await runtime.stop()
         await runtime.start()
-        await taker.until(lambda: taker.openings == 2)
+        await handler.until(lambda: handler.openings == 2)
         assert stream.flows
         runtime.tell(event(STOPPED, "c1", POD))
-        await taker.until(lambda: taker.taken == ["c1"])
+        await handler.until(lambda: handler.taken == ["c1"])
 
     await following(runtime, act)
 
@@ -186,13 +186,13 @@ async def test_a_runtime_that_shares_one_stream_is_not_read(tmp_path: Path) -> N
     fake = FakeRuntime(tmp_path / "old.sock", version="1.7.28~ds1")
     await fake.start()
 
-    async def act(stream: EventStream, taker: Taker) -> None:
+    async def act(stream: EventStream, handler: Taker) -> None:
         async with asyncio.timeout(10):
             await fake.asked.wait()
         await asyncio.sleep(0.3)  # longer than an opening takes: nothing may come
         assert not stream.flows
         assert not fake.readers
-        assert taker.openings == 0
+        assert handler.openings == 0
 
     try:
         await following(fake, act)
@@ -204,7 +204,7 @@ async def test_a_silent_stream_is_opened_again(runtime: FakeRuntime, monkeypatch
     """A dead stream and an idle node look the same."""
     monkeypatch.setattr("worker.poller.runtime.event_stream.SILENCE", timedelta(milliseconds=300))
 
-    async def act(_: EventStream, taker: Taker) -> None:
-        await taker.until(lambda: taker.openings >= 2)
+    async def act(_: EventStream, handler: Taker) -> None:
+        await handler.until(lambda: handler.openings >= 2)
 
     await following(runtime, act)

@@ -1,4 +1,4 @@
-"""Is rubbish removed from the runtime, and nothing ever that somebody may still want?"""
+"""Are orphaned pods removed, and never one that may still be wanted?"""
 
 import asyncio
 import os
@@ -34,73 +34,73 @@ class Records:
         return workflow_id in self.open
 
 
-class Household:
-    """A runtime with one pod left behind, and a janitor."""
+class OrphanNode:
+    """A runtime with one orphaned pod, and what removes it."""
 
     def __init__(self, runtime: FakeRuntime) -> None:
         self.runtime, self.records = runtime, Records()
         self.client = RuntimeClient(runtime.endpoint, StartLimit(1))
         self.cleaned: list[PodKey] = []
-        self.janitor = OrphanedPods(self.client, self.records, self.cleaned.append)  # type: ignore[arg-type]  # plays PodWorkflows
+        self.orphaned_pods = OrphanedPods(self.client, self.records, self.cleaned.append)  # type: ignore[arg-type]  # plays PodWorkflows
 
     async def look(self, *, open_uids: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> None:
-        """Let the janitor look once, and let it finish what it begins."""
+        """Look once, and finish the removals."""
         pods = our_pods("n", list(self.runtime.sandboxes.values()), list(self.runtime.containers.values()))
-        await self.janitor.look(pods.values(), open_uids, wanted)
+        await self.orphaned_pods.look(pods.values(), open_uids, wanted)
         begun = [task for task in asyncio.all_tasks() if task.get_name().startswith("remove ")]
         await asyncio.gather(*begun)
 
 
 @pytest.fixture
-async def household(tmp_path: Path) -> AsyncIterator[Household]:
-    """Set it up: container c1 runs in sandbox s1 of pod u1."""
+async def orphan_node(tmp_path: Path) -> AsyncIterator[OrphanNode]:
+    """Create it: container c1 runs in sandbox s1 of pod u1."""
     runtime = FakeRuntime(tmp_path / "cri.sock")
     await runtime.start()
     runtime.add(sandbox("u1", "s1"), container("c1", "s1"), container("c0", "s1", running=False))
-    house = Household(runtime)
-    yield house
-    await house.janitor.close()
-    await house.client.close()
+    node = OrphanNode(runtime)
+    yield node
+    await node.orphaned_pods.close()
+    await node.client.close()
     await runtime.stop()
 
 
-async def test_what_was_seen_twice_is_stopped_then_removed(household: Household) -> None:
+async def test_what_was_seen_twice_is_stopped_then_removed(orphan_node: OrphanNode) -> None:
     """Once may be a start or an end under way."""
-    await household.look()
-    assert household.runtime.stopped == []
-    await household.look()
-    assert household.runtime.stopped == ["c1 within 30", "s1"]
-    assert (household.runtime.sandboxes, household.runtime.containers) == ({}, {})
-    assert [one.uid for one in household.cleaned] == ["u1"], "its snapshot would hold up a successor for ever"
+    await orphan_node.look()
+    assert orphan_node.runtime.stopped == []
+    await orphan_node.look()
+    assert orphan_node.runtime.stopped == ["c1 within 30", "s1"]
+    assert (orphan_node.runtime.sandboxes, orphan_node.runtime.containers) == ({}, {})
+    assert [one.uid for one in orphan_node.cleaned] == ["u1"], "its snapshot would hold up a successor for ever"
 
 
-async def test_a_pod_of_which_only_folders_are_left(household: Household) -> None:
+async def test_a_pod_of_which_only_folders_are_left(orphan_node: OrphanNode) -> None:
     """The runtime's root was lost, or the last step of its workflow: logs and volumes go, too."""
     known = {uid: snapshot(uid) for uid in ("u1", "u2")}
-    pods = our_pods("n", list(household.runtime.sandboxes.values()), [])
+    pods = our_pods("n", list(orphan_node.runtime.sandboxes.values()), [])
     left = only_remembered(pods, known)
     assert list(left) == ["u2"], "the runtime still has the other one"
-    await household.janitor.look(left.values(), (), ())
-    assert household.cleaned == []
-    await household.janitor.look(left.values(), (), ())
+    await orphan_node.orphaned_pods.look(left.values(), (), ())
+    assert orphan_node.cleaned == []
+    await orphan_node.orphaned_pods.look(left.values(), (), ())
     await asyncio.gather(*[one for one in asyncio.all_tasks() if one.get_name().startswith("remove ")])
-    assert household.cleaned == [PodKey("default", "web", "u2")]
+    assert orphan_node.cleaned == [PodKey("default", "web", "u2")]
 
 
-async def test_its_own_grace_is_granted(household: Household) -> None:
+async def test_its_own_grace_is_granted(orphan_node: OrphanNode) -> None:
     """The container carries it as an annotation."""
-    household.runtime.containers["c1"].annotations[POD_GRACE] = "7"
-    await household.look()
-    await household.look()
-    assert household.runtime.stopped[0] == "c1 within 7"
+    orphan_node.runtime.containers["c1"].annotations[POD_GRACE] = "7"
+    await orphan_node.look()
+    await orphan_node.look()
+    assert orphan_node.runtime.stopped[0] == "c1 within 7"
 
 
-async def test_twice_means_twice_in_a_row(household: Household) -> None:
-    """A pod that was wanted in between begins anew."""
-    await household.look()
-    await household.look(wanted=("u1",))
-    await household.look()
-    assert household.runtime.stopped == []
+async def test_twice_means_twice_in_a_row(orphan_node: OrphanNode) -> None:
+    """A pod that was wanted in between starts over."""
+    await orphan_node.look()
+    await orphan_node.look(wanted=("u1",))
+    await orphan_node.look()
+    assert orphan_node.runtime.stopped == []
 
 
 @pytest.mark.parametrize(
@@ -111,34 +111,34 @@ async def test_twice_means_twice_in_a_row(household: Household) -> None:
     ],
 )
 async def test_what_somebody_cares_for_stays(
-    household: Household, open_uids: tuple[str, ...], wanted: tuple[str, ...]
+    orphan_node: OrphanNode, open_uids: tuple[str, ...], wanted: tuple[str, ...]
 ) -> None:
     """However often it is seen."""
     for _ in range(3):
-        await household.look(open_uids=open_uids, wanted=wanted)
-    assert household.runtime.stopped == []
+        await orphan_node.look(open_uids=open_uids, wanted=wanted)
+    assert orphan_node.runtime.stopped == []
 
 
-async def test_the_record_itself_has_the_last_word(household: Household) -> None:
-    """Visibility lags, and a Temporal that is away has said nothing."""
-    household.records.open = {"pod/n/default/web/u1"}
+async def test_the_record_itself_has_the_last_word(orphan_node: OrphanNode) -> None:
+    """Visibility lags, and an unavailable Temporal confirms nothing."""
+    orphan_node.records.open = {"pod/n/default/web/u1"}
     for _ in range(3):
-        await household.look()
-    household.records.away = True
-    await household.look()
-    assert household.runtime.stopped == []
+        await orphan_node.look()
+    orphan_node.records.away = True
+    await orphan_node.look()
+    assert orphan_node.runtime.stopped == []
 
 
-async def test_a_removal_that_failed_is_tried_again(household: Household) -> None:
+async def test_a_removal_that_failed_is_tried_again(orphan_node: OrphanNode) -> None:
     """The runtime went away in the middle of it."""
-    await household.look()
-    await household.runtime.stop()
-    await household.look()
-    assert "s1" in household.runtime.sandboxes
-    await household.runtime.start()
+    await orphan_node.look()
+    await orphan_node.runtime.stop()
+    await orphan_node.look()
+    assert "s1" in orphan_node.runtime.sandboxes
+    await orphan_node.runtime.start()
     async with asyncio.timeout(20):
-        while household.runtime.sandboxes:
-            await household.look()
+        while orphan_node.runtime.sandboxes:
+            await orphan_node.look()
             await asyncio.sleep(0.1)  # the connection is made again in its own time
 
 

@@ -1,4 +1,4 @@
-"""What does a listing of the runtime tell that the pods do not know, and whose is what it lists?"""
+"""Which differences between runtime and snapshots does a listing find, and to whom do they belong?"""
 
 import pytest
 
@@ -36,7 +36,7 @@ WEB = "pod/n/default/web/u1"
 def test_only_unknown_ends_are_news(
     known: dict[str, str], ready: bool, listed: list[tuple[str, bool, int]], exited: tuple[str, ...], lost: bool
 ) -> None:
-    """Each row is one pod: what its snapshot says, what the runtime lists."""
+    """Each row is one pod: its snapshot, and what the runtime lists."""
     containers = [container(one, "s1", running=running, attempt=attempt) for one, running, attempt in listed]
     pods = our_pods("n", [sandbox("u1", "s1", ready=ready)], containers)
     found = differences(pods, {"u1": snapshot("u1", known)}, "relist")
@@ -45,7 +45,7 @@ def test_only_unknown_ends_are_news(
 
 
 def test_a_sandbox_that_vanished_is_lost() -> None:
-    """Somebody removed the whole pod behind our back."""
+    """Somebody else removed the whole pod."""
     found = differences({}, {"u1": snapshot("u1", {"c": "c1 running"})}, "resync")
     assert found == {WEB: RuntimeChanged("resync", exited=("c1",), sandbox_lost=True)}
 
@@ -99,5 +99,5 @@ def test_what_does_not_carry_our_mark_is_another_nodes() -> None:
 def test_what_the_pod_knows_by_now_is_left_out(
     hint: RuntimeChanged, known: PodSnapshot, left: RuntimeChanged | None
 ) -> None:
-    """Before a hint is sent, the snapshot is asked again."""
+    """The snapshot is read again before a signal is sent."""
     assert unknown_part(hint, known) == left

@@ -1,4 +1,4 @@
-"""Is the listing that an opened event stream asks for made, whatever comes in its way?"""
+"""Is the listing made that an opened event stream requires, whatever fails in between?"""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ class Nobody:
 
 
 async def test_a_listing_that_fails_after_the_stream_has_opened_is_made_again() -> None:
-    """What ended before is told by no event, and the next listing without one would be a minute later."""
+    """Earlier ends have no event, and the next regular listing would be a minute later."""
     listed_again = asyncio.Event()
     with tempfile.TemporaryDirectory(prefix="tpl.") as folder:  # a socket's path is short
         root = Path(folder)
