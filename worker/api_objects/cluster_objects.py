@@ -21,7 +21,7 @@ from worker.api_objects.source import ApiObjects
 from worker.api_objects.token_rotation import TokenRotation
 from worker.api_objects.tokens import ApiTokens
 from worker.api_objects.trust_bundles import ApiTrustBundles
-from worker.documents.defects import in_spite_of_defects
+from worker.daemon.loop_restarts import restart_on_error
 from worker.temporal.signal_numbers import SignalNumbers
 
 COALESCE_SECONDS: Final = 0.2
@@ -81,7 +81,7 @@ class ClusterObjects:
             "token rotation": lambda: rotation.run(self._other_tokens),
             "CSINode": CsiNodeKeeper(self._api, self._node, drivers).run,
         }
-        loops = [asyncio.create_task(in_spite_of_defects(what, loop), name=what) for what, loop in running.items()]
+        loops = [asyncio.create_task(restart_on_error(what, loop), name=what) for what, loop in running.items()]
         try:
             yield
         finally:

@@ -14,7 +14,7 @@ from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Changed, Listed, Reflector
 from activities.clients.api_server.resources import Resource
 from activities.objects.objects import StoredObject
-from worker.documents.defects import in_spite_of_defects
+from worker.daemon.loop_restarts import restart_on_error
 
 READ_WITHIN: Final = timedelta(seconds=5)
 _Name = tuple[str, str]
@@ -53,7 +53,7 @@ class Informer:
         """Start it."""
         if self._following is None:
             what = f"follow {self._resource.plural}"
-            self._following = asyncio.create_task(in_spite_of_defects(what, self._follow), name=what)
+            self._following = asyncio.create_task(restart_on_error(what, self._follow), name=what)
 
     async def all(self) -> Mapping[_Name, StoredObject]:
         """Return all objects, after the first list; raises NotSynced."""

@@ -17,7 +17,7 @@ from activities.clients.api_server.reflector import Changed, Listed, Pace, Refle
 from activities.clients.api_server.resources import Resource
 from activities.objects.objects import StoredObject
 from worker.api_objects.informer import without_managed_fields
-from worker.documents.defects import in_spite_of_defects
+from worker.daemon.loop_restarts import restart_on_error
 
 PACE: Final = Pace(first_pause=0.05, watch_seconds=(1800, 3600))
 """Starts fast: the authorizer may learn of a pod a moment after the node, and a caller waits. A watch lasts as long as the
@@ -43,7 +43,7 @@ class WatchedObject:
             pace=PACE,
         )
         what = f"watch {resource.plural} {namespace}/{name}"
-        self._following = asyncio.create_task(in_spite_of_defects(what, self._follow), name=what)
+        self._following = asyncio.create_task(restart_on_error(what, self._follow), name=what)
 
     @property
     def was_read(self) -> bool:

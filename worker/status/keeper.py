@@ -23,7 +23,7 @@ from activities.objects.pod_objects import ObjectState
 from proto.pod_snapshot import PodSnapshot, is_over
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import Lifecycle, PodKey
-from worker.documents.defects import in_spite_of_defects
+from worker.daemon.loop_restarts import restart_on_error
 from worker.status.api_pods import ApiPod, ApiPods, Name
 from worker.status.circuit_breaker import CircuitBreaker
 from worker.status.merge import merge_status
@@ -98,7 +98,7 @@ class StatusKeeper:
             self._arrived = {one.uid: one for one in known} | self._arrived
         self._take_arrived()
         async with asyncio.TaskGroup() as group:
-            group.create_task(in_spite_of_defects("statuses of pods", self._pods.follow))
+            group.create_task(restart_on_error("statuses of pods", self._pods.follow))
             for _ in range(AT_ONCE):
                 group.create_task(self._work())
 

@@ -133,7 +133,7 @@ def changed(old: str, new: str) -> str:
         pytest.param(changed("name: ecr", "name: absent"), "does not exist", id="no-such-program"),
         pytest.param(PROVIDERS + ECR + ECR, "another of this name", id="two-of-a-name"),
         pytest.param(changed("k8s.io/v1\n  match", "k8s.io/v9\n  match"), "apiVersion: 'credential", id="a-version"),
-        pytest.param(changed('"*.dkr.ecr.*.amazonaws.com", ', '"a b", '), "is no registry", id="no-location"),
+        pytest.param(changed('"*.dkr.ecr.*.amazonaws.com", ', '"a b", '), "is not a registry", id="no-location"),
         pytest.param(changed("defaultCacheDuration: 12h", "defaultCacheDuration: -1s"), "negative", id="negative"),
         pytest.param(changed("  defaultCacheDuration: 12h\n", ""), "defaultCacheDuration: required", id="no-cache"),
         pytest.param(changed("args: [get]", "more: 1"), r"providers\[0\]\.more: no such field", id="an-unknown-field"),

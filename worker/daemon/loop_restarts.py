@@ -15,7 +15,7 @@ AGAIN: Final = 10.0
 _log: Final = structlog.get_logger(__name__)
 
 
-async def in_spite_of_defects(what: str, loop: Callable[[], Awaitable[object]]) -> None:
+async def restart_on_error(what: str, loop: Callable[[], Awaitable[object]]) -> None:
     """Run a loop until it returns or is cancelled; any other error is logged, and the loop restarted."""
     while True:
         try:
