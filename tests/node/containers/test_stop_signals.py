@@ -94,11 +94,11 @@ def test_a_pods_stop_signal_counts_or_is_told_not_to(
     plain, both = node.until_running("by-pod"), node.until_running("by-pod-and-image")
     told = next(text for text in story(node, plain) if text.startswith("container main started"))
     if heeds_stop_signals(containerd):
-        assert "takes no notice" not in told
+        assert "ignores its stopSignal" not in told
         assert plain.status["containerStatuses"][0]["stopSignal"] == "SIGUSR1"
         assert heard(node, plain, tmp_path / "plain") == heard(node, both, tmp_path / "both") == "USR1"
     else:
-        assert "takes no notice of its stopSignal SIGUSR1: its image's, or SIGTERM will stop it" in told
+        assert "the runtime ignores its stopSignal SIGUSR1: its image's, or SIGTERM will stop it" in told
         assert "stopSignal" not in plain.status["containerStatuses"][0]
         assert heard(node, plain, tmp_path / "plain") == "TERM"
         assert heard(node, both, tmp_path / "both") == "INT"
