@@ -66,7 +66,7 @@ def test_containers_that_write_too_much_are_evicted(node: TempoletNode) -> None:
         shown = node.pod(name)
         assert shown is not None
         assert (shown.reason, shown.status["message"][: len(words)]) == ("Evicted", words)
-        assert sum("its limit of ephemeral-storage" in one for one in story(node, shown)) == 1
+        assert sum("its ephemeral-storage limit" in one for one in story(node, shown)) == 1
     lives = node.pod("lives")
     assert lives is not None
     assert (lives.phase, lives.ready, lives.restarts) == ("Running", True, 0)
