@@ -18,10 +18,10 @@ from worker.cli import run
 def tempolet(node: TempoletNode, command: str, *words: str) -> tuple[int, str]:
     """Run a command as an operator of this node does; gives exit code and all that it said."""
     options = ["--tempolet-config", str(node.directory / "tempolet.json"), "--root-dir", str(node.root_dir)]
-    out, err = io.StringIO(), io.StringIO()
+    out, err = _text(), _text()
     with _operators_environment(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run([command, *options, "--hostname-override", node.name, *words])
-    return code, out.getvalue() + err.getvalue()
+    return code, _written(out) + _written(err)
 
 
 def history(node: TempoletNode, snapshot: PodSnapshot) -> str:
@@ -29,6 +29,16 @@ def history(node: TempoletNode, snapshot: PodSnapshot) -> str:
     code, said = tempolet(node, "history", f"{snapshot.namespace}/{snapshot.name}")
     assert code == 0, said
     return said
+
+
+def _text() -> io.TextIOWrapper:
+    """Give a text stream over bytes, as stdout is: `tempolet logs` writes bytes."""
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n", write_through=True)
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
 
 
 @contextlib.contextmanager
