@@ -201,6 +201,8 @@ GIVEN_UP_EARLY: Final = (
 )
 """In events of the kubelet's: it waits a second for its first reading of an object, which takes longer on a busy machine
 (pkg/kubelet/util/manager/watch_based_manager.go), and tries again."""
+TOKEN_ASKED_EARLY: Final = 'failed to fetch token: pod "'
+"""In events of either: the API server looks the pod of a token up in a cache of its own, which may not have it yet; the mount is tried again."""
 RESIZE_TOLD_EARLY: Final = '"requests":{"cpu":"10m"}'
 """In a ResizeCompleted of the kubelet's: it was looking at the pod, with the sizes so far, as it granted the new ones. Its SyncPod has a
 note on that race; the event with the new sizes follows."""

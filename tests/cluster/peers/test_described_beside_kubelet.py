@@ -16,7 +16,16 @@ from tests.cluster.cluster_node import NewNode, condition, pods_path
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.peers.described import Described, alike, read_description
-from tests.cluster.peers.described_pods import CASES, GIVEN_UP_EARLY, OBJECTS, RESIZE, RESIZE_TOLD_EARLY, RESIZED, Case
+from tests.cluster.peers.described_pods import (
+    CASES,
+    GIVEN_UP_EARLY,
+    OBJECTS,
+    RESIZE,
+    RESIZE_TOLD_EARLY,
+    RESIZED,
+    TOKEN_ASKED_EARLY,
+    Case,
+)
 from tests.cluster.peers.kubelet_node import KubeletNode
 
 PATIENCE: Final = patience.PATIENCE
@@ -113,7 +122,7 @@ def until_alike(looks: Callable[[], tuple[Described, Described] | None]) -> tupl
 
 
 def untold(theirs: Described, *words: str) -> Described:
-    """Leave out of the kubelet's events those whose message has one of these words: whether they come depends on chance."""
+    """Leave out of a node's events those whose message has one of these words: whether they come depends on chance."""
     kept = frozenset(one for one in theirs.events if not any(word in one[-1] for word in words))
     return replace(theirs, events=kept)
 
@@ -125,7 +134,7 @@ def test_a_pod_reads_as_under_the_kubelet(sides: tuple[Side, Side], case: Case) 
     def looks() -> tuple[Described, Described] | None:
         if not all(side.has_come(case) for side in sides):
             return None
-        ours, theirs = (side.pod(case) for side in sides)
+        ours, theirs = (untold(side.pod(case), TOKEN_ASKED_EARLY) for side in sides)
         theirs = untold(theirs, *GIVEN_UP_EARLY)
         return (ours, theirs) if case.reason in ours.reasons & theirs.reasons else None
 
