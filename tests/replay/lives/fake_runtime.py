@@ -1,7 +1,7 @@
-"""The activities of every pod that is led at the same time, each over a runtime in memory that is slow, fails and tells as drawn.
+"""The activities of all pods of a generator, each over a runtime in memory with random delays and failures.
 
-What the runtime holds is `tests.workflows.decide.runtime_model`, one a pod; here it gets time, moods and a voice: an action lasts, fails
-before or after it took effect, or is tried again; a container that was started ends when it was drawn to, and a hint says so.
+The state of a pod's runtime is `tests.workflows.decide.runtime_model`. This adds time and faults: an action lasts, fails before or
+after it took effect, or is retried; a started container exits at a random time, and a hint is sent.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ REASONS: Final[dict[type, tuple[str, ...]]] = {
     volumes.MountVolumes: ("FailedMount",),
     volumes.UnmountVolumes: ("FailedUnmount",),
 }
-"""How an action may fail; any other kind as an unexpected defect or without an answer."""
+"""Failure reasons of each action; other actions fail with an unexpected error or a timeout."""
 ANY_REASON: Final = ("UnexpectedError", "DeadlineExceeded")
 RARE: Final = (
     requests.DeletePodObject,
@@ -63,9 +63,9 @@ RARE: Final = (
     resize.UpdateContainerResources,
 )
 RARE_FAILS: Final = 0.35
-"""How often these fail: few lives have them."""
+"""Chance that these fail: few lives have them."""
 SPEED: Final = 0.05
-"""Seconds between two looks of what lasts."""
+"""Seconds between two polls of a lasting action."""
 
 
 @dataclass
@@ -75,14 +75,14 @@ class Moods:
     fails: float = 0
     slow: float = 0
     again: float = 0
-    """An activity's first try fails and the next one does not."""
+    """An activity's first attempt fails and the next one succeeds."""
     ends: float = 0
-    """A container ends by itself."""
+    """A container exits by itself."""
     left: int = 12
-    """Failures still to come: a life must end."""
+    """Remaining failures: a life must end."""
 
     def settle(self) -> None:
-        """Let everything go well from now on."""
+        """Let everything succeed from now on."""
         self.fails = self.slow = self.again = self.ends = 0
         self.left = 0
 
@@ -99,29 +99,29 @@ class FakePod:
     model: RuntimeModel
     sequence: int = 0
     asked: int = 0
-    """How many actions so far."""
+    """Number of actions so far."""
     predecessors: int = 0
-    """How often a sandbox is still refused for another pod of its name."""
+    """How often a sandbox is still refused because another pod has its name."""
     stubborn: bool = False
-    """Containers end when their grace is over, and no sooner."""
+    """Containers exit only when their grace period is over."""
     versions: dict[str, int] = field(default_factory=dict)
-    """Of objects that volumes show."""
+    """Versions of the objects in volumes."""
     sooner: set[str] = field(default_factory=set)
     """Containers whose stop was shortened."""
     probing: dict[str, requests.ProbeContainer] = field(default_factory=dict)
     fates: set["asyncio.Task[None]"] = field(default_factory=set)
     defects: list[str] = field(default_factory=list)
-    """What the model says may never happen."""
+    """Violations of what the model asserts."""
 
     async def tell(self, name: str, said: Any) -> None:
-        """Signal the pod's workflow; one that is over does not hear it."""
+        """Signal the pod's workflow; ignored if it has closed."""
         try:
             await self.client.get_workflow_handle(self.workflow_id).signal(name, said)
         except RPCError:
             return
 
     def verdict(self, asked: requests.ProbeContainer, kind: ProbeKind, *, success: bool) -> ProbeVerdict:
-        """Word what a probe has found."""
+        """Build a probe's verdict."""
         self.sequence += 1
         return ProbeVerdict(asked.name, asked.container_id, kind, success, "" if success else "refused", self.sequence)
 
@@ -142,7 +142,7 @@ class FakePod:
         return answer
 
     def mounted(self, request: MountVolumes) -> MountedVolumes:
-        """Say what the volumes show."""
+        """Return the content of the volumes."""
         shown = {name for one in request.volumes for name, _ in shown_objects(one)}
         return MountedVolumes(
             tuple(MountedVolume(one["name"], f"/volumes/{one['name']}") for one in request.volumes),
@@ -150,11 +150,11 @@ class FakePod:
         )
 
     def dressed(self, one: requests.RuntimeContainer) -> requests.RuntimeContainer:
-        """Add what a runtime tells beside that."""
+        """Add what a real runtime reports besides."""
         return replace(one, stop_signal="SIGTERM", user=LinuxUser(1000, 1000), image="busybox:1", image_ref="sha256:1")
 
     def end(self, container_id: str, code: int) -> bool:
-        """Let a container end; False when it has already."""
+        """Let a container exit; False if it already has."""
         if not self.model.lives(container_id):
             return False
         self.model.now = datetime.now(UTC)
@@ -162,7 +162,7 @@ class FakePod:
         return True
 
     def begin_fate(self, one: requests.RuntimeContainer, *, is_init: bool) -> None:
-        """Draw when a container that has come up ends."""
+        """Draw when a started container exits."""
         rng = self.rng
         if is_init or rng.random() < self.moods.ends:
             code = rng.choice([0, 0, 0, 0, 0, 0, 1, 137] if is_init else [0, 0, 0, 1, 42, 137])
@@ -178,7 +178,7 @@ class FakePod:
 
 
 class FakeRuntime:
-    """The activities, for all pods of a node."""
+    """The activities for all pods of a node."""
 
     def __init__(self) -> None:
         self.pods: dict[str, FakePod] = {}
@@ -196,7 +196,7 @@ class FakeRuntime:
         return activity.defn(name=name)(act)
 
     async def act(self, pod: FakePod, request: Any) -> Any:
-        """Carry an action out, as the pod's moods have it."""
+        """Carry an action out, with the pod's faults."""
         rng, moods, info = pod.rng, pod.moods, activity.info()
         pod.asked += 1
         chance = max(moods.fails, RARE_FAILS) if isinstance(request, RARE) and moods.left else moods.fails
@@ -240,7 +240,7 @@ class FakeRuntime:
         return answer
 
     async def _pass(self, seconds: float) -> None:
-        """Let time pass, alive: a cancel comes with a heartbeat."""
+        """Let time pass with heartbeats, through which a cancellation arrives."""
         over = asyncio.get_running_loop().time() + seconds
         while (left := over - asyncio.get_running_loop().time()) > 0:
             if not activity.info().is_local:
@@ -273,7 +273,7 @@ class FakeRuntime:
         return replace(answer, tries=info.attempt)
 
     async def _await_end(self, pod: FakePod, request: requests.StopContainer) -> None:
-        """Let a stubborn container live until its grace is over, or shortened."""
+        """Let a container that ignores SIGTERM live until its grace period is over, or shortened."""
         if not pod.stubborn and pod.rng.random() >= 0.2:
             return
         while datetime.now(UTC) < request.asked_at + request.grace and request.container_id not in pod.sooner:
