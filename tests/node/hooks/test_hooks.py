@@ -1,6 +1,6 @@
-"""Do lifecycle hooks run on real containerd when it is their turn, once, within their grace, and is it told?
+"""Do lifecycle hooks run on real containerd in order, once, within the grace period, and are they reported?
 
-What a hook does is written into its container's log, by way of process 1.
+Hooks write into their container's log, through the stdout of process 1.
 """
 
 import signal
@@ -15,19 +15,19 @@ from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
 def says(word: str, then: str = "true") -> dict[str, Any]:
-    """Write a hook that says a word in the container's log and then does something."""
+    """Build a hook that logs a word in the container's log and then does something."""
     return {"exec": {"command": ["sh", "-c", f"echo {word} > /proc/1/fd/1; {then}"]}}
 
 
 def hooked(name: str, command: str = "sleep 3600", grace: int = 1, **hooks: Any) -> dict[str, Any]:
-    """Write a manifest whose container has these hooks."""
+    """Build a manifest whose container has these hooks."""
     manifest = pod_manifest(name, command, terminationGracePeriodSeconds=grace)
     manifest["spec"]["containers"][0]["lifecycle"] = hooks
     return manifest
 
 
 def keep_log(node: TempoletNode, snapshot: PodSnapshot, to: Path, word: str) -> Path:
-    """Link a log that goes with its pod, once it says a word."""
+    """Hard-link a log that is removed with its pod, once it contains a word."""
     log = log_of(node, snapshot)
     node.until(lambda: word in words(log), f"{word} in the log")
     to.hardlink_to(log)
@@ -35,7 +35,7 @@ def keep_log(node: TempoletNode, snapshot: PodSnapshot, to: Path, word: str) -> 
 
 
 def test_the_next_container_waits_for_post_start(node: TempoletNode) -> None:
-    """It is created when the hook of the one before it has ended; until then that one is not running."""
+    """It is created when the previous container's hook has ended; until then that container is not running."""
     manifest = hooked("waits", postStart=says("hook", "sleep 2; echo done > /proc/1/fd/1"))
     second = {"name": "second", "image": BUSYBOX, "command": ["sleep", "3600"]}
     manifest["spec"]["containers"].append(second)
@@ -51,7 +51,7 @@ def test_the_next_container_waits_for_post_start(node: TempoletNode) -> None:
 
 
 def test_a_failing_post_start_restarts_the_container_and_says_why(node: TempoletNode) -> None:
-    """The restart policy with its backoff decides on, and the reason is told."""
+    """The restart policy and its back-off apply, and the reason is reported."""
     node.apply(hooked("fails", postStart={"exec": {"command": ["sh", "-c", "echo no database >&2; exit 3"]}}))
     snapshot = node.until_pod("fails", lambda one: one.restarts >= 2)
     told = story(node, snapshot)
@@ -62,7 +62,7 @@ def test_a_failing_post_start_restarts_the_container_and_says_why(node: Tempolet
 
 
 def test_pre_stop_runs_before_sigterm_within_the_grace(node: TempoletNode, tmp_path: Path) -> None:
-    """The container hears of the stop when the hook has ended, and has the rest of the grace."""
+    """The container gets SIGTERM when the hook has ended, and has the rest of the grace period."""
     command = "trap 'echo term; sleep 1; echo bye; exit 0' TERM; echo up; sleep 3600 & wait"
     node.apply(hooked("kind", command, 20, preStop=says("hook", "sleep 2; echo done > /proc/1/fd/1")))
     log = keep_log(node, node.until_running("kind"), tmp_path / "log", "up")
@@ -71,7 +71,7 @@ def test_pre_stop_runs_before_sigterm_within_the_grace(node: TempoletNode, tmp_p
 
 
 def test_a_pre_stop_that_hangs_is_ended_by_the_grace(node: TempoletNode, tmp_path: Path) -> None:
-    """The stop goes on, with two seconds at the least between SIGTERM and SIGKILL."""
+    """The stop continues, with at least two seconds between SIGTERM and SIGKILL."""
     command = "trap 'echo term; sleep 1.1; echo bye; exit 0' TERM; echo up; sleep 3600 & wait"
     node.apply(hooked("hangs", command, 3, preStop=says("hook", "sleep 3600; echo never > /proc/1/fd/1")))
     snapshot = node.until_running("hangs")
@@ -84,7 +84,7 @@ def test_a_pre_stop_that_hangs_is_ended_by_the_grace(node: TempoletNode, tmp_pat
 
 
 def test_post_start_by_http_get_and_tcp_socket(node: TempoletNode) -> None:
-    """A server that answers lets the container run; a tcpSocket fails, as by the kubelet, which knows no such hook."""
+    """If the server answers, the container runs; tcpSocket fails, as the kubelet does not support it for hooks."""
     manifest = pod_manifest("asks", "mkdir /www; exec httpd -f -p 80 -h /www")
     asks = {"postStart": {"httpGet": {"port": "web", "path": "/nothing"}}}
     second = {"name": "second", "image": BUSYBOX, "command": ["sleep", "3600"], "lifecycle": asks}
@@ -98,7 +98,7 @@ def test_post_start_by_http_get_and_tcp_socket(node: TempoletNode) -> None:
 
 
 def test_a_deletion_ends_a_post_start_that_hangs(node: TempoletNode) -> None:
-    """Nobody waits for it any more."""
+    """It is cancelled."""
     node.apply(hooked("stuck", postStart={"sleep": {"seconds": 1}}, preStop={"sleep": {"seconds": 0}}))
     node.until_running("stuck")
     node.apply(hooked("never", postStart=says("hook", "sleep 3600")))
@@ -111,7 +111,7 @@ def test_a_deletion_ends_a_post_start_that_hangs(node: TempoletNode) -> None:
 
 
 def test_a_hook_whose_worker_dies_runs_again_and_the_history_says_so(node: TempoletNode) -> None:
-    """Nobody knows how it ended; one whose outcome is known is not repeated."""
+    """Its outcome is unknown; a hook with a known outcome is not repeated."""
     node.apply(hooked("killed", postStart=says("hook", "sleep 3; echo done > /proc/1/fd/1")))
     node.apply(hooked("known", postStart=says("hook")))
     known = node.until_running("known")
@@ -129,7 +129,7 @@ def test_a_hook_whose_worker_dies_runs_again_and_the_history_says_so(node: Tempo
 
 
 def test_a_worker_killed_between_start_and_hook_skips_nothing(node: TempoletNode) -> None:
-    """Killed as soon as the container runs: whatever of the start is known, the hook runs before anything else."""
+    """Killed as soon as the container runs: whatever is known of the start, the hook runs before anything else."""
     for number in range(3):
         name = f"between-{number}"
         node.apply(hooked(name, postStart=says("hook")))
