@@ -1,4 +1,4 @@
-"""Edits of a container's image, and how a pod stands after one; for the tests of definitions."""
+"""Edits of a container's image, and the pod's situation after one, for the tests of definitions."""
 
 import copy
 from typing import Any
@@ -17,7 +17,7 @@ SIDE = container_hash("side", IMAGE)
 
 
 def with_image(source: PodJson, name: str = "web", image: str = NEW) -> PodJson:
-    """Give one container another image."""
+    """Change one container's image."""
     changed = copy.deepcopy(source)
     for one in (*changed["spec"].get("initContainers", ()), *changed["spec"]["containers"]):
         if one["name"] == name:
@@ -26,7 +26,7 @@ def with_image(source: PodJson, name: str = "web", image: str = NEW) -> PodJson:
 
 
 def relisted(here: Situation, source: PodJson) -> Situation:
-    """Say how a pod stands once its source lists it otherwise."""
+    """Return the pod's situation after its source listed it with an edit."""
     taken = apply_signal(here, PodListed("file", pod=source, in_place=True))
     assert taken is not None
     spec = situation(taken).spec
@@ -36,7 +36,7 @@ def relisted(here: Situation, source: PodJson) -> Situation:
 def after_edit(
     source: PodJson, known: dict[str, Any], *, name: str = "web", present: bool = True, **around: Any
 ) -> Situation:
-    """Say how a pod stands once a container has another image, which is on the node unless said otherwise."""
+    """Return the pod's situation after a container's image was edited; by default the new image is present."""
     here = relisted(situation(source, Around(**around), **known), with_image(source, name))
     if present:
         here.observed.images[image_key(NEW, "IfNotPresent")] = ImageFacts("sha256:2", pulled=True)
@@ -44,5 +44,5 @@ def after_edit(
 
 
 def one(policy: str = "Always", **more: Any) -> PodJson:
-    """Write a pod of one container."""
+    """Build a pod with one container."""
     return pod(restartPolicy=policy, containers=[container("web", **more)])

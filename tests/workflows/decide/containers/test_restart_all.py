@@ -1,4 +1,4 @@
-"""How do all containers of a pod start again when one of them ends as a rule says?"""
+"""How are all containers of a pod restarted when one of them exits as a rule says?"""
 
 from datetime import timedelta
 from typing import Any
@@ -82,7 +82,7 @@ def test_restart_all(around: Around, known: dict[str, Any], decision: list[str])
 
 
 def test_no_pre_stop_hook_runs() -> None:
-    """Without a grace of its own the kubelet gives it no time; two seconds are for SIGTERM."""
+    """It has no grace period of its own, so the kubelet skips the hook; two seconds are left for SIGTERM."""
     hook = {"preStop": {"exec": {"command": ["true"]}}}
     source = pod(containers=[container("a", **OWN), container("b", lifecycle=hook)])
     (stop,) = start_containers(situation(source, containers={"a": down(88, "a"), "b": up("b")}))
@@ -91,14 +91,14 @@ def test_no_pre_stop_hook_runs() -> None:
 
 
 def remove_all(here: Situation) -> None:
-    """Carry out removals until none is asked for."""
+    """Carry out removals until there are none."""
     while asked := [one for one in start_containers(here) if isinstance(one, RemoveContainer)]:
         for action in asked:
             fold(here, action, None)
 
 
 def test_everything_begins_anew_one_attempt_further() -> None:
-    """The init container first; how each ended is its last state."""
+    """First the init container; each container's exit becomes its last state."""
     here = situation(POD, containers=dict(DOWN))
     remove_all(here)
     assert told(list(start_containers(here))) == ["StartContainer i 1"]
@@ -118,7 +118,7 @@ def test_everything_begins_anew_one_attempt_further() -> None:
 
 
 def test_an_init_container_that_the_runtime_forgot_runs_again_too() -> None:
-    """What was done in the sandbox is not done any more."""
+    """Its completion in the sandbox no longer counts."""
     known = {"i": ContainerFacts(done_in_sandbox="s0"), "a": down(88, "a"), "b": down(0, "b")}
     here = situation(POD, containers=known)
     remove_all(here)
@@ -126,7 +126,7 @@ def test_an_init_container_that_the_runtime_forgot_runs_again_too() -> None:
 
 
 def test_a_look_at_the_runtime_in_between_changes_nothing() -> None:
-    """It still holds the one that asked, and so the rest goes on."""
+    """The runtime still has the container that triggered it, so the restart continues."""
     here = situation(POD, containers=dict(DOWN))
     for action in [one for one in start_containers(here) if isinstance(one, RemoveContainer)]:
         fold(here, action, None)
@@ -144,7 +144,7 @@ def test_a_look_at_the_runtime_in_between_changes_nothing() -> None:
     ],
 )
 def test_the_pod_goes_on(containers: dict[str, Any]) -> None:
-    """It is neither finished nor failed, and its conditions say what happens."""
+    """It is neither Succeeded nor Failed, and a condition shows the restart."""
     here = situation(POD, containers=dict(containers), condition_times={"Initialized": ("True", at(-50))})
     status = pod_status(here)
     shown = {one.type: (one.status, one.reason) for one in status.conditions or []}
@@ -160,7 +160,7 @@ def test_the_pod_goes_on(containers: dict[str, Any]) -> None:
 
 
 def removed(name: str) -> ContainerFacts:
-    """Say what is known of a container that was removed so that all start again."""
+    """Build the facts of a container that was removed for the restart."""
     return ContainerFacts(attempt=1, last_exit=Exit(f"{name}-0", 137, "RestartingAllContainers"))
 
 
@@ -224,11 +224,11 @@ def test_what_was_removed_waits_with_a_reason() -> None:
 
 
 def test_a_deleted_pod_starts_nothing_again() -> None:
-    """Its ends are its last."""
+    """Its exits are final."""
     here = situation(POD, containers=DOWN, deletion=deletion())
     assert (lifecycle.next_event(here), pod_status(here).phase) == (lifecycle.Event.DELETION_REQUESTED, "Failed")
 
 
 def test_a_pod_without_such_a_rule_has_no_such_condition() -> None:
-    """As the kubelet shows it."""
+    """As with the kubelet."""
     assert "AllContainersRestarting" not in {one.type for one in pod_status(situation()).conditions or []}

@@ -1,4 +1,4 @@
-"""In which order do a pod's containers stop, and how much of the grace has each?
+"""In which order do a pod's containers stop, and how much of the grace period does each get?
 
 The rows of pkg/kubelet/kuberuntime/kuberuntime_termination_order_test.go, and ours.
 """
@@ -78,13 +78,13 @@ STOPPING = StopContainer(KEY, "a", "a-0", timedelta(seconds=20), at(-5), "Manife
     ],
 )
 def test_order(around: Around, containers: dict[str, Any], decision: list[str]) -> None:
-    """Who is stopped now, and when to look again at the latest."""
+    """Which containers stop now, and when the plan is due again at the latest."""
     here = situation(pod("a", "b", init=INIT), around, containers=containers, **GOING)
     assert told(list(stop_containers(here))) == decision
 
 
 def test_a_stop_that_failed_holds_the_order() -> None:
-    """Until it may be tried again, or the grace is over."""
+    """Until it may be retried, or the grace period is over."""
     failures = {"container/a": Failure("KillContainerError", "no", at(-3))}
     here = situation(pod("a", init=["+s"]), containers={"s": up("s"), "a": up("a")}, failures=failures, **GOING)
     assert told(list(stop_containers(here))) == ["wake 7", WAKE]
@@ -100,7 +100,7 @@ def test_a_stop_that_failed_holds_the_order() -> None:
     ],
 )
 def test_all_share_one_grace(known: dict[str, Any], asked_at: float, grace: float) -> None:
-    """The last one has what is left of it."""
+    """The last container gets what is left of it."""
     source = pod("a", init=["+s"], restartPolicy="Never")
     here = situation(source, containers={"s": up("s"), "a": down(0, "a")}, lifecycle=Lifecycle.TERMINATING, **known)
     (stop,) = stop_containers(here)
@@ -118,7 +118,7 @@ def test_all_share_one_grace(known: dict[str, Any], asked_at: float, grace: floa
     ],
 )
 def test_who_comes_late_has_a_moment(grace: float, now: float, least: float) -> None:
-    """A sidecar whose turn comes at the end is not killed at once (kuberuntime_container.go killContainer)."""
+    """A sidecar at the end of the order is not killed at once (kuberuntime_container.go killContainer)."""
     going = {**GOING, "deletion": deletion(grace=grace, asked=-5)}
     here = situation(pod(init=["+s"]), Around(now=at(now)), containers={"s": up("s"), "web": down(143)}, **going)
     (stop,) = stop_containers(here)
@@ -127,6 +127,6 @@ def test_who_comes_late_has_a_moment(grace: float, now: float, least: float) -> 
 
 
 def test_a_lost_sandbox_is_left_in_the_same_order() -> None:
-    """What still runs in it is stopped before a new one is made."""
+    """Its running containers are stopped before a new one is created."""
     here = situation(pod("a", "b", init=INIT), containers=ALL, sandbox=sandbox(ready=False))
     assert told(list(run_sandbox(here))) == ["StopContainer a", "StopContainer b", "wake 30"]

@@ -1,4 +1,4 @@
-"""What the tests of explanations share: pods in a plight, and how a sentence is picked out."""
+"""Pods for the tests of explanations, and a filter for sentences."""
 
 from datetime import timedelta
 from typing import Any
@@ -24,6 +24,6 @@ NOT_READY = Failure("NetworkNotReady", "cni is away", at(-1), tries=3)
 
 
 def said(kind: SentenceKind, source: dict[str, Any] | None, around: Around, known: dict[str, Any]) -> list[str]:
-    """Give the sentences of one kind."""
+    """Return the sentences of one kind."""
     told = explanation(situation(source, around, **known), words)
     return [one.text for one in told.sentences if one.kind is kind]

@@ -1,4 +1,4 @@
-"""Does an explanation say where a pod stands, what is under way, and what it waits for?"""
+"""Does an explanation say what state a pod is in, what is in progress, and what it waits for?"""
 
 from typing import Any
 
@@ -95,7 +95,7 @@ TOO_LONG = Eviction(at(-5), "DeadlineExceeded", "too long")
     ],
 )
 def test_where_it_stands(source: dict[str, Any], around: Around, known: dict[str, Any], text: str) -> None:
-    """One sentence, always."""
+    """Exactly one sentence."""
     assert said(SentenceKind.STANDS, source, around, known) == [text]
 
 
@@ -166,7 +166,7 @@ def test_where_it_stands(source: dict[str, Any], around: Around, known: dict[str
 def test_what_it_waits_for(
     source: dict[str, Any], known: dict[str, Any], sentences: list[tuple[str, float, str, str]]
 ) -> None:
-    """What, until when, why, and what can be done."""
+    """What, until when, why, and what an operator can do."""
     told = explanation(situation(source, **known), words).sentences
     waits = [one for one in told if one.kind is SentenceKind.WAITS]
     assert [(one.text, one.at, one.because, one.remedy) for one in waits] == [
@@ -175,14 +175,14 @@ def test_what_it_waits_for(
 
 
 def test_what_is_under_way_is_named_by_its_activity() -> None:
-    """So that the reader finds its tries in Temporal."""
+    """So that the reader finds its attempts in Temporal."""
     told = explanation(situation(around=Around(busy=(PULL, RUN)), **NEW, images=ABSENT), words).sentences
     under_way = [(one.text, one.about) for one in told if one.kind is SentenceKind.UNDER_WAY]
     assert under_way == [(words(PULL), f"image/{KEY_OF_IMAGE}"), (words(RUN), "sandbox")]
 
 
 def test_explaining_changes_nothing() -> None:
-    """What is foretold is not written down."""
+    """The forecast does not change the observed state."""
     here = situation(pod("a", init=["i"]), containers={"i": up("i", attempt=2, **FORTY)})
     before = repr(here.observed)
     explanation(here, words)
@@ -206,14 +206,14 @@ def test_explaining_changes_nothing() -> None:
     ],
 )
 def test_who_hastens_a_stop(known: dict[str, Any], hastened: bool) -> None:
-    """The command that does, while there is something to hasten."""
+    """The command that shortens the stop, while there is something to shorten."""
     told = explanation(situation(**({"containers": {"web": up()}} | known)), words)
     remedy = next(one.remedy for one in told.sentences if one.kind is SentenceKind.STANDS)
     assert remedy == ("`tempolet stop default/web --grace-period N` shortens its grace period" if hastened else "")
 
 
 def test_a_deadline_is_a_wait() -> None:
-    """Which no operator can skip."""
+    """No operator can skip it."""
     (wait,) = [
         one
         for one in explanation(situation(pod(activeDeadlineSeconds=100), containers={"web": up()}), words).sentences

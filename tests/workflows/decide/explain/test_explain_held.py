@@ -1,4 +1,4 @@
-"""Does an explanation say what is held back, and by what?"""
+"""Does an explanation say what is blocked, and by what?"""
 
 from typing import Any
 
@@ -196,7 +196,7 @@ REFUSED = ProbeFact(success=False, message="connection refused")
     ],
 )
 def test_what_is_held_back(source: dict[str, Any], around: Around, known: dict[str, Any], texts: list[str]) -> None:
-    """And by what."""
+    """With the cause."""
     assert said(SentenceKind.HELD, source, around, known) == texts
 
 
@@ -210,7 +210,7 @@ def test_what_is_held_back(source: dict[str, Any], around: Around, known: dict[s
     ],
 )
 def test_who_opens_a_gate(gates: list[str], remedy: str) -> None:
-    """The command that does, for a gate that an operator may open."""
+    """The command that sets it, for a gate that an operator may set."""
     source = pod(readinessGates=[{"conditionType": gate} for gate in gates])
     given = {"gate1": GivenCondition("True", at(0))}
     told = explanation(situation(source, HERE, **UP, given_conditions=given), words)

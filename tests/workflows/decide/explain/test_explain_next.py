@@ -1,4 +1,4 @@
-"""Does an explanation foretell what would truly come next?"""
+"""Does an explanation predict correctly what comes next?"""
 
 from typing import Any
 
@@ -124,12 +124,12 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
     ],
 )
 def test_what_would_come_next(source: dict[str, Any], around: Around, known: dict[str, Any], texts: list[str]) -> None:
-    """The core's own decisions about what has not happened yet."""
+    """By the core's own decisions about the predicted results."""
     assert said(SentenceKind.NEXT, source, around, known) == texts
 
 
 def test_a_forecast_is_what_is_then_done() -> None:
-    """The first step that is foretold is the one that the plan begins."""
+    """The first predicted step is the one that the plan starts."""
     here = situation(pod("a", "b"), containers={"a": up("a")})
     (begun,) = pod_actions(here).begin
     assert isinstance(begun, StartContainer)
@@ -139,7 +139,7 @@ def test_a_forecast_is_what_is_then_done() -> None:
 
 
 def test_a_pod_of_many_containers_is_explained_at_once() -> None:
-    """Only so many steps are told."""
+    """The number of predicted steps is limited."""
     names = [f"c{number}" for number in range(20)]
     source = pod(containers=[container(name) for name in names])
     texts = said(SentenceKind.NEXT, source, HERE, {})
@@ -148,6 +148,6 @@ def test_a_pod_of_many_containers_is_explained_at_once() -> None:
 
 
 def test_what_comes_after_a_deadline_is_foretold_too() -> None:
-    """Time goes on to it, and the pod goes."""
+    """The forecast continues to the deadline and the pod's removal."""
     texts = said(SentenceKind.NEXT, pod(activeDeadlineSeconds=100), HERE, UP)
     assert texts[0] == "if all goes as planned: StopContainer web, then StopPodSandbox"

@@ -35,7 +35,7 @@ STOPPED = sandbox(ready=False, stopped=True)
 STOPPING = Around(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), "ManifestRemoved"),))
 MAKING = Around(busy=(RunPodSandbox(KEY, 0, {}),))
 LIMITED = pod(restartPolicy="Never", activeDeadlineSeconds=60)
-"""Active for exactly that long."""
+"""Active for exactly this long."""
 NEVER, ON_FAILURE = pod(restartPolicy="Never"), pod(restartPolicy="OnFailure")
 
 
@@ -55,7 +55,7 @@ def test_table(state: Lifecycle, event: Event, then: Lifecycle) -> None:
 
 
 def test_every_other_pair_is_an_error_that_names_both() -> None:
-    """No state is ever left by an event that it does not know."""
+    """No state is left by an event that is not in the table."""
     absent = [pair for pair in product(Lifecycle, Event) if pair not in TRANSITIONS]
     assert len(absent) == len(Lifecycle) * len(Event) - len(TRANSITIONS)
     for state, event in absent:
@@ -165,7 +165,7 @@ def test_every_other_pair_is_an_error_that_names_both() -> None:
     ],
 )
 def test_events_in_sync(source: dict[str, Any], around: Around, known: dict[str, Any], event: Event | None) -> None:
-    """What ends a pod's life in sync."""
+    """The events that end a pod's sync."""
     assert next_event(situation(source, around, **known)) is event
 
 
@@ -187,7 +187,7 @@ GOING: dict[str, Any] = {"lifecycle": TERMINATING, "deletion": deletion()}
     ],
 )
 def test_events_in_terminating(around: Around, known: dict[str, Any], event: Event | None) -> None:
-    """When a pod that goes has gone."""
+    """When a terminating pod is terminated."""
     assert next_event(situation(around=around, **GOING, **known)) is event
 
 
@@ -201,7 +201,7 @@ def test_events_in_terminating(around: Around, known: dict[str, Any], event: Eve
     ],
 )
 def test_a_deadline_is_written_down(known: dict[str, Any], doubt: bool) -> None:
-    """With the kubelet's words; what failed may be half made and is looked for."""
+    """With the kubelet's message; failed actions may have left something, which is looked for."""
     here = situation(LIMITED, waiting_for="", **known)
     happened(here, Event.DEADLINE_EXCEEDED)
     observed = here.observed
@@ -212,12 +212,12 @@ def test_a_deadline_is_written_down(known: dict[str, Any], doubt: bool) -> None:
 
 
 def test_a_terminated_pod_knows_no_event() -> None:
-    """A deletion of a finished pod is undone without another state."""
+    """The deletion of a finished pod is carried out without another state."""
     assert next_event(situation(lifecycle=TERMINATED, deletion=deletion(), sandbox=STOPPED)) is None
 
 
 def test_a_pod_that_finishes_remembers_when() -> None:
-    """What is still to stop has its grace from there."""
+    """Remaining stops have their grace period from then on."""
     here = situation(pod(init=["+s"], restartPolicy="Never"), containers={"s": up("s"), "web": down(0)})
     happened(here, Event.POD_FINISHED)
     assert (here.observed.lifecycle, here.observed.finished_at) == (TERMINATING, at(0))
@@ -225,7 +225,7 @@ def test_a_pod_that_finishes_remembers_when() -> None:
 
 
 def test_a_sidecar_whose_start_failed_is_looked_for_when_the_pod_finishes() -> None:
-    """It may live nevertheless."""
+    """It may be running nevertheless."""
     failed = {"container/s": Failure("DeadlineExceeded", "no answer", at(-1))}
     here = situation(pod(init=["+s"], restartPolicy="Never"), containers={"web": down(0)}, failures=failed)
     happened(here, Event.POD_FINISHED)
@@ -241,7 +241,7 @@ def test_a_sidecar_whose_start_failed_is_looked_for_when_the_pod_finishes() -> N
     ],
 )
 def test_a_start_that_fails_in_the_same_task_as_a_wish(wish: dict[str, Any]) -> None:
-    """What may have come up nevertheless is looked for: else it would be killed with its sandbox, without its grace."""
+    """A container that may have started nevertheless is looked for: else it would be killed with its sandbox, without its grace period."""
     here = situation(**wish)
     fold_failure(here, starting(), "DeadlineExceeded", "no answer")
     while event := next_event(here):

@@ -1,4 +1,4 @@
-"""Which pods may an operator evict, and what becomes of those that are?"""
+"""Which pods may an operator evict, and what happens to evicted ones?"""
 
 from datetime import timedelta
 from typing import Any
@@ -26,7 +26,7 @@ TOO_LONG = Eviction(at(-9), "DeadlineExceeded", "too long")
 
 
 def asked(grace: float | None = None, reason: str = "Evicted", message: str = "low on memory") -> EvictPod:
-    """Ask for an eviction."""
+    """Build a request for an eviction."""
     return EvictPod("root@node-1", reason, message, None if grace is None else timedelta(seconds=grace))
 
 
@@ -44,7 +44,7 @@ def asked(grace: float | None = None, reason: str = "Evicted", message: str = "l
     ],
 )
 def test_who_is_of_the_system(spec: dict[str, Any], critical: bool) -> None:
-    """By number, as in TestIsCriticalPod, or by class."""
+    """By priority, as in TestIsCriticalPod, or by class."""
     assert is_critical(pod(**spec)) is critical
 
 
@@ -73,7 +73,7 @@ def test_who_is_of_the_system(spec: dict[str, Any], critical: bool) -> None:
     ],
 )
 def test_who_is_evicted(source: dict[str, Any], known: dict[str, Any], wish: EvictPod, reason: str) -> None:
-    """Whatever is wanted and still has an end to come; who is refused stays as he is."""
+    """Those that have not finished; a refused eviction changes nothing."""
     here = situation(source, **known)
     before = here.observed.eviction
     refusal = why_no_eviction(here, wish)
@@ -93,7 +93,7 @@ def test_who_is_evicted(source: dict[str, Any], known: dict[str, Any], wish: Evi
     ],
 )
 def test_its_grace(own: int, grace: float | None, left: float) -> None:
-    """As in soft evictions and at shutdown: what is asked for, or the pod's own where that is shorter."""
+    """As in soft evictions and node shutdown: the requested one, or the pod's own if that is shorter."""
     here = situation(pod(terminationGracePeriodSeconds=own), **WEB)
     told = evicted(here, asked(grace))
     apply_signal(here, asked(grace))
@@ -102,12 +102,12 @@ def test_its_grace(own: int, grace: float | None, left: float) -> None:
 
 
 def test_who_asked_is_the_message_where_there_is_none() -> None:
-    """Status tells a person at least."""
+    """The status at least names a person."""
     assert evicted(situation(**WEB), asked(message="")).message == "The pod was evicted by root@node-1"
 
 
 def test_it_goes_and_has_failed() -> None:
-    """Not before its last container is down; then with reason, message and the condition, and so for good."""
+    """Not before its last container has exited; then permanently, with reason, message and the condition."""
     here = situation(pod(), containers={"web": up()})
     apply_signal(here, asked())
     event = next_event(here)
@@ -136,7 +136,7 @@ def test_a_deadline_is_no_disruption() -> None:
 
 
 def test_an_eviction_comes_before_an_end() -> None:
-    """Its containers end by themselves in the same moment: the pod has failed nevertheless."""
+    """Its containers exit at the same moment: the pod is Failed nevertheless."""
     here = situation(NEVER, containers={"web": up()})
     apply_signal(here, asked())
     here.observed.containers["web"] = down(0)
@@ -152,7 +152,7 @@ def test_an_eviction_comes_before_an_end() -> None:
     ],
 )
 def test_what_may_be_half_made_is_looked_for(around: Around, known: dict[str, Any]) -> None:
-    """As for a deletion: it is found before it is undone."""
+    """As for a deletion: unfinished work is looked for before it is undone."""
     here = situation(pod(), around, **known)
     apply_signal(here, asked())
     assert (here.observed.runtime_stale, here.observed.starts_in_doubt, here.observed.failures) == (True, True, {})

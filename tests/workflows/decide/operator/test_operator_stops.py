@@ -1,4 +1,4 @@
-"""What may an operator ask of a pod's end, and what does he get?"""
+"""Which stops may an operator shorten, and with which result?"""
 
 from datetime import timedelta
 from typing import Any
@@ -22,7 +22,7 @@ SERVED: dict[str, Any] = GOING | {"containers": {"web": up(), "side": up("side")
 
 
 def asked(grace: float | None = None) -> StopPod:
-    """Ask for a stop within so many seconds."""
+    """Build a request to stop within this many seconds."""
     return StopPod("root@node-1", None if grace is None else timedelta(seconds=grace))
 
 
@@ -49,7 +49,7 @@ def asked(grace: float | None = None) -> StopPod:
     ],
 )
 def test_which_stops_are_hastened(known: dict[str, Any], reason: str, words: str) -> None:
-    """Those that are under way, whoever asked for them."""
+    """Those in progress, whatever started them."""
     refusal = why_no_stop(situation(**known), asked())
     assert (refusal.reason if refusal else "") == reason
     assert words in (refusal.message if refusal else "")
@@ -82,7 +82,7 @@ def test_which_stops_are_hastened(known: dict[str, Any], reason: str, words: str
 def test_what_holds_then(
     source: dict[str, Any], known: dict[str, Any], grace: float | None, holds: tuple[float, float], sooner: float
 ) -> None:
-    """The grace, when SIGKILL falls, and by how much the grace is over sooner; asked ten seconds after the deletion."""
+    """The grace period, the time of SIGKILL, and the time saved; requested ten seconds after the deletion."""
     here = situation(source, Around(now=at(10)), **known)
     before = effective_grace(here).over_at
     told = stops(here, asked(grace))

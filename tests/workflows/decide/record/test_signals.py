@@ -19,7 +19,7 @@ RESTARTED = up(attempt=1, last_exit=Exit("web-0", 1, "Error"))
 
 
 def exited(*containers: str, lost: bool = False) -> RuntimeChanged:
-    """Write a hint that names ends."""
+    """Build a hint with exits."""
     return RuntimeChanged("event", exited=containers, sandbox_lost=lost)
 
 
@@ -48,14 +48,14 @@ def exited(*containers: str, lost: bool = False) -> RuntimeChanged:
     ],
 )
 def test_news(signal: RuntimeChanged, around: Around, known: dict[str, Any], news: bool) -> None:
-    """Only news asks for a re-read."""
+    """Only news causes a re-read."""
     here = situation(around=around, **known)
     apply_signal(here, signal)
     assert (here.observed.runtime_stale, here.observed.signals) == (news, 1)
 
 
 def test_no_hint_takes_another_s_news_back() -> None:
-    """One that tells nothing new leaves the doubt."""
+    """A hint without news does not cancel the re-read."""
     here = situation(runtime_stale=True, containers={"web": down(1)})
     apply_signal(here, exited("web-0"))
     assert here.observed.runtime_stale
@@ -86,7 +86,7 @@ def test_news_during_a_read(busy: tuple[Any, ...], again: bool) -> None:
     ],
 )
 def test_deletion(asked: float | None, known: Any, then: Deletion) -> None:
-    """The pod shall go, with this grace, nine seconds after a first wish if there was one."""
+    """The pod is deleted with this grace period, nine seconds after an earlier deletion if there was one."""
     here = situation(around=Around(now=at(9)), deletion=known)
     wish = None if asked is None else timedelta(seconds=asked)
     apply_signal(here, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone", wish))
@@ -105,7 +105,7 @@ def test_deletion(asked: float | None, known: Any, then: Deletion) -> None:
     ],
 )
 def test_a_deletion_looks_for_what_may_be_half_made(known: dict[str, Any], stale: bool) -> None:
-    """Once; and what failed before delays no undoing."""
+    """Once; and earlier failures don't delay the undo."""
     here = situation(**known)
     apply_signal(here, DeletionRequested("file", "ManifestRemoved"))
     assert here.observed.runtime_stale is stale
@@ -125,7 +125,7 @@ def test_a_deletion_looks_for_what_may_be_half_made(known: dict[str, Any], stale
     ],
 )
 def test_listed_again(signals: list[Any], again: bool) -> None:
-    """A pod that its source took back begins anew when it is gone."""
+    """A deleted pod that its source lists again starts over when it is gone."""
     here = situation()
     for signal in signals:
         apply_signal(here, signal)
@@ -146,7 +146,7 @@ def test_listed_again(signals: list[Any], again: bool) -> None:
 def test_a_wish_older_than_one_already_heard_is_not_followed(
     first: PodListed, second: DeletionRequested, goes: bool
 ) -> None:
-    """A deletion whose call timed out and landed after a newer listing takes no wanted pod down."""
+    """A deletion whose call timed out and arrives after a newer listing does not stop the pod."""
     asked = situation()
     apply_signal(asked, first)
     apply_signal(asked, second)

@@ -1,4 +1,4 @@
-"""What is told of a container that was stopped for another image, until the next one is there?"""
+"""What is the status of a container that was stopped for another image, until the next instance exists?"""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ REFUSED: dict[str, Any] = {"failure_reason": "CreateContainerError", "failure_me
 def test_between_two_images(
     around: Around, facts: ContainerFacts, more: dict[str, Any], expected: tuple[str, bool]
 ) -> None:
-    """The kubelet writes the status before it acts, and tells nothing between the end of one and the start of the next."""
+    """The kubelet writes the status before it acts, so nothing is reported between an exit and the next start."""
     status = pod_status(situation(pod(), around, containers={"web": facts}, **more))
     assert status.container_statuses is not None
     (web,) = status.container_statuses

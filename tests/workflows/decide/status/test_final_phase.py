@@ -1,4 +1,4 @@
-"""Which phase has a pod that goes, is evicted or is gone, and does it stay?"""
+"""Which phase has a terminating, evicted or removed pod, and is it final?"""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from workflows.decide.status.status import pod_status
     ],
 )
 def test_a_deleted_pod_starts_nothing_again(containers: Facts, expected: str) -> None:
-    """So its ends are final, whatever its policy."""
+    """So its exits are final, whatever its policy."""
     assert phase(pod("a", "b"), containers, deletion=deletion()) == expected
 
 
@@ -42,7 +42,7 @@ EVICTED: dict[str, Any] = {
     ],
 )
 def test_an_evicted_pod_has_failed(around: Around, containers: Facts, known: dict[str, Any], expected: str) -> None:
-    """When nothing of it runs any more, and not before; then it says why."""
+    """Once nothing of it runs any more; then it gives the reason."""
     status = pod_status(situation(pod("a", restartPolicy="Never"), around, containers=containers, **EVICTED, **known))
     said = ("DeadlineExceeded", "too long") if expected == "Failed" else (None, None)
     assert (status.phase, status.reason, status.message) == (expected, *said)
@@ -56,7 +56,7 @@ def test_an_evicted_pod_has_failed(around: Around, containers: Facts, known: dic
     ],
 )
 def test_an_init_container_of_an_evicted_pod(facts: ContainerFacts, expected: str) -> None:
-    """Nothing else ever ran."""
+    """Only the init container ever ran."""
     here = situation(pod("a", init=["i"], restartPolicy="Never"), containers={"i": facts}, **EVICTED)
     assert pod_status(here).phase == expected
 
@@ -70,7 +70,7 @@ def test_an_init_container_of_an_evicted_pod(facts: ContainerFacts, expected: st
     ],
 )
 def test_no_phase_is_final_while_an_instance_may_appear(around: Around, known: dict[str, Any]) -> None:
-    """A final phase never changes any more."""
+    """A final phase never changes."""
     facts = {"containers": {"a": down(0, "a")}, "deletion": deletion(), **known}
     here = situation(pod("a"), around, **facts)
     assert pod_status(here).phase == "Running"
@@ -85,7 +85,7 @@ def test_no_phase_is_final_while_an_instance_may_appear(around: Around, known: d
     ],
 )
 def test_a_terminated_pod_has_a_final_phase(containers: Facts, expected: str) -> None:
-    """Succeeded or Failed, never anything else."""
+    """Succeeded or Failed, no other."""
     assert phase(pod("a", "b"), containers, deletion=deletion(), lifecycle=Lifecycle.TERMINATED) == expected
 
 
@@ -122,13 +122,13 @@ LOST = sandbox(ready=False, stopped=True)
 def test_a_final_phase_stays(
     own: tuple[str, str], containers: Facts, before: dict[str, Any], then: dict[str, Any], expected: str
 ) -> None:
-    """Whatever becomes of the pod afterwards."""
+    """Whatever happens to the pod afterwards."""
     source = pod(containers=policies(*own), restartPolicy="Never")
     assert [phase(source, containers, **known) for known in (before, {**before, **then})] == [expected, expected]
 
 
 def test_an_initialization_that_failed_stays_failed() -> None:
-    """Also when the sidecar that is stopped for it ends as a rule says that all shall start again."""
+    """Also if the exit of a sidecar that is stopped for it matches a rule to restart all containers."""
     again = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [143]}}
     source = pod("a", init=["+s", "i"], restartPolicy="Never")
     source["spec"]["initContainers"][0]["restartPolicyRules"] = [again]

@@ -1,4 +1,4 @@
-"""Which container starts next, and what is tidied away?"""
+"""Which container starts next, and what is cleaned up?"""
 
 from datetime import timedelta
 from typing import Any
@@ -92,12 +92,12 @@ REFUSED = Failure("CreateContainerError", "no such device", at(-4))
     ],
 )
 def test_start_containers(source: dict[str, Any], known: dict[str, Any], decision: list[str]) -> None:
-    """Who starts, who is waited for."""
+    """Which container starts, and which one it waits for."""
     assert told(list(start_containers(situation(source, **known)))) == decision
 
 
 def test_one_out_of_sight_has_the_pod_s_grace() -> None:
-    """It may well run, and is stopped like any other."""
+    """It may be running, and is stopped like any other."""
     here = situation(pod(terminationGracePeriodSeconds=60), containers={"web": up(state=UNKNOWN)})
     (stop,) = start_containers(here)
     assert isinstance(stop, StopContainer)
@@ -105,7 +105,7 @@ def test_one_out_of_sight_has_the_pod_s_grace() -> None:
 
 
 def test_one_start_at_a_time() -> None:
-    """While one starts, the next waits for its turn."""
+    """While one starts, the next one waits."""
     here = situation(pod("a", "b"))
     around = Around(busy=(start(here, here.containers[0]),))
     assert not list(start_containers(situation(pod("a", "b"), around)))
@@ -136,7 +136,7 @@ def test_what_a_start_is_told() -> None:
     ],
 )
 def test_a_start_waits_for_an_end_that_is_expected(name: str, waits: bool) -> None:
-    """Only then, and never long."""
+    """Only then, and only briefly."""
     here = situation(pod("web", init=["first", "+beside"]))
     (container,) = [one for one in (*here.init_containers, *here.containers) if one.name == name]
     assert bool(start(here, container).end_within) is waits
@@ -156,7 +156,7 @@ def test_a_start_waits_for_an_end_that_is_expected(name: str, waits: bool) -> No
     ],
 )
 def test_standing(facts: ContainerFacts, expected: Standing) -> None:
-    """Where a regular container stands under Always."""
+    """What happens next to a regular container with policy Always."""
     here = situation(containers={"web": facts})
     assert standing(here, here.containers[0]) is expected
 
@@ -196,7 +196,7 @@ def test_standing(facts: ContainerFacts, expected: Standing) -> None:
     ],
 )
 def test_tidy(known: dict[str, Any], around: Around, removed: list[str]) -> None:
-    """What only the past needs is removed."""
+    """What is no longer needed is removed."""
     facts = {"sandbox": sandbox(1), "containers": {"web": up(sandbox_id="s1", attempt=3)}, **known}
     for one in facts["containers"].values():
         one.sandbox_id = "s1"
@@ -204,6 +204,6 @@ def test_tidy(known: dict[str, Any], around: Around, removed: list[str]) -> None
 
 
 def test_a_pulled_image_is_enough() -> None:
-    """What an image's last try came to is of no interest once it is there."""
+    """An image's earlier failures don't matter once it is present."""
     images = {"busybox:1 IfNotPresent": ImageFacts("sha256:2", pulled=True, failed_at=at(-1))}
     assert told(list(start_containers(situation(images=images)))) == ["StartContainer web 0"]

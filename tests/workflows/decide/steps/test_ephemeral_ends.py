@@ -1,4 +1,4 @@
-"""How does an ephemeral container go, who waits for it, and what does it count for?"""
+"""How does an ephemeral container end, what waits for it, and what does it affect?"""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ from workflows.decide.steps.termination import stop_containers
 
 
 def test_a_pod_that_is_done_waits_for_no_one_who_looks() -> None:
-    """It is finished, and what looks into it is stopped."""
+    """The pod finishes, and the ephemeral container is stopped."""
     source = looked_into(pod(restartPolicy="Never"))
     here = situation(source, containers={"web": down(0), "debug": up("debug")})
     assert lifecycle.next_event(here) is lifecycle.Event.POD_FINISHED
@@ -48,7 +48,7 @@ def test_a_pod_that_is_done_waits_for_no_one_who_looks() -> None:
 
 
 def test_it_is_stopped_at_once_and_nobody_waits_for_it() -> None:
-    """Beside the regular containers; and sidecars stop before it if need be."""
+    """With the regular containers; sidecars do not wait for it."""
     going: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletion()}
     containers = {"side": up("side"), "web": up(), "debug": up("debug")}
     here = situation(looked_into(pod(init=[SIDE])), containers=containers, **going)
@@ -60,7 +60,7 @@ def test_it_is_stopped_at_once_and_nobody_waits_for_it() -> None:
 
 
 def test_a_lost_sandbox_takes_it_along() -> None:
-    """It is stopped with the others, and not started in the new one."""
+    """It is stopped with the other containers, and not started in the new one."""
     lost = situation(looked_into(pod()), containers={**UP, "debug": up("debug")}, sandbox=LOST)
     assert told(list(run_sandbox(lost))) == ["StopContainer web", "StopContainer debug"]
     anew = situation(
@@ -70,7 +70,7 @@ def test_a_lost_sandbox_takes_it_along() -> None:
 
 
 def test_it_runs_on_while_all_start_again() -> None:
-    """A container whose end restarts all of them restarts none that looks."""
+    """A container whose exit restarts all containers restarts no ephemeral one."""
     rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [7]}}
     source = looked_into(pod("a", "b"))
     source["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
@@ -84,7 +84,7 @@ def test_it_runs_on_while_all_start_again() -> None:
 
 
 def test_one_whose_start_was_not_answered_is_found() -> None:
-    """A re-read tells of it, and it is not started again."""
+    """A re-read finds it, and it is not started again."""
     here = situation(looked_into(pod()), containers=UP)
     fold_failure(here, starting("debug"), "DeadlineExceeded", "no answer")
     read(here, seen(), seen("debug", code=2))
@@ -109,7 +109,7 @@ def test_one_whose_start_was_not_answered_is_found() -> None:
     ],
 )
 def test_it_counts_for_nothing(containers: dict[str, Any], policy: str, phase: str, ready: bool) -> None:
-    """Neither in the phase, but that no phase is final while it runs, nor in readiness, restarts and reason."""
+    """Neither in the phase (except that it is not final meanwhile), nor in readiness, restarts and reason."""
     here = situation(looked_into(pod(restartPolicy=policy)), containers=containers)
     status = pod_status(here)
     line = pod_summary(here, status)
@@ -118,7 +118,7 @@ def test_it_counts_for_nothing(containers: dict[str, Any], policy: str, phase: s
 
 
 def test_a_failed_initialization_is_final_at_once() -> None:
-    """Whoever looks into the pod, and whatever is stopped after it."""
+    """Regardless of ephemeral containers, and of what is stopped afterwards."""
     source = looked_into(pod(init=["i"], restartPolicy="Never"))
     containers = {"i": down(1, "i"), "debug": up("debug")}
     for around in (HERE, Around(busy=(stopping("debug"),))):

@@ -1,4 +1,4 @@
-"""Which images are asked for now, and when is a failed one asked for again?"""
+"""Which images are pulled now, and when is a failed pull retried?"""
 
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,7 @@ from workflows.decide.steps.images import pull_images
 
 HERE = image_key(IMAGE, "IfNotPresent")
 ABSENT = {HERE: ImageFacts()}
-"""It was looked for and is not there."""
+"""It was looked for and is missing."""
 PULL = f"PullImage {IMAGE} IfNotPresent"
 FAILED = ImageFacts(reason="ErrImagePull", message="not found", backoff=timedelta(seconds=20), failed_at=at(-5))
 TEN = timedelta(seconds=10)
@@ -72,7 +72,7 @@ TEN = timedelta(seconds=10)
     ],
 )
 def test_pull_images(source: dict[str, Any], known: dict[str, Any], asked: list[str]) -> None:
-    """What is asked for."""
+    """What is pulled."""
     assert told(list(pull_images(situation(source, **known)))) == asked
 
 
@@ -90,7 +90,7 @@ TWO = pod(containers=[container("a"), container("b", imagePullPolicy="Always")])
     ],
 )
 def test_an_image_nobody_looked_for(source: dict[str, Any], around: Around, asked: list[str]) -> None:
-    """One look for all, then a pull of each that is not there."""
+    """One ReadImages for all, then a pull of each missing one."""
     assert told(list(pull_images(situation(source, around, images={})))) == asked
 
 
@@ -99,7 +99,7 @@ def test_an_image_nobody_looked_for(source: dict[str, Any], around: Around, aske
     [pytest.param({IMAGE: "sha256:1"}, True, id="there"), pytest.param({}, False, id="not-there")],
 )
 def test_what_a_look_tells(there: dict[str, str], pulled: bool) -> None:
-    """What is there needs no pull; under Always it is pulled all the same."""
+    """A present image needs no pull; with Always it is pulled nevertheless."""
     here = situation(TWO, images={})
     fold(here, ReadImages(KEY, (IMAGE,)), ImagesPresent(there))
     assert here.observed.images == {HERE: ImageFacts(image_ref=there.get(IMAGE, ""), pulled=pulled)}
@@ -107,7 +107,7 @@ def test_what_a_look_tells(there: dict[str, str], pulled: bool) -> None:
 
 
 def test_a_look_that_fails_leaves_it_to_the_pull() -> None:
-    """Which tells why it can't."""
+    """The pull reports the reason."""
     here = situation(images={})
     fold_failure(here, ReadImages(KEY, (IMAGE,)), "ImageInspectError", "no")
     assert told(list(pull_images(here))) == [PULL]
@@ -128,7 +128,7 @@ def test_a_look_that_fails_leaves_it_to_the_pull() -> None:
     ],
 )
 def test_whose_logins_a_pull_may_use(spec: dict[str, Any], secrets: PullSecrets) -> None:
-    """Their names go along, and nothing of what they hold."""
+    """Only the names of the secrets are passed on."""
     assert list(pull_images(situation(pod(**spec), images=ABSENT))) == [PullImage(KEY, IMAGE, "IfNotPresent", secrets)]
 
 
@@ -147,7 +147,7 @@ def test_an_image_under_way_is_not_asked_for_twice() -> None:
     ],
 )
 def test_delays(reason: str, delays: list[float]) -> None:
-    """How long each failure waits."""
+    """The delay after each failure."""
     now = situation(images=ABSENT)
     seen = []
     for _ in delays:

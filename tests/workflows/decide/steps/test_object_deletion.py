@@ -1,4 +1,4 @@
-"""When does a pod's object in the API go, and with which last word?"""
+"""When is a pod's object deleted from the API, and with which final status?"""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ GONE: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATED, "deletion": deletion(
     ],
 )
 def test_delete_object(around: Around, known: dict[str, Any], decision: list[str], over: bool) -> None:
-    """It is the last of a deleted pod of the API, and its workflow stays open until then."""
+    """It is the last action of a deleted pod of the API, and its workflow stays open until then."""
     here = situation(around=around, **known)
     assert told(list(delete_object(here))) == decision
     assert is_over(here) is over
@@ -47,7 +47,7 @@ def test_delete_object(around: Around, known: dict[str, Any], decision: list[str
     ],
 )
 def test_the_last_word(containers: dict[str, Any], phase: str) -> None:
-    """A final phase, and how each container ended: nobody else remembers it (status_manager.go TerminatePod)."""
+    """A final phase, and each container's exit: nothing else keeps them (status_manager.go TerminatePod)."""
     (asked,) = delete_object(situation(around=OF_API, containers=containers, **GONE))
     assert isinstance(asked, DeletePodObject)
     assert asked.status["phase"] == phase

@@ -1,4 +1,4 @@
-"""Is a pod undone strictly upward, and does an undo whose do never ran yield nothing?"""
+"""Is a pod undone strictly in reverse order, and is there nothing to undo for a step that never ran?"""
 
 from typing import Any
 
@@ -42,14 +42,14 @@ def test_steps() -> None:
 
 @pytest.mark.parametrize("step", [pytest.param(step, id=step.name) for step in ORDER if step.name != "directories"])
 def test_an_undo_whose_do_never_ran_yields_nothing(step: Any) -> None:
-    """A pod that is deleted before anything was made."""
+    """A pod that is deleted before anything was created."""
     nothing = situation(**GOING)
     nothing.observed.sandbox, nothing.observed.images, nothing.observed.directories = None, {}, False
     assert not list(step.undo(nothing))
 
 
 def test_directories_are_looked_for_even_if_never_made() -> None:
-    """The last step sweeps: a cgroup or half of the directories may be there; what is gone counts as removed."""
+    """The last step cleans up: there may be a cgroup or some directories; missing ones count as removed."""
     nothing = situation(**GOING, sandbox=None, directories=False, images={})
     assert told(pod_actions(nothing).begin) == ["RemovePodDirectories"]
 
@@ -82,12 +82,12 @@ def test_directories_are_looked_for_even_if_never_made() -> None:
     ],
 )
 def test_undo_goes_strictly_upward(around: Around, known: dict[str, Any], begun: list[str]) -> None:
-    """A step is touched when everything below it is gone."""
+    """A step is undone once every later step is."""
     assert told(pod_actions(situation(around=around, **GOING, **known)).begin) == begun
 
 
 def test_every_action_belongs_to_one_step() -> None:
-    """Else an undo would not wait for it."""
+    """Otherwise an undo would not wait for it."""
     up_and_down = [
         situation(sandbox=None, directories=False, images={}),
         situation(around=Around(behaviour=1), sandbox=None, directories=False, images={}),
@@ -107,7 +107,7 @@ def test_every_action_belongs_to_one_step() -> None:
 
 
 def test_builders_say_what_they_mean() -> None:
-    """A situation without more words is a pod that lacks only its container's start."""
+    """By default only the container's start is missing."""
     assert told(pod_actions(situation(pod())).begin) == ["StartContainer web 0"]
     assert situation().observed == Observed(
         started_at=at(-60),

@@ -1,7 +1,7 @@
-"""What is done for a pod as a whole? The kubelet's own situations (TestComputePodActions), as far as they apply here.
+"""What is done for a pod as a whole? The kubelet's own situations (TestComputePodActions), as far as they apply.
 
-The kubelet names everything at once and does it in order; here each plan is the next step, and "then" is the step after
-what was named before has been done.
+The kubelet returns all actions at once and runs them in order; here each plan is the next step, and "then" is the step after
+that has succeeded.
 """
 
 from datetime import timedelta
@@ -35,7 +35,7 @@ FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)
 
 
 def abc(policy: str = "Always", init: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Write a pod with three containers."""
+    """Build a pod with three containers."""
     return pod(*ABC, init=init, restartPolicy=policy)
 
 
@@ -245,13 +245,13 @@ def test_init_containers(policy: str, known: dict[str, Any], begun: list[str]) -
     ],
 )
 def test_a_re_read(around: Around, known: dict[str, Any], expected: list[str]) -> None:
-    """On any doubt the runtime is asked."""
+    """Whenever the state is in doubt."""
     plan = pod_actions(situation(around=around, **known))
     assert told([*plan.begin, *([plan.wake] if plan.wake else [])]) == expected
 
 
 def test_the_earliest_wake_counts() -> None:
-    """Of two that wait."""
+    """The earlier of two."""
     twenty = {**FORTY, "backoff": timedelta(seconds=20)}
     containers = {"a": down(1, "a", **FORTY), "b": down(1, "b", **twenty), "c": up("c")}
     plan = pod_actions(situation(abc(), containers=containers))
@@ -266,7 +266,7 @@ def test_a_healthy_pod_costs_nothing() -> None:
 
 
 def test_a_finished_pod_rests() -> None:
-    """Until its source takes it back."""
+    """Until its source deletes it."""
     gone: dict[str, Any] = {
         "lifecycle": Lifecycle.TERMINATED,
         "sandbox": sandbox(ready=False, stopped=True),

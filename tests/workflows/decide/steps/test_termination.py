@@ -1,4 +1,4 @@
-"""What is stopped and removed when a pod goes, with how much grace, and what stays of one that has merely finished?"""
+"""What is stopped and removed when a pod is deleted, with which grace period, and what is kept of a finished pod?"""
 
 from typing import Any
 
@@ -31,12 +31,12 @@ STOPPED = sandbox(ready=False, stopped=True)
     ],
 )
 def test_stop_containers(around: Around, containers: dict[str, Any], decision: list[str]) -> None:
-    """Who is stopped."""
+    """Which containers are stopped."""
     assert told(list(stop_containers(situation(pod("a", "b"), around, containers=containers, **DELETED)))) == decision
 
 
 def test_grace_counts_from_the_deletion() -> None:
-    """A second try never lengthens it."""
+    """A retry never extends it."""
     (stop,) = stop_containers(situation(containers={"web": up()}, **DELETED))
     assert isinstance(stop, StopContainer)
     assert (stop.grace.total_seconds(), stop.asked_at) == (5, at(-3))
@@ -54,7 +54,7 @@ def test_grace_counts_from_the_deletion() -> None:
     ],
 )
 def test_stop_sandbox(known: dict[str, Any], decision: list[str]) -> None:
-    """The network is given back."""
+    """The network is removed."""
     assert told(list(stop_sandbox(situation(**FINISHED, **known)))) == decision
 
 
@@ -73,7 +73,7 @@ def test_stop_sandbox(known: dict[str, Any], decision: list[str]) -> None:
     ],
 )
 def test_remove_sandboxes(state: dict[str, Any], known: dict[str, Any], decision: list[str]) -> None:
-    """What of the runtime is removed."""
+    """What is removed from the runtime."""
     assert told(list(remove_sandboxes(situation(**state, **known)))) == decision
 
 
@@ -89,5 +89,5 @@ def test_remove_sandboxes(state: dict[str, Any], known: dict[str, Any], decision
     ],
 )
 def test_remove_directories(known: dict[str, Any], decision: list[str]) -> None:
-    """The last trace."""
+    """The last step."""
     assert told(list(remove_directories(situation(**known)))) == decision

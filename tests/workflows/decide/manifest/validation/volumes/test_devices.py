@@ -1,4 +1,4 @@
-"""Are a container's devices judged as the API judges them (validation_test.go TestValidateVolumeDevices)?"""
+"""Are volumeDevices validated as by the API (validation_test.go TestValidateVolumeDevices)?"""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.workflows.decide.pods import container
 
 
 def device(name: str = "data", path: str = "/dev/xvda") -> dict[str, str]:
-    """Write a device of a container."""
+    """Build a volumeDevice."""
     return {"name": name, "devicePath": path}
 
 
