@@ -140,7 +140,7 @@ class ClusterNode(TempoletNode):
         with self._logs_told():
             self.api.until(pods_path(namespace, name), bool, f"{namespace}/{name} gone", patience, gone=True)
 
-    def make_fit(self, but: Collection[str]) -> None:
+    def restore(self, but: Collection[str]) -> None:
         """Also delete the other pods in the API."""
         self.start_all()
         for pod in self._api_pods():

@@ -20,12 +20,12 @@ def pytest_runtest_call(item: pytest.Function) -> Generator[None, object, object
         return (yield)
     except (Exception, pytest.fail.Exception) as failure:
         for node, pods in zip(nodes, known, strict=True):
-            _make_fit(node, pods, failure)
+            _restore(node, pods, failure)
         raise
 
 
-def _make_fit(node: TempoletNode, pods: frozenset[str], failure: BaseException) -> None:
+def _restore(node: TempoletNode, pods: frozenset[str], failure: BaseException) -> None:
     try:
-        node.make_fit(pods)
+        node.restore(pods)
     except Exception as error:  # noqa: BLE001 - report the test's own failure
         failure.add_note(f"and what it left on {node.name} could not be taken away: {error}")

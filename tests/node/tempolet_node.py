@@ -195,7 +195,7 @@ class TempoletNode:
         """Return the pods that the node knows, by the path of their manifest or by their UID."""
         return frozenset(one.path or one.uid for one in self.snapshots())
 
-    def make_fit(self, but: Collection[str]) -> None:
+    def restore(self, but: Collection[str]) -> None:
         """Start the processes that do not run, and remove every other pod; raises TimeoutError."""
         self.start_all()
         self.remove_all(but)

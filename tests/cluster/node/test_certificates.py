@@ -86,7 +86,7 @@ def settings(plane: ControlPlane, folder: Path, token: str = TOKEN, **more: Any)
 
 
 @asynccontextmanager
-async def around(cluster: ClusterSettings, node: str) -> AsyncIterator[NodeDependencies]:
+async def node_dependencies(cluster: ClusterSettings, node: str) -> AsyncIterator[NodeDependencies]:
     """Return the dependencies of the node process's parts."""
     config = NodeConfig(node, cluster=cluster)
     runtime = RuntimeClient("unix:///nowhere", StartLimit(1), ())
@@ -114,7 +114,7 @@ async def test_a_machine_becomes_a_node(signing_plane: ControlPlane, tmp_path: P
     assert len(signing_plane.api.get(REQUESTS)["items"]) == asked
     assert not (tmp_path / "pki" / "kubelet-client.key.tmp").exists()
     assert cluster.kubeconfig.stat().st_mode & 0o777 == 0o600
-    async with around(cluster, "joins") as here:
+    async with node_dependencies(cluster, "joins") as here:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "joins"}}
         await here.api.create(NODES.path(), node)
         with pytest.raises(ApiRefused, match="is not allowed to modify node") as refused:
@@ -144,7 +144,7 @@ async def test_a_client_certificate_that_is_due_is_renewed_and_taken_up(
         await bootstrap(cluster, "renews")
     own = of_the_kubeconfig_itself(cluster)
     store = CertificateStore(cluster.cert_dir, CLIENT)
-    async with around(cluster, "renews") as here:
+    async with node_dependencies(cluster, "renews") as here:
         await here.api.create(NODES.path(), {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "renews"}})
         keeping = asyncio.create_task(rotate_client_certificate(here))
         await until(lambda: store.current() is not None and here.certificates["client"].not_after is not None)
@@ -174,7 +174,7 @@ async def test_the_serving_certificate_is_for_the_nodes_addresses_and_follows_th
     async with asyncio.timeout(60):
         await bootstrap(cluster, "serves")
     api = signing_plane.api
-    async with around(cluster, "serves") as here:
+    async with node_dependencies(cluster, "serves") as here:
         await here.api.create(NODES.path(), {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "serves"}})
         keeping = asyncio.create_task(rotate_serving_certificate(here))
         store = CertificateStore(cluster.cert_dir, SERVER)

@@ -8,7 +8,7 @@ from typing import Any
 from proto.temporal.names import OBJECTS_CHANGED
 from proto.temporal.signals import ObjectsChanged
 from tests.cluster.cluster_node import ClusterNode, pods_path
-from tests.node.pod_story import opened
+from tests.node.pod_story import history_text
 from tests.node.tempolet_node import BUSYBOX, pod_manifest, wait
 
 MAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
@@ -52,7 +52,7 @@ def test_a_pod_has_its_token_its_authority_and_its_namespace(cluster_node: Clust
     assert payload(token)["kubernetes.io"]["pod"] == {"name": "bearer", "uid": uid}
     assert (files / "token").stat().st_mode & 0o777 == 0o644
     snapshot = cluster_node.until_running("bearer")
-    for told in (opened(cluster_node, snapshot), *map(cluster_node.log, cluster_node.roles)):
+    for told in (history_text(cluster_node, snapshot), *map(cluster_node.log, cluster_node.roles)):
         assert token.rpartition(".")[2] not in told  # without its signature the token is worthless
 
 
@@ -64,7 +64,7 @@ def test_a_pod_hears_of_nothing_that_has_not_changed(cluster_node: ClusterNode) 
         cluster_node.stop(role)
         cluster_node.start(role)
     run(cluster_node, "after")  # by then both have compared everything they know
-    assert OBJECTS_CHANGED not in opened(cluster_node, cluster_node.until_running("still"))
+    assert OBJECTS_CHANGED not in history_text(cluster_node, cluster_node.until_running("still"))
 
 
 def test_a_token_is_its_users_alone(cluster_node: ClusterNode) -> None:

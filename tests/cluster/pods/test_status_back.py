@@ -8,7 +8,7 @@ from typing import Any, Final
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.cluster.kubectl import Kubectl
 from tests.node.containerd_view import container_pid
-from tests.node.pod_story import log_of, until_said
+from tests.node.pod_story import log_path, until_logged
 from tests.node.tempolet_node import pod_manifest
 
 CONDITIONS: Final = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
@@ -32,7 +32,7 @@ def until_told(node: ClusterNode, uid: str, *reasons: str) -> dict[str, dict[str
 
 def until_up(node: ClusterNode, name: str) -> None:
     """Wait until a container's trap is set: without one a container's first process ignores the signal."""
-    until_said(node, log_of(node, node.until_running(name)), "up")
+    until_logged(node, log_path(node, node.until_running(name)), "up")
 
 
 def test_a_pod_comes_up_and_goes(cluster_node: ClusterNode) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.cluster.cluster_node import ClusterNode, listening_at
 from tests.cluster.kubectl import WITHIN, Kubectl
-from tests.node.pod_story import words
+from tests.node.pod_story import log_lines
 from tests.node.tempolet_node import BUSYBOX, PATIENCE, pod_manifest
 
 MIB = 1 << 20
@@ -34,7 +34,7 @@ def container(name: str, command: str, **more: Any) -> dict[str, Any]:
 
 def says(log: Path, expected: list[str]) -> bool:
     """Return whether a container has printed this, in any order: stdout and stderr are independent."""
-    return sorted(words(log)) == expected
+    return sorted(log_lines(log)) == expected
 
 
 def first_status(pod: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 from proto.pod_snapshot import PodSnapshot
 from tests.node.kept_objects import put_object
 from tests.node.operating import history
-from tests.node.pod_story import log_of, opened, until_said
+from tests.node.pod_story import history_text, log_path, until_logged
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 SECRET = "s3cr3t-of-the-environment-test"
@@ -26,7 +26,7 @@ def field(name: str, path: str) -> dict[str, Any]:
 
 def told(node: TempoletNode, snapshot: PodSnapshot, container: str = "main") -> dict[str, str]:
     """Read the environment that a container has printed, one variable per line, up to a line `end`."""
-    lines = until_said(node, log_of(node, snapshot, container), "end")
+    lines = until_logged(node, log_path(node, snapshot, container), "end")
     return dict(line.partition("=")[::2] for line in lines if "=" in line)
 
 
@@ -158,6 +158,6 @@ def test_a_command_that_holds_a_secret_is_not_quoted(node: TempoletNode) -> None
     snapshot = node.until_pod("quoted", lambda one: one.restarts >= 1, "restarted")
     shown = json.dumps(snapshot.status)
     assert "$(PROGRAM)" in shown
-    for text in (shown, history(node, snapshot), opened(node, snapshot), node.log("worker"), node.log("poller")):
+    for text in (shown, history(node, snapshot), history_text(node, snapshot), node.log("worker"), node.log("poller")):
         assert SECRET not in text
     node.remove("quoted")

@@ -11,7 +11,7 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid
-from tests.node.pod_story import log_of
+from tests.node.pod_story import log_path
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 SECRET = "of-the-host-and-nobody-elses"
@@ -61,7 +61,7 @@ def end_after(node: TempoletNode, name: str, attack: Callable[[PodSnapshot], Non
     """While it runs, replace its files as someone with write access to their folder could; then end it and return its message."""
     node.apply(ending(name, WAITS, **container))
     snapshot = node.until_running(name)
-    log = log_of(node, snapshot)
+    log = log_path(node, snapshot)
     node.until(lambda: "up" in log.read_text(), "its trap set")
     attack(snapshot)
     before = time.monotonic()
@@ -103,7 +103,7 @@ def test_a_log_that_is_a_host_file_is_not_told(node: TempoletNode, tmp_path: Pat
     secret.write_text(f"2026-11-21T12:00:00Z stdout F {SECRET}\n")
 
     def attack(snapshot: PodSnapshot) -> None:
-        replace(log_of(node, snapshot), kind, secret)
+        replace(log_path(node, snapshot), kind, secret)
 
     told = end_after(node, f"log-{kind}", attack, terminationMessagePolicy="FallbackToLogsOnError")
     assert SECRET not in told

@@ -16,7 +16,7 @@ import pytest
 from proto.pod_snapshot import PodSnapshot
 from tests.node.images.pull_nodes import served
 from tests.node.images.registry import Registry
-from tests.node.pod_story import log_of, story
+from tests.node.pod_story import log_path, story
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 
@@ -67,7 +67,7 @@ def named(name: str, **container: Any) -> dict[str, Any]:
 
 def heard(node: TempoletNode, snapshot: PodSnapshot, keep: Path) -> str:
     """Stop a pod, and return the signal that its container received."""
-    log = log_of(node, snapshot)
+    log = log_path(node, snapshot)
     node.until(lambda: log.exists() and " up" in log.read_text(), "its traps set")
     keep.hardlink_to(log)  # the log is removed with the pod
     name = snapshot.name.removesuffix(f"-{node.name}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import containers_of
-from tests.node.pod_story import log_of, said, story, until_said, words
+from tests.node.pod_story import log_lines, log_path, story, timed_lines, until_logged
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
@@ -28,8 +28,8 @@ def hooked(name: str, command: str = "sleep 3600", grace: int = 1, **hooks: Any)
 
 def keep_log(node: TempoletNode, snapshot: PodSnapshot, to: Path, word: str) -> Path:
     """Hard-link a log that is removed with its pod, once it contains a word."""
-    log = log_of(node, snapshot)
-    node.until(lambda: word in words(log), f"{word} in the log")
+    log = log_path(node, snapshot)
+    node.until(lambda: word in log_lines(log), f"{word} in the log")
     to.hardlink_to(log)
     return to
 
@@ -43,8 +43,8 @@ def test_the_next_container_waits_for_post_start(node: TempoletNode) -> None:
     early = node.until_pod("waits", lambda one: one.containers.get("main") and one.containers["main"].container_id)
     assert early.status["containerStatuses"][0]["state"]["waiting"]["reason"] == "ContainerCreating"
     snapshot = node.until_running("waits")
-    until_said(node, log_of(node, snapshot), "done")
-    done_at = next(at for at, text in said(log_of(node, snapshot)) if text == "done")
+    until_logged(node, log_path(node, snapshot), "done")
+    done_at = next(at for at, text in timed_lines(log_path(node, snapshot)) if text == "done")
     (after,) = [one for one in containers_of(node.containerd, snapshot.uid) if one.metadata.name == "second"]
     assert after.created_at / 1e9 > done_at.timestamp()
     assert any(text.startswith("postStart of main done") for text in story(node, snapshot))
@@ -67,7 +67,7 @@ def test_pre_stop_runs_before_sigterm_within_the_grace(node: TempoletNode, tmp_p
     node.apply(hooked("kind", command, 20, preStop=says("hook", "sleep 2; echo done > /proc/1/fd/1")))
     log = keep_log(node, node.until_running("kind"), tmp_path / "log", "up")
     node.take_away("kind")
-    assert words(log) == ["up", "hook", "done", "term", "bye"]
+    assert log_lines(log) == ["up", "hook", "done", "term", "bye"]
 
 
 def test_a_pre_stop_that_hangs_is_ended_by_the_grace(node: TempoletNode, tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_a_pre_stop_that_hangs_is_ended_by_the_grace(node: TempoletNode, tmp_pat
     snapshot = node.until_running("hangs")
     log = keep_log(node, snapshot, tmp_path / "log", "up")
     node.take_away("hangs")
-    assert words(log) == ["up", "hook", "term", "bye"]
-    (hook_at, term_at) = [at for at, text in said(log) if text in ("hook", "term")]
+    assert log_lines(log) == ["up", "hook", "term", "bye"]
+    (hook_at, term_at) = [at for at, text in timed_lines(log) if text in ("hook", "term")]
     assert 2.5 < (term_at - hook_at).total_seconds() < 5
     assert any("FailedPreStopHook: the grace period of 3 s ran out" in text for text in story(node, snapshot))
 
@@ -103,7 +103,7 @@ def test_a_deletion_ends_a_post_start_that_hangs(node: TempoletNode) -> None:
     node.until_running("stuck")
     node.apply(hooked("never", postStart=says("hook", "sleep 3600")))
     snapshot = node.until_pod("never", lambda one: one.containers.get("main") and one.containers["main"].container_id)
-    node.until(lambda: "hook" in words(log_of(node, snapshot)), "the hook running")
+    node.until(lambda: "hook" in log_lines(log_path(node, snapshot)), "the hook running")
     node.remove("never")
     node.remove("stuck")
     node.until_gone("never")
@@ -116,15 +116,15 @@ def test_a_hook_whose_worker_dies_runs_again_and_the_history_says_so(node: Tempo
     node.apply(hooked("known", postStart=says("hook")))
     known = node.until_running("known")
     snapshot = node.until_pod("killed", lambda one: one.containers.get("main") and one.containers["main"].container_id)
-    node.until(lambda: words(log_of(node, snapshot)) == ["hook"], "the hook running")
+    node.until(lambda: log_lines(log_path(node, snapshot)) == ["hook"], "the hook running")
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
     node.until_running("killed")
-    heard = until_said(node, log_of(node, snapshot), "done")
+    heard = until_logged(node, log_path(node, snapshot), "done")
     assert heard[-2:] == ["hook", "done"]
     assert heard.count("hook") == 2
     assert any("repeated, because the result of an earlier try is not known" in text for text in story(node, snapshot))
-    assert until_said(node, log_of(node, known), "hook") == ["hook"]
+    assert until_logged(node, log_path(node, known), "hook") == ["hook"]
     assert known.restarts == 0
 
 
@@ -140,6 +140,6 @@ def test_a_worker_killed_between_start_and_hook_skips_nothing(node: TempoletNode
         snapshot = node.until_running(name)
         told = story(node, snapshot)
         again = any("run again" in text for text in told)
-        count = until_said(node, log_of(node, snapshot), "hook").count("hook")
+        count = until_logged(node, log_path(node, snapshot), "hook").count("hook")
         assert count == 1 or (again and count == 2), told
         assert sum(text.startswith("postStart of main done") for text in told) == 1

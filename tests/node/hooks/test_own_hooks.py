@@ -12,7 +12,7 @@ from proto.cri.ownership import HOOK_POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import containers_of
-from tests.node.pod_story import log_of, said, story, words
+from tests.node.pod_story import log_lines, log_path, story, timed_lines
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 
@@ -48,9 +48,9 @@ def test_pre_start_runs_before_each_start_in_the_pods_network(node: TempoletNode
     manifest["spec"]["containers"][0]["env"] = [{"name": "WORD", "value": "hello"}]
     node.apply(manifest)
     snapshot = node.until_pod("before", lambda one: one.restarts >= 1)
-    said_first = said(log_of(node, snapshot, file="preStart.0"))
+    said_first = timed_lines(log_path(node, snapshot, file="preStart.0"))
     assert [text for _, text in said_first] == ["hello", snapshot.status["podIP"], "done"]
-    assert words(log_of(node, snapshot, file="preStart.1"))[-1] == "done"
+    assert log_lines(log_path(node, snapshot, file="preStart.1"))[-1] == "done"
     made = {one.metadata.attempt: one.created_at / 1e9 for one in containers_of(containerd, snapshot.uid)}
     assert made[0] > said_first[-1][0].timestamp()
     told = story(node, snapshot)
@@ -90,7 +90,7 @@ def test_post_stop_runs_after_each_end_before_the_restart(node: TempoletNode, co
     """The next instance is created when the hook has ended; a failed one is reported and blocks nothing."""
     node.apply(hooked("after", "echo up; exit 1", postStop=shell("echo hook; sleep 1; echo done; exit 4")))
     snapshot = node.until_pod("after", lambda one: one.restarts >= 1)
-    done_at = next(at for at, text in said(log_of(node, snapshot, file="postStop.0")) if text == "done")
+    done_at = next(at for at, text in timed_lines(log_path(node, snapshot, file="postStop.0")) if text == "done")
     made = {one.metadata.attempt: one.created_at / 1e9 for one in containers_of(containerd, snapshot.uid)}
     assert made[1] > done_at.timestamp()
     (told, *_) = [text for text in story(node, snapshot) if text.startswith("postStop of main")]
@@ -107,7 +107,7 @@ def test_a_finished_pod_keeps_its_network_for_post_stop(node: TempoletNode) -> N
         manifest["spec"]["restartPolicy"] = "Never"
         node.apply(manifest)
     snapshot = node.until_pod("finished", lambda one: one.status["phase"] == "Succeeded" and not one.sandbox_ready)
-    assert words(log_of(node, snapshot, file="postStop.0"))[-1] == "done"
+    assert log_lines(log_path(node, snapshot, file="postStop.0"))[-1] == "done"
     slow = node.until_pod("slow", lambda one: one.status["phase"] == "Succeeded" and not one.sandbox_ready)
     (told,) = [text for text in story(node, slow) if text.startswith("postStop of main")]
     assert "FailedPostStopHook: timed out after 1 s, at try 2" in told
@@ -120,11 +120,11 @@ def test_a_deletion_bounds_post_stop_by_its_grace(node: TempoletNode, containerd
         hooked("hangs", "trap 'exit 0' TERM; echo up; sleep 3600 & wait", 1, postStop=shell("echo hook; sleep 3600"))
     )
     snapshot = node.until_running("hangs")
-    node.until(lambda: "up" in words(log_of(node, snapshot)), "the trap set")
+    node.until(lambda: "up" in log_lines(log_path(node, snapshot)), "the trap set")
     node.remove("hangs")
-    log = keep(log_of(node, snapshot, file="postStop.0"), tmp_path / "log", node)
+    log = keep(log_path(node, snapshot, file="postStop.0"), tmp_path / "log", node)
     node.until_gone("hangs")
-    assert words(log) == ["hook"]
+    assert log_lines(log) == ["hook"]
     assert helpers(containerd, snapshot) == []
     told = story(node, snapshot)
     assert any("FailedPostStopHook: the grace period of" in text for text in told), told
@@ -134,8 +134,8 @@ def test_a_deletion_ends_a_post_stop_that_began_before_it(node: TempoletNode, co
     """It has at most the grace period, even if it had no limit when it started."""
     node.apply(hooked("late", "exit 1", 2, postStop=shell("echo hook; sleep 3600", timeoutSeconds=3600)))
     snapshot = node.until_pod("late", lambda one: one.uid)
-    log = log_of(node, snapshot, file="postStop.0")
-    node.until(lambda: words(log) == ["hook"], "the hook running")
+    log = log_path(node, snapshot, file="postStop.0")
+    node.until(lambda: log_lines(log) == ["hook"], "the hook running")
     node.take_away("late")
     assert helpers(containerd, snapshot) == []
 
@@ -144,13 +144,13 @@ def test_a_hook_whose_worker_dies_runs_again(node: TempoletNode, containerd: Con
     """Its earlier container is removed, and the history says that its outcome is unknown."""
     node.apply(hooked("killed", preStart=shell("echo hook; sleep 3; echo done")))
     snapshot = node.until_pod("killed", lambda one: one.uid)
-    log = log_of(node, snapshot, file="preStart.0")
-    node.until(lambda: words(log) == ["hook"], "the hook running")
+    log = log_path(node, snapshot, file="preStart.0")
+    node.until(lambda: log_lines(log) == ["hook"], "the hook running")
     (before,) = helpers(containerd, snapshot)
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
     node.until_running("killed")
-    assert words(log)[-2:] == ["hook", "done"]
+    assert log_lines(log)[-2:] == ["hook", "done"]
     assert before.id not in {one.id for one in containers_of(containerd, "")}
     assert helpers(containerd, snapshot) == []
     assert any("repeated, because the result of an earlier try is not known" in text for text in story(node, snapshot))
@@ -180,7 +180,7 @@ def test_a_hook_may_name_an_image_of_its_own(node: TempoletNode) -> None:
     """If it cannot be pulled, the hook fails with the pull's reason."""
     node.apply(hooked("imaged", preStart=shell("echo hello", image=BUSYBOX)))
     snapshot = node.until_running("imaged")
-    assert words(log_of(node, snapshot, file="preStart.0")) == ["hello"]
+    assert log_lines(log_path(node, snapshot, file="preStart.0")) == ["hello"]
     node.apply(hooked("imageless", preStart=shell("true", image="127.0.0.1:1/none:1")))
     failed = node.until_pod("imageless", lambda one: one.reason == "PreStartHookError")
     assert "ErrImagePull" in failed.status["containerStatuses"][0]["state"]["waiting"]["message"]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.node.images.pull_nodes import served
 from tests.node.images.registry import Registry
-from tests.node.pod_story import log_of, story, words
+from tests.node.pod_story import log_lines, log_path, story
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 
@@ -33,7 +33,7 @@ def test_an_image_is_pulled_and_shown_read_only(node: TempoletNode, registry: Re
     command = "/tool/bin/busybox echo runs; touch /tool/new 2>/dev/null || echo refused; sleep 3600"
     node.apply(showing("image", reference, command))
     snapshot = node.until_running("image")
-    node.until(lambda: words(log_of(node, snapshot)) == ["runs", "refused"], "both lines")
+    node.until(lambda: log_lines(log_path(node, snapshot)) == ["runs", "refused"], "both lines")
     assert any(reference in one and "pulled" in one for one in story(node, snapshot))
     [status] = snapshot.status["containerStatuses"]
     assert status["volumeMounts"] == [{"name": "tool", "mountPath": "/tool"}]
@@ -44,7 +44,7 @@ def test_one_folder_of_an_image(node: TempoletNode, registry: Registry) -> None:
     node.apply(showing("folder", f"{registry.host}/tool:1", "ls /tool; sleep 3600", subPath="bin"))
     snapshot = node.until_pod("folder", lambda one: one.ready or one.reason == "CreateContainerConfigError")
     if snapshot.ready:
-        node.until(lambda: "sh" in words(log_of(node, snapshot)), "what is in the folder")
+        node.until(lambda: "sh" in log_lines(log_path(node, snapshot)), "what is in the folder")
     else:
         assert "ignores the subPath of an image" in snapshot.message
 

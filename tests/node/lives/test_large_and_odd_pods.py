@@ -7,7 +7,7 @@ import pytest
 from activities.files.mounts import mounts_below
 from tests.node.kept_objects import put_object
 from tests.node.operating import history
-from tests.node.pod_story import log_of, words
+from tests.node.pod_story import log_lines, log_path
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 MEBIBYTE = 1 << 20
@@ -33,8 +33,8 @@ def test_a_config_map_of_a_mebibyte(node: TempoletNode) -> None:
     put_object(node, "configmaps", "over", data={"big": "x" * (MEBIBYTE + 1)})
     volume = {"name": "v", "configMap": {"name": "full"}}
     node.apply(showing("full", "wc -c </v/big; sleep 3600", volume))
-    log = log_of(node, node.until_running("full"))
-    node.until(lambda: words(log) == [str(MEBIBYTE)], "its size")
+    log = log_path(node, node.until_running("full"))
+    node.until(lambda: log_lines(log) == [str(MEBIBYTE)], "its size")
     node.apply(showing("over", "sleep 3600", {"name": "v", "configMap": {"name": "over"}}))
     waiting = node.until_pod("over", lambda one: one.reason == "FailedMount")
     assert "data: Too long: may not be more than 1048576 bytes" in waiting.message

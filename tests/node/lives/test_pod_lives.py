@@ -10,7 +10,7 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
-from tests.node.pod_story import log_of, story, until_said
+from tests.node.pod_story import log_path, story, until_logged
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
@@ -162,7 +162,7 @@ def test_deletion_gives_the_grace_it_promises(node: TempoletNode) -> None:
     manifest["spec"]["terminationGracePeriodSeconds"] = 30
     node.apply(manifest)
     snapshot = node.until_running("graceful")
-    until_said(node, log_of(node, snapshot), "up")
+    until_logged(node, log_path(node, snapshot), "up")
     node.take_away("graceful")
     assert any(one.startswith("container main stopped: exit 0 Completed") for one in story(node, snapshot))
 

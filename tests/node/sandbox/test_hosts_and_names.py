@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.node.operating import history
-from tests.node.pod_story import log_of, until_said
+from tests.node.pod_story import log_path, until_logged
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -31,7 +31,7 @@ def named(
 
 def shown(node: TempoletNode, name: str) -> tuple[str, list[str], list[str]]:
     """Read the host name, /etc/hosts and resolv.conf as the container has printed them."""
-    lines = until_said(node, log_of(node, node.until_running(name)), "end")
+    lines = until_logged(node, log_path(node, node.until_running(name)), "end")
     middle = lines.index("---")
     return lines[0], lines[1:middle], lines[middle + 1 : lines.index("end")]
 

@@ -9,7 +9,7 @@ from tests.node.containerd_view import containers_of
 from tests.node.images.image_users import GROUP_ID, OTHER_GROUP_ID, USER_ID, import_image_of
 from tests.node.kept_objects import put_object
 from tests.node.operating import tempolet
-from tests.node.pod_story import log_of, until_said
+from tests.node.pod_story import log_path, until_logged
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 STAY = "trap 'exit 0' TERM; echo; echo told; while :; do sleep 0.1; done"
@@ -26,7 +26,7 @@ def container(name: str = "main", command: str = LOOK, **security: Any) -> dict[
 
 def told(node: TempoletNode, pod: PodSnapshot, name: str = "main") -> str:
     """Read what a container has written, including its last line."""
-    return "\n".join(until_said(node, log_of(node, pod, name), "told"))
+    return "\n".join(until_logged(node, log_path(node, pod, name), "told"))
 
 
 def seen(text: str) -> dict[str, str]:

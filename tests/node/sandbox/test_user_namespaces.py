@@ -16,7 +16,7 @@ from activities.clients.start_limit import StartLimit
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid, sandboxes_of
 from tests.node.operating import tempolet
-from tests.node.pod_story import log_of, until_said
+from tests.node.pod_story import log_path, until_logged
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 
@@ -72,7 +72,7 @@ def test_two_pods_with_users_of_their_own(node: TempoletNode, able: bool) -> Non
     begins = [range_of(node, pod) for pod in pods]
     assert begins[0] != begins[1]
     for pod, host_id in zip(pods, begins, strict=True):
-        words = [line.split() for line in until_said(node, log_of(node, pod), "told")]
+        words = [line.split() for line in until_logged(node, log_path(node, pod), "told")]
         assert words[:2] == [["0", str(host_id), "65536"], ["0"]]
         assert ["made"] in words
         (hosts,) = (line for line in words if "/etc/hosts" in line)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from proto.pod_snapshot import PodSnapshot
 from tests.node.kept_objects import object_file, put_object
 from tests.node.operating import history, tempolet
-from tests.node.pod_story import log_of, opened, until_said
+from tests.node.pod_story import history_text, log_path, until_logged
 from tests.node.standalone.searched_files import content_of, files_below
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.temporal_server import TemporalServer
@@ -118,7 +118,7 @@ def told_by(node: TempoletNode, snapshot: PodSnapshot) -> str:
     """Return everything that anybody can read of a pod."""
     pod = f"{snapshot.namespace}/{snapshot.name}"
     explained = tempolet(node, "explain", pod)[1]
-    return "\n".join((opened(node, snapshot), history(node, snapshot), json.dumps(snapshot.status), explained))
+    return "\n".join((history_text(node, snapshot), history(node, snapshot), json.dumps(snapshot.status), explained))
 
 
 def found_in(content: bytes) -> bool:
@@ -149,8 +149,8 @@ def test_a_secret_is_found_nowhere_but_in_its_container(node: TempoletNode, temp
     put_object(node, "secrets", "canary-all", stringData={"key": CANARY})
     for manifest in manifests():
         node.apply(manifest)
-    log = log_of(node, node.until_running("finds"))
-    assert until_said(node, log, "end") == ["3", "1", "end"]
+    log = log_path(node, node.until_running("finds"))
+    assert until_logged(node, log, "end") == ["3", "1", "end"]
     for name, reasons in HELD.items():
         node.until_pod(name, partial(is_held, reasons), f"{name} held")
     pods = node.snapshots()

@@ -12,7 +12,7 @@ from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid
 from tests.node.kept_objects import object_file, put_object
 from tests.node.operating import history, tempolet
-from tests.node.pod_story import log_of, opened, words
+from tests.node.pod_story import history_text, log_lines, log_path
 from tests.node.standalone.searched_files import content_of, files_with
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
@@ -74,8 +74,8 @@ def test_files_modes_and_a_volume_of_everything(node: TempoletNode) -> None:
     manifest["spec"]["containers"][0]["resources"] = {"limits": {"memory": "64Mi"}}
     node.apply(manifest)
     snapshot = node.until_running("files")
-    node.until(lambda: words(log_of(node, snapshot)).count("refused") == 2, "all that was printed")
-    said = [one for one in words(log_of(node, snapshot)) if not one.startswith("touch:")]
+    node.until(lambda: log_lines(log_path(node, snapshot)).count("refused") == 2, "all that was printed")
+    said = [one for one in log_lines(log_path(node, snapshot)) if not one.startswith("touch:")]
     assert said == [
         *("port=80", "400", "644", "440", 'app="web"', "64"),
         *("/all:", "app.conf", "blob", "meta", "other", "pass", "", "/maybe:", "refused", "refused"),
@@ -133,7 +133,7 @@ def test_files_follow_their_objects_while_the_process_runs_on(node: TempoletNode
     assert "configmap live changed" in told
     assert "volume conf refreshed in " in told
     assert "secret live changed" in told
-    assert CANARY not in opened(node, after) + told
+    assert CANARY not in history_text(node, after) + told
 
 
 def test_a_change_while_the_poller_and_the_worker_are_away_is_made_good(node: TempoletNode) -> None:
@@ -249,8 +249,8 @@ def test_the_pods_group_may_read_a_secret(node: TempoletNode) -> None:
     command = "id -G; stat -L -c '%a %g' /keys/token; cat /keys/token; echo; sleep 3600"
     node.apply(showing("grouped", [volume], command, securityContext=security))
     snapshot = node.until_running("grouped")
-    node.until(lambda: words(log_of(node, snapshot))[-1:] == ["readable"], "the secret read")
-    assert words(log_of(node, snapshot)) == ["1000 4242", "440 4242", "readable"]
+    node.until(lambda: log_lines(log_path(node, snapshot))[-1:] == ["readable"], "the secret read")
+    assert log_lines(log_path(node, snapshot)) == ["1000 4242", "440 4242", "readable"]
 
 
 def test_a_secret_is_nowhere_but_in_its_container(node: TempoletNode) -> None:
@@ -260,7 +260,7 @@ def test_a_secret_is_nowhere_but_in_its_container(node: TempoletNode) -> None:
     node.apply(showing("hidden", [volume], "test -s /keys/token && sleep 3600"))
     snapshot = node.until_running("hidden")
     assert (inside(node, snapshot) / "keys/token").read_text() == CANARY
-    said = node.log("worker") + node.log("poller") + history(node, snapshot) + opened(node, snapshot)
+    said = node.log("worker") + node.log("poller") + history(node, snapshot) + history_text(node, snapshot)
     for command in ("explain", "pods"):
         said += tempolet(node, command, *([f"default/{snapshot.name}"] if command == "explain" else []))[1]
     assert CANARY not in said

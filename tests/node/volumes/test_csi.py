@@ -15,7 +15,7 @@ from tests.csi.orders import Order, Setup
 from tests.csi.process import DriverProcess
 from tests.node.kept_objects import put_object
 from tests.node.operating import history
-from tests.node.pod_story import log_of, story, words
+from tests.node.pod_story import log_lines, log_path, story
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 STAGE, PUBLISH = "NodeStageVolume", "NodePublishVolume"
@@ -65,7 +65,7 @@ def life(driver: DriverProcess) -> list[str]:
 
 def printed(node: TempoletNode, snapshot: PodSnapshot, text: str) -> None:
     """Wait until a container has logged a text."""
-    node.until(lambda: text in words(log_of(node, snapshot)), f"{text!r} said by {snapshot.name}")
+    node.until(lambda: text in log_lines(log_path(node, snapshot)), f"{text!r} said by {snapshot.name}")
 
 
 def left(node: TempoletNode, driver: DriverProcess) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 from activities.files.mounts import mounts_below
 from tests.activities.volumes.stand_ins import StandIns
 from tests.node.kept_objects import put_object
-from tests.node.pod_story import log_of, words
+from tests.node.pod_story import log_lines, log_path
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -67,7 +67,7 @@ def test_a_server_s_folder(node: TempoletNode, programs: StandIns) -> None:
     volume = {"name": "data", "nfs": {"server": "nfs.example", "path": "/export"}}
     node.apply(using("nfs", "cat /data/file; sleep 3600", volume))
     snapshot = node.until_running("nfs")
-    node.until(lambda: words(log_of(node, snapshot)) == ["from the server"], "what is on the server")
+    node.until(lambda: log_lines(log_path(node, snapshot)) == ["from the server"], "what is on the server")
     assert programs.asked("mount.nfs")[-1].startswith("nfs.example:/export /")
     node.take_away("nfs")
     assert mounts_below(node.root_dir) == []
@@ -106,7 +106,7 @@ def test_a_device_of_the_node_by_a_claim(node: TempoletNode, device: Path) -> No
     volume = claim(node, "disk", {"local": {"path": str(device)}})
     node.apply(using("disk", "grep ' /data ' /proc/mounts | cut -d' ' -f3; sleep 3600", volume))
     snapshot = node.until_running("disk")
-    node.until(lambda: words(log_of(node, snapshot)) == ["ext4"], "the file system")
+    node.until(lambda: log_lines(log_path(node, snapshot)) == ["ext4"], "the file system")
     node.take_away("disk")
     assert mounts_below(node.root_dir) == []
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from activities.files.mounts import mounts_below
-from tests.node.pod_story import log_of, words
+from tests.node.pod_story import log_lines, log_path
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 DATA = {"name": "data", "emptyDir": {}}
@@ -38,7 +38,7 @@ def test_a_sub_path_is_seen_written_and_given_back(node: TempoletNode) -> None:
     pod_dir = node.root_dir / "pods" / snapshot.uid
     runs = pod_dir / "volumes/kubernetes.io~empty-dir/data/logs/web-0/runs"
     node.until(lambda: runs.read_text() == "web-0\nweb-0\n", "both runs in the volume itself")
-    assert words(log_of(node, snapshot)) == ["777"]
+    assert log_lines(log_path(node, snapshot)) == ["777"]
     assert mounts_below(pod_dir) == [str(pod_dir / "volume-subpaths/data/main/0")]
     node.take_away("expression")
     node.until(lambda: not pod_dir.exists(), "its directory gone")  # after the record in it, which identifies it
@@ -49,8 +49,8 @@ def test_a_file_is_seen_alone_and_read_only(node: TempoletNode) -> None:
     command = "cat /seen; echo x >> /seen || echo refused; sleep 3600"
     node.apply(prepared("file", "echo inside > /data/file", command, mount(subPath="file", readOnly=True)))
     snapshot = node.until_running("file")
-    node.until(lambda: "refused" in words(log_of(node, snapshot)), "that it may not write")
-    assert "inside" in words(log_of(node, snapshot))  # stdout and stderr arrive in any order
+    node.until(lambda: "refused" in log_lines(log_path(node, snapshot)), "that it may not write")
+    assert "inside" in log_lines(log_path(node, snapshot))  # stdout and stderr arrive in any order
 
 
 def test_a_link_out_of_the_volume_keeps_the_container_from_starting(node: TempoletNode, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from activities.files import mounts
 from activities.files.mounts import mounts_below
 from tests.activities.volumes.flipping_container import flipping
 from tests.node.kept_objects import put_object
-from tests.node.pod_story import log_of, words
+from tests.node.pod_story import log_lines, log_path
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -131,8 +131,8 @@ def test_what_a_privileged_container_mounts_in_its_volume(shared_node: TempoletN
     }
     node.apply(manifest)
     snapshot = node.until_running("binds")
-    log = log_of(node, snapshot)
-    node.until(lambda: words(log) == ["done"], "its mount")
+    log = log_path(node, snapshot)
+    node.until(lambda: log_lines(log) == ["done"], "its mount")
     inside = node.root_dir / "pods" / snapshot.uid / "volumes/kubernetes.io~empty-dir/data/in"
     node.until(lambda: str(inside) in mounts_below(node.root_dir), "its mount on the node")
     node.remove("binds")

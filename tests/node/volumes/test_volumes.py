@@ -13,7 +13,7 @@ import pytest
 from activities.files import mounts
 from activities.files.mounts import mounts_below
 from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
-from tests.node.pod_story import log_of, story, words
+from tests.node.pod_story import log_lines, log_path, story
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
@@ -81,9 +81,9 @@ def test_an_empty_dir_in_memory_has_its_size(node: TempoletNode) -> None:
     node.apply(with_volumes("memory", command, volumes))
     snapshot = node.until_running("memory")
     folder = volumes_of(node, snapshot.uid) / "kubernetes.io~empty-dir/data"
-    log = log_of(node, snapshot)
-    node.until(lambda: any("No space left" in one for one in words(log)), "its tmpfs full")
-    shown = node.until(lambda: [one for one in words(log) if one.startswith("tmpfs")], "its size")
+    log = log_path(node, snapshot)
+    node.until(lambda: any("No space left" in one for one in log_lines(log)), "its tmpfs full")
+    shown = node.until(lambda: [one for one in log_lines(log) if one.startswith("tmpfs")], "its size")
     assert shown[0].split()[:2] == ["tmpfs", "2048"]  # stdout and stderr arrive in any order
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
@@ -120,7 +120,7 @@ def test_host_paths_of_every_kind(node: TempoletNode, tmp_path: Path) -> None:
             "/null character special file",
             "/any directory",
         ]
-        node.until(lambda: words(log_of(node, snapshot)) == expected, "each as it is")
+        node.until(lambda: log_lines(log_path(node, snapshot)) == expected, "each as it is")
 
 
 def test_a_mount_that_is_read_only(node: TempoletNode, tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_a_mount_that_is_read_only(node: TempoletNode, tmp_path: Path) -> None:
         ]
         node.apply(manifest)
         snapshot = node.until_running("fixed")
-        log = log_of(node, snapshot)
-        node.until(lambda: "/plain/below" in words(log) and len(words(log)) >= 4, "all four tried")
-        assert [one for one in words(log) if one.startswith("/")] == ["/plain/below"]
+        log = log_path(node, snapshot)
+        node.until(lambda: "/plain/below" in log_lines(log) and len(log_lines(log)) >= 4, "all four tried")
+        assert [one for one in log_lines(log) if one.startswith("/")] == ["/plain/below"]
         [status] = snapshot.status["containerStatuses"]
         assert [one["recursiveReadOnly"] for one in status["volumeMounts"]] == ["Disabled", "Enabled"]
         node.take_away("fixed")
@@ -226,8 +226,8 @@ def test_a_volume_is_the_fs_groups(node: TempoletNode) -> None:
     security = {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 4321}
     node.apply(with_volumes("grouped", command, volumes, securityContext=security))
     snapshot = node.until_running("grouped")
-    node.until(lambda: len(words(log_of(node, snapshot))) >= 4, "its words")
-    assert words(log_of(node, snapshot)) == ["1000 4321", "4321 2777", "4321 3777", "4321"]
+    node.until(lambda: len(log_lines(log_path(node, snapshot))) >= 4, "its words")
+    assert log_lines(log_path(node, snapshot)) == ["1000 4321", "4321 2777", "4321 3777", "4321"]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from proto.temporal.pod_inputs import Ended, FirstSight, GivenCondition, Rejecte
 from proto.temporal.resources import Allocatable
 from proto.temporal.signals import BehaviourCommitted, DeletionRequested, PodListed
 from tests.replay.lives.drawn_pod import GATE, IMAGES, draw_pod
-from tests.replay.lives.fake_runtime import FakePod, FakeRuntime, Moods
+from tests.replay.lives.fake_runtime import FakePod, FakeRuntime, FaultRates
 from tests.workflows.decide.runtime_model import RuntimeModel
 from workflows.decide.versions import BEHAVIOURS
 
@@ -66,13 +66,13 @@ class DrawnLife:
         lasting = [one["name"] for one in self.pod["spec"].get("initContainers", ()) if "restartPolicy" in one]
         model = RuntimeModel(first, datetime.now(UTC), sidecars=tuple(lasting))
         model.images = {image for image in IMAGES if rng.random() < 0.7}
-        moods = Moods(
+        fault_rates = FaultRates(
             fails=rng.choice([0, 0, 0, 0.03, 0.1, 0.25]),
             slow=rng.choice([0, 0, 0.1, 0.3]),
             again=rng.choice([0, 0, 0, 0.1]),
             ends=rng.choice([0, 0, 0.2, 0.5, 1]),
         )
-        self.fake = FakePod(self.client, self.workflow_id, self.pod, Random(self.seed + 1), moods, model)
+        self.fake = FakePod(self.client, self.workflow_id, self.pod, Random(self.seed + 1), fault_rates, model)
         self.runtime.pods[self.pod["metadata"]["uid"]] = self.fake
 
     @property
@@ -190,13 +190,13 @@ class DrawnLife:
         """Delete the pod and wait until its workflow has ended; False if it had to be terminated."""
         over = asyncio.get_running_loop().time() + END_WITHIN
         while not await self.is_over():
-            self.fake.stubborn = False
+            self.fake.ignores_sigterm = False
             if asyncio.get_running_loop().time() > over:
                 await self.handle.terminate("it does not end")
                 return False
             await self.say_deleted()
-            await self._ended_soon(3 if self.fake.moods.fails else 6)
-            self.fake.moods.settle()
+            await self._ended_soon(3 if self.fake.fault_rates.fails else 6)
+            self.fake.fault_rates.settle()
         return True
 
     async def _ended_soon(self, seconds: float) -> None:

@@ -69,7 +69,7 @@ SPEED: Final = 0.05
 
 
 @dataclass
-class Moods:
+class FaultRates:
     """How a pod's runtime behaves: chances between 0 and 1."""
 
     fails: float = 0
@@ -95,18 +95,18 @@ class FakePod:
     workflow_id: str
     source: PodJson
     rng: Random
-    moods: Moods
+    fault_rates: FaultRates
     model: RuntimeModel
     sequence: int = 0
     asked: int = 0
     """Number of actions so far."""
     predecessors: int = 0
     """How often a sandbox is still refused because another pod has its name."""
-    stubborn: bool = False
+    ignores_sigterm: bool = False
     """Containers exit only when their grace period is over."""
     versions: dict[str, int] = field(default_factory=dict)
     """Versions of the objects in volumes."""
-    sooner: set[str] = field(default_factory=set)
+    shortened: set[str] = field(default_factory=set)
     """Containers whose stop was shortened."""
     probing: dict[str, requests.ProbeContainer] = field(default_factory=dict)
     fates: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -138,7 +138,7 @@ class FakePod:
         if isinstance(answer, MountedVolumes):
             return self.mounted(request)
         if isinstance(answer, requests.RuntimeContainer):
-            return self.dressed(answer)
+            return self.with_runtime_details(answer)
         return answer
 
     def mounted(self, request: MountVolumes) -> MountedVolumes:
@@ -149,7 +149,7 @@ class FakePod:
             objects={name: str(self.versions.get(name, 1)) for name in sorted(shown)},
         )
 
-    def dressed(self, one: requests.RuntimeContainer) -> requests.RuntimeContainer:
+    def with_runtime_details(self, one: requests.RuntimeContainer) -> requests.RuntimeContainer:
         """Add what a real runtime reports besides."""
         return replace(one, stop_signal="SIGTERM", user=LinuxUser(1000, 1000), image="busybox:1", image_ref="sha256:1")
 
@@ -161,10 +161,10 @@ class FakePod:
         self.model.end(container_id, code)
         return True
 
-    def begin_fate(self, one: requests.RuntimeContainer, *, is_init: bool) -> None:
+    def schedule_exit(self, one: requests.RuntimeContainer, *, is_init: bool) -> None:
         """Draw when a started container exits."""
         rng = self.rng
-        if is_init or rng.random() < self.moods.ends:
+        if is_init or rng.random() < self.fault_rates.ends:
             code = rng.choice([0, 0, 0, 0, 0, 0, 1, 137] if is_init else [0, 0, 0, 1, 42, 137])
             delay = rng.choice([0.01, 0.05, 0.1, 0.3] if is_init else [0.01, 0.1, 0.3, 0.8, 1.5])
             task = asyncio.create_task(self._ends_after(one.container_id, delay, code))
@@ -197,20 +197,22 @@ class FakeRuntime:
 
     async def act(self, pod: FakePod, request: Any) -> Any:
         """Carry an action out, with the pod's faults."""
-        rng, moods, info = pod.rng, pod.moods, activity.info()
+        rng, fault_rates, info = pod.rng, pod.fault_rates, activity.info()
         pod.asked += 1
-        chance = max(moods.fails, RARE_FAILS) if isinstance(request, RARE) and moods.left else moods.fails
-        fails, again = rng.random() < chance and moods.left > 0, rng.random() < moods.again
+        chance = (
+            max(fault_rates.fails, RARE_FAILS) if isinstance(request, RARE) and fault_rates.left else fault_rates.fails
+        )
+        fails, again = rng.random() < chance and fault_rates.left > 0, rng.random() < fault_rates.again
         if (again and info.attempt == 1) or (fails and info.is_local):
             raise ApplicationError("no container runtime answers", type="RuntimeUnavailable")
         if isinstance(request, requests.RunPodSandbox) and pod.predecessors:
             pod.predecessors -= 1
             raise ApplicationError("0123-4567", type="PredecessorPresent", non_retryable=True)
-        await self._pass(rng.choice([0.3, 0.8, 2]) if rng.random() < moods.slow else rng.random() * 0.02)
+        await self._pass(rng.choice([0.3, 0.8, 2]) if rng.random() < fault_rates.slow else rng.random() * 0.02)
         if isinstance(request, requests.PullImage) and MISSING_IMAGE in request.image:
             raise ApplicationError(f"{request.image} not found", type="ErrImagePull", non_retryable=True)
         if fails:
-            moods.left -= 1
+            fault_rates.left -= 1
             if rng.random() < 0.3:
                 await self._effect(pod, request)
             reason = rng.choice(REASONS.get(type(request), ANY_REASON))
@@ -226,7 +228,7 @@ class FakeRuntime:
             case requests.StopContainer():
                 await self._await_end(pod, request)
             case requests.ShortenStop(container_id=container_id):
-                pod.sooner.add(container_id)
+                pod.shortened.add(container_id)
             case requests.AwaitPredecessor():
                 await self._pass(pod.rng.choice([0, 0.2, 1, 5]))
             case requests.StartContainer() if request.end_within and pod.rng.random() < 0.5:
@@ -234,7 +236,7 @@ class FakeRuntime:
         answer = pod.do(request)
         if isinstance(request, requests.StartContainer):
             name = str(request.container["name"])
-            pod.begin_fate(answer, is_init=name in pod.model.init and name not in pod.model.sidecars)
+            pod.schedule_exit(answer, is_init=name in pod.model.init and name not in pod.model.sidecars)
         if isinstance(request, resize.UpdateContainerResources) and not answer.gone:
             return replace(answer, cpu_shares=512, memory_limit_in_bytes=2**27)
         return answer
@@ -264,9 +266,9 @@ class FakeRuntime:
         rng, info = pod.rng, activity.info()
         if request.retry and info.attempt < request.retry.max_attempts and rng.random() < 0.4:
             raise ApplicationError("exit code 3", type="HookFailed")
-        await self._pass(rng.choice([0, 0.3, 4]) if pod.moods.slow else 0)
-        if rng.random() < 0.15 and not (request.container_id == "" and pod.moods.left <= 0):
-            pod.moods.left -= 1
+        await self._pass(rng.choice([0, 0.3, 4]) if pod.fault_rates.slow else 0)
+        if rng.random() < 0.15 and not (request.container_id == "" and pod.fault_rates.left <= 0):
+            pod.fault_rates.left -= 1
             return HookEnded(succeeded=False, message="exit code 3", tries=info.attempt)
         answer = pod.do(request)
         assert isinstance(answer, HookEnded)
@@ -274,9 +276,9 @@ class FakeRuntime:
 
     async def _await_end(self, pod: FakePod, request: requests.StopContainer) -> None:
         """Let a container that ignores SIGTERM live until its grace period is over, or shortened."""
-        if not pod.stubborn and pod.rng.random() >= 0.2:
+        if not pod.ignores_sigterm and pod.rng.random() >= 0.2:
             return
-        while datetime.now(UTC) < request.asked_at + request.grace and request.container_id not in pod.sooner:
-            if not pod.model.lives(request.container_id) or not (pod.stubborn or pod.moods.left):
+        while datetime.now(UTC) < request.asked_at + request.grace and request.container_id not in pod.shortened:
+            if not pod.model.lives(request.container_id) or not (pod.ignores_sigterm or pod.fault_rates.left):
                 return
             await self._pass(SPEED * 2)

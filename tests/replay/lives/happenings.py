@@ -45,7 +45,7 @@ async def lead(life: DrawnLife) -> bool:
             await happening(life)
     await life.go_on(rng.choice([0, 1, 5]))
     if rng.random() < 0.2:
-        life.fake.moods.settle()
+        life.fake.fault_rates.settle()
     return await life.end()
 
 
@@ -200,7 +200,7 @@ async def asked(life: DrawnLife, name: str, what: Any) -> bool:
 
 async def operator_skips(life: DrawnLife) -> None:
     """Let a container crash until it is in back-off, and skip that."""
-    life.fake.moods.ends = 1
+    life.fake.fault_rates.ends = 1
     who = life.rng.choice(["", "", "main-0"])
     for _ in range(TRIES):
         live = [one.container_id for one in life.fake.model.live() if one.name.startswith("main")]
@@ -220,7 +220,7 @@ async def operator_sets_condition(life: DrawnLife) -> None:
 async def operator_hastens(life: DrawnLife) -> None:
     """Delete the pod and shorten its stop."""
     await life.calm()
-    life.fake.stubborn = True
+    life.fake.ignores_sigterm = True
     await life.say_deleted(timedelta(seconds=30))
     grace = life.rng.choice([None, timedelta(0), timedelta(seconds=1), timedelta(seconds=5)])
     await life.go_on(life.rng.choice([0, 1, 2]))
@@ -255,10 +255,10 @@ async def history_is_lost(life: DrawnLife) -> None:
     await life.lose_history()
 
 
-async def runtime_changes_its_mood(life: DrawnLife) -> None:
+async def fault_rates_change(life: DrawnLife) -> None:
     """Change the chances of failures and exits."""
-    life.fake.moods.fails = life.rng.choice([0, 0.2, 0.5])
-    life.fake.moods.ends = life.rng.choice([0, 0.3, 1])
+    life.fake.fault_rates.fails = life.rng.choice([0, 0.2, 0.5])
+    life.fake.fault_rates.ends = life.rng.choice([0, 0.3, 1])
 
 
 async def release_is_committed(life: DrawnLife) -> None:
@@ -289,7 +289,7 @@ HAPPENINGS: Final[dict[Callable[[DrawnLife], Awaitable[None]], int]] = {
     operator_looks_in: 5,
     cancelled: 3,
     history_is_lost: 2,
-    runtime_changes_its_mood: 3,
+    fault_rates_change: 3,
     release_is_committed: 8,
 }
 """The events with their weights."""

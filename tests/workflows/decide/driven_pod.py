@@ -24,7 +24,7 @@ from proto.temporal.activities.resize import UpdateContainerResources
 from proto.temporal.operator import AddEphemeralContainer
 from proto.temporal.pod import ContainerState, Lifecycle, NodeSettings, Observed, PodJson
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, ProbeVerdict, RuntimeChanged
-from tests.workflows.decide.hooks.hook_watch import is_before_start, look_at_hooks, starts_under_way
+from tests.workflows.decide.hooks.hook_watch import check_hooks, is_before_start, starts_under_way
 from tests.workflows.decide.runtime_model import Lasting, Refused, RuntimeModel
 from tests.workflows.decide.situations import KEY, NOW
 from workflows.decide.actions import Action, Wake, key
@@ -56,7 +56,7 @@ class DrivenPod:
 
     def is_listed(self, source: PodJson, init: tuple[str, ...], behaviour: int) -> None:
         """Let a source list the pod, which follows this behaviour."""
-        self.takes_over(source)
+        self.use_spec(source)
         self.now, self.behaviour = NOW, behaviour
         lasting = [one.name for one in self.spec.init_containers or () if one.restart_policy == "Always"]
         self.runtime = RuntimeModel(init, NOW, sidecars=tuple(lasting))
@@ -65,21 +65,21 @@ class DrivenPod:
         self.lost_hints = False
         self.unsized: set[str] = set()
         """Containers that existed when a history was lost: their sizes are unknown."""
-        self.born()
+        self.reset()
 
     def hears(self, signal: signals.Signal) -> None:
         """Receive a signal; an edit in place replaces the pod's spec."""
         if edited := signals.apply_signal(self.situation(), signal):
-            self.takes_over(edited)
+            self.use_spec(edited)
         self.step()
 
-    def takes_over(self, source: PodJson) -> None:
+    def use_spec(self, source: PodJson) -> None:
         """Use this spec from now on."""
         spec = V1PodSpec.from_dict(source["spec"])
         assert spec is not None
         self.source, self.spec = source, spec
 
-    def born(self) -> None:
+    def reset(self) -> None:
         """Start a life with nothing observed."""
         self.observed = Observed(started_at=self.now)
         self.under_way: dict[str, Action] = {}
@@ -90,7 +90,7 @@ class DrivenPod:
         self.guessed: set[str] = set()
         self.hooks_known: set[str] = set()
         self.final_phase = ""
-        self.wishes: set[tuple[datetime, timedelta]] = set()
+        self.requested_graces: set[tuple[datetime, timedelta]] = set()
         self.over = False
         self.step()
 
@@ -136,11 +136,11 @@ class DrivenPod:
                 assert not isinstance(action, begins), "nothing begins in a pod that goes"
                 if isinstance(action, StopContainer | ShortenStop):
                     assert (action.asked_at, action.grace) in self.graces(), "a grace that somebody asked for"
-            look_at_hooks(self.situation(), action, self.hooks_known, self.runtime)
+            check_hooks(self.situation(), action, self.hooks_known, self.runtime)
             self.under_way[key(action)] = action
         assert starts_under_way(self.situation()) <= 1, "one start at a time, its preStart hook included"
         self.waits = self.timers_after(plan)
-        self.look_at_status()
+        self.check_status()
 
     def timers_after(self, plan: Plan) -> tuple[Wake, ...]:
         """Return the running timers: one for the nearest wait, or from behaviour 3 on one for each; incomplete plans keep the old ones."""
@@ -158,9 +158,9 @@ class DrivenPod:
         """Return the requested grace periods: of a deletion, an eviction or a finished pod."""
         eviction, finished_at = self.observed.eviction, self.observed.finished_at
         asked = {(eviction.at, eviction.grace or OWN_GRACE)} if eviction else set()
-        return self.wishes | asked | ({(finished_at, OWN_GRACE)} if finished_at else set())
+        return self.requested_graces | asked | ({(finished_at, OWN_GRACE)} if finished_at else set())
 
-    def is_looked_into(self, asked: AddEphemeralContainer) -> None:
+    def add_ephemeral_container(self, asked: AddEphemeralContainer) -> None:
         """Let an operator add an ephemeral container, with the workflow's validation."""
         if ephemeral.why_not(self.situation(), asked) is None:
             self.runtime.ephemeral.add(asked.container["name"])
@@ -168,12 +168,12 @@ class DrivenPod:
 
     def is_deleted(self, grace: timedelta | None = None) -> None:
         """Let the source delete the pod."""
-        self.wishes.add((self.now, OWN_GRACE if grace is None else max(grace, SHORTEST)))
+        self.requested_graces.add((self.now, OWN_GRACE if grace is None else max(grace, SHORTEST)))
         self.hears(DeletionRequested("file", "ManifestRemoved", grace=grace))
 
     def is_edited(self, source: PodJson) -> None:
         """Let the source edit the pod; if that needs a new pod, this one is deleted with its own grace period."""
-        self.wishes.add((self.now, OWN_GRACE))
+        self.requested_graces.add((self.now, OWN_GRACE))
         self.hears(PodListed("file", pod=source, in_place=True))
 
     def decide(self) -> Plan:
@@ -193,19 +193,19 @@ class DrivenPod:
         again, self.over = self.observed.listed_again, True
         self.hints.clear()
         if again:
-            self.begins_anew()
+            self.start_over()
 
-    def begins_anew(self) -> None:
+    def start_over(self) -> None:
         """Start another life, without ephemeral containers."""
-        self.takes_over(without_ephemeral(self.observed.listed_pod or self.source))
+        self.use_spec(without_ephemeral(self.observed.listed_pod or self.source))
         self.runtime.ephemeral.clear()
-        self.born()
+        self.reset()
 
-    def look_at_status(self) -> None:
+    def check_status(self) -> None:
         """Restart counts only grow, known exits stay, a terminal phase is final."""
         status = pod_status(self.situation())
         conditions.settle(self.observed, status.conditions or [])
-        self.look_at_readiness({one.type: one.status for one in status.conditions or []})
+        self.check_readiness({one.type: one.status for one in status.conditions or []})
         looking_in = status.ephemeral_container_statuses or ()
         for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ()), *looking_in):
             assert one.restart_count >= self.restarts.get(one.name, 0)
@@ -227,7 +227,7 @@ class DrivenPod:
         elif status.phase in TERMINAL:
             self.final_phase = status.phase
 
-    def look_at_readiness(self, shown: dict[str, str]) -> None:
+    def check_readiness(self, shown: dict[str, str]) -> None:
         """Ready is true exactly when all containers are ready and all gates are true."""
         gates = [shown.get(one.condition_type, "") for one in self.spec.readiness_gates or ()]
         assert (shown["Ready"] == "True") == all(one == "True" for one in [shown["ContainersReady"], *gates])
@@ -261,12 +261,12 @@ class DrivenPod:
         fold(self.situation(), action, answer)
         self.step()
 
-    def later(self, by: timedelta) -> None:
+    def advance(self, by: timedelta) -> None:
         """Advance the time."""
         self.now += by
         self.runtime.now = self.now
 
-    def work_off(self) -> None:
+    def finish_oldest_action(self) -> None:
         """Let the oldest pending action take effect and return."""
         if due := self.due():
             name = due[0]
@@ -289,15 +289,15 @@ class DrivenPod:
                 self.lost_hints = False
                 self.hear_resync()
             elif self.due():
-                self.work_off()
+                self.finish_oldest_action()
             elif self.wake:
-                self.later(max(self.wake.at - self.now, timedelta()))
+                self.advance(max(self.wake.at - self.now, timedelta()))
                 self.step()
             else:
                 return
         raise AssertionError(f"not at rest after {STEPS_TO_SETTLE} steps: {self.under_way}, {self.wake}")
 
-    def everyone_is_probed(self) -> None:
+    def check_probing(self) -> None:
         """Every running container that has probes is probed, and has failed neither its liveness nor its startup probe."""
         sidecars = [one for one in self.spec.init_containers or () if one.name in self.runtime.sidecars]
         for one in (*sidecars, *self.spec.containers):

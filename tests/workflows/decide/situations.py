@@ -101,7 +101,7 @@ def deletion(*, grace: float = 30, asked: float = 0, again: float | None = None)
 
 
 @dataclass(frozen=True)
-class Around:
+class Context:
     """The parts of a situation besides the pod and what is observed of it."""
 
     now: datetime = NOW
@@ -111,10 +111,10 @@ class Around:
     from_api: bool = False
 
 
-HERE: Final = Around()
+DEFAULT_CONTEXT: Final = Context()
 
 
-def situation(source: PodJson | None = None, around: Around = HERE, **known: Any) -> Situation:
+def situation(source: PodJson | None = None, context: Context = DEFAULT_CONTEXT, **known: Any) -> Situation:
     """Build a situation; by default directories exist, images are present and sandbox s0 is ready."""
     source = source or pod()
     everyone = [*source["spec"].get("initContainers", ()), *source["spec"]["containers"]]
@@ -123,9 +123,17 @@ def situation(source: PodJson | None = None, around: Around = HERE, **known: Any
     observed.setdefault("next_sandbox_attempt", observed["sandbox"].attempt + 1 if observed["sandbox"] else 0)
     spec = V1PodSpec.from_dict(source["spec"])
     assert spec is not None
-    busy = {key(action): action for action in around.busy}
+    busy = {key(action): action for action in context.busy}
     return Situation(
-        KEY, spec, source, Observed(**observed), around.now, around.settings, around.behaviour, busy, around.from_api
+        KEY,
+        spec,
+        source,
+        Observed(**observed),
+        context.now,
+        context.settings,
+        context.behaviour,
+        busy,
+        context.from_api,
     )
 
 
@@ -150,12 +158,12 @@ def seen_sandbox(attempt: int = 0, *, ready: bool = True, ips: tuple[str, ...] =
     return Sandbox(f"s{attempt}", attempt, ready, ips, NOW)
 
 
-def told(answers: Sequence[Action | Wake]) -> list[str]:
+def describe_all(answers: Sequence[Action | Wake]) -> list[str]:
     """Describe a decision in short: each action with its subject, or the time of a wait (seconds from NOW)."""
-    return [words(one) for one in answers]
+    return [describe(one) for one in answers]
 
 
-def words(answer: Action | Wake) -> str:
+def describe(answer: Action | Wake) -> str:
     """Describe one action or wait in short."""
     if isinstance(answer, Wake):
         return f"wake {(answer.at - NOW).total_seconds():g}"

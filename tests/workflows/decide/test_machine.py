@@ -121,7 +121,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
             if waits and not self.due():
                 self.runtime.end(waits[0].container_id, 0)
                 self.hears(RuntimeChanged("event", exited=(waits[0].container_id,)))
-            self.work_off()
+            self.finish_oldest_action()
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data())
@@ -231,7 +231,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.01, 1, 5, 10, 30, 301, 700]))
     def time_passes(self, seconds: float) -> None:
         """Time passes, and a timer may fire."""
-        self.later(timedelta(seconds=seconds))
+        self.advance(timedelta(seconds=seconds))
         if self.wake and self.wake.at <= self.now:
             self.step()
 
@@ -241,7 +241,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         """Temporal has lost the pod's history; its source lists it, and the runtime still holds its containers."""
         self.runtime.forgotten = True
         self.unsized = {*self.runtime.containers}
-        self.born()
+        self.reset()
 
     @rule()
     def quiet(self) -> None:
@@ -255,7 +255,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
             assert self.runtime.ready()
             assert self.runtime.mounted == bool(self.spec.volumes)
             self.volumes_show_what_is_there()
-            self.everyone_is_probed()
+            self.check_probing()
             self.everyone_has_its_share()
             self.nothing_is_outdated()
             for one in next_in_line(self.situation()):

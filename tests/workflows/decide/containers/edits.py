@@ -6,7 +6,7 @@ from typing import Any
 from proto.kubernetes.container_hash import container_hash
 from proto.temporal.pod import ImageFacts, PodJson
 from proto.temporal.signals import PodListed
-from tests.workflows.decide.situations import IMAGE, KEY, Around, container, pod, situation
+from tests.workflows.decide.situations import IMAGE, KEY, Context, container, pod, situation
 from workflows.decide.keys import image_key
 from workflows.decide.record.signals import apply_signal
 from workflows.decide.situation import Situation
@@ -34,10 +34,10 @@ def relisted(here: Situation, source: PodJson) -> Situation:
 
 
 def after_edit(
-    source: PodJson, known: dict[str, Any], *, name: str = "web", present: bool = True, **around: Any
+    source: PodJson, known: dict[str, Any], *, name: str = "web", present: bool = True, **context: Any
 ) -> Situation:
     """Return the pod's situation after a container's image was edited; by default the new image is present."""
-    here = relisted(situation(source, Around(**around), **known), with_image(source, name))
+    here = relisted(situation(source, Context(**context), **known), with_image(source, name))
     if present:
         here.observed.images[image_key(NEW, "IfNotPresent")] = ImageFacts("sha256:2", pulled=True)
     return here

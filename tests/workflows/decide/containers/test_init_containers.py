@@ -10,8 +10,9 @@ import pytest
 
 from proto.temporal.pod import ContainerFacts, ContainerState, ProbeFact, ProbeKind
 from tests.workflows.decide.situations import (
-    Around,
+    Context,
     at,
+    describe_all,
     done,
     down,
     pod,
@@ -20,7 +21,6 @@ from tests.workflows.decide.situations import (
     seen,
     situation,
     starting,
-    told,
     up,
 )
 from workflows.decide.steps.containers import start_containers
@@ -107,7 +107,7 @@ MIXED = ["i", "+s", "j"]
 )
 def test_start_containers(init: list[str], containers: dict[str, Any], decision: list[str]) -> None:
     """Which container starts, and which one it waits for."""
-    assert told(list(start_containers(situation(pod(init=init), containers=containers)))) == decision
+    assert describe_all(list(start_containers(situation(pod(init=init), containers=containers)))) == decision
 
 
 STARTED, NOT_STARTED = ProbeFact(success=True, sequence=1), ProbeFact(success=False, sequence=1)
@@ -126,7 +126,7 @@ def test_a_startup_probe_holds_up_what_comes_next(startup: dict[ProbeKind, Probe
     source = pod(init=["+s", "i"], restartPolicy="Never")
     source["spec"]["initContainers"][0]["startupProbe"] = {"tcpSocket": {"port": 80}}
     here = situation(source, containers={"s": up("s", probes=startup)})
-    assert told(pod_actions(here).begin) == decision
+    assert describe_all(pod_actions(here).begin) == decision
 
 
 def test_a_sidecar_that_failed_its_liveness_probe_restarts_alone() -> None:
@@ -135,7 +135,7 @@ def test_a_sidecar_that_failed_its_liveness_probe_restarts_alone() -> None:
     source["spec"]["initContainers"][0]["livenessProbe"] = {"tcpSocket": {"port": 80}}
     probes = {ProbeKind.LIVENESS: NOT_STARTED}
     (stop,) = pod_actions(situation(source, containers={"s": up("s", probes=probes), "web": up()})).begin
-    assert (told([stop]), getattr(stop, "reason", "")) == (
+    assert (describe_all([stop]), getattr(stop, "reason", "")) == (
         ["StopContainer s"],
         "Init container s failed liveness probe",
     )
@@ -152,7 +152,7 @@ def test_a_sidecar_that_failed_its_liveness_probe_restarts_alone() -> None:
 def test_sidecars_start_again_in_a_pod_that_never_restarts(containers: dict[str, Any], decision: list[str]) -> None:
     """A sidecar's own policy is Always."""
     here = situation(pod(init=THREE, restartPolicy="Never"), containers=containers)
-    assert told(list(start_containers(here))) == decision
+    assert describe_all(list(start_containers(here))) == decision
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ def test_nothing_starts_a_sidecar_of_a_pod_that_is_through(source: dict[str, Any
 
 def test_one_start_at_a_time() -> None:
     """Also for a restarted sidecar and a regular container's first start."""
-    around = Around(busy=(starting("r", 1),))
-    assert not list(start_containers(situation(pod(init=THREE), around, containers={**UP, "r": down(1, "r")})))
+    context = Context(busy=(starting("r", 1),))
+    assert not list(start_containers(situation(pod(init=THREE), context, containers={**UP, "r": down(1, "r")})))
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_new_sandbox_begins_with_the_first_sidecar() -> None:
     """All containers run again, in order."""
     ended = {name: down(137, name) for name in ("r", "s", "t", "web")}
     here = situation(pod(init=THREE), containers=ended, sandbox=sandbox(1))
-    assert told(list(start_containers(here))) == ["StartContainer r 1"]
+    assert describe_all(list(start_containers(here))) == ["StartContainer r 1"]
 
 
 def test_a_sidecar_is_never_done() -> None:
@@ -215,4 +215,4 @@ def test_a_sidecar_is_never_done() -> None:
 def test_a_fresh_pod_asks_for_every_image_at_once() -> None:
     """Including a sidecar's."""
     here = situation(pod(init=["+s"]), images={}, sandbox=None)
-    assert told(pod_actions(here).begin) == ["ReadImages", "RunPodSandbox 0"]
+    assert describe_all(pod_actions(here).begin) == ["ReadImages", "RunPodSandbox 0"]

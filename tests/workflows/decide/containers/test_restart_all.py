@@ -8,10 +8,11 @@ import pytest
 from proto.temporal.activities.requests import RemoveContainer, StopContainer
 from proto.temporal.pod import ContainerFacts, Exit
 from tests.workflows.decide.situations import (
-    Around,
+    Context,
     at,
     container,
     deletion,
+    describe_all,
     done,
     down,
     pod,
@@ -19,7 +20,6 @@ from tests.workflows.decide.situations import (
     seen,
     situation,
     starting,
-    told,
     up,
 )
 from workflows.decide.lifecycle import lifecycle
@@ -42,43 +42,48 @@ DOWN = {**ALL, "s": down(143, "s", **STOPPED), "b": down(137, "b", **STOPPED)}
 
 
 @pytest.mark.parametrize(
-    ("around", "known", "decision"),
+    ("context", "known", "decision"),
     [
-        pytest.param(Around(), {"containers": ALL}, ["StopContainer b"], id="what-lives-is-stopped"),
+        pytest.param(Context(), {"containers": ALL}, ["StopContainer b"], id="what-lives-is-stopped"),
         pytest.param(
-            Around(), {"containers": {**ALL, "b": DOWN["b"]}}, ["StopContainer s"], id="sidecars-after-what-they-serve"
+            Context(), {"containers": {**ALL, "b": DOWN["b"]}}, ["StopContainer s"], id="sidecars-after-what-they-serve"
         ),
         pytest.param(
-            Around(busy=(starting("b", 1),)), {"containers": {**DOWN, "b": down(1, "b")}}, [], id="and-what-is-starting"
+            Context(busy=(starting("b", 1),)),
+            {"containers": {**DOWN, "b": down(1, "b")}},
+            [],
+            id="and-what-is-starting",
         ),
         pytest.param(
-            Around(),
+            Context(),
             {"containers": DOWN, "dead_containers": {"a": ("a-x",)}},
             ["RemoveContainer a-x"],
             id="then-earlier-instances-go",
         ),
         pytest.param(
-            Around(),
+            Context(),
             {"containers": DOWN},
             ["RemoveContainer i-0", "RemoveContainer s-0", "RemoveContainer b-0"],
             id="then-the-newest-of-the-others",
         ),
-        pytest.param(Around(), {"containers": {"a": DOWN["a"]}}, ["RemoveContainer a-0"], id="the-one-that-asked-last"),
         pytest.param(
-            Around(), {"containers": {**ALL, "a": down(88, "a", **LOOPING)}}, ["wake 40"], id="a-crash-loop-waits"
+            Context(), {"containers": {"a": DOWN["a"]}}, ["RemoveContainer a-0"], id="the-one-that-asked-last"
         ),
-        pytest.param(Around(), {"containers": {**ALL, "a": down(1, "a")}}, [], id="another-code-asks-for-nothing"),
         pytest.param(
-            Around(),
+            Context(), {"containers": {**ALL, "a": down(88, "a", **LOOPING)}}, ["wake 40"], id="a-crash-loop-waits"
+        ),
+        pytest.param(Context(), {"containers": {**ALL, "a": down(1, "a")}}, [], id="another-code-asks-for-nothing"),
+        pytest.param(
+            Context(),
             {"containers": {**ALL, "a": down(88, "a", sandbox_id="old"), "b": down(1, "b")}},
             ["StartContainer a 1"],
             id="an-end-in-an-earlier-sandbox-only-restarts",
         ),
     ],
 )
-def test_restart_all(around: Around, known: dict[str, Any], decision: list[str]) -> None:
+def test_restart_all(context: Context, known: dict[str, Any], decision: list[str]) -> None:
     """Step by step."""
-    assert told(list(start_containers(situation(POD, around, **known)))) == decision
+    assert describe_all(list(start_containers(situation(POD, context, **known)))) == decision
 
 
 def test_no_pre_stop_hook_runs() -> None:
@@ -101,7 +106,7 @@ def test_everything_begins_anew_one_attempt_further() -> None:
     """First the init container; each container's exit becomes its last state."""
     here = situation(POD, containers=dict(DOWN))
     remove_all(here)
-    assert told(list(start_containers(here))) == ["StartContainer i 1"]
+    assert describe_all(list(start_containers(here))) == ["StartContainer i 1"]
     ends = {
         name: (facts.last_exit.exit_code, facts.last_exit.reason)
         for name, facts in here.observed.containers.items()
@@ -122,7 +127,7 @@ def test_an_init_container_that_the_runtime_forgot_runs_again_too() -> None:
     known = {"i": ContainerFacts(done_in_sandbox="s0"), "a": down(88, "a"), "b": down(0, "b")}
     here = situation(POD, containers=known)
     remove_all(here)
-    assert told(list(start_containers(here))) == ["StartContainer i 0"]
+    assert describe_all(list(start_containers(here))) == ["StartContainer i 0"]
 
 
 def test_a_look_at_the_runtime_in_between_changes_nothing() -> None:
@@ -131,7 +136,7 @@ def test_a_look_at_the_runtime_in_between_changes_nothing() -> None:
     for action in [one for one in start_containers(here) if isinstance(one, RemoveContainer)]:
         fold(here, action, None)
     read(here, seen("a", code=88))
-    assert told(list(start_containers(here))) == ["RemoveContainer a-0"]
+    assert describe_all(list(start_containers(here))) == ["RemoveContainer a-0"]
 
 
 @pytest.mark.parametrize(

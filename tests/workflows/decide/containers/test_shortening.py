@@ -8,7 +8,7 @@ import pytest
 from proto.temporal.activities.requests import ShortenStop, StopContainer
 from proto.temporal.pod import Lifecycle
 from proto.temporal.pod_inputs import Eviction
-from tests.workflows.decide.situations import KEY, Around, at, deletion, down, pod, seen, situation, told, up
+from tests.workflows.decide.situations import KEY, Context, at, deletion, describe_all, down, pod, seen, situation, up
 from workflows.decide.actions import Action, key
 from workflows.decide.record.fold import fold
 from workflows.decide.steps.pod_actions import pod_actions
@@ -76,14 +76,14 @@ def shorten(grace: float, asked: float) -> ShortenStop:
 def test_shortening(busy: list[Action], known: dict[str, Any], now: float, decision: list[str]) -> None:
     """The action besides a stop."""
     known = {"lifecycle": Lifecycle.TERMINATING, **WEB, **known}
-    here = situation(around=Around(now=at(now), busy=tuple(busy)), **known)
-    assert told(pod_actions(here).begin) == decision
+    here = situation(context=Context(now=at(now), busy=tuple(busy)), **known)
+    assert describe_all(pod_actions(here).begin) == decision
 
 
 def test_what_it_asks_for() -> None:
     """The shorter grace period, counted from its request, for the same instance, with the deletion's reason."""
     known = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletion(grace=1, again=5), **WEB}
-    (action,) = pod_actions(situation(around=Around(now=at(6), busy=(stop(),)), **known)).begin
+    (action,) = pod_actions(situation(context=Context(now=at(6), busy=(stop(),)), **known)).begin
     words = "ManifestRemoved: web.yaml is gone"
     assert action == ShortenStop(KEY, "web", "web-0", timedelta(seconds=1), at(5), words)
 
@@ -92,8 +92,8 @@ def test_two_containers_and_one_that_is_not_stopped_yet() -> None:
     """Each stop is shortened separately; a stop that starts now has the shorter grace period at once."""
     containers = {"a": up("a"), "b": up("b")}
     known = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletion(grace=1, again=5), "containers": containers}
-    here = situation(pod("a", "b"), Around(now=at(5), busy=(stop("a"),)), **known)
-    assert told(pod_actions(here).begin) == ["StopContainer b", "ShortenStop a/by-12:00:06"]
+    here = situation(pod("a", "b"), Context(now=at(5), busy=(stop("a"),)), **known)
+    assert describe_all(pod_actions(here).begin) == ["StopContainer b", "ShortenStop a/by-12:00:06"]
 
 
 def test_the_first_of_both_answers_is_the_end() -> None:

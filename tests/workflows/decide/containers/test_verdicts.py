@@ -4,7 +4,7 @@ import pytest
 
 from proto.temporal.pod import Lifecycle, ProbeKind
 from proto.temporal.signals import ProbeVerdict
-from tests.workflows.decide.situations import Around, deletion, down, pod, seen, situation, starting, told, up
+from tests.workflows.decide.situations import Context, deletion, describe_all, down, pod, seen, situation, starting, up
 from tests.workflows.decide.steps.test_probes import ALL, BAD, GOOD, PROBING, here, probed
 from workflows.decide.actions import holds_reread, is_endless
 from workflows.decide.record.fold import fold, fold_failure
@@ -55,8 +55,8 @@ def test_probing_holds_nothing_up() -> None:
     """No re-read of the runtime, no undo, no continue-as-new waits for it."""
     assert is_endless(PROBING)
     assert not holds_reread(PROBING)
-    gone = here(probed(**ALL), down(0), Around(busy=(PROBING,)), deletion=deletion(), lifecycle=Lifecycle.TERMINATING)
-    assert told(pod_actions(gone).begin) == ["StopPodSandbox"]
+    gone = here(probed(**ALL), down(0), Context(busy=(PROBING,)), deletion=deletion(), lifecycle=Lifecycle.TERMINATING)
+    assert describe_all(pod_actions(gone).begin) == ["StopPodSandbox"]
     fold_failure(gone, PROBING, "UnexpectedError", "boom")
     assert not gone.observed.runtime_stale
     fold(gone, PROBING, None)

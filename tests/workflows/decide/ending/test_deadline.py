@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod import Lifecycle
-from tests.workflows.decide.situations import Around, at, down, pod, situation, up
+from tests.workflows.decide.situations import Context, at, down, pod, situation, up
 from workflows.decide.ending.deadline import await_deadline, deadline_exceeded
 from workflows.decide.steps.pod_actions import pod_actions
 
@@ -59,6 +59,6 @@ def test_the_earlier_wait_counts() -> None:
     """A restart before the deadline is not delayed by it, and vice versa."""
     loop = down(1, backoff=timedelta(seconds=40), backoff_at=at(-50))
     for seconds, expected in ((200, at(40)), (70, at(10))):
-        plan = pod_actions(situation(pod(activeDeadlineSeconds=seconds), Around(), containers={"web": loop}))
+        plan = pod_actions(situation(pod(activeDeadlineSeconds=seconds), Context(), containers={"web": loop}))
         assert plan.wake
         assert plan.wake.at == expected

@@ -26,7 +26,7 @@ def starts_under_way(here: Situation) -> int:
     return max(len(starts), len(held) + sum(one.sandbox_id == here.sandbox_id for one in before))
 
 
-def look_at_hooks(here: Situation, action: Action, known: set[str], runtime: RuntimeModel) -> None:
+def check_hooks(here: Situation, action: Action, known: set[str], runtime: RuntimeModel) -> None:
     """No hook starts once its outcome is known, no container starts beside one, and no start or stop skips one.
 
     A restart of all containers has no grace period, and so no preStop hook.

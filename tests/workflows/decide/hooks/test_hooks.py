@@ -13,19 +13,19 @@ from proto.temporal.activities.requests import RunHook, StopContainer
 from proto.temporal.hooks import Hook, HookEnded, HookOutcome
 from proto.temporal.pod import ContainerFacts, ContainerState, Lifecycle, PodJson
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     KEY,
-    Around,
+    Context,
     at,
     container,
     deletion,
+    describe_all,
     down,
     pod,
     sandbox,
     situation,
     starting,
     stopping,
-    told,
     up,
 )
 from workflows.decide.actions import holds_reread
@@ -82,22 +82,22 @@ PRE_STOP = "RunHook web/preStop/web-0"
 )
 def test_post_start(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str]) -> None:
     """It is a part of the start: the next containers wait for it."""
-    here = situation(hooked(POST, "side"), Around(busy=busy), containers={"web": facts})
-    assert told(pod_actions(here).begin) == begun
+    here = situation(hooked(POST, "side"), Context(busy=busy), containers={"web": facts})
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 def test_every_restart_waits_for_a_hook_too() -> None:
     """Another container that crashed meanwhile is started afterwards."""
     known = {"web": up(), "side": down(1, "side")}
-    here = situation(hooked(POST, "side"), Around(busy=(running(Hook.POST_START),)), containers=known)
-    assert told(pod_actions(here).begin) == []
+    here = situation(hooked(POST, "side"), Context(busy=(running(Hook.POST_START),)), containers=known)
+    assert describe_all(pod_actions(here).begin) == []
     here.observed.containers["web"].post_start = DONE
-    assert told(pod_actions(here).begin) == ["StartContainer side 1"]
+    assert describe_all(pod_actions(here).begin) == ["StartContainer side 1"]
 
 
 def test_a_failed_post_start_stops_with_the_pods_grace_and_its_reason() -> None:
     """Counted from the failure, with the preStop hook first, as in the kubelet's killContainer."""
-    here = situation(hooked(BOTH), Around(now=at(7)), containers={"web": up(post_start=ended(well=False, seconds=5))})
+    here = situation(hooked(BOTH), Context(now=at(7)), containers={"web": up(post_start=ended(well=False, seconds=5))})
     (hook,) = pod_actions(here).begin
     assert isinstance(hook, RunHook)
     assert (hook.hook, hook.asked_at, hook.grace) == (Hook.PRE_STOP, at(5), timedelta(seconds=30))
@@ -111,33 +111,41 @@ def test_a_failed_post_start_stops_with_the_pods_grace_and_its_reason() -> None:
 def test_what_follows_a_failed_post_start_is_the_restart_policys(policy: str) -> None:
     """By the exit code, like any other exit."""
     here = situation(hooked(POST, restartPolicy=policy), containers={"web": down(137, post_start=FAILED)})
-    assert told(pod_actions(here).begin) == ([] if policy == "Never" else ["StartContainer web 1"])
+    assert describe_all(pod_actions(here).begin) == ([] if policy == "Never" else ["StartContainer web 1"])
 
 
 @pytest.mark.parametrize(
-    ("around", "facts", "begun"),
+    ("context", "facts", "begun"),
     [
-        pytest.param(HERE, up(), [PRE_STOP], id="before-the-stop"),
-        pytest.param(Around(busy=(running(Hook.PRE_STOP),)), up(), [], id="the-stop-waits-for-it"),
-        pytest.param(HERE, up(pre_stop=DONE), ["StopContainer web"], id="then-the-stop"),
-        pytest.param(HERE, up(pre_stop=FAILED), ["StopContainer web"], id="also-when-it-failed"),
+        pytest.param(DEFAULT_CONTEXT, up(), [PRE_STOP], id="before-the-stop"),
+        pytest.param(Context(busy=(running(Hook.PRE_STOP),)), up(), [], id="the-stop-waits-for-it"),
+        pytest.param(DEFAULT_CONTEXT, up(pre_stop=DONE), ["StopContainer web"], id="then-the-stop"),
+        pytest.param(DEFAULT_CONTEXT, up(pre_stop=FAILED), ["StopContainer web"], id="also-when-it-failed"),
         pytest.param(
-            HERE, up(attempt=1, pre_stop=DONE), ["RunHook web/preStop/web-1"], id="one-of-an-earlier-instance"
+            DEFAULT_CONTEXT,
+            up(attempt=1, pre_stop=DONE),
+            ["RunHook web/preStop/web-1"],
+            id="one-of-an-earlier-instance",
         ),
         pytest.param(
-            Around(now=at(60)), up(), [PRE_STOP], id="not-skipped-by-a-worker-that-comes-late-when-the-grace-is-over"
+            Context(now=at(60)), up(), [PRE_STOP], id="not-skipped-by-a-worker-that-comes-late-when-the-grace-is-over"
         ),
         pytest.param(
-            HERE, up(state=ContainerState.CREATED), ["StopContainer web"], id="not-in-a-container-that-never-ran"
+            DEFAULT_CONTEXT,
+            up(state=ContainerState.CREATED),
+            ["StopContainer web"],
+            id="not-in-a-container-that-never-ran",
         ),
-        pytest.param(HERE, up(state=ContainerState.UNKNOWN), [PRE_STOP], id="also-where-nobody-knows-whether-it-runs"),
-        pytest.param(HERE, down(0), ["StopPodSandbox"], id="not-in-one-that-has-ended-by-itself"),
+        pytest.param(
+            DEFAULT_CONTEXT, up(state=ContainerState.UNKNOWN), [PRE_STOP], id="also-where-nobody-knows-whether-it-runs"
+        ),
+        pytest.param(DEFAULT_CONTEXT, down(0), ["StopPodSandbox"], id="not-in-one-that-has-ended-by-itself"),
     ],
 )
-def test_pre_stop(around: Around, facts: ContainerFacts, begun: list[str]) -> None:
+def test_pre_stop(context: Context, facts: ContainerFacts, begun: list[str]) -> None:
     """It runs before SIGTERM whenever we stop a running container."""
-    here = situation(hooked(PRE), around, containers={"web": facts}, **GOING)
-    assert told(pod_actions(here).begin) == begun
+    here = situation(hooked(PRE), context, containers={"web": facts}, **GOING)
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 @pytest.mark.parametrize(
@@ -149,11 +157,11 @@ def test_pre_stop(around: Around, facts: ContainerFacts, begun: list[str]) -> No
 )
 def test_pre_stop_before_every_other_stop(facts: ContainerFacts, known: dict[str, Any], reason: str) -> None:
     """With the pod's whole grace period, counted from the first request to stop."""
-    here = situation(hooked(PRE), Around(now=at(0)), containers={"web": facts}, **known)
+    here = situation(hooked(PRE), Context(now=at(0)), containers={"web": facts}, **known)
     (hook,) = pod_actions(here).begin
     assert isinstance(hook, RunHook)
     assert (hook.reason, hook.asked_at, hook.grace) == (reason, at(0), timedelta(seconds=30))
-    here = situation(hooked(PRE), Around(now=at(9)), containers={"web": facts}, **known)
+    here = situation(hooked(PRE), Context(now=at(9)), containers={"web": facts}, **known)
     fold(here, hook, HookEnded(succeeded=True))
     (stop,) = pod_actions(here).begin
     assert isinstance(stop, StopContainer)
@@ -165,7 +173,7 @@ def test_hook_and_stop_share_one_grace() -> None:
     known = {
         "web": up(pre_stop=ended(seconds=29)),
     }
-    here = situation(hooked(PRE), Around(now=at(29)), containers=known, **GOING)
+    here = situation(hooked(PRE), Context(now=at(29)), containers=known, **GOING)
     (stop,) = pod_actions(here).begin
     assert isinstance(stop, StopContainer)
     assert (stop.asked_at, stop.grace, stop.at_least) == (at(0), timedelta(seconds=30), timedelta(seconds=2))
@@ -191,8 +199,8 @@ def test_a_shorter_grace_during_the_hook(grace: float, now: float, answers: list
     """A second deletion may shorten the hook's time."""
     busy = (running(Hook.PRE_STOP),)
     known = {**GOING, "deletion": deletion(grace=grace)}
-    plan = pod_actions(situation(hooked(PRE), Around(now=at(now), busy=busy), containers={"web": up()}, **known))
-    assert told([*plan.begin, *([plan.wake] if plan.wake else [])]) == answers
+    plan = pod_actions(situation(hooked(PRE), Context(now=at(now), busy=busy), containers={"web": up()}, **known))
+    assert describe_all([*plan.begin, *([plan.wake] if plan.wake else [])]) == answers
 
 
 @pytest.mark.parametrize(
@@ -208,13 +216,13 @@ def test_a_shorter_grace_during_the_hook(grace: float, now: float, answers: list
 )
 def test_a_hook_that_nobody_waits_for(hook: Hook, facts: ContainerFacts, known: dict[str, Any], gives_up: bool) -> None:
     """It is cancelled."""
-    here = situation(hooked(BOTH), Around(busy=(running(hook),)), containers={"web": facts}, **known)
+    here = situation(hooked(BOTH), Context(busy=(running(hook),)), containers={"web": facts}, **known)
     assert bool(abandoned(here)) is gives_up
 
 
 def test_nothing_but_hooks_is_given_up_here() -> None:
     """A stop continues."""
-    assert abandoned(situation(hooked(BOTH), Around(busy=(stopping(),)), containers={"web": down(0)})) == []
+    assert abandoned(situation(hooked(BOTH), Context(busy=(stopping(),)), containers={"web": down(0)})) == []
 
 
 def test_no_re_read_waits_for_a_hook() -> None:

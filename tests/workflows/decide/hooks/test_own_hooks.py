@@ -14,18 +14,18 @@ from proto.temporal.activities.requests import RunHook
 from proto.temporal.hooks import Hook, HookEnded, HookOutcome, HookRetry
 from proto.temporal.pod import ContainerFacts, Lifecycle, NodeSettings, PodJson
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     KEY,
-    Around,
+    Context,
     at,
     container,
     deletion,
+    describe_all,
     down,
     pod,
     sandbox,
     situation,
     starting,
-    told,
     up,
 )
 from workflows.calls import retry_policy
@@ -86,8 +86,8 @@ def running(hook: Hook, *, until: float | None = None, sandbox_id: str = "s0", c
 )
 def test_pre_start(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str]) -> None:
     """It belongs to a start: of one instance, in one sandbox."""
-    here = situation(annotated(Hook.PRE_START, others=("side",)), Around(busy=busy), containers={"web": facts})
-    assert told(pod_actions(here).begin) == begun
+    here = situation(annotated(Hook.PRE_START, others=("side",)), Context(busy=busy), containers={"web": facts})
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 def test_a_pre_start_that_fails_is_a_failed_start() -> None:
@@ -95,19 +95,19 @@ def test_a_pre_start_that_fails_is_a_failed_start() -> None:
     here = situation(annotated(Hook.PRE_START))
     (hook,) = pod_actions(here).begin
     fold(here, hook, HookEnded(succeeded=False, message="exit code 3"))
-    assert told(pod_actions(here).begin) == []
+    assert describe_all(pod_actions(here).begin) == []
     wake = pod_actions(here).wake
     assert wake
     assert "PreStartHookError: try container/web again" in wake.summary
     assert waiting(here) == ("PreStartHookError", "exit code 3")
     later = replace(here, now=wake.at)
-    assert told(pod_actions(later).begin) == [BEFORE]
+    assert describe_all(pod_actions(later).begin) == [BEFORE]
     fold(later, hook, HookEnded(succeeded=False, message="exit code 4"))
     again = pod_actions(later).wake
     assert again
     assert again.at - later.now == 2 * (wake.at - here.now)
     fold(replace(later, now=again.at), hook, HookEnded(succeeded=True))
-    assert told(pod_actions(replace(later, now=again.at)).begin) == ["StartContainer web 0"]
+    assert describe_all(pod_actions(replace(later, now=again.at)).begin) == ["StartContainer web 0"]
 
 
 def waiting(here: Situation) -> tuple[str | None, str | None]:
@@ -125,7 +125,7 @@ def test_an_outcome_from_a_lost_sandbox_is_nobodys() -> None:
     here = situation(annotated(Hook.PRE_START), sandbox=sandbox(1))
     fold(here, running(Hook.PRE_START), HookEnded(succeeded=False, message="exit code 137"))
     assert here.observed.failures == {}
-    assert told(pod_actions(here).begin) == ["RunHook web/preStart/s1/0"]
+    assert describe_all(pod_actions(here).begin) == ["RunHook web/preStart/s1/0"]
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_an_outcome_from_a_lost_sandbox_is_nobodys() -> None:
 )
 def test_post_stop(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str]) -> None:
     """It follows each exit, and the next instance waits for it."""
-    here = situation(annotated(Hook.POST_STOP), Around(busy=busy), containers={"web": facts})
-    assert told(pod_actions(here).begin) == begun
+    here = situation(annotated(Hook.POST_STOP), Context(busy=busy), containers={"web": facts})
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_post_stop(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str
 def test_post_stop_of_a_pod_that_goes(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str]) -> None:
     """The pod's network exists until the hook has ended."""
     known = {"containers": {"web": facts}, "deletion": deletion(), **GOING}
-    here = situation(annotated(Hook.POST_STOP), Around(busy=busy), **known)
-    assert told(pod_actions(here).begin) == begun
+    here = situation(annotated(Hook.POST_STOP), Context(busy=busy), **known)
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 def test_all_start_again_after_every_post_stop() -> None:
@@ -179,9 +179,9 @@ def test_all_start_again_after_every_post_stop() -> None:
     source = annotated(Hook.POST_STOP)
     source["spec"]["containers"][0] |= rules | {"restartPolicy": "Never"}
     here = situation(source, containers={"web": down(1)})
-    assert told(pod_actions(here).begin) == [AFTER]
+    assert describe_all(pod_actions(here).begin) == [AFTER]
     fold(here, pod_actions(here).begin[0], HookEnded(succeeded=True))
-    assert told(pod_actions(here).begin) == ["RemoveContainer web-0"]
+    assert describe_all(pod_actions(here).begin) == ["RemoveContainer web-0"]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_finished_pod_hurries_nobody() -> None:
 def test_nobody_waits_any_more(busy: RunHook, now: float, gives_up: bool) -> None:
     """A hook that has timed out is recorded, so that it does not run again."""
     known = {"containers": {"web": down(143)}, "deletion": deletion(), **GOING}
-    here = situation(annotated(Hook.PRE_START, Hook.POST_STOP), Around(now=at(now), busy=(busy,)), **known)
+    here = situation(annotated(Hook.PRE_START, Hook.POST_STOP), Context(now=at(now), busy=(busy,)), **known)
     assert bool(abandoned(here)) is gives_up
     if gives_up and busy.hook is Hook.POST_STOP:
         assert not any_pending(here)
@@ -231,7 +231,7 @@ def test_nobody_waits_any_more(busy: RunHook, now: float, gives_up: bool) -> Non
 def test_a_wake_ends_the_wait_for_one_that_began_before() -> None:
     """No other event would end it."""
     known = {"containers": {"web": down(143)}, "deletion": deletion(), **GOING}
-    here = situation(annotated(Hook.POST_STOP), Around(busy=(running(Hook.POST_STOP),)), **known)
+    here = situation(annotated(Hook.POST_STOP), Context(busy=(running(Hook.POST_STOP),)), **known)
     wake = pod_actions(here).wake
     assert wake
     assert wake.at == at(30)
@@ -265,11 +265,11 @@ def test_an_image_of_its_own_is_to_be_had_first() -> None:
 def test_limits_of_a_hook_of_kubernetes() -> None:
     """The handler is in the spec, timeout and retry policy are in the annotation; Temporal retries by that policy."""
     source = pod(containers=[container("web", lifecycle={"postStart": EXEC})])
-    plain = run_hook(situation(source, HERE, containers={"web": up()}), "web", Hook.POST_START)
+    plain = run_hook(situation(source, DEFAULT_CONTEXT, containers={"web": up()}), "web", Hook.POST_START)
     assert (plain.timeout, plain.retry, retry_policy(plain).initial_interval) == (None, None, PATIENT.initial)
     said = {"timeoutSeconds": 5, "retry": {"maxAttempts": 3, "initialSeconds": 2, "factor": 3, "maxSeconds": 9}}
     source["metadata"]["annotations"] = {"postStart.tempolet.dev/web": json.dumps(said)}
-    hook = run_hook(situation(source, HERE, containers={"web": up()}), "web", Hook.POST_START)
+    hook = run_hook(situation(source, DEFAULT_CONTEXT, containers={"web": up()}), "web", Hook.POST_START)
     two, nine = timedelta(seconds=2), timedelta(seconds=9)
     assert (hook.handler, hook.timeout) == (EXEC, timedelta(seconds=5))
     assert hook.retry == HookRetry(3, two, 3, nine)
@@ -280,6 +280,6 @@ def test_limits_of_a_hook_of_kubernetes() -> None:
 
 def test_an_activity_that_never_answers_has_failed() -> None:
     """So a pod does not wait for ever, and a preStart hook runs again."""
-    here = situation(annotated(Hook.PRE_START), Around(settings=NodeSettings()))
+    here = situation(annotated(Hook.PRE_START), Context(settings=NodeSettings()))
     fold_failure(here, running(Hook.PRE_START), "DeadlineExceeded", "no answer")
     assert waiting(here) == ("PreStartHookError", "DeadlineExceeded: no answer")

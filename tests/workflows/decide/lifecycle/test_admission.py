@@ -11,7 +11,7 @@ import pytest
 from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
 from proto.temporal.activities.requests import RunPodSandbox
 from proto.temporal.pod import Lifecycle, NodeSettings
-from tests.workflows.decide.situations import KEY, NOW, Around, pod, situation, up
+from tests.workflows.decide.situations import KEY, NOW, Context, pod, situation, up
 from workflows.decide.lifecycle import admission, lifecycle
 from workflows.decide.lifecycle.admission import APPARMOR, OTHER_OS, OTHER_OS_LABEL, SYSCTL_FORBIDDEN, why_rejected
 from workflows.decide.record.fold import fold_failure
@@ -94,7 +94,7 @@ def test_the_label_of_a_system(labels: dict[str, str], taken: bool) -> None:
 
 def rejected_pod() -> Situation:
     """Return the situation of a rejected pod with no facts yet."""
-    return situation(pod(**sets("kernel.sem")), Around(settings=NODE), sandbox=None)
+    return situation(pod(**sets("kernel.sem")), Context(settings=NODE), sandbox=None)
 
 
 def moved(asked: Situation) -> Lifecycle:
@@ -120,7 +120,7 @@ def test_a_pod_that_is_not_taken_has_failed() -> None:
 
 def test_a_pod_that_has_begun_is_not_asked_again() -> None:
     """A node that allows less now leaves it running."""
-    running = situation(pod(**sets("kernel.sem")), Around(settings=NODE), containers={"web": up()})
+    running = situation(pod(**sets("kernel.sem")), Context(settings=NODE), containers={"web": up()})
     assert admission.rejection(running) is None
     assert lifecycle.next_event(running) is None
 

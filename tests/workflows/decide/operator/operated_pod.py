@@ -69,7 +69,7 @@ class OperatedPod(EditedPod):
             return
         before = effective_grace(self.situation()).over_at
         told = stops(self.situation(), asked)
-        self.wishes.add((self.now, told.asked))
+        self.requested_graces.add((self.now, told.asked))
         signals.apply_signal(self.situation(), asked)
         assert effective_grace(self.situation()).over_at == before - told.sooner <= before
         self.step()
@@ -79,7 +79,7 @@ class OperatedPod(EditedPod):
     def operator_looks_in(self, into: str) -> None:
         """An operator adds an ephemeral container, perhaps with a target."""
         look = {"name": f"debug{len(self.runtime.ephemeral)}", "image": IMAGE, "targetContainerName": into}
-        self.is_looked_into(AddEphemeralContainer("root@node-1", look))
+        self.add_ephemeral_container(AddEphemeralContainer("root@node-1", look))
 
     @precondition(lambda self: not self.over)
     @rule(grace=st.sampled_from([None, 0, 5, 100]), really=st.sampled_from([False, False, True]))

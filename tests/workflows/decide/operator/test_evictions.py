@@ -9,7 +9,7 @@ from proto.kubernetes.priority import is_critical
 from proto.temporal.operator import EvictPod
 from proto.temporal.pod import Failure, Lifecycle
 from proto.temporal.pod_inputs import Eviction
-from tests.workflows.decide.situations import Around, at, deletion, down, pod, sandbox, situation, starting, up
+from tests.workflows.decide.situations import Context, at, deletion, down, pod, sandbox, situation, starting, up
 from workflows.decide.ending.grace import effective_grace
 from workflows.decide.lifecycle.lifecycle import Event, happened, next_event
 from workflows.decide.operator.evictions import evicted, why_no_eviction
@@ -145,14 +145,14 @@ def test_an_eviction_comes_before_an_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("around", "known"),
+    ("context", "known"),
     [
-        pytest.param(Around(), {"failures": {"sandbox": Failure("X", "x", at(-1))}}, id="a-step-had-failed"),
-        pytest.param(Around(busy=(starting(),)), {"sandbox": None}, id="nothing-is-known-yet"),
+        pytest.param(Context(), {"failures": {"sandbox": Failure("X", "x", at(-1))}}, id="a-step-had-failed"),
+        pytest.param(Context(busy=(starting(),)), {"sandbox": None}, id="nothing-is-known-yet"),
     ],
 )
-def test_what_may_be_half_made_is_looked_for(around: Around, known: dict[str, Any]) -> None:
+def test_what_may_be_half_made_is_looked_for(context: Context, known: dict[str, Any]) -> None:
     """As for a deletion: unfinished work is looked for before it is undone."""
-    here = situation(pod(), around, **known)
+    here = situation(pod(), context, **known)
     apply_signal(here, asked())
     assert (here.observed.runtime_stale, here.observed.starts_in_doubt, here.observed.failures) == (True, True, {})

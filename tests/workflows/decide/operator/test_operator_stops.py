@@ -8,7 +8,7 @@ import pytest
 from proto.temporal.operator import StopPod
 from proto.temporal.pod import Lifecycle
 from proto.temporal.pod_inputs import Eviction
-from tests.workflows.decide.situations import Around, at, container, deletion, pod, situation, up
+from tests.workflows.decide.situations import Context, at, container, deletion, pod, situation, up
 from workflows.decide.ending.grace import effective_grace
 from workflows.decide.operator.operator_stops import stops, why_no_stop
 from workflows.decide.record.signals import apply_signal
@@ -83,7 +83,7 @@ def test_what_holds_then(
     source: dict[str, Any], known: dict[str, Any], grace: float | None, holds: tuple[float, float], sooner: float
 ) -> None:
     """The grace period, the time of SIGKILL, and the time saved; requested ten seconds after the deletion."""
-    here = situation(source, Around(now=at(10)), **known)
+    here = situation(source, Context(now=at(10)), **known)
     before = effective_grace(here).over_at
     told = stops(here, asked(grace))
     apply_signal(here, asked(grace))

@@ -25,7 +25,7 @@ class EditedPod(DrivenPod):
     def listed_again(self) -> None:
         """The source lists the pod once more."""
         if self.over:
-            self.begins_anew()
+            self.start_over()
             return
         self.hears(PodListed("file"))
 

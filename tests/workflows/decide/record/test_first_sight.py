@@ -9,7 +9,7 @@ import pytest
 from proto.temporal.pod import Lifecycle, Observed, PodStart
 from proto.temporal.pod_inputs import Ended, FirstSight, GivenCondition, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
-from tests.workflows.decide.situations import NOW, Around, at, pod, situation, up
+from tests.workflows.decide.situations import NOW, Context, at, pod, situation, up
 from workflows.decide.lifecycle import lifecycle
 from workflows.decide.record.first_sight import initially_observed
 from workflows.decide.record.signals import apply_signal
@@ -145,7 +145,7 @@ def test_conditions_of_others_are_taken_as_a_whole() -> None:
 )
 def test_an_end_that_the_api_shows(known: dict[str, Any], event: lifecycle.Event | None, phase: str) -> None:
     """Others set the final phase; it never changes back."""
-    here = situation(pod(), Around(), containers={"web": up()}, **known)
+    here = situation(pod(), Context(), containers={"web": up()}, **known)
     apply_signal(here, StatusGiven("api", 1, ended=FAILED))
     assert lifecycle.next_event(here) is event
     assert pod_status(here).phase == phase

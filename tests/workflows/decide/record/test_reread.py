@@ -9,6 +9,7 @@ from proto.temporal.activities.requests import RuntimeContainer
 from proto.temporal.pod import ContainerState, Sandbox
 from tests.workflows.decide.situations import (
     UNKNOWN,
+    describe_all,
     done,
     down,
     pod,
@@ -18,7 +19,6 @@ from tests.workflows.decide.situations import (
     seen_sandbox,
     situation,
     stopping,
-    told,
     up,
 )
 from workflows.decide.record.fold import fold
@@ -162,7 +162,7 @@ def test_those_that_the_runtime_forgot_are_not_run_again() -> None:
     read(here, seen("k"))
     assert pod_actions(here).begin == ()
     read(here, seen("k", code=0))
-    assert told(pod_actions(here).begin) == ["StartContainer a 0"]
+    assert describe_all(pod_actions(here).begin) == ["StartContainer a 0"]
 
 
 def test_a_sandbox_without_an_address_is_made_anew() -> None:
@@ -170,7 +170,7 @@ def test_a_sandbox_without_an_address_is_made_anew() -> None:
     running = [seen(name) for name in "abc"]
     here = situation(pod("a", "b", "c"), sandbox=None)
     read(here, *running, sandboxes=(seen_sandbox(ips=()),))
-    assert told(pod_actions(here).begin) == ["StopContainer a", "StopContainer b", "StopContainer c"]
+    assert describe_all(pod_actions(here).begin) == ["StopContainer a", "StopContainer b", "StopContainer c"]
     here = situation(pod("a", "b", "c", hostNetwork=True), sandbox=None)
     read(here, *running, sandboxes=(seen_sandbox(ips=()),))
-    assert told(pod_actions(here).begin) == []
+    assert describe_all(pod_actions(here).begin) == []

@@ -9,7 +9,7 @@ from proto.temporal.activities.requests import StartContainer
 from proto.temporal.pod import Lifecycle, PodJson
 from proto.temporal.pod_inputs import Eviction
 from proto.temporal.signals import DeletionRequested, PodListed
-from tests.workflows.decide.situations import at, container, deletion, pod, situation, told, up
+from tests.workflows.decide.situations import at, container, deletion, describe_all, pod, situation, up
 from workflows.decide.record.signals import apply_signal
 from workflows.decide.record.updates import Outcome, changes, judge
 from workflows.decide.status.status import pod_status
@@ -255,4 +255,4 @@ def test_a_deadline_that_is_set_later_counts_from_the_start(seconds: int, answer
     assert taken is not None
     wake = pod_actions(situation(taken)).wake
     assert wake is not None
-    assert told([wake]) == answers
+    assert describe_all([wake]) == answers

@@ -6,7 +6,7 @@ from typing import Any
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.pod import NodeSettings, PodJson
 from proto.temporal.resources import Allocatable, RuntimeResources
-from tests.workflows.decide.situations import Around, container, pod, situation, told, up
+from tests.workflows.decide.situations import Context, container, describe_all, pod, situation, up
 from workflows.decide.record.fold import fold
 from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
@@ -49,10 +49,10 @@ def policy(cpu: str, memory: str) -> list[PodJson]:
     ]
 
 
-def resized(old: PodJson, new: PodJson, around: Around | None = None, **known: Any) -> Situation:
+def resized(old: PodJson, new: PodJson, context: Context | None = None, **known: Any) -> Situation:
     """Return the situation of a pod that was just resized by its source."""
     known.setdefault("containers", {one["name"]: up(one["name"]) for one in old["spec"]["containers"]})
-    before = situation(old, around or Around(), **known)
+    before = situation(old, context or Context(), **known)
     return after(before, allocate(before, new))
 
 
@@ -66,7 +66,7 @@ def carried_out(here: Situation) -> list[str]:
     done: list[str] = []
     while begin := pod_actions(here).begin:
         for action in begin:
-            done += told([action])
+            done += describe_all([action])
             match action:
                 case UpdatePodSandboxResources(growing=growing):
                     done[-1] += " up" if growing else ""

@@ -19,7 +19,7 @@ from tests.workflows.decide.resources.resizes import (
     resources,
     web,
 )
-from tests.workflows.decide.situations import KEY, Around, read, seen
+from tests.workflows.decide.situations import KEY, Context, read, seen
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.resources.allocation import allocate, figures, grown, shrunk
 from workflows.decide.resources.resources import compute
@@ -52,7 +52,7 @@ from workflows.decide.steps.pod_actions import pod_actions
 )
 def test_what_fits(old: PodJson, new: PodJson, message: str) -> None:
     """The rows of the kubelet's TestRetryPendingResizes about the node's capacity."""
-    here = resized(of(web(old)), of(web(new)), Around(settings=NODE))
+    here = resized(of(web(old)), of(web(new)), Context(settings=NODE))
     pending, granted = here.observed.resize_pending, here.source["spec"]["containers"][0]["resources"]
     if message:
         assert pending is not None
@@ -65,7 +65,7 @@ def test_what_fits(old: PodJson, new: PodJson, message: str) -> None:
 
 def test_a_refusal_ends_with_the_next_listing() -> None:
     """A resize that is taken back, or made smaller."""
-    here = resized(of(web(SMALL)), of(web(amounts("5", "1Gi"))), Around(settings=NODE))
+    here = resized(of(web(SMALL)), of(web(amounts("5", "1Gi"))), Context(settings=NODE))
     assert here.observed.resize_pending is not None
     assert allocate(here, of(web(SMALL)))["spec"]["containers"][0]["resources"] == SMALL
     assert here.observed.resize_pending is None
@@ -90,7 +90,7 @@ def test_a_start_under_way_is_resized_afterwards() -> None:
     """It was requested with the old spec."""
     old = of(web(SMALL))
     asked = StartContainer(KEY, "s0", 0, "sha256:1", web(SMALL), {})
-    here = resized(old, of(web(LARGE)), Around(busy=(asked,)), containers={})
+    here = resized(old, of(web(LARGE)), Context(busy=(asked,)), containers={})
     assert here.observed.resize is not None
     idle = replace(here, busy={})
     fold(idle, asked, seen())
@@ -101,7 +101,7 @@ def test_a_start_under_way_is_resized_afterwards() -> None:
 def test_a_start_that_failed_and_came_up_nevertheless() -> None:
     """A re-read finds it, with the spec at the time of its request."""
     asked = StartContainer(KEY, "s0", 0, "sha256:1", web(SMALL), {})
-    here = resized(of(web(SMALL)), of(web(LARGE)), Around(busy=(asked,)), containers={})
+    here = resized(of(web(SMALL)), of(web(LARGE)), Context(busy=(asked,)), containers={})
     idle = replace(here, busy={})
     fold_failure(idle, asked, "RunContainerError", "no answer")
     read(idle, seen())
@@ -112,7 +112,7 @@ def test_a_start_that_failed_and_came_up_nevertheless() -> None:
 def test_a_start_that_failed_asks_for_the_new_amount_next() -> None:
     """Then its resources are known."""
     asked = StartContainer(KEY, "s0", 0, "sha256:1", web(SMALL), {})
-    here = resized(of(web(SMALL)), of(web(LARGE)), Around(busy=(asked,)), containers={})
+    here = resized(of(web(SMALL)), of(web(LARGE)), Context(busy=(asked,)), containers={})
     idle = replace(here, busy={})
     fold_failure(idle, asked, "RunContainerError", "no answer")
     fold(idle, next(one for one in pod_actions(idle).begin if isinstance(one, UpdatePodSandboxResources)), None)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod_inputs import GivenCondition
-from tests.workflows.decide.situations import Around, at, done, down, pod, sandbox, situation, up
+from tests.workflows.decide.situations import Context, at, done, down, pod, sandbox, situation, up
 from workflows.decide.status.conditions import settle
 from workflows.decide.status.status import pod_status
 
@@ -214,7 +214,7 @@ def test_times() -> None:
     first = situation(containers={"web": up()})
     settle(first.observed, pod_status(first).conditions or [])
     later = situation(
-        around=Around(now=at(60)), containers={"web": down(1)}, condition_times=first.observed.condition_times
+        context=Context(now=at(60)), containers={"web": down(1)}, condition_times=first.observed.condition_times
     )
     times = {one.type: one.last_transition_time for one in pod_status(later).conditions or []}
     assert (times[INITIALIZED], times[READY]) == (at(0), at(60))

@@ -7,7 +7,7 @@ import pytest
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, ImageFacts, Lifecycle, LinuxUser, NodeSettings
-from tests.workflows.decide.situations import IMAGE, Around, at, done, down, pod, situation, up
+from tests.workflows.decide.situations import IMAGE, Context, at, done, down, pod, situation, up
 from workflows.decide.status.status import pod_status
 
 HERE = f"{IMAGE} IfNotPresent"
@@ -265,8 +265,8 @@ def test_an_end_in_full() -> None:
 )
 def test_the_stop_signal(*, gate: bool, told: str, shown: str | None) -> None:
     """The runtime's value in status.containerStatuses[].stopSignal, with the feature gate ContainerStopSignals."""
-    around = Around(settings=NodeSettings(container_stop_signals=gate))
-    status = pod_status(situation(pod(), around, containers={"web": up(stop_signal=told)}))
+    context = Context(settings=NodeSettings(container_stop_signals=gate))
+    status = pod_status(situation(pod(), context, containers={"web": up(stop_signal=told)}))
     assert status.container_statuses
     assert status.container_statuses[0].stop_signal == shown
 

@@ -6,7 +6,7 @@ import pytest
 
 from proto.temporal.pod import ContainerFacts, Exit, Lifecycle
 from proto.temporal.pod_inputs import Eviction
-from tests.workflows.decide.situations import HERE, Around, at, deletion, down, pod, sandbox, situation, up
+from tests.workflows.decide.situations import DEFAULT_CONTEXT, Context, at, deletion, down, pod, sandbox, situation, up
 from tests.workflows.decide.status.test_phase import ENDED, RESTART, STOPPING_A, UNSEEN, A, Facts, phase, policies
 from workflows.decide.status.status import pod_status
 
@@ -31,19 +31,21 @@ EVICTED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("around", "containers", "known", "expected"),
+    ("context", "containers", "known", "expected"),
     [
-        pytest.param(HERE, {"a": up("a")}, {}, "Running", id="it-still-runs"),
-        pytest.param(HERE, {"a": down(0, "a")}, {}, "Failed", id="whatever-it-ended-with"),
+        pytest.param(DEFAULT_CONTEXT, {"a": up("a")}, {}, "Running", id="it-still-runs"),
+        pytest.param(DEFAULT_CONTEXT, {"a": down(0, "a")}, {}, "Failed", id="whatever-it-ended-with"),
         pytest.param(STOPPING_A, {"a": down(0, "a")}, {}, "Running", id="its-end-is-not-the-last-word"),
-        pytest.param(HERE, {}, {"starts_in_doubt": True, "sandbox": None}, "Pending", id="it-may-have-started-unseen"),
-        pytest.param(HERE, {}, {"sandbox": None}, "Failed", id="it-never-ran"),
-        pytest.param(HERE, {"a": down(0, "a")}, {"deletion": deletion()}, "Failed", id="deleted-after-that"),
+        pytest.param(
+            DEFAULT_CONTEXT, {}, {"starts_in_doubt": True, "sandbox": None}, "Pending", id="it-may-have-started-unseen"
+        ),
+        pytest.param(DEFAULT_CONTEXT, {}, {"sandbox": None}, "Failed", id="it-never-ran"),
+        pytest.param(DEFAULT_CONTEXT, {"a": down(0, "a")}, {"deletion": deletion()}, "Failed", id="deleted-after-that"),
     ],
 )
-def test_an_evicted_pod_has_failed(around: Around, containers: Facts, known: dict[str, Any], expected: str) -> None:
+def test_an_evicted_pod_has_failed(context: Context, containers: Facts, known: dict[str, Any], expected: str) -> None:
     """Once nothing of it runs any more; then it gives the reason."""
-    status = pod_status(situation(pod("a", restartPolicy="Never"), around, containers=containers, **EVICTED, **known))
+    status = pod_status(situation(pod("a", restartPolicy="Never"), context, containers=containers, **EVICTED, **known))
     said = ("DeadlineExceeded", "too long") if expected == "Failed" else (None, None)
     assert (status.phase, status.reason, status.message) == (expected, *said)
 
@@ -62,17 +64,19 @@ def test_an_init_container_of_an_evicted_pod(facts: ContainerFacts, expected: st
 
 
 @pytest.mark.parametrize(
-    ("around", "known"),
+    ("context", "known"),
     [
-        pytest.param(HERE, {"starts_in_doubt": True}, id="something-may-have-started-unseen"),
-        pytest.param(Around(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
-        pytest.param(HERE, {"containers": {"a": UNSEEN}}, id="the-runtime-has-lost-sight-of-one-that-ended-before"),
+        pytest.param(DEFAULT_CONTEXT, {"starts_in_doubt": True}, id="something-may-have-started-unseen"),
+        pytest.param(Context(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
+        pytest.param(
+            DEFAULT_CONTEXT, {"containers": {"a": UNSEEN}}, id="the-runtime-has-lost-sight-of-one-that-ended-before"
+        ),
     ],
 )
-def test_no_phase_is_final_while_an_instance_may_appear(around: Around, known: dict[str, Any]) -> None:
+def test_no_phase_is_final_while_an_instance_may_appear(context: Context, known: dict[str, Any]) -> None:
     """A final phase never changes."""
     facts = {"containers": {"a": down(0, "a")}, "deletion": deletion(), **known}
-    here = situation(pod("a"), around, **facts)
+    here = situation(pod("a"), context, **facts)
     assert pod_status(here).phase == "Running"
 
 

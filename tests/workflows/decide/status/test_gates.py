@@ -5,7 +5,7 @@ import pytest
 from proto.temporal.operator import SetCondition
 from proto.temporal.pod_inputs import GivenCondition
 from tests.workflows.decide.pods import NAME_PART_RULE
-from tests.workflows.decide.situations import Around, at, situation, up
+from tests.workflows.decide.situations import Context, at, situation, up
 from workflows.decide.record.signals import apply_signal
 from workflows.decide.status.gates import OUR_OWN, why_not
 
@@ -66,7 +66,7 @@ def test_what_may_be_set(wish: SetCondition, reason: str, message: str) -> None:
 )
 def test_its_time(wish: SetCondition, since: float) -> None:
     """LastTransitionTime follows the status, not the message."""
-    here = situation(around=Around(now=at(5)), given_conditions=dict(GIVEN))
+    here = situation(context=Context(now=at(5)), given_conditions=dict(GIVEN))
     apply_signal(here, wish)
     assert here.observed.given_conditions[wish.type] == GivenCondition(
         wish.status, at(since), wish.reason, wish.message

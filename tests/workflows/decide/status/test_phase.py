@@ -7,7 +7,19 @@ import pytest
 
 from proto.temporal.activities.requests import StartContainer
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit
-from tests.workflows.decide.situations import HERE, KEY, Around, at, container, done, down, pod, situation, stopping, up
+from tests.workflows.decide.situations import (
+    DEFAULT_CONTEXT,
+    KEY,
+    Context,
+    at,
+    container,
+    done,
+    down,
+    pod,
+    situation,
+    stopping,
+    up,
+)
 from workflows.decide.status.phase import Phase
 from workflows.decide.status.status import pod_status
 
@@ -15,7 +27,7 @@ LOOPING: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-5
 A, B = up("a"), up("b")
 UNKNOWN = ContainerState.UNKNOWN
 UNSEEN = up("a", 1, state=UNKNOWN, last_exit=Exit("a-0", 0, "Completed"))
-STOPPING_A = Around(busy=(stopping("a"),))
+STOPPING_A = Context(busy=(stopping("a"),))
 RESTART = StartContainer(KEY, "s0", 1, "", {"name": "a"}, {})
 Facts = dict[str, ContainerFacts]
 
@@ -158,17 +170,19 @@ def test_a_sidecar_that_has_not_started(containers: Facts, expected: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("around", "known"),
+    ("context", "known"),
     [
-        pytest.param(HERE, {"starts_in_doubt": True}, id="a-sidecar-may-have-started-unseen"),
-        pytest.param(Around(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
-        pytest.param(HERE, {"containers": {"a": UNSEEN, "web": down(0)}}, id="the-runtime-has-lost-sight-of-it"),
+        pytest.param(DEFAULT_CONTEXT, {"starts_in_doubt": True}, id="a-sidecar-may-have-started-unseen"),
+        pytest.param(Context(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
+        pytest.param(
+            DEFAULT_CONTEXT, {"containers": {"a": UNSEEN, "web": down(0)}}, id="the-runtime-has-lost-sight-of-it"
+        ),
     ],
 )
-def test_no_phase_is_final_while_a_sidecar_may_appear(around: Around, known: dict[str, Any]) -> None:
+def test_no_phase_is_final_while_a_sidecar_may_appear(context: Context, known: dict[str, Any]) -> None:
     """Whether its pod is deleted or not."""
     facts = {"containers": {"a": down(1, "a"), "web": down(0)}, **known}
-    here = situation(pod(init=["+a"], restartPolicy="Never"), around, **facts)
+    here = situation(pod(init=["+a"], restartPolicy="Never"), context, **facts)
     assert pod_status(here).phase == "Running"
 
 

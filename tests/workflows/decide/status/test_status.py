@@ -11,7 +11,7 @@ from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.situations import (
     IMAGE,
     KEY,
-    Around,
+    Context,
     at,
     deletion,
     done,
@@ -199,6 +199,6 @@ def test_it_can_be_written_as_the_api_writes_it() -> None:
 )
 def test_what_a_pod_that_goes_waits_for(busy: Action, held: str) -> None:
     """Beside the reason of its deletion."""
-    here = situation(around=Around(busy=(busy,)), lifecycle=Lifecycle.TERMINATING, deletion=deletion())
+    here = situation(context=Context(busy=(busy,)), lifecycle=Lifecycle.TERMINATING, deletion=deletion())
     more = f"; waits until {held}, or given up after a few seconds" if held else ""
     assert line(here).message == f"ManifestRemoved: web.yaml is gone{more}"

@@ -12,17 +12,17 @@ from proto.temporal.activities.requests import StartContainer
 from proto.temporal.hooks import Hook, HookOutcome
 from proto.temporal.pod import ContainerState, Failure, ImageFacts, Lifecycle, PodJson
 from tests.workflows.decide.situations import (
-    Around,
+    Context,
     at,
     container,
     deletion,
+    describe_all,
     done,
     down,
     pod,
     sandbox,
     situation,
     starting,
-    told,
     up,
 )
 from workflows.decide.explain.explain import explanation
@@ -140,7 +140,7 @@ def state(here: Situation) -> str:
 )
 def test_when_it_starts(source: PodJson, known: dict[str, Any], decision: list[str]) -> None:
     """Once, as soon as there is a sandbox."""
-    assert told(list(start_containers(situation(source, **known)))) == decision
+    assert describe_all(list(start_containers(situation(source, **known)))) == decision
 
 
 def test_it_starts_beside_a_hook_that_hangs() -> None:
@@ -148,19 +148,19 @@ def test_it_starts_beside_a_hook_that_hangs() -> None:
     source = looked_into(pod("a", "b"))
     source["spec"]["containers"][0]["lifecycle"] = {"postStart": {"exec": {"command": ["sleep", "1h"]}}}
     here = situation(source, containers={"a": up("a")})
-    assert told(list(start_containers(here))) == ["StartContainer debug 0", f"RunHook a/{Hook.POST_START}/a-0"]
+    assert describe_all(list(start_containers(here))) == ["StartContainer debug 0", f"RunHook a/{Hook.POST_START}/a-0"]
     after = situation(source, containers={"a": up("a"), "debug": up("debug")})
-    assert told(list(start_containers(after))) == [f"RunHook a/{Hook.POST_START}/a-0"]
+    assert describe_all(list(start_containers(after))) == [f"RunHook a/{Hook.POST_START}/a-0"]
     ended = HookOutcome("a-0", succeeded=True)
     done_with = situation(source, containers={"a": up("a", post_start=ended), "debug": up("debug")})
-    assert told(list(start_containers(done_with))) == ["StartContainer b 0"]
+    assert describe_all(list(start_containers(done_with))) == ["StartContainer b 0"]
 
 
 def test_only_one_container_starts_at_a_time() -> None:
     """Neither may start while the other one starts."""
     source = looked_into(pod())
-    assert told(list(start_containers(situation(source, Around(busy=(starting(),)))))) == []
-    assert told(list(start_containers(situation(source, Around(busy=(starting("debug"),)))))) == []
+    assert describe_all(list(start_containers(situation(source, Context(busy=(starting(),)))))) == []
+    assert describe_all(list(start_containers(situation(source, Context(busy=(starting("debug"),)))))) == []
 
 
 def test_its_image_is_pulled_like_any_other() -> None:
@@ -169,11 +169,11 @@ def test_its_image_is_pulled_like_any_other() -> None:
     here = situation(
         source, containers=UP, images={image_key("busybox:1", "IfNotPresent"): ImageFacts("i", pulled=True)}
     )
-    assert told(list(pull_images(here))) == ["ReadImages"]
+    assert describe_all(list(pull_images(here))) == ["ReadImages"]
     failed = ImageFacts(reason="ErrImagePull", message="not found", backoff=here.settings.image_backoff_initial)
     failed.failed_at = at(-1)
     here.observed.images[image_key("tools:1", "IfNotPresent")] = failed
-    assert told(list(pull_images(here))) == ["wake 9"]
+    assert describe_all(list(pull_images(here))) == ["wake 9"]
     assert state(here) == "ErrImagePull: not found"
     assert [one.container for one in waiting_backoffs(here)] == ["debug"]
     ended = situation(source, containers={**UP, "debug": down(0, "debug")}, images={})
@@ -210,7 +210,7 @@ def test_its_image_is_pulled_like_any_other() -> None:
 def test_the_container_that_it_looks_into(known: dict[str, Any], decision: list[str], said: str) -> None:
     """It starts when its target runs, and waits with a reason until then."""
     here = situation(looked_into(pod(), target="web"), containers=known)
-    assert told(list(start_containers(here))) == decision
+    assert describe_all(list(start_containers(here))) == decision
     assert state(here) == said
 
 
@@ -219,7 +219,7 @@ def test_where_processes_are_shared_one_that_has_ended_may_be_looked_into(shared
     """All processes are visible anyway, and the runtime gets no target; a target that never existed is still waited for."""
     spec: dict[str, Any] = {shared: True}
     here = situation(looked_into(pod(**spec), target="web"), containers={"web": down(1, backoff=None)})
-    assert told(list(start_containers(here))) == ["StartContainer debug 0"]
+    assert describe_all(list(start_containers(here))) == ["StartContainer debug 0"]
     nobody = situation(looked_into(pod(**spec), target="web"), containers={})
     assert state(nobody) == "CreateContainerConfigError: unable to find target container web"
 

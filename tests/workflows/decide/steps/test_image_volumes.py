@@ -13,16 +13,16 @@ from proto.temporal.pod import ImageFacts, NodeSettings, PodJson
 from tests.workflows.decide.situations import (
     IMAGE,
     KEY,
-    Around,
+    Context,
     at,
     container,
+    describe,
+    describe_all,
     down,
     pod,
     seen,
     situation,
-    told,
     up,
-    words,
 )
 from workflows.decide.containers.definitions import redefine
 from workflows.decide.containers.instances import instance_seen
@@ -86,7 +86,7 @@ UP: dict[str, Any] = {"containers": {"other": up("other")}}
 )
 def test_pulling(here: Situation, begun: list[str]) -> None:
     """As in decide/images for a container's own image."""
-    assert told(pod_actions(here).begin) == begun
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 def test_a_start_is_told_which_image_there_is() -> None:
@@ -122,7 +122,7 @@ def test_a_failed_pull_is_the_status_of_who_mounts_it() -> None:
         "ImagePullBackOff",
         f'Back-off pulling image "{TOOL}": ErrImagePull: not found',
     )
-    assert told([*pod_actions(here).begin, *filter(None, [pod_actions(here).wake])]) == ["wake 15"]
+    assert describe_all([*pod_actions(here).begin, *filter(None, [pod_actions(here).wake])]) == ["wake 15"]
 
 
 def test_the_failure_of_a_volume_s_image_is_told_before_the_own() -> None:
@@ -133,9 +133,9 @@ def test_the_failure_of_a_volume_s_image_is_told_before_the_own() -> None:
 
 def test_explain_names_the_image() -> None:
     """And what it waits for, and how to skip that."""
-    said = [one.text for one in explanation(with_images(HERE, ImageFacts(), **UP), words).sentences]
+    said = [one.text for one in explanation(with_images(HERE, ImageFacts(), **UP), describe).sentences]
     assert any(f"its image {TOOL}" in one for one in said)
-    waits = explanation(with_images(HERE, FAILED, **UP), words).sentences
+    waits = explanation(with_images(HERE, FAILED, **UP), describe).sentences
     assert any(one.because == "it failed with ErrImagePull: not found" for one in waits)
 
 
@@ -145,7 +145,7 @@ def test_its_backoff_can_be_skipped() -> None:
     [found] = waiting_backoffs(here)
     assert (found.container, found.image, found.reason) == ("web", TOOL, "ErrImagePull")
     skip(here, SkipBackoff("web"))
-    assert told(pod_actions(here).begin) == [f"PullImage {TOOL} IfNotPresent"]
+    assert describe_all(pod_actions(here).begin) == [f"PullImage {TOOL} IfNotPresent"]
 
 
 def test_an_edit_of_a_container_s_image_keeps_it() -> None:
@@ -160,7 +160,7 @@ def test_an_edit_of_a_container_s_image_keeps_it() -> None:
 def test_a_pod_that_is_over_asks_for_nothing() -> None:
     """Not even for an image that was never pulled."""
     here = situation(showing(restartPolicy="Never"), images={}, containers={"web": down(0), "other": down(0, "other")})
-    assert told(pod_actions(here).begin) == []
+    assert describe_all(pod_actions(here).begin) == []
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ def test_a_pod_that_is_over_asks_for_nothing() -> None:
 )
 def test_the_status_says_which_image_is_shown(gate: bool, told: str | None) -> None:
     """With the feature gate ImageVolumeWithDigest (kubelet_pods.go convertToAPIContainerStatuses)."""
-    around = Around(settings=NodeSettings(image_volume_with_digest=gate))
-    here = situation(showing(), around, images={OWN: HERE, SHOWN: THERE}, volumes=MOUNTED, containers={"web": up()})
+    context = Context(settings=NodeSettings(image_volume_with_digest=gate))
+    here = situation(showing(), context, images={OWN: HERE, SHOWN: THERE}, volumes=MOUNTED, containers={"web": up()})
     [mount] = mount_statuses(here, here.containers[0]) or []
     shown = mount.volume_status.image if mount.volume_status else None
     assert (shown.image_ref if shown else None) == told

@@ -8,7 +8,19 @@ import pytest
 from proto.temporal.activities.requests import ImagesPresent, PullImage, ReadImages
 from proto.temporal.images import PullSecrets
 from proto.temporal.pod import ImageFacts
-from tests.workflows.decide.situations import IMAGE, KEY, Around, at, container, done, down, pod, situation, told, up
+from tests.workflows.decide.situations import (
+    IMAGE,
+    KEY,
+    Context,
+    at,
+    container,
+    describe_all,
+    done,
+    down,
+    pod,
+    situation,
+    up,
+)
 from workflows.decide.keys import image_key
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.steps.images import pull_images
@@ -73,7 +85,7 @@ TEN = timedelta(seconds=10)
 )
 def test_pull_images(source: dict[str, Any], known: dict[str, Any], asked: list[str]) -> None:
     """What is pulled."""
-    assert told(list(pull_images(situation(source, **known)))) == asked
+    assert describe_all(list(pull_images(situation(source, **known)))) == asked
 
 
 ALWAYS = f"PullImage {IMAGE} Always"
@@ -81,17 +93,17 @@ TWO = pod(containers=[container("a"), container("b", imagePullPolicy="Always")])
 
 
 @pytest.mark.parametrize(
-    ("source", "around", "asked"),
+    ("source", "context", "asked"),
     [
-        pytest.param(pod("a", "b"), Around(), ["ReadImages"], id="looked-for-before-it-is-pulled"),
-        pytest.param(TWO, Around(), ["ReadImages", ALWAYS], id="with-policy-always-it-makes-no-difference"),
-        pytest.param(pod(), Around(busy=(ReadImages(KEY, (IMAGE,)),)), [], id="nothing-while-it-is-looked-for"),
-        pytest.param(pod("a", "b"), Around(behaviour=1), [PULL], id="behaviour-1-pulls-whatever-is-there"),
+        pytest.param(pod("a", "b"), Context(), ["ReadImages"], id="looked-for-before-it-is-pulled"),
+        pytest.param(TWO, Context(), ["ReadImages", ALWAYS], id="with-policy-always-it-makes-no-difference"),
+        pytest.param(pod(), Context(busy=(ReadImages(KEY, (IMAGE,)),)), [], id="nothing-while-it-is-looked-for"),
+        pytest.param(pod("a", "b"), Context(behaviour=1), [PULL], id="behaviour-1-pulls-whatever-is-there"),
     ],
 )
-def test_an_image_nobody_looked_for(source: dict[str, Any], around: Around, asked: list[str]) -> None:
+def test_an_image_nobody_looked_for(source: dict[str, Any], context: Context, asked: list[str]) -> None:
     """One ReadImages for all, then a pull of each missing one."""
-    assert told(list(pull_images(situation(source, around, images={})))) == asked
+    assert describe_all(list(pull_images(situation(source, context, images={})))) == asked
 
 
 @pytest.mark.parametrize(
@@ -103,14 +115,14 @@ def test_what_a_look_tells(there: dict[str, str], pulled: bool) -> None:
     here = situation(TWO, images={})
     fold(here, ReadImages(KEY, (IMAGE,)), ImagesPresent(there))
     assert here.observed.images == {HERE: ImageFacts(image_ref=there.get(IMAGE, ""), pulled=pulled)}
-    assert told(list(pull_images(here))) == ([ALWAYS] if pulled else [PULL, ALWAYS])
+    assert describe_all(list(pull_images(here))) == ([ALWAYS] if pulled else [PULL, ALWAYS])
 
 
 def test_a_look_that_fails_leaves_it_to_the_pull() -> None:
     """The pull reports the reason."""
     here = situation(images={})
     fold_failure(here, ReadImages(KEY, (IMAGE,)), "ImageInspectError", "no")
-    assert told(list(pull_images(here))) == [PULL]
+    assert describe_all(list(pull_images(here))) == [PULL]
     assert not here.observed.failures
 
 
@@ -134,8 +146,8 @@ def test_whose_logins_a_pull_may_use(spec: dict[str, Any], secrets: PullSecrets)
 
 def test_an_image_under_way_is_not_asked_for_twice() -> None:
     """One pull of a key at a time."""
-    around = Around(busy=(PullImage(KEY, IMAGE, "IfNotPresent"),))
-    assert not list(pull_images(situation(around=around, images=ABSENT)))
+    context = Context(busy=(PullImage(KEY, IMAGE, "IfNotPresent"),))
+    assert not list(pull_images(situation(context=context, images=ABSENT)))
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,17 @@ import pytest
 from proto.temporal.activities.requests import ReadImages, ReadPodRuntime, StartContainer
 from proto.temporal.pod import ContainerState, Failure, Lifecycle
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     KEY,
-    Around,
+    Context,
     at,
     deletion,
+    describe_all,
     done,
     down,
     pod,
     sandbox,
     situation,
-    told,
     up,
 )
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
@@ -141,7 +141,7 @@ def abc(policy: str = "Always", init: tuple[str, ...] = ()) -> dict[str, Any]:
 )
 def test_regular_containers(source: dict[str, Any], known: dict[str, Any], begun: list[str]) -> None:
     """The kubelet's TestComputePodActions."""
-    assert told(pod_actions(situation(source, **known)).begin) == begun
+    assert describe_all(pod_actions(situation(source, **known)).begin) == begun
 
 
 INIT = ("i", "j", "k")
@@ -214,40 +214,44 @@ DONE = {name: done(name) for name in INIT}
 )
 def test_init_containers(policy: str, known: dict[str, Any], begun: list[str]) -> None:
     """The kubelet's TestComputePodActionsWithInitContainers."""
-    assert told(pod_actions(situation(abc(policy, INIT), **known)).begin) == begun
+    assert describe_all(pod_actions(situation(abc(policy, INIT), **known)).begin) == begun
 
 
 @pytest.mark.parametrize(
-    ("around", "known", "expected"),
+    ("context", "known", "expected"),
     [
-        pytest.param(HERE, {"containers": {"web": up()}, "runtime_stale": True}, ["ReadPodRuntime"], id="first-of-all"),
-        pytest.param(HERE, {"runtime_stale": True}, ["ReadPodRuntime"], id="before-anything-else-begins"),
-        pytest.param(HERE, {"runtime_stale": True, "deletion": deletion()}, ["ReadPodRuntime"], id="also-when-it-goes"),
-        pytest.param(Around(busy=(ReadPodRuntime(KEY),)), {"directories": False}, [], id="nothing-begins-meanwhile"),
         pytest.param(
-            Around(busy=(StartContainer(KEY, "s0", 0, "", {"name": "web"}, {}),)),
+            DEFAULT_CONTEXT, {"containers": {"web": up()}, "runtime_stale": True}, ["ReadPodRuntime"], id="first-of-all"
+        ),
+        pytest.param(DEFAULT_CONTEXT, {"runtime_stale": True}, ["ReadPodRuntime"], id="before-anything-else-begins"),
+        pytest.param(
+            DEFAULT_CONTEXT, {"runtime_stale": True, "deletion": deletion()}, ["ReadPodRuntime"], id="also-when-it-goes"
+        ),
+        pytest.param(Context(busy=(ReadPodRuntime(KEY),)), {"directories": False}, [], id="nothing-begins-meanwhile"),
+        pytest.param(
+            Context(busy=(StartContainer(KEY, "s0", 0, "", {"name": "web"}, {}),)),
             {"runtime_stale": True},
             [],
             id="not-while-something-that-it-could-miss-is-under-way",
         ),
         pytest.param(
-            Around(busy=(ReadImages(KEY, ("busybox:9",)),)),
+            Context(busy=(ReadImages(KEY, ("busybox:9",)),)),
             {"runtime_stale": True},
             [],
             id="nor-is-anything-begun-beside-it",
         ),
         pytest.param(
-            HERE,
+            DEFAULT_CONTEXT,
             {"runtime_stale": True, "failures": {"runtime": Failure("Unavailable", "no", at(-4))}},
             ["wake 6"],
             id="ten-seconds-after-it-failed",
         ),
     ],
 )
-def test_a_re_read(around: Around, known: dict[str, Any], expected: list[str]) -> None:
+def test_a_re_read(context: Context, known: dict[str, Any], expected: list[str]) -> None:
     """Whenever the state is in doubt."""
-    plan = pod_actions(situation(around=around, **known))
-    assert told([*plan.begin, *([plan.wake] if plan.wake else [])]) == expected
+    plan = pod_actions(situation(context=context, **known))
+    assert describe_all([*plan.begin, *([plan.wake] if plan.wake else [])]) == expected
 
 
 def test_the_earliest_wake_counts() -> None:

@@ -8,17 +8,17 @@ import pytest
 from proto.temporal.activities.requests import ProbeContainer, StopContainer
 from proto.temporal.pod import ContainerFacts, ProbeFact, ProbeKind
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     KEY,
     NOW,
-    Around,
+    Context,
     at,
+    describe_all,
     down,
     pod,
     sandbox,
     situation,
     stopping,
-    told,
     up,
 )
 from workflows.decide.containers.readiness import is_ready, is_started
@@ -41,14 +41,14 @@ def probed(**fields: Any) -> dict[str, Any]:
     return source
 
 
-def here(source: dict[str, Any], facts: ContainerFacts, around: Around = HERE, **known: Any) -> Situation:
+def here(source: dict[str, Any], facts: ContainerFacts, context: Context = DEFAULT_CONTEXT, **known: Any) -> Situation:
     """Build the situation of its container web."""
-    return situation(source, around, containers={"web": facts}, **known)
+    return situation(source, context, containers={"web": facts}, **known)
 
 
 def decided(found: Situation) -> list[str]:
     """Describe the actions of probing in short."""
-    return told(list(probe_containers(found)))
+    return describe_all(list(probe_containers(found)))
 
 
 @pytest.mark.parametrize(
@@ -107,32 +107,32 @@ def test_a_container_that_ended_is_neither() -> None:
         pytest.param(here(probed(**ALL), up()), ["ProbeContainer web"], id="one-that-runs-is-probed"),
         pytest.param(here(probed(**ALL), down(1)), [], id="one-that-ended-is-not"),
         pytest.param(situation(probed(**ALL)), [], id="one-that-never-was-is-not"),
-        pytest.param(here(probed(**ALL), up(), Around(busy=(PROBING,))), [], id="one-that-is-probed-already-is-not"),
-        pytest.param(here(probed(**ALL), up(), Around(busy=(stopping(),))), [], id="one-that-is-being-stopped-is-not"),
+        pytest.param(here(probed(**ALL), up(), Context(busy=(PROBING,))), [], id="one-that-is-probed-already-is-not"),
+        pytest.param(here(probed(**ALL), up(), Context(busy=(stopping(),))), [], id="one-that-is-being-stopped-is-not"),
         pytest.param(
-            here(probed(**ALL), up(probes={ProbeKind.LIVENESS: BAD}), Around(busy=(PROBING,))),
+            here(probed(**ALL), up(probes={ProbeKind.LIVENESS: BAD}), Context(busy=(PROBING,))),
             ["StopContainer web"],
             id="failed-liveness-stops-it",
         ),
         pytest.param(
-            here(probed(**ALL), up(probes={ProbeKind.STARTUP: BAD}), Around(busy=(PROBING,))),
+            here(probed(**ALL), up(probes={ProbeKind.STARTUP: BAD}), Context(busy=(PROBING,))),
             ["StopContainer web"],
             id="failed-startup-stops-it",
         ),
         pytest.param(
-            here(probed(**ALL), up(probes={ProbeKind.READINESS: BAD}), Around(busy=(PROBING,))),
+            here(probed(**ALL), up(probes={ProbeKind.READINESS: BAD}), Context(busy=(PROBING,))),
             [],
             id="failed-readiness-stops-nothing",
         ),
         pytest.param(
             here(
-                probed(**ALL), up(probes={ProbeKind.LIVENESS: GOOD, ProbeKind.STARTUP: GOOD}), Around(busy=(PROBING,))
+                probed(**ALL), up(probes={ProbeKind.LIVENESS: GOOD, ProbeKind.STARTUP: GOOD}), Context(busy=(PROBING,))
             ),
             [],
             id="what-succeeds-goes-on",
         ),
         pytest.param(
-            here(probed(**ALL), up(probes={ProbeKind.LIVENESS: BAD}), Around(busy=(PROBING, stopping()))),
+            here(probed(**ALL), up(probes={ProbeKind.LIVENESS: BAD}), Context(busy=(PROBING, stopping()))),
             [],
             id="a-stop-under-way-is-not-asked-again",
         ),
@@ -162,7 +162,7 @@ def test_how_a_failed_probe_stops_its_container(
     source = probed(**{field: probe})
     source["spec"]["restartPolicy"] = policy
     kind = ProbeKind(field.removesuffix("Probe"))
-    (stop,) = probe_containers(here(source, up(probes={kind: BAD}), Around(busy=(PROBING,))))
+    (stop,) = probe_containers(here(source, up(probes={kind: BAD}), Context(busy=(PROBING,))))
     assert isinstance(stop, StopContainer)
     assert (stop.reason, stop.grace, stop.asked_at) == (reason, timedelta(seconds=grace), NOW)
     assert stop.container_id == "web-0"
@@ -180,7 +180,7 @@ def test_of_three_graces_that_of_the_failed_probe_counts(verdicts: dict[ProbeKin
     """Each probe has one, and the pod a longer one; a stop for another reason uses the pod's."""
     own = {"startupProbe": 10, "livenessProbe": 20}
     source = probed(**{field: {**TCP, "terminationGracePeriodSeconds": value} for field, value in own.items()})
-    (stop,) = probe_containers(here(source, up(probes=verdicts), Around(busy=(PROBING,))))
+    (stop,) = probe_containers(here(source, up(probes=verdicts), Context(busy=(PROBING,))))
     assert isinstance(stop, StopContainer)
     assert stop.grace == timedelta(seconds=grace)
     lost = pod_actions(here(source, up(probes=verdicts), sandbox=sandbox(ready=False))).begin
@@ -213,7 +213,7 @@ def test_what_a_probe_stopped_comes_back(policy: str, code: int, again: bool) ->
     source["spec"]["restartPolicy"] = policy
     found = here(source, down(code, probes={ProbeKind.LIVENESS: BAD}))
     assert pod_finished(found) is not again
-    assert (told(pod_actions(found).begin) == ["StartContainer web 1"]) is again
+    assert (describe_all(pod_actions(found).begin) == ["StartContainer web 1"]) is again
     if again:
         assert pod_status(found).phase == "Running"
 

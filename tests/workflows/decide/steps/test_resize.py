@@ -22,7 +22,7 @@ from tests.workflows.decide.resources.resizes import (
     resources,
     web,
 )
-from tests.workflows.decide.situations import KEY, Around, at, container, deletion, down, seen, told, up
+from tests.workflows.decide.situations import KEY, Context, at, container, deletion, describe_all, down, seen, up
 from workflows.decide.actions import key
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.explain.explain import explanation
@@ -156,17 +156,17 @@ def test_a_restart_for_a_resize_ignores_the_restart_policy() -> None:
 def test_what_does_not_run_takes_it_when_it_starts() -> None:
     """Only the pod's cgroup is resized, and it grows before anything starts."""
     here = resized(of(web(SMALL)), of(web(LARGE)), containers={"web": down(1)})
-    assert told(pod_actions(here).begin) == ["UpdatePodSandboxResources"]
+    assert describe_all(pod_actions(here).begin) == ["UpdatePodSandboxResources"]
     fold(here, pod_actions(here).begin[0], None)
     assert here.observed.resize is None
-    assert told(pod_actions(here).begin) == ["StartContainer web 1"]
+    assert describe_all(pod_actions(here).begin) == ["StartContainer web 1"]
 
 
 def test_without_a_sandbox_there_is_nothing_to_do() -> None:
     """The next sandbox and its containers are created with the spec's resources."""
     here = resized(of(web(SMALL)), of(web(LARGE)), containers={}, sandbox=None)
     assert here.observed.resize is None
-    assert told(pod_actions(here).begin) == ["RunPodSandbox 0"]
+    assert describe_all(pod_actions(here).begin) == ["RunPodSandbox 0"]
 
 
 def test_a_second_resize_before_the_first_is_done() -> None:
@@ -194,23 +194,23 @@ def test_a_failed_step_is_tried_again_and_holds_the_others() -> None:
     here = resized(of(web(LARGE)), of(web(SMALL)))
     (update,) = pod_actions(here).begin
     fold_failure(here, update, "ResizePodInPlaceError", "below current usage")
-    assert told(pod_actions(here).begin) == []
-    assert told([wake for wake in [pod_actions(here).wake] if wake]) == ["wake 10"]
+    assert describe_all(pod_actions(here).begin) == []
+    assert describe_all([wake for wake in [pod_actions(here).wake] if wake]) == ["wake 10"]
     later = replace(here, now=at(10))
-    assert told(pod_actions(later).begin) == ["UpdateContainerResources web"]
+    assert describe_all(pod_actions(later).begin) == ["UpdateContainerResources web"]
 
 
 def test_a_pod_that_goes_is_not_resized() -> None:
     """It is only stopped."""
     here = resized(of(web(SMALL)), of(web(LARGE)), deletion=deletion(), lifecycle="terminating")
-    assert told(pod_actions(here).begin) == ["StopContainer web"]
+    assert describe_all(pod_actions(here).begin) == ["StopContainer web"]
 
 
 @pytest.mark.parametrize("state", [ContainerState.UNKNOWN, ContainerState.CREATED])
 def test_only_what_runs_is_updated(state: ContainerState) -> None:
     """A container in an unknown state is stopped or started, as always."""
     here = resized(of(web(LARGE)), of(web(SMALL)), containers={"web": up(state=state)})
-    assert not [one for one in told(pod_actions(here).begin) if one.startswith("Update")]
+    assert not [one for one in describe_all(pod_actions(here).begin) if one.startswith("Update")]
 
 
 def test_what_is_due_can_be_explained() -> None:
@@ -219,7 +219,7 @@ def test_what_is_due_can_be_explained() -> None:
     (step,) = pod_actions(waits).begin
     busy = replace(waits, busy={key(step): step})
     assert "web waits for the pod's cgroup, which must be raised first" in sentences(busy)
-    much = resized(of(web(SMALL)), of(web(amounts("5", "100Mi"))), Around(settings=NODE))
+    much = resized(of(web(SMALL)), of(web(amounts("5", "100Mi"))), Context(settings=NODE))
     why = "Node didn't have enough capacity: cpu, requested: 5000, capacity: 4000"
     assert f"the resize that its source asks for is Infeasible: {why}" in sentences(much)
     steps = "if all goes as planned: UpdatePodSandboxResources, then UpdateContainerResources"

@@ -6,7 +6,7 @@ import pytest
 
 from proto.temporal.activities.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.pod import ContainerState, Failure
-from tests.workflows.decide.situations import KEY, Around, at, down, pod, sandbox, situation, told, up
+from tests.workflows.decide.situations import KEY, Context, at, describe_all, down, pod, sandbox, situation, up
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.steps.sandbox import make_directories, run_sandbox
 from workflows.decide.steps.sandbox import may_have_sandbox as may_have
@@ -92,7 +92,7 @@ STOPPED: dict[str, Any] = {"sandbox": sandbox(ready=False, stopped=True)}
 )
 def test_run_sandbox(source: dict[str, Any], known: dict[str, Any], decision: list[str]) -> None:
     """The action for the sandbox."""
-    assert told(list(run_sandbox(situation(source, **known)))) == decision
+    assert describe_all(list(run_sandbox(situation(source, **known)))) == decision
 
 
 def test_a_lost_sandbox_s_containers_have_the_pod_s_own_grace() -> None:
@@ -132,8 +132,8 @@ def test_a_finished_pod_may_have_no_sandbox_and_a_pod_that_goes_on_may() -> None
 )
 def test_make_directories(known: dict[str, Any], decision: list[str]) -> None:
     """As an action of its own."""
-    assert told(list(make_directories(situation(around=Around(behaviour=1), **known)))) == decision
-    assert told(list(make_directories(situation(**known)))) == decision, "for a sandbox that was found"
+    assert describe_all(list(make_directories(situation(context=Context(behaviour=1), **known)))) == decision
+    assert describe_all(list(make_directories(situation(**known)))) == decision, "for a sandbox that was found"
 
 
 def test_directories_come_with_the_sandbox() -> None:
@@ -143,7 +143,7 @@ def test_directories_come_with_the_sandbox() -> None:
     (run,) = run_sandbox(situation(pod("web", init=["a"]), **new))
     assert isinstance(run, RunPodSandbox)
     assert run.containers == ("a", "web")
-    (before,) = run_sandbox(situation(around=Around(behaviour=1), **new))
+    (before,) = run_sandbox(situation(context=Context(behaviour=1), **new))
     assert isinstance(before, RunPodSandbox)
     assert before.containers == ()
 
@@ -160,5 +160,5 @@ def test_live_containers_in_the_spec_s_order() -> None:
 
 def test_nothing_twice() -> None:
     """Pending actions are not started again."""
-    around = Around(busy=(StopPodSandbox(KEY, "s0"),))
-    assert not list(run_sandbox(situation(around=around, **LOST)))
+    context = Context(busy=(StopPodSandbox(KEY, "s0"),))
+    assert not list(run_sandbox(situation(context=context, **LOST)))

@@ -11,19 +11,19 @@ from proto.temporal.mounted import MountedVolume, VolumesFacts
 from proto.temporal.operator import Sentence
 from proto.temporal.pod import Lifecycle, PodJson
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     IMAGE,
     KEY,
-    Around,
+    Context,
     container,
     deletion,
+    describe,
+    describe_all,
     down,
     pod,
     sandbox,
     situation,
-    told,
     up,
-    words,
 )
 from workflows.decide.explain.explain import explanation
 from workflows.decide.record.fold import fold, fold_failure
@@ -37,7 +37,7 @@ from workflows.decide.volumes.mounts import mount_statuses, mounted_for
 
 def sentences(here: Situation) -> tuple[Sentence, ...]:
     """Explain a pod."""
-    return explanation(here, words).sentences
+    return explanation(here, describe).sentences
 
 
 DATA = {"name": "data", "emptyDir": {}}
@@ -85,7 +85,7 @@ MOUNTING = MountVolumes(KEY, (DATA,), volumes_slice(with_volume()), 0)
 )
 def test_mounting(source: PodJson, known: dict[str, Any], begun: list[str]) -> None:
     """All of them in one action, as soon as the pod starts."""
-    assert told(pod_actions(situation(source, **known)).begin) == begun
+    assert describe_all(pod_actions(situation(source, **known)).begin) == begun
 
 
 GONE: dict[str, Any] = {"sandbox": sandbox(ready=False, stopped=True), "volumes": MOUNTED}
@@ -128,12 +128,12 @@ TERMINATED: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATED, **GONE}
 )
 def test_unmounting(source: PodJson, known: dict[str, Any], begun: list[str]) -> None:
     """Once nothing of the pod runs, and before anything is removed."""
-    assert told(pod_actions(situation(source, **known)).begin) == begun
+    assert describe_all(pod_actions(situation(source, **known)).begin) == begun
 
 
 def mounted_pod(source: PodJson | None = None) -> Situation:
     """Build a pod whose volumes have just been mounted."""
-    here = situation(source or with_volume(), HERE)
+    here = situation(source or with_volume(), DEFAULT_CONTEXT)
     fold(here, MOUNTING, MountedVolumes(MOUNTED.volumes, objects={"configmaps/a": "3"}))
     return here
 
@@ -179,7 +179,7 @@ def test_an_unmount_that_fails_stays_visible_and_is_tried_again() -> None:
 
 def test_explain_names_what_a_container_waits_for() -> None:
     """The volumes that are not mounted."""
-    here = situation(with_volume(), Around(busy=(MOUNTING,)))
+    here = situation(with_volume(), Context(busy=(MOUNTING,)))
     assert "web waits for the pod's volumes: data" in [one.text for one in sentences(here)]
 
 

@@ -8,7 +8,7 @@ from proto.temporal.activities.volumes import MountedVolumes, MountVolumes
 from proto.temporal.mounted import MountedVolume, VolumesFacts
 from proto.temporal.pod import ContainerFacts, Failure, PodJson
 from proto.temporal.signals import ObjectsChanged
-from tests.workflows.decide.situations import NOW, Around, at, container, down, pod, situation, told, up
+from tests.workflows.decide.situations import NOW, Context, at, container, describe_all, down, pod, situation, up
 from workflows.decide import contents
 from workflows.decide.record import signals
 from workflows.decide.record.fold import fold, fold_failure
@@ -38,14 +38,14 @@ VOLUMES: list[PodJson] = [
 SHOWN = {"configmaps/app": "1", "secrets/db": "1", "secrets/extra": ""}
 
 
-def showing(source: PodJson | None = None, around: Around | None = None, **known: Any) -> Situation:
+def showing(source: PodJson | None = None, context: Context | None = None, **known: Any) -> Situation:
     """Build a running pod whose volumes are mounted."""
     source = source or edited()
     facts = VolumesFacts(
         0, tuple(MountedVolume(one["name"]) for one in VOLUMES), dict(SHOWN), contents.pod_digest(edited())
     )
     defaults: dict[str, Any] = {"containers": {"web": up()}, "volumes": facts}
-    return situation(source, around or Around(), **defaults | known)
+    return situation(source, context or Context(), **defaults | known)
 
 
 def edited(**metadata: Any) -> PodJson:
@@ -128,8 +128,8 @@ def test_what_is_done_is_done() -> None:
     assert here.observed.volumes
     assert here.observed.volumes.objects == SHOWN | {"configmaps/app": "3"}
     assert len(here.observed.volumes.volumes) == len(VOLUMES)
-    assert told(pod_actions(here).begin) == []
-    assert told(pod_actions(heard(here, configmaps__app="3")).begin) == []
+    assert describe_all(pod_actions(here).begin) == []
+    assert describe_all(pod_actions(heard(here, configmaps__app="3")).begin) == []
 
 
 def test_a_hint_that_comes_meanwhile_is_followed_next() -> None:
@@ -152,7 +152,7 @@ def test_a_refresh_that_fails_is_tried_ever_less(tries: int, pause: float) -> No
     for _ in range(tries):
         fold_failure(here, action, "FailedMount", 'configmap "app" is not taken')
     found = pod_actions(here)
-    assert told(found.begin) == ["StartContainer web 1"]
+    assert describe_all(found.begin) == ["StartContainer web 1"]
     assert found.wake
     assert (found.wake.at - NOW).total_seconds() == pause
     assert "FailedMount" in found.wake.summary
@@ -163,8 +163,8 @@ def test_another_version_is_tried_at_once() -> None:
     here = heard(showing(), configmaps__app="2")
     [action] = pod_actions(here).begin
     fold_failure(here, action, "FailedMount", "…")
-    assert told(pod_actions(heard(here, configmaps__app="2")).begin) == []
-    assert told(pod_actions(heard(here, configmaps__app="3")).begin) == ["MountVolumes"]
+    assert describe_all(pod_actions(heard(here, configmaps__app="2")).begin) == []
+    assert describe_all(pod_actions(heard(here, configmaps__app="3")).begin) == ["MountVolumes"]
 
 
 def test_what_waits_for_an_object_tries_again_when_one_has_come() -> None:
@@ -182,7 +182,7 @@ def test_what_waits_for_an_object_tries_again_when_one_has_come() -> None:
     assert watched_objects(waiting) == dict.fromkeys(SHOWN, "?")
     heard(waiting, configmaps__app="1")
     assert set(waiting.observed.failures) == {"sandbox"}
-    assert "MountVolumes" in told(pod_actions(waiting).begin)
+    assert "MountVolumes" in describe_all(pod_actions(waiting).begin)
 
 
 def test_a_pod_that_waits_for_its_claim_is_told_of_it() -> None:
@@ -210,7 +210,7 @@ def test_a_container_that_waits_for_its_variables_is_told_of_their_objects() -> 
 def test_a_pod_that_goes_or_is_through_refreshes_nothing() -> None:
     """Its files are not read any more."""
     through = showing(pod(volumes=VOLUMES, restartPolicy="Never"), containers={"web": down(0)})
-    assert told(pod_actions(heard(through, configmaps__app="2")).begin) == []
+    assert describe_all(pod_actions(heard(through, configmaps__app="2")).begin) == []
 
 
 def test_mounting_is_told_what_the_files_are_made_of_and_nothing_else() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.workflows.decide.manifest.judging import judged
+from tests.workflows.decide.manifest.judging import validated
 from tests.workflows.decide.pods import container
 
 
@@ -73,4 +73,4 @@ def test_devices(devices: list[dict[str, str]], mounts: list[dict[str, str]], fa
     """The API's own cases."""
     asked = container(volumeDevices=devices, volumeMounts=mounts)
     asked["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}, EMPTY]
-    assert judged(asked) == tuple(faults)
+    assert validated(asked) == tuple(faults)

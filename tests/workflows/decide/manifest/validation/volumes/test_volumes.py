@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.workflows.decide.manifest.judging import judged
+from tests.workflows.decide.manifest.judging import validated
 from tests.workflows.decide.pods import LABEL_RULE, SUBDOMAIN_RULE, container, pod
 
 DATA = {"name": "data", "emptyDir": {}}
@@ -153,7 +153,7 @@ def inline(**fields: Any) -> dict[str, Any]:
 )
 def test_volumes(volumes: list[dict[str, Any]], faults: list[str]) -> None:
     """One type each, with its own rules, and a unique name."""
-    assert list(judged(pod(volumes=volumes))) == faults
+    assert list(validated(pod(volumes=volumes))) == faults
 
 
 @pytest.mark.parametrize(
@@ -250,11 +250,11 @@ def test_mounts(mounts: list[dict[str, Any]], faults: list[str]) -> None:
     """Each of an existing volume, at a unique path."""
     manifest = container(volumeMounts=mounts)
     manifest["spec"]["volumes"] = [DATA]
-    assert list(judged(manifest)) == [f"spec.containers[0].volumeMounts{fault}" for fault in faults]
+    assert list(validated(manifest)) == [f"spec.containers[0].volumeMounts{fault}" for fault in faults]
 
 
 def test_mounts_of_init_containers() -> None:
     """They are validated too, under their own path."""
     init = {"name": "first", "image": "busybox", "volumeMounts": [{"name": "x", "mountPath": "/a"}]}
-    found = judged(pod(initContainers=[init]))
+    found = validated(pod(initContainers=[init]))
     assert found == ('spec.initContainers[0].volumeMounts[0].name: Not found: "x"',)
