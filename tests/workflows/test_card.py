@@ -1,4 +1,4 @@
-"""Does a pod's summary in the Temporal UI say in a few words where the pod stands, and can text of others not pass for ours?"""
+"""Does a pod's summary in the Temporal UI describe its state in a few words, and can text of others not pass for ours?"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -58,7 +58,7 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @contextlib.contextmanager
 def membership(plane: ControlPlane, place: Place) -> Iterator[Membership]:
-    """Give a peer a node name and an address while the block runs."""
+    """Yield a node name and an address for a peer while the block runs."""
     with node_address(f"tplbenchn{place.number}", f"10.216.{place.number}.1") as address:
         yield Membership(plane, place.name, address)
 

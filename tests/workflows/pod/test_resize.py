@@ -18,7 +18,7 @@ RESIZES = (names.UPDATE_POD_SANDBOX_RESOURCES, names.UPDATE_CONTAINER_RESOURCES)
 
 
 def sized(pod: PodJson, resources: PodJson, generation: int = 1) -> PodJson:
-    """Give every container of a pod these resources."""
+    """Set the resources of every container of a pod."""
     containers = [{**one, "resources": resources} for one in pod["spec"]["containers"]]
     return {
         "metadata": {**pod["metadata"], "generation": generation},
