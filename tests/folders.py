@@ -1,7 +1,7 @@
-"""Whether folders stay small and import each other one way only: `python -m tests.folders`, a part of `make lint`.
+"""Are folders small, without import cycles between them? `python -m tests.folders`, a part of `make lint`.
 
-A circle between folders is one that file imports may not show: each of two modules imports the other's folder. A folder
-and its own subfolder that import each other are a circle, too.
+Imports of modules can be free of cycles while those of folders are not: one module of each folder imports the other folder.
+A folder and its own subfolder that import each other are a cycle, too.
 """
 
 import sys
@@ -25,7 +25,7 @@ Arrows = Mapping[tuple[str, str], Sequence[tuple[str, str]]]
 
 
 def main() -> int:
-    """Print what is wrong; answers the exit code."""
+    """Print what is wrong; returns the exit code."""
     found = [*crowded(Path.cwd(), (*PACKAGES, "deploy", "tests")), *circles(arrows(PACKAGES))]
     for fault in found:
         print(fault)
@@ -65,7 +65,7 @@ def arrows(packages: Sequence[str]) -> Arrows:
 
 
 def circles(imports: Arrows) -> Iterator[str]:
-    """Describe every set of folders that import each other in a circle."""
+    """Describe every import cycle between folders."""
     for members in strongly_connected(imports):
         yield f"{' <-> '.join(members)}: these folders import each other; cut every arrow of one direction:"
         for (source, target), why in sorted(imports.items()):
@@ -75,7 +75,7 @@ def circles(imports: Arrows) -> Iterator[str]:
 
 
 def strongly_connected(imports: Arrows) -> list[list[str]]:
-    """List the sets of folders each of which reaches all others of its set."""
+    """List the strongly connected sets of folders."""
     targets: dict[str, set[str]] = defaultdict(set)
     for source, target in imports:
         targets[source].add(target)
@@ -89,7 +89,7 @@ def strongly_connected(imports: Arrows) -> list[list[str]]:
 
 
 def reachable(start: str, targets: Mapping[str, set[str]]) -> set[str]:
-    """Say which folders a folder imports, directly or through others."""
+    """Return the folders that a folder imports, directly or through others."""
     found: set[str] = set()
     left = [start]
     while left:

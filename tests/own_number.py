@@ -1,4 +1,4 @@
-"""Numbers that sessions of tests and clusters on one machine tell each other apart by: of bridges, subnets and cgroups."""
+"""Numbers that keep test sessions and clusters on one machine apart: their bridges, subnets and cgroups."""
 
 import contextlib
 import fcntl
@@ -10,14 +10,14 @@ LOCKS: Final = Path("/run/lock")
 
 
 class NoNumberLeft(Exception):
-    """All numbers are taken; says by what that is seen."""
+    """All numbers are taken; the message says how to see by what."""
 
 
 @contextlib.contextmanager
 def own_number(of: str, numbers: range) -> Iterator[int]:
-    """Take a number that nobody else on this machine has while the block runs; raises NoNumberLeft.
+    """Hold a number that nobody else on this machine has while the block runs; raises NoNumberLeft.
 
-    The lock's file stays: whoever removed it could take it from under somebody who has just opened it.
+    The lock file is never removed: another process may have just opened it.
     """
     LOCKS.mkdir(parents=True, exist_ok=True)
     for number in numbers:

@@ -1,7 +1,7 @@
-"""How long tests wait for what other processes, threads and connections do.
+"""How long tests wait for other processes, threads and connections.
 
-One limit for all of them, far above what a loaded machine needs: it ends a test that would hang, and judges nothing. A test that
-holds something to a time of its own says so beside it; so does one in which a look every so often would hide that no event came.
+One limit for all, far above what a loaded machine needs: it ends a test that would hang, and asserts nothing. A test of a time
+limit states its own limit; so does a test in which polling would hide a missing event.
 """
 
 from typing import Final

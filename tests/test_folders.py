@@ -1,4 +1,4 @@
-"""Does the check of folders find a circle and a crowd, and nothing else?"""
+"""Does the check of folders find import cycles and folders with too many modules, and nothing else?"""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.folders import MOST, arrows, circles, crowded
 
 
 def write(root: Path, files: dict[str, str]) -> None:
-    """Write a tree of modules, each folder a package."""
+    """Write a tree of packages."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def write(root: Path, files: dict[str, str]) -> None:
 def test_circles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, files: dict[str, str], members: str | None
 ) -> None:
-    """It names the folders of a circle, and each import that makes it."""
+    """It names the folders of a cycle, and each import in it."""
     write(tmp_path, {f"{package}/{name}": text for name, text in files.items()})
     monkeypatch.syspath_prepend(tmp_path)
     found = [*circles(arrows((package,)))]

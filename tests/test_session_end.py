@@ -1,4 +1,4 @@
-"""Does a session of tests end what it has started when it is told to end, as CI does when its time is over?"""
+"""Does a test session that is told to end, as CI does on a timeout, stop everything that it has started?"""
 
 import signal
 import subprocess
@@ -33,7 +33,7 @@ def test_waits(sleeper):
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
 def test_fixtures_end_what_they_have_started(tmp_path: Path, first: signal.Signals) -> None:
-    """At the first signal, and a second one does not keep them from it."""
+    """At the first signal; a second one does not interrupt the teardown."""
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_waits.py").write_text(SESSION)
     command = [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider", str(tmp_path)]

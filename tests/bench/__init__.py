@@ -1,1 +1,1 @@
-"""`make bench`: how fast tempolet is beside raw CRI calls and the real kubelet. README.md says how to read it."""
+"""`make bench`: the speed of tempolet compared with raw CRI calls and the real kubelet. README.md explains the results."""

@@ -1,4 +1,4 @@
-"""`python -m tests.bench`, which is `make bench`: measure, print the table, leave nothing behind.
+"""`python -m tests.bench`, run by `make bench`: measure, print the table, leave nothing behind.
 
 Needs root and the parts of `make parts`. Progress goes to stderr, the table to stdout and, with --out, into a file.
 """
@@ -35,19 +35,19 @@ from worker.standalone.up import UpFailed
 LOCK: Final = Path("/run/lock/tempolet-bench")
 PEERS: Final = ("raw", "kubelet", "tempolet")
 PLACES: Final = {one.name: Place(one.name, one.number) for one in (ClusterKubelet, ClusterTempolet)}
-"""Of those that can be nodes of a cluster."""
+"""The peers that can be nodes of a cluster."""
 
 
 class CannotRun(Exception):
-    """The bench cannot run here; says why and what to do."""
+    """The benchmark cannot run here; says why and what to do."""
 
 
 NOT_UP: Final = (CannotRun, MissingProgram, ContainerdFailed, UpFailed, NoKubelet, NoBinaries, ControlPlaneFailed)
-"""What is told in a line."""
+"""Errors that are reported in one line."""
 
 
 def main() -> int:
-    """Run it; 1 when it cannot run here."""
+    """Run it; returns 1 if it cannot run here."""
     options = _options()
     try:
         with _alone():
@@ -133,7 +133,7 @@ def _wanted_peers(options: argparse.Namespace) -> list[str]:
 
 
 def _peers(names: list[str], *, build: bool) -> tuple[list[Peer], str]:
-    """Make the peers that were asked for and can be had; and why the kubelet cannot, where it cannot."""
+    """Create the requested peers that are available; and the reason if the kubelet is not."""
     missing = "" if "kubelet" in names else "not asked for (--peers)"
     peers: list[Peer] = [RawCri()] if "raw" in names else []
     if "kubelet" in names:
@@ -147,10 +147,10 @@ def _peers(names: list[str], *, build: bool) -> tuple[list[Peer], str]:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Be root and the only bench on this machine, and turn SIGTERM into the interrupt that cleans up."""
+    """Check for root and that no other benchmark runs, and turn SIGTERM into the interrupt that cleans up."""
     if os.geteuid() != 0:
         raise CannotRun("`make bench` needs root: containerd makes mounts, network namespaces and cgroups")
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background processes with SIGINT ignored
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     LOCK.parent.mkdir(parents=True, exist_ok=True)
     with LOCK.open("w") as lock:
@@ -163,7 +163,7 @@ def _alone() -> Iterator[None]:
 
 
 def _finish_undisturbed() -> None:
-    """Let nothing interrupt the clean-up that follows."""
+    """Ignore further signals during the cleanup."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
 

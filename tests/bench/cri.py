@@ -1,8 +1,8 @@
-"""The runtime's own word on when a container started and ended: the one observer that all peers are measured by.
+"""Reads from the runtime when a container started and exited: the same observer for all peers.
 
-Straight over grpc.aio, with nothing of tempolet's in between. Times are the runtime's timestamps (seconds since the
-epoch), so how often we look costs a little CPU and no accuracy; only what the runtime keeps no time of, a container or
-sandbox that is gone, is as exact as the pause between two looks.
+It uses grpc.aio directly, without tempolet. Times are the runtime's timestamps (seconds since the epoch), so polling costs a
+little CPU and no accuracy; only for removed containers and sandboxes, for which the runtime has no time, is the accuracy the
+polling interval.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ CALL_SECONDS: Final = 200.0
 
 
 class TooSlow(Exception):
-    """What was waited for did not happen in time; says what."""
+    """Something did not happen in time; says what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Cri:
         await self._channel.close(None)
 
     async def list_running(self, labels: Mapping[str, str] | None = None) -> Sequence[cri.Container]:
-        """List running containers that carry all of `labels`."""
+        """List the running containers with all of these `labels`."""
         only = cri.ContainerFilter(
             state=cri.ContainerStateValue(state=cri.ContainerState.CONTAINER_RUNNING), label_selector=labels
         )
@@ -60,7 +60,7 @@ class Cri:
         return containers
 
     async def sandboxes(self, pod: str | None = None, *, ready: bool = False) -> Sequence[cri.PodSandbox]:
-        """List sandboxes, of one pod or of all, ready ones only where asked."""
+        """List sandboxes, of one pod or of all, on request only ready ones."""
         only = cri.PodSandboxFilter(label_selector={POD_NAME: pod} if pod else None)
         if ready:
             only.state.state = cri.PodSandboxState.SANDBOX_READY
@@ -79,7 +79,7 @@ class Cri:
         raise TooSlow(f"{container} of {pod}, attempt {attempt}, does not run after {LONGEST:.0f} s")
 
     async def all_started(self, count: int, within: float) -> float:
-        """Wait until `count` containers run; answers when the last of them started. Raises TooSlow."""
+        """Wait until `count` containers run; returns when the last one started. Raises TooSlow."""
         until = time.monotonic() + within
         running: Sequence[cri.Container] = ()
         while time.monotonic() < until:
@@ -94,7 +94,7 @@ class Cri:
         return (await self.status(container_id)).status.started_at / 1e9
 
     async def finished_at(self, container_id: str) -> float:
-        """Wait until a container has ended and read when; raises TooSlow after a minute."""
+        """Wait until a container has exited and read when; raises TooSlow after a minute."""
         until = time.monotonic() + LONGEST
         while time.monotonic() < until:
             status = (await self.status(container_id)).status
@@ -104,12 +104,12 @@ class Cri:
         raise TooSlow(f"container {container_id} still runs after {LONGEST:.0f} s")
 
     async def pid(self, container_id: str) -> int:
-        """Ask containerd for the process of a container."""
+        """Ask containerd for a container's PID."""
         info = (await self.status(container_id, verbose=True)).info["info"]
         return int(json.loads(info)["pid"])
 
     async def stopped(self, pod: str) -> float:
-        """Wait until nothing of a pod runs any more; answers when that was seen. Raises TooSlow."""
+        """Wait until nothing of a pod runs any more; returns when that was seen. Raises TooSlow."""
         until = time.monotonic() + LONGEST
         while time.monotonic() < until:
             if not await self.list_running({POD_NAME: pod}):
@@ -118,7 +118,7 @@ class Cri:
         raise TooSlow(f"{pod} still runs after {LONGEST:.0f} s")
 
     async def sandbox_stopped(self, pod: str) -> float:
-        """Wait until a pod has no ready sandbox; answers when that was seen. Raises TooSlow."""
+        """Wait until a pod has no ready sandbox; returns when that was seen. Raises TooSlow."""
         until = time.monotonic() + LONGEST
         while time.monotonic() < until:
             if not await self.sandboxes(pod, ready=True):

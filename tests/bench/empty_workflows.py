@@ -1,6 +1,6 @@
-"""What 110 empty workflows cost on the embedded Temporal: the floor below every agent that keeps a workflow a pod.
+"""The cost of 110 empty workflows on the embedded Temporal: the minimum for any agent with a workflow for each pod.
 
-Run as `python -m tests.bench.empty_workflows [rounds]`. A plain pod's start is three workflow tasks and two activities; here
+Run as `python -m tests.bench.empty_workflows [rounds]`. A plain pod's start takes three workflow tasks and two activities; here
 are as many, without payloads, search attributes or encryption, and the activities do nothing.
 """
 
@@ -35,18 +35,18 @@ async def nothing() -> None:
 
 @workflow.defn
 class Empty:
-    """Some activities that do nothing, one after the other; then it stays, as a running pod does."""
+    """Some activities that do nothing, one after the other; then it stays open, as a running pod's workflow does."""
 
     @workflow.run
     async def run(self, activities: int) -> None:
-        """Ask for that many."""
+        """Run this many activities."""
         for _ in range(activities):
             await workflow.execute_activity(nothing, start_to_close_timeout=timedelta(minutes=1))
         await workflow.wait_condition(lambda: False)
 
 
 async def start_all(client: Client, activities: int) -> None:
-    """Start them at once and wait until the last ones have done their work: asking every one would cost too."""
+    """Start them at once and wait until the last ones are done: querying every one would cost CPU, too."""
     begun = [
         client.start_workflow(Empty.run, activities, id=f"empty-{uuid.uuid4()}", task_queue=QUEUE)
         for _ in range(WORKFLOWS)
@@ -54,11 +54,11 @@ async def start_all(client: Client, activities: int) -> None:
     last = (await asyncio.gather(*begun))[-3:]
     while any([(await one.describe()).history_length < 4 + 6 * activities for one in last]):  # noqa: ASYNC110 - another process knows
         await asyncio.sleep(LOOKS_APART)
-    await asyncio.sleep(SETTLE_SECONDS)  # the others, and what Temporal has put off
+    await asyncio.sleep(SETTLE_SECONDS)  # the others, and Temporal's deferred work
 
 
 async def measure(server: TemporalServer, process: Process, rounds: int) -> None:
-    """Print what a workflow costs Temporal, and the client and worker in this process."""
+    """Print the cost of a workflow for Temporal, and for the client and worker in this process."""
     client = await Client.connect(server.address, namespace=NAMESPACE)
     runner = UnsandboxedWorkflowRunner()  # as our own worker does
     async with Worker(client, task_queue=QUEUE, workflows=[Empty], activities=[nothing], workflow_runner=runner):
@@ -77,7 +77,7 @@ async def measure(server: TemporalServer, process: Process, rounds: int) -> None
 
 
 def main() -> None:
-    """Start a Temporal of our own, measure, and end it."""
+    """Start a Temporal, measure, and stop it."""
     rounds = int(sys.argv[1]) if sys.argv[1:] else 3
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

@@ -1,4 +1,4 @@
-"""A full node: 110 pods at once until the last runs, and what it costs while nothing happens but probes."""
+"""A full node: 110 pods started at once until the last one runs, and their cost while only probes run."""
 
 import asyncio
 import time
@@ -17,19 +17,19 @@ END_WITHIN: Final = 600.0
 QUIET_FOR: Final = 20.0
 QUIET_WITHIN: Final = 180.0
 QUIET_BUSY: Final = 0.2
-"""Processor seconds a second, all processes together."""
+"""CPU seconds per second, all processes together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """What a peer cost over a while with a full node."""
+    """A peer's cost over a time with a full node."""
 
     seconds: float
     cpu_percent: Mapping[str, float]
-    """Of one core, by process."""
+    """Percent of one core, by process."""
     rss_mib: Mapping[str, float]
     events_added: int | None = None
-    """To all histories together; None for a peer without any."""
+    """Added to all histories together; None for a peer without any."""
 
     @property
     def cpu_total(self) -> float:
@@ -39,7 +39,7 @@ class Idle:
 
 @dataclass(slots=True)
 class Fleet:
-    """So many pods on one peer; `round_name` keeps their names apart from an earlier round's."""
+    """A number of pods on one peer; `round_name` makes their names unique."""
 
     peer: Peer
     count: int
@@ -51,12 +51,12 @@ class Fleet:
         self.pods = [self.make(f"fleet-{self.round_name}-{number:03}") for number in range(self.count)]
 
     async def start(self) -> float:
-        """Ask for all at once; answers the seconds until the last one ran."""
+        """Start all at once; returns the seconds until the last one runs."""
         asked = await self.peer.start(self.pods)
         return await self.peer.cri.all_started(self.count, START_WITHIN) - asked
 
     async def idle(self, settle: float, seconds: float) -> Idle:
-        """Leave the node alone for `settle` seconds, then count for `seconds`."""
+        """Wait `settle` seconds, then measure for `seconds`."""
         await asyncio.sleep(settle)
         ours = self.peer if isinstance(self.peer, Tempolet) else None
         events_before = await ours.events_of_all() if ours else 0
@@ -72,11 +72,11 @@ class Fleet:
         )
 
     async def pids(self) -> list[int]:
-        """Give a process of each pod."""
+        """Return the PID of one process of each pod."""
         return [await self.peer.cri.pid(one.id) for one in await self.peer.cri.list_running({CONTAINER_NAME: "main"})]
 
     async def end(self) -> None:
-        """Remove all, and wait until nothing is left to stop and the tidying up afterwards is over."""
+        """Remove all, and wait until nothing is left to stop and the cleanup is over."""
         await self.peer.delete(self.pods)
         await self.peer.cri.nothing_ready(END_WITHIN)
         await quiet()
@@ -85,7 +85,7 @@ class Fleet:
 async def quiet() -> None:
     """Wait until the machine has been idle for a while.
 
-    What an agent removes after its pods have stopped (the kubelet its containers, some 12 s later) would fall on the next one.
+    What an agent removes after its pods have stopped (the kubelet its containers, some 12 s later) would disturb the next one.
     """
     until, idle_since = time.monotonic() + QUIET_WITHIN, time.monotonic()
     while time.monotonic() < until and time.monotonic() - idle_since < QUIET_FOR:

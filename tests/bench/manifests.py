@@ -1,6 +1,6 @@
-"""The pods that all peers get: one manifest each, the same text for the kubelet and for tempolet.
+"""The pods of all peers: one manifest each, the same text for the kubelet and for tempolet.
 
-A container sleeps as process 1 without a handler, so it ignores SIGTERM and every removal lasts its whole grace.
+A container sleeps as process 1 without a handler, so it ignores SIGTERM and every removal lasts its whole grace period.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ GRACE_SECONDS: Final = 1
 NAMESPACE: Final = "default"
 QUICK: Final = {"periodSeconds": 1, "failureThreshold": 1}
 OBEDIENT: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1000 & wait; done")
-"""Ends as soon as it gets SIGTERM."""
+"""Exits as soon as it gets SIGTERM."""
 SLEEP: Final = ("sleep", "1000000")
 TRUE: Final = ("true",)
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container, with what else its manifest says of it."""
+    """A container, with the other fields of its manifest."""
 
     name: str
     command: Sequence[str] = SLEEP
@@ -31,11 +31,11 @@ class Container:
 
     @property
     def ends(self) -> bool:
-        """Say whether the next container waits for its end."""
+        """Return whether the next container waits for its exit."""
         return self.command == TRUE
 
     def written(self) -> dict[str, Any]:
-        """Write its part of the manifest."""
+        """Build its part of the manifest."""
         return {"name": self.name, "image": IMAGE, "command": list(self.command), **self.fields}
 
 
@@ -44,7 +44,7 @@ MAIN: Final = Container("main")
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod by name; a plain one unless it is made otherwise. One container is always called main."""
+    """A pod by name, by default a plain one. One container is always called main."""
 
     name: str
     containers: Sequence[Container] = (MAIN,)
@@ -52,7 +52,7 @@ class Pod:
     volumes: Sequence[Mapping[str, Any]] = ()
 
     def manifest(self) -> str:
-        """Write the manifest."""
+        """Build the manifest."""
         spec: dict[str, Any] = {
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "containers": [one.written() for one in self.containers],
@@ -66,17 +66,17 @@ class Pod:
 
 
 def with_init(name: str) -> Pod:
-    """Make a pod with three init containers that end at once."""
+    """Build a pod with three init containers that exit at once."""
     return Pod(name, init_containers=[Container(one, TRUE) for one in ("first", "second", "third")])
 
 
 TOLD: Final = {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}
 OBJECT: Final = "told"
-"""The name of the ConfigMap and of the Secret that an agent knows which knows any."""
+"""The name of the ConfigMap and of the Secret, for agents that have such objects."""
 
 
 def with_volumes(name: str, *, objects: bool) -> Pod:
-    """Make a pod whose container mounts ten volumes; without `objects` what a static pod of a kubelet may have."""
+    """Build a pod whose container mounts ten volumes; without `objects` only those allowed in a kubelet's static pod."""
     volumes: list[dict[str, Any]] = [{"name": f"disk-{number}", "emptyDir": {}} for number in range(3)]
     volumes += [{"name": "memory", "emptyDir": {"medium": "Memory"}}]
     volumes += [{"name": f"host-{number}", "hostPath": {"path": "/tmp", "type": "Directory"}} for number in range(2)]
@@ -95,22 +95,22 @@ def with_volumes(name: str, *, objects: bool) -> Pod:
 
 
 def with_sidecars(name: str) -> Pod:
-    """Make a pod of three sidecars, each gated by an exec startup probe that passes at the first try, and two containers."""
+    """Build a pod with three sidecars, each with an exec startup probe that succeeds at once, and two containers."""
     started = {"restartPolicy": "Always", "startupProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}}
     sidecars = [Container(one, fields=started) for one in ("first", "second", "third")]
     return Pod(name, (MAIN, Container("beside")), sidecars)
 
 
 def with_http_probe(name: str, kind: str, host: str, port: int) -> Pod:
-    """Make a pod with an httpGet probe of a server outside, asked every second; one answer is a verdict."""
+    """Build a pod with an httpGet probe of an external server every second; one result is a verdict."""
     probe = {"httpGet": {"host": host, "port": port, "path": "/"}, **QUICK}
     return Pod(name, [Container("main", OBEDIENT, {kind: probe})])
 
 
 def with_three_probes(name: str) -> Pod:
-    """Make a pod with one probe of each kind that needs a network, asked every second as long as it lives.
+    """Build a pod with one network probe of each kind, each running every second for its whole life.
 
-    Two containers, for one has two probes that go on. A failure is forgiven long, until somebody listens in the pod.
+    There are two containers, since one can have only two lasting probes. Many failures are allowed until a server listens in the pod.
     """
     forgiving = {"periodSeconds": 1, "failureThreshold": 1000}
     http = {"httpGet": {"port": HTTP_PORT, "path": "/"}, **forgiving}
@@ -120,6 +120,6 @@ def with_three_probes(name: str) -> Pod:
 
 
 def with_exec_probe(name: str) -> Pod:
-    """Make a pod whose container runs a program every second."""
+    """Build a pod whose container runs an exec probe every second."""
     probe = {"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 1000}
     return Pod(name, [Container("main", fields={"livenessProbe": probe})])

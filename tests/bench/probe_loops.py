@@ -1,7 +1,7 @@
-"""What probing 110 pods costs the worker: 330 loops of one second, a third each httpGet, tcpSocket and grpc.
+"""The worker's cost of probing 110 pods: 330 loops of one second, a third each httpGet, tcpSocket and grpc.
 
-Run as `python -m tests.bench.probe_loops [seconds]`. The server answers from a process of its own, so that what is counted
-is the CPU of this one: the loops that the worker runs, with nothing else in it.
+Run as `python -m tests.bench.probe_loops [seconds]`. The server is a separate process, so only the CPU of the worker's loops is
+measured.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ SETTLE_SECONDS: Final = 3.0
 
 
 async def serve() -> None:
-    """Answer all three kinds on ports of our own choice, and say which."""
+    """Serve all three kinds on free ports, and print these."""
 
     async def http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError):  # closed before it was asked: the bench is over
+        with contextlib.suppress(asyncio.IncompleteReadError):  # closed before the call: the benchmark is over
             await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
         writer.close()
@@ -59,7 +59,7 @@ async def serve() -> None:
 
 
 def request(number: int, ports: list[int]) -> ProbeContainer:
-    """Ask for a pod with one probe of each kind."""
+    """Build the request to probe a pod with one probe of each kind."""
     http, tcp, health = ports
     quick = {"periodSeconds": 1, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3}
     container = {
@@ -73,7 +73,7 @@ def request(number: int, ports: list[int]) -> ProbeContainer:
 
 
 async def measure(ports: list[int], seconds: float) -> None:
-    """Run the loops and print what they cost."""
+    """Run the loops and print their cost."""
     runtime = RuntimeClient("unix:///nowhere", StartLimit(4))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     loops = []
@@ -99,7 +99,7 @@ async def measure(ports: list[int], seconds: float) -> None:
 
 
 def main() -> None:
-    """Start the server, measure, and end it."""
+    """Start the server, measure, and stop it."""
     if sys.argv[1:] == ["serve"]:
         asyncio.run(serve())
         return

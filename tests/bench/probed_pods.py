@@ -1,11 +1,10 @@
-"""The server that answers in pods: httpGet, tcpSocket and grpc at each pod's own IP, from one process outside them.
+"""The server for probes of pods: httpGet, tcpSocket and grpc at each pod's own IP, from one process outside them.
 
-It opens its listening sockets in the pods' network namespaces, so a probe goes the whole way to a pod, and what it costs to
-answer falls on a process that is not counted. The image has no gRPC server, and 330 servers in 110 pods
-would take the machine that is to be measured.
+Its listening sockets are in the pods' network namespaces, so a probe takes the whole path to a pod, and the cost of answering
+falls on a process that is not measured. The image has no gRPC server, and 330 servers in 110 pods would take up the machine.
 
 `python -m tests.bench.probed_pods` reads lines: `enter PID...` opens the ports in the namespaces of those processes,
-`count` prints as JSON how many probes were answered so far, by kind; each line is answered by one.
+`count` prints as JSON how many probes were answered so far, by kind; each line gets one line of output.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ OK: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\no
 
 
 class ProbedPods:
-    """The server as a process of its own, from outside; a context manager while it runs."""
+    """The server as a separate process; a context manager."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -49,11 +48,11 @@ class ProbedPods:
         await self._process.wait()
 
     async def enter(self, pids: Sequence[int]) -> None:
-        """Answer from now on in the pods of these processes; raises OSError."""
+        """Serve in the pods of these processes from now on; raises OSError."""
         await self._ask(f"enter {' '.join(map(str, pids))}")
 
     async def answered(self) -> Mapping[str, int]:
-        """Count the probes answered so far, by kind; raises OSError."""
+        """Return the number of probes answered so far, by kind; raises OSError."""
         counted: Mapping[str, int] = await self._ask("count")
         return counted
 
@@ -69,7 +68,7 @@ class ProbedPods:
 
 
 class _Answering:
-    """What answers, inside that process."""
+    """The servers inside that process."""
 
     def __init__(self) -> None:
         self.answered: Counter[str] = Counter()
@@ -77,7 +76,7 @@ class _Answering:
         self._health: list[grpc.aio.Server] = []
 
     async def obey(self) -> None:
-        """Carry out line by line until the input ends."""
+        """Execute line by line until the input ends."""
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
             match line.split():
@@ -91,7 +90,7 @@ class _Answering:
         health = grpc.aio.server()
         health.add_generic_rpc_handlers((self._health_handler(),))
         for pid in pids:
-            with _network_of(pid):  # a socket stays in the namespace that it was made in
+            with _network_of(pid):  # a socket stays in the namespace in which it was created
                 http, tcp = (socket.create_server(("0.0.0.0", port)) for port in (HTTP_PORT, TCP_PORT))
                 health.add_insecure_port(f"0.0.0.0:{GRPC_PORT}")
             self._servers += [
@@ -128,7 +127,7 @@ class _Answering:
 
 @contextlib.contextmanager
 def _network_of(pid: int) -> Iterator[None]:
-    """Be in the network namespace of a process, this thread only; raises OSError."""
+    """Switch this thread to the network namespace of a process."""
     with Path("/proc/self/ns/net").open() as own, Path(f"/proc/{pid}/ns/net").open() as other:
         _setns(other.fileno())
         try:

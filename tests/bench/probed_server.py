@@ -1,6 +1,6 @@
-"""The server that httpGet probes of one pod's rows ask: it knows to the millisecond what it answered and when.
+"""The server for the httpGet probes of single pods: it records when it gave which answer.
 
-It lives in the bench's own process; probes reach it by their `host`, so no program in the pod's image takes part.
+It runs in the benchmark's own process; probes reach it by their `host`, so no program in the pod's image is involved.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ NOT_YET: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConn
 
 @dataclass(slots=True)
 class ProbedServer:
-    """Answers every path alike, with success or failure as `passing` says; a context manager while it listens."""
+    """Answers every path with success or failure according to `passing`; a context manager."""
 
     passing: bool
     port: int = 0
@@ -36,12 +36,12 @@ class ProbedServer:
             await self._server.wait_closed()
 
     async def turned(self, *, passing: bool) -> float:
-        """Answer otherwise from now on; gives when the first probe was told so. Raises TimeoutError."""
+        """Change the answer; returns when the first probe got it. Raises TimeoutError."""
         self.passing = passing
         return await asyncio.wait_for(self._answered[passing], LONGEST)
 
     async def asked(self) -> None:
-        """Wait until a probe has been answered as it was from the beginning; raises TimeoutError."""
+        """Wait until a probe got the initial answer; raises TimeoutError."""
         await asyncio.wait_for(asyncio.shield(self._answered[self.passing]), LONGEST)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,7 +1,7 @@
-"""The rows of pods whose image is not there yet: from a registry that takes its time, and for fifty pods at once.
+"""The rows of pods whose image must be pulled: from a slow registry, and for fifty pods at once.
 
-The registry is one of the bench's own on loopback (tests/node/images/registry.py); each lap has an image of its own, of busybox's
-layers, so what is measured is the waiting and not the unpacking.
+The registry is on loopback (tests/node/images/registry.py); each lap has an image of its own with busybox's layers, so waiting is
+measured and not unpacking.
 """
 
 import asyncio
@@ -13,22 +13,22 @@ from tests.bench.peers.peer import ManifestPeer
 from tests.node.images.pull_nodes import served
 
 SLOW_SECONDS: Final = 1.0
-"""How long the registry keeps its first answer back."""
+"""How long the registry delays its first response."""
 SHARING: Final = 50
-"""Pods of one image."""
+"""Pods with one image."""
 
 _LONGEST: Final = 120.0
 
 
 async def slow_pull(peer: ManifestPeer, name: str) -> float:
-    """Manifest written -> running, of a pod whose image the registry gives after a second."""
+    """From writing the manifest to running, of a pod whose image the registry serves after a second."""
     (pod,), begun, ended, _ = await _pulled(peer, [name])
     await _gone(peer, [pod])
     return ended - begun
 
 
 async def shared_pull(peer: ManifestPeer, name: str) -> tuple[float, float]:
-    """Fifty manifests written -> the last running, and how often the registry was asked for their one image."""
+    """From writing fifty manifests to the last pod running, and how often the registry was asked for their one image."""
     pods, begun, ended, pulls = await _pulled(peer, [f"{name}-{number}" for number in range(SHARING)])
     await _gone(peer, pods)
     return ended - begun, pulls

@@ -1,4 +1,4 @@
-"""What the table says of a session: the issue's rows, its limits, and the notes below it."""
+"""The report of a session: the issue's rows, its limits, and the notes below them."""
 
 import math
 import os
@@ -43,11 +43,11 @@ EVENTS_OWED: Final = 45
 BYTES_OWED: Final = 40_000
 OURS: Final = ("worker", "poller")
 AGENTS: Final = (*OURS, "temporal", "kubelet")
-"""Whose CPU probes are charged for; the runtime's is shown beside it."""
+"""The processes whose CPU counts for probes; the runtime's is shown beside it."""
 
 
 def report(session: Session, missing: str) -> str:
-    """Write the whole report; `missing` says why there is no kubelet, empty where there is one."""
+    """Return the whole report; `missing` says why there is no kubelet, or is empty."""
     return render(list(_rows(session)), list(_notes(session, missing)))
 
 
@@ -138,7 +138,7 @@ def _beside_idle(session: Session, row: str, peer: str) -> Mapping[str, float]:
 
 
 def _probes_met(session: Session, row: str, percent: float, owed: float) -> bool:
-    """Hold it to the CPU, to histories that do not grow, and to having probed nine of ten times at the least."""
+    """Check the CPU, that histories do not grow, and that at least nine of ten probes have run."""
     ours = session.probed[row]["tempolet"]
     probed = all(rate >= 0.9 * session.plan.pods for rate in ours.answered.values())
     return percent <= owed and ours.cost.events_added == 0 and probed
@@ -176,7 +176,7 @@ def _history_rows(watched: Watched) -> Iterator[Row]:
 
 
 def _parts(by_name: Mapping[str, float], unit: str) -> str:
-    """Write a total and what it is made of."""
+    """Format a total and its parts."""
     digits = 1 if unit == "%" else 0
     parts = " + ".join(f"{name} {value:.{digits}f}" for name, value in by_name.items())
     return f"{sum(by_name.values()):.{digits}f}{unit} ({parts})"
@@ -213,7 +213,7 @@ def _probe_notes(session: Session) -> Iterator[str]:
 
 
 def _spreads(session: Session) -> Iterator[str]:
-    """Say how far single laps lie apart, so that a ratio can be judged."""
+    """Describe the spread of single laps, so that a ratio can be judged."""
     for figure, samples in session.figures.items():
         yield f"{figure}: " + ", ".join(f"{peer} {_spread(values)}" for peer, values in samples.by_peer.items())
     if session.fleet.by_peer:
@@ -222,5 +222,5 @@ def _spreads(session: Session) -> Iterator[str]:
 
 
 def _spread(values: Sequence[float]) -> str:
-    good = sorted(value for value in values if value == value)  # noqa: PLR0124 - leaves out nan
+    good = sorted(value for value in values if value == value)  # noqa: PLR0124 - excludes nan
     return f"{good[0]:.3f}-{median(good):.3f}-{good[-1]:.3f} s" if good else ABSENT

@@ -1,7 +1,7 @@
-"""One run of the bench: peers side by side, lap after lap in turn, everything measured kept for the report.
+"""One run of the benchmark: peers side by side, lap after lap in turn, with all results kept for the report.
 
-Peers take turns within each pair, and who begins alternates, so that what else the machine does falls on all of them. A
-lap that fails counts as failed and the run goes on.
+Peers take turns within each pair, and the first one alternates, so that other load on the machine affects all of them. A lap
+that fails counts as failed and the run continues.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ PROBED_PODS: Final = {PROBES: with_three_probes, EXEC_PROBES: with_exec_probe}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is measured."""
+    """How much to measure."""
 
     pairs: int = 20
     rounds: int = 3
@@ -39,22 +39,22 @@ class Plan:
     settle_seconds: float = 30
     idle_seconds: float = 60
     rows: frozenset[str] = frozenset(ROWS)
-    """Which are measured; what else the plan says of the others counts for nothing."""
+    """The rows to measure; the plan's other values for the rest are ignored."""
 
     @property
     def laps(self) -> Sequence[Lap]:
-        """List the laps of one pod that are asked for."""
+        """List the requested laps of one pod."""
         return [lap for lap in LAPS if lap.name in self.rows] if self.pairs else ()
 
     @property
     def figures(self) -> Sequence[Figure]:
-        """List what those measure."""
+        """List the results of those laps."""
         return [figure for lap in self.laps for figure in lap.figures]
 
 
 @dataclass(slots=True)
 class Watched:
-    """The history of one plain pod: when it first ran, and after it was left alone."""
+    """The history's length of one plain pod: when it first ran, and after some idle time."""
 
     at_start: History
     since: float = field(default_factory=time.monotonic)
@@ -64,16 +64,16 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What a peer cost while it probed a full node."""
+    """A peer's cost while it probed a full node."""
 
     cost: Idle
     answered: Mapping[str, float]
-    """A second, by kind; empty where nobody but the container knows."""
+    """Probes per second, by kind; empty if only the container knows."""
 
 
 @dataclass(slots=True)
 class Session:
-    """What is measured, and what came of it so far."""
+    """What is measured, and the results so far."""
 
     plan: Plan
     peers: Sequence[Peer]
@@ -172,7 +172,7 @@ class Session:
         await self._attempt(f"{peer.name}, removing {self.plan.pods} pods", fleet.end())
 
     async def _probed_round(self, peer: Peer, row: str) -> None:
-        """Count what probes cost; what the node costs without any is counted first, unless it was before."""
+        """Measure the cost of probes; the node's cost without probes is measured first, unless it already was."""
         if peer.name not in self.idle:
             plain = Fleet(peer, self.plan.pods, "plain")
             await self._attempt(f"{peer.name}, {self.plan.pods} pods", self._count_idle(plain, self.idle))
@@ -204,7 +204,7 @@ class Session:
         took.append(await fleet.start())
 
     async def _attempt(self, what: str, work: Awaitable[None]) -> bool:
-        """Do a piece of work; a failure is noted and answered with False."""
+        """Do a piece of work; a failure is recorded and returns False."""
         try:
             await work
         except (TooSlow, grpc.aio.AioRpcError, OSError) as error:

@@ -1,6 +1,6 @@
-"""The rows of one pod at a time: what it costs until it runs, alone or behind others, again after a crash, and to remove.
+"""The rows of one pod at a time: until it runs, alone or after other containers, after a crash, and its removal.
 
-Also how soon a probe's verdict has its effect. Each lap has a fresh pod of a new name: no backoff, no leftover.
+Also the delay until a probe's verdict takes effect. Each lap has a new pod with a new name: no back-off, no leftovers.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from tests.bench.probed_server import HOST, ProbedServer
 from tests.bench.pulled import shared_pull, slow_pull
 
 SETTLE: Final = 0.5
-"""Between a pod's start and what is done to it next: nothing of its start is under way any more."""
+"""Delay between a pod's start and the next step, so that nothing of the start is still in progress."""
 GOLDEN: Final = 0.618
-"""Its multiples spread evenly over a second."""
+"""Its multiples are spread evenly over a second."""
 
 
 class Figure(StrEnum):
-    """What is measured of one pod, in seconds."""
+    """A measured duration of one pod, in seconds."""
 
     RUNNING = "running"
     INIT_RUNNING = "init running"
@@ -41,7 +41,7 @@ class Figure(StrEnum):
 
 
 async def _plain(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
-    """Manifest written -> running; manifest removed -> stopped, and its sandbox."""
+    """From writing the manifest to running; from removing it to stopped, and its sandbox."""
     pod = Pod(name)
     asked = await peer.start([pod])
     running = (await peer.cri.started(peer.pod_name(pod))).at - asked
@@ -51,7 +51,7 @@ async def _plain(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
 
 
 async def _init(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
-    """Manifest written -> running, with three init containers on the way."""
+    """From writing the manifest to running, with three init containers before."""
     pod = with_init(name)
     asked = await peer.start([pod])
     running = (await peer.cri.started(peer.pod_name(pod))).at - asked
@@ -61,7 +61,7 @@ async def _init(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
 
 
 async def _sidecars(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
-    """Manifest written -> the last of the containers running, after three sidecars that each had to be found started."""
+    """From writing the manifest to the last container running, after three sidecars that each had to start."""
     pod = with_sidecars(name)
     asked = await peer.start([pod])
     running = max([(await peer.cri.started(peer.pod_name(pod), one.name)).at for one in pod.containers]) - asked
@@ -71,7 +71,7 @@ async def _sidecars(peer: Peer, name: str, settle: float) -> dict[Figure, float]
 
 
 async def _volumes(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
-    """Manifest written -> running, with ten volumes, and by how much that is later than without any, just before and after."""
+    """From writing the manifest to running, with ten volumes, and how much longer than without, measured just before and after."""
     if not isinstance(peer, ManifestPeer):
         return {}
     took = []
@@ -85,7 +85,7 @@ async def _volumes(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
 
 
 async def _crash(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
-    """Main process killed -> the next attempt runs, both by the runtime's own timestamps."""
+    """From the main process's kill to the next attempt running, both by the runtime's own timestamps."""
     pod = Pod(name)
     await peer.start([pod])
     first = await peer.cri.started(peer.pod_name(pod))
@@ -100,12 +100,12 @@ async def _crash(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
 
 
 async def _slow_pull(peer: Peer, name: str, _: float) -> dict[Figure, float]:
-    """Manifest written -> running, of a pod whose image takes a second to come."""
+    """From writing the manifest to running, of a pod whose image takes a second to pull."""
     return {Figure.SLOW_PULL: await slow_pull(peer, name)} if isinstance(peer, ManifestPeer) else {}
 
 
 async def _shared_pull(peer: Peer, name: str, _: float) -> dict[Figure, float]:
-    """Fifty manifests written -> the last running, of one image that is not there."""
+    """From writing fifty manifests to the last pod running, with one missing image."""
     if not isinstance(peer, ManifestPeer):
         return {}
     last, pulls = await shared_pull(peer, name)
@@ -113,7 +113,7 @@ async def _shared_pull(peer: Peer, name: str, _: float) -> dict[Figure, float]:
 
 
 async def _ready(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
-    """The first probe that succeeds is answered -> the status that the agent shows says Ready."""
+    """From the answer of the first successful probe to Ready in the status that the agent shows."""
     if not isinstance(peer, ManifestPeer):
         return {}
     async with ProbedServer(passing=False) as server:
@@ -121,7 +121,7 @@ async def _ready(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
         await peer.start([pod])
         await peer.cri.started(peer.pod_name(pod))
         await server.asked()
-        await peer.pod_status(pod)  # so that what it takes to reach the agent is not counted
+        await peer.pod_status(pod)  # so that the time to reach the agent is not counted
         await asyncio.sleep(settle)
         succeeded = await server.turned(passing=True)
         ready = await peer.ready(pod)
@@ -130,7 +130,7 @@ async def _ready(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
 
 
 async def _liveness(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
-    """The probe that fails is answered -> the process has ended, which it does as soon as it gets SIGTERM."""
+    """From the answer of the failed probe to the process's exit, which follows SIGTERM at once."""
     if not isinstance(peer, ManifestPeer):
         return {}
     async with ProbedServer(passing=True) as server:
@@ -156,14 +156,14 @@ async def _delete(peer: Peer, pod: Pod) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """One pod's life, from its manifest to its end."""
+    """One pod's life, from its manifest to its removal."""
 
     name: str
     live: Callable[[Peer, str, float], Awaitable[Mapping[Figure, float]]]
     figures: Sequence[Figure]
 
     async def run(self, peer: Peer, number: int) -> Mapping[Figure, float]:
-        """Live it once; an agent that looks once a second is met at another point of its second each time."""
+        """Run it once; the start is shifted within the second each time, for agents that poll once a second."""
         settle = SETTLE + number * GOLDEN % 1.0
         return await self.live(peer, f"{self.name}-{number}", settle)
 

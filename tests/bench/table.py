@@ -1,7 +1,7 @@
-"""The table of the issue: each row ours, raw CRI, the kubelet, the ratio, what is owed, and whether it is met.
+"""The issue's table: each row has ours, raw CRI, the kubelet, the ratio, the limit, and whether it is met.
 
-Ratios are taken pair by pair, neighbours in time, and their median is shown: what else the machine did in a minute touches
-both of a pair.
+Ratios are computed for pairs that are adjacent in time, and their median is shown: other load on the machine affects both of a
+pair.
 """
 
 import math
@@ -16,7 +16,7 @@ ABSENT: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line, every cell as text; `met` is None where there is nothing to compare."""
+    """One row, every cell as text; `met` is None if there is nothing to compare."""
 
     title: str
     ours: str = ABSENT
@@ -27,28 +27,28 @@ class Row:
     met: bool | None = None
 
     def cells(self) -> tuple[str, ...]:
-        """Give the cells in the order of the head."""
+        """Return the cells in the order of the header."""
         verdict = {True: "met", False: "MISSED", None: ABSENT}[self.met]
         return (self.title, self.ours, self.raw, self.kubelet, self.ratio, self.owed, verdict)
 
 
 @dataclass(slots=True)
 class Samples:
-    """What was measured, by peer, pair by pair; a lap that failed is nan."""
+    """Measurements by peer, pair by pair; a lap that failed is nan."""
 
     by_peer: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, peer: str, value: float) -> None:
-        """Note the next lap of a peer."""
+        """Add a peer's next lap."""
         self.by_peer.setdefault(peer, []).append(value)
 
     def median(self, peer: str) -> float:
-        """Give the median of a peer's good laps; nan without any."""
+        """Return the median of a peer's successful laps; nan without any."""
         good = [value for value in self.by_peer.get(peer, ()) if not math.isnan(value)]
         return median(good) if good else math.nan
 
     def ratio(self, peer: str, to: str) -> float:
-        """Give the median of the pairs' ratios; nan without a pair."""
+        """Return the median of the pairs' ratios; nan without a pair."""
         pairs = zip(self.by_peer.get(peer, ()), self.by_peer.get(to, ()), strict=False)
         ratios = [one / other for one, other in pairs if not math.isnan(one / other)]
         return median(ratios) if ratios else math.nan
@@ -59,7 +59,7 @@ class Samples:
 
 
 def seconds_row(title: str, samples: Samples, owed: Mapping[str, float]) -> Row:
-    """Make a row of durations; `owed` says the largest ratio to a peer, by its name."""
+    """Build a row of durations; `owed` has the largest allowed ratio to each peer."""
     ratios = {to: samples.ratio("tempolet", to) for to in owed}
     failed = samples.failed("tempolet")
     return Row(
@@ -74,7 +74,7 @@ def seconds_row(title: str, samples: Samples, owed: Mapping[str, float]) -> Row:
 
 
 def limit_row(title: str, samples: Samples, limit: float) -> Row:
-    """Make a row of durations that is owed in seconds."""
+    """Build a row of durations with a limit in seconds."""
     ours, to_kubelet = samples.median("tempolet"), samples.ratio("tempolet", "kubelet")
     failed = samples.failed("tempolet")
     return Row(
@@ -89,7 +89,7 @@ def limit_row(title: str, samples: Samples, limit: float) -> Row:
 
 
 def difference_row(title: str, samples: Samples, limit: float) -> Row:
-    """Make a row of differences, which have no ratios; `limit` is owed in seconds."""
+    """Build a row of differences, which have no ratios, with a `limit` in seconds."""
     failed, ours = samples.failed("tempolet"), samples.median("tempolet")
     return Row(
         title=title + (f" ({failed} of ours failed)" if failed else ""),
@@ -101,14 +101,14 @@ def difference_row(title: str, samples: Samples, limit: float) -> Row:
 
 
 def seconds(value: float) -> str:
-    """Write a duration, three digits below ten seconds."""
+    """Format a duration, with three digits below ten seconds."""
     if math.isnan(value):
         return ABSENT
     return f"{value:.3f} s" if value < 10 else f"{value:.1f} s"
 
 
 def render(rows: Sequence[Row], notes: Sequence[str]) -> str:
-    """Write the table as Markdown, aligned for a terminal, with notes below."""
+    """Format the table as Markdown, aligned for a terminal, with notes below."""
     lines = [HEAD, *(row.cells() for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
     write: Callable[[Sequence[str]], str] = lambda line: (  # noqa: E731 - only here, and shorter than a function

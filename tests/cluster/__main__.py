@@ -1,8 +1,8 @@
 """`make cluster`, `make cluster-down` and `make conformance`.
 
-python -m tests.cluster up            a cluster of one node; prints its kubeconfig, a second call changes nothing
-python -m tests.cluster down          ends it and leaves nothing
-python -m tests.cluster conformance   runs the official tests on a cluster of its own, and ends that
+python -m tests.cluster up            start a cluster with one node and print its kubeconfig; a second call changes nothing
+python -m tests.cluster down          stop it and leave nothing
+python -m tests.cluster conformance   run the official tests on a cluster of their own, and stop it
 """
 
 import argparse
@@ -36,7 +36,7 @@ NOT_UP: Final = (
 
 
 def main() -> int:
-    """Do what was asked; answers an exit code."""
+    """Run the command; returns an exit code."""
     given = _arguments()
     try:
         if given.command == "up":

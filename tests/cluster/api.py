@@ -1,4 +1,4 @@
-"""The API server as a test speaks to it: synchronous, plain JSON, beside the code that is tested and not through it."""
+"""A client of the API server for tests: synchronous, plain JSON, independent of the code under test."""
 
 import http.client
 import json
@@ -17,7 +17,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class Refused(Exception):
-    """The API server said no."""
+    """The API server refused the request."""
 
     def __init__(self, status: int, body: Any) -> None:
         super().__init__(f"{status} {body.get('message') if isinstance(body, dict) else body}")
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """Calls with one identity; a new connection each, so that nothing is left open."""
+    """Calls with one identity; each on a new connection, so that none is left open."""
 
     port: int
     authority: Path
@@ -36,7 +36,7 @@ class Api:
     def call(
         self, method: str, path: str, body: Any = None, *, kind: str = "application/json", patience: float = PATIENCE
     ) -> Any:
-        """Make a call and give its JSON, or its text where it is none; raises Refused and OSError."""
+        """Make a call and return its JSON, or else its text; raises Refused and OSError."""
         context = ssl.create_default_context(cafile=str(self.authority))
         if self.identity is not None:
             context.load_cert_chain(self.identity.certificate, self.identity.key)
@@ -61,7 +61,7 @@ class Api:
         return self.call("GET", path)
 
     def find(self, path: str) -> Any:
-        """Read an object; None where there is none."""
+        """Read an object; None if there is none."""
         try:
             return self.call("GET", path)
         except Refused as refused:
@@ -74,7 +74,7 @@ class Api:
         return self.call("POST", path, body)
 
     def patch(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Change an object by a merge patch."""
+        """Change an object with a merge patch."""
         return self.call("PATCH", path, body, kind=MERGE_PATCH)
 
     def delete(self, path: str, **options: Any) -> Any:
@@ -89,7 +89,7 @@ class Api:
     def until(
         self, path: str, holds: Callable[[Any], Any], what: str = "", patience: float = PATIENCE, *, gone: bool = False
     ) -> Any:
-        """Look at an object until it is as asked (or, with `gone`, absent); raises TimeoutError with what it was last."""
+        """Poll an object until it satisfies a condition (or is gone); raises TimeoutError with its last state."""
         deadline = time.monotonic() + patience
         while True:
             found = self.find(path)

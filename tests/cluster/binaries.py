@@ -1,8 +1,8 @@
-"""Where the programs of a real cluster are: the control plane's, kubectl and etcd.
+"""Where the programs of a real cluster are: the control plane, kubectl and etcd.
 
-Asked by everything below tests/cluster that starts one. `$TEMPOLET_KUBE_BIN` names a folder with them; else they are built with Go by
-conformance/build.sh (about 7 minutes on 2 cores), once for all checkouts on the machine (`build_cache`). etcd is Debian's, fetched by
-`make parts` for tests.
+Used by everything below tests/cluster that starts one. `$TEMPOLET_KUBE_BIN` names a folder with them; otherwise they are built with
+Go by conformance/build.sh (about 7 minutes on 2 cores), once for all checkouts on the machine (`build_cache`). etcd is Debian's,
+fetched by `make parts` for tests.
 """
 
 import functools
@@ -19,23 +19,23 @@ from worker.standalone.machine.programs import default_parts_dir, search_path
 VARIABLE: Final = "TEMPOLET_KUBE_BIN"
 BUILD: Final = Path(__file__).parent / "conformance" / "build.sh"
 SOURCES: Final = frozenset({".sh", ".mod", ".sum", ".go"})
-"""Endings of the files beside it that the programs are built from."""
+"""Suffixes of the files beside it that the programs are built from."""
 CONTROL_PLANE: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 OFFICIAL_TESTS: Final = ("agnhost", "nonewprivs", "ginkgo", "e2e.test")
 KUBELET: Final = ("kubelet",)
-"""What ours is held against."""
+"""The real kubelet, which ours is compared with."""
 GO_AT: Final = ("/usr/local/go/bin", "/usr/lib/go-1.26/bin")
-"""Where a Go lies that is not on PATH."""
+"""Where to look for a Go that is not on PATH."""
 
 
 class NoBinaries(Exception):
-    """A program of the cluster is not here and can't be built; says why and how to get it."""
+    """A program of the cluster is missing and can't be built; says why and how to get it."""
 
 
 def find_binaries(names: Sequence[str] = CONTROL_PLANE, *, build: bool = True) -> Path:
-    """Find the folder that has all of these programs; builds what is missing where there is Go.
+    """Find the folder that has all of these programs; builds missing ones if there is Go.
 
-    Raises NoBinaries. Two sessions that build at once do it one after the other.
+    Raises NoBinaries. Of two sessions that build at once, one waits for the other.
     """
     if chosen := os.environ.get(VARIABLE):
         if lacking := _lacking(Path(chosen), names):
@@ -57,7 +57,7 @@ def find_binaries(names: Sequence[str] = CONTROL_PLANE, *, build: bool = True) -
 
 @functools.cache
 def build_cache() -> BuildCache:
-    """Give where this version's programs are kept; its name has the version of Go, where there is one."""
+    """Return the cache of this version's programs; its name contains the version of Go, if there is one."""
     sources = digest(path for path in BUILD.parent.rglob("*") if path.suffix in SOURCES)
     root, go = cache_root(), _go()
     if go is None:
@@ -66,13 +66,13 @@ def build_cache() -> BuildCache:
     environment = {
         **os.environ,
         "GOTOOLCHAIN": "local",
-    }  # go.mod may name a newer one, which would be fetched to be asked
+    }  # go.mod may name a newer one, which asking for its version would download
     version = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=True, env=environment)
     return BuildCache(root, "kube", f"{sources}-{version.stdout.strip()}")
 
 
 def can_be_had(names: Sequence[str] = CONTROL_PLANE) -> str:
-    """Say why these programs can't be had, neither found nor built; empty when they can."""
+    """Return why these programs can be neither found nor built; empty if they can."""
     try:
         find_binaries(names, build=False)
     except NoBinaries as error:
@@ -102,7 +102,7 @@ def _lacking(folder: Path, names: Sequence[str]) -> list[str]:
 def _build(go: Path, folder: Path, names: Sequence[str]) -> None:
     environment = {**os.environ, "PATH": f"{go.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     done = subprocess.run(
-        ["nice", BUILD, folder, *names],  # other sessions of tests run meanwhile
+        ["nice", BUILD, folder, *names],  # other test sessions run meanwhile
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

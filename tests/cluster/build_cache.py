@@ -1,7 +1,7 @@
-"""Programs built from source, kept for every checkout of this user on the machine.
+"""Programs built from source, cached for every checkout of this user on the machine.
 
-Asked by `binaries`. A folder's name carries a digest of what its programs are built from, so a checkout with another version builds
-its own. Programs are built elsewhere and renamed into it: nobody sees a half of one.
+Used by `binaries`. A folder's name contains a digest of the programs' sources, so a checkout with another version builds its own.
+Programs are built elsewhere and renamed into the cache: nobody sees an incomplete one.
 """
 
 import contextlib
@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Final
 
 MOST: Final = 2
-"""Folders that are kept: a checkout's own, and the one that was used last beside it."""
+"""Number of folders that are kept: the checkout's own, and the one used last before it."""
 
 
 def cache_root() -> Path:
-    """Name the folder of this user's caches: $XDG_CACHE_HOME, else /var/cache for root and ~/.cache for others."""
+    """Return the folder of this user's caches: $XDG_CACHE_HOME, or /var/cache for root and ~/.cache for others."""
     if chosen := os.environ.get("XDG_CACHE_HOME"):
         return Path(chosen) / "tempolet"
     return (Path("/var/cache") if os.geteuid() == 0 else Path.home() / ".cache") / "tempolet"
 
 
 def digest(files: Iterable[Path], *words: str) -> str:
-    """Give a short digest of files with their names, and of words."""
+    """Return a short digest of files with their names, and of words."""
     found = hashlib.sha256()
     for file in sorted(files):
         found.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
@@ -41,36 +41,36 @@ class BuildCache:
 
     root: Path
     name: str
-    """What the programs are; the part of a folder's name before its version."""
+    """What the programs are; the folder's name before the version."""
     version: str
 
     @property
     def folder(self) -> Path:
-        """Where the programs are."""
+        """The folder of the programs."""
         return self.root / f"{self.name}-{self.version}"
 
     def lacking(self, names: Iterable[str]) -> list[str]:
-        """Name the programs that are not there; notes that the folder was used."""
-        with contextlib.suppress(OSError):  # it is not there, or is another user's
+        """Return the programs that are missing; marks the folder as used."""
+        with contextlib.suppress(OSError):  # it does not exist, or belongs to another user
             os.utime(self.folder)
         return [name for name in names if not os.access(self.folder / name, os.X_OK)]
 
     @contextlib.contextmanager
     def building(self) -> Iterator[Path]:
-        """Give an empty folder to build in, to one builder at a time; what is in it at the end is moved to where it is kept.
+        """Yield an empty folder to build in, to one builder at a time; its content is then moved into the cache.
 
-        Nothing is kept of a build that raises. Versions that are not used any more are removed.
+        Nothing is kept of a build that raises. Unused versions are removed.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             fresh = self.root / ".building"
-            shutil.rmtree(fresh, ignore_errors=True)  # what a builder that was killed has left
+            shutil.rmtree(fresh, ignore_errors=True)  # leftovers of a builder that was killed
             fresh.mkdir()
             try:
                 yield fresh
                 self.folder.mkdir(exist_ok=True)
-                # what a program reads comes before it: with the program everything of it is there
+                # what a program reads is moved first: once the program is there, it is complete
                 for path in sorted(fresh.iterdir(), key=lambda one: os.access(one, os.X_OK)):
                     path.replace(self.folder / path.name)
             finally:

@@ -1,6 +1,7 @@
-"""An authority of one control plane and what it signs: the servers' certificates, and those of whoever speaks to them.
+"""The certificate authority of a control plane, and the certificates of servers and clients that it signs.
 
-Used by `control_plane`; tests sign with it what a cluster would refuse (expired, another authority's, other organizations).
+Used by `control_plane`; tests also sign certificates that a cluster must refuse (expired, of another authority, of other
+organizations).
 """
 
 import ipaddress
@@ -20,7 +21,7 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A certificate and its key, as files in PEM."""
+    """A certificate and its key, as PEM files."""
 
     certificate: Path
     key: Path
@@ -36,7 +37,7 @@ class Authority:
 
     @classmethod
     def make(cls, folder: Path, name: str = "tempolet-test-ca") -> Self:
-        """Make a new one in a folder."""
+        """Create an authority in a folder."""
         folder.mkdir(parents=True, exist_ok=True)
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _name(name, ())
@@ -58,7 +59,7 @@ class Authority:
         hosts: Sequence[str] = (),
         lifetime: timedelta = DAY,
     ) -> Signed:
-        """Sign a certificate for server and client use into `<folder>/<file>.crt`; a lifetime below zero has expired."""
+        """Sign a certificate for server and client use into `<folder>/<file>.crt`; with a negative lifetime it has expired."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         builder = _builder(_name(name, organizations), self.certificate.subject, key, lifetime)
@@ -74,7 +75,7 @@ class Authority:
 
 
 def make_key_pair(private: Path, public: Path) -> None:
-    """Write a key that signs service-account tokens, and the public half that checks them."""
+    """Write a key that signs service account tokens, and the public key that verifies them."""
     key = ec.generate_private_key(ec.SECP256R1())
     private.write_bytes(_private_bytes(key))
     spki = serialization.PublicFormat.SubjectPublicKeyInfo
@@ -115,7 +116,7 @@ def _write(signed: Signed, certificate: x509.Certificate, key: ec.EllipticCurveP
 
 
 def _private_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
-    # the API server reads a service-account key only in its own format, PKCS 8 or SEC 1
+    # the API server reads a service account key only as SEC 1 or PKCS 8
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )

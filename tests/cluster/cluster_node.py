@@ -1,7 +1,7 @@
-"""A whole node of a real cluster under test: worker, poller and node as processes of their own, joined to a control plane.
+"""A whole node of a real cluster under test: worker, poller and node as processes, joined to a control plane.
 
-What `tests/node/tempolet_node.py` has is used as it is (folders, logs, waits, snapshots); here is what a cluster adds: the kubeconfig of
-system:node:<name>, an address that is not loopback, the third process, and pods that are made and looked at through the API server.
+It extends `tests/node/tempolet_node.py` (folders, logs, waits, snapshots) by what a cluster needs: the kubeconfig of
+system:node:<name>, an address that is not loopback, the third process, and pods created and read through the API server.
 """
 
 import contextlib
@@ -23,22 +23,22 @@ from worker.standalone.temporal_server import free_ports
 
 NAMESPACE: Final = "default"
 MIRROR: Final = "kubernetes.io/config.mirror"
-"""The annotation of a mirror pod, which the node itself makes and deletes."""
+"""The annotation of mirror pods, which the node itself creates and deletes."""
 
 
 def pods_path(namespace: str = NAMESPACE, name: str = "") -> str:
-    """Give the path of a namespace's pods, or of one."""
+    """Return the path of a namespace's pods, or of one pod."""
     return f"/api/v1/namespaces/{namespace}/pods" + (f"/{name}" if name else "")
 
 
 def listening_at(port: int) -> dict[str, Any]:
-    """Write the startup probe of a container that is to count as ready when its server listens."""
+    """Build a startup probe that succeeds when the container's server listens."""
     return {"tcpSocket": {"port": port}, "periodSeconds": 1, "failureThreshold": 60}
 
 
 @contextlib.contextmanager
 def node_address(device: str, address: str) -> Iterator[str]:
-    """Hold a node's address on a device of its own: the API refuses a loopback address as a node's."""
+    """Assign a node address to a device of its own: the API refuses a node's loopback address."""
     add_address(device, address)
     try:
         yield address
@@ -47,7 +47,7 @@ def node_address(device: str, address: str) -> Iterator[str]:
 
 
 def add_address(device: str, address: str) -> None:
-    """Make the device, anew where a killed session has left it."""
+    """Create the device; one left by a killed session is replaced."""
     remains.delete_link(device)
     for words in (
         ("link", "add", device, "type", "bridge"),
@@ -66,7 +66,7 @@ class ClusterNode(TempoletNode):
     node_ip: str = field(kw_only=True)
     """See `node_address`."""
     kubeconfig: Path | None = field(default=None, kw_only=True)
-    """Another one than that of system:node:<name>."""
+    """Replaces that of system:node:<name>."""
 
     def __enter__(self) -> Self:
         self.keys = self._cluster_keys() | self.keys
@@ -98,23 +98,23 @@ class ClusterNode(TempoletNode):
         return f"/api/v1/nodes/{self.name}"
 
     def until_ready(self, patience: float = PATIENCE) -> Any:
-        """Wait until the Node object says Ready; answers it."""
+        """Wait until the Node object is Ready; returns it."""
         return self._until(
             self.path, lambda node: condition(node, "Ready") == "True", f"node {self.name} Ready", patience
         )
 
     def create_pod(self, manifest: Mapping[str, Any], namespace: str = NAMESPACE) -> Any:
-        """Create a pod bound to this node, past the scheduler; answers it as the API server took it."""
+        """Create a pod bound to this node, without the scheduler; returns it as the API server stored it."""
         bound = {**manifest, "spec": {"nodeName": self.name, **manifest["spec"]}}
         return self.api.create(pods_path(namespace), bound)
 
     def run_pod(self, name: str, command: str = "sleep 3600", namespace: str = NAMESPACE, **spec: Any) -> Any:
-        """Create a pod of one busybox container, and wait until the API has it running and ready; answers it."""
+        """Create a pod with one busybox container, and wait until the API has it running and ready; returns it."""
         self.create_pod(pod_manifest(name, command, **spec), namespace)
         return self.until_pod_ready(name, namespace)
 
     def pod(self, name: str) -> PodSnapshot | None:
-        """One pod's snapshot, by its name in the API or its manifest's; the newest where there are two."""
+        """Return a pod's snapshot by its name in the API or its manifest's; the newest if there are two."""
         found = [one for one in self.snapshots() if one.name in {name, f"{name}-{self.name}"}]
         return max(found, key=lambda one: one.started_at, default=None)
 
@@ -126,22 +126,22 @@ class ClusterNode(TempoletNode):
         namespace: str = NAMESPACE,
         patience: float = PATIENCE,
     ) -> Any:
-        """Wait until a pod is as asked in the API; answers it."""
+        """Wait until a pod in the API satisfies a condition; returns it."""
         return self._until(pods_path(namespace, name), holds, what or f"{namespace}/{name} as asked", patience)
 
     def until_pod_ready(self, name: str, namespace: str = NAMESPACE) -> Any:
-        """Wait until a pod is Ready in the API; answers it."""
+        """Wait until a pod is Ready in the API; returns it."""
         return self.until_api_pod(
             name, lambda pod: condition(pod, "Ready") == "True", f"{namespace}/{name} Ready", namespace
         )
 
     def until_pod_gone(self, name: str, namespace: str = NAMESPACE, patience: float = PATIENCE) -> None:
-        """Wait until there is no such pod in the API."""
+        """Wait until the API has no such pod."""
         with self._logs_told():
             self.api.until(pods_path(namespace, name), bool, f"{namespace}/{name} gone", patience, gone=True)
 
-    def make_fit(self, but: Collection[str]) -> None:
-        """Delete the other pods in the API, too."""
+    def restore(self, but: Collection[str]) -> None:
+        """Also delete the other pods in the API."""
         self.start_all()
         for pod in self._api_pods():
             meta = pod["metadata"]
@@ -161,7 +161,7 @@ class ClusterNode(TempoletNode):
             return not pods
 
         if all(process.poll() is None for process in self.processes.values()) and self.processes:
-            for path in self.manifests.iterdir():  # whose mirror pods are in the API
+            for path in self.manifests.iterdir():  # their mirror pods are in the API
                 if path.is_file():
                     path.unlink()
             self.until(none_left, "every pod of the API gone")
@@ -190,7 +190,7 @@ class ClusterNode(TempoletNode):
         }
 
     def _remove_from_api(self) -> None:
-        """Take away what the node's end leaves in the API: pods of a failed test, the Node and its Lease."""
+        """Remove what is left in the API after the node has stopped: pods of a failed test, the Node and its Lease."""
         for pod in self._api_pods():
             self.api.delete(pods_path(pod["metadata"]["namespace"], pod["metadata"]["name"]), gracePeriodSeconds=0)
         self.api.delete(self.path)
@@ -198,22 +198,22 @@ class ClusterNode(TempoletNode):
 
 
 NewNode = Callable[..., ClusterNode]
-"""Makes a node, not started yet, in a folder; the rest is the session's, where it is not told. See conftest's `new_node`."""
+"""Creates a node in a folder without starting it; arguments replace the session's defaults. See conftest's `new_node`."""
 
 
 class LoneNode(ClusterNode):
-    """The node process by itself."""
+    """The node process without worker and poller."""
 
     roles: ClassVar[tuple[str, ...]] = ("node",)
 
 
 def lone_node(directory: Path, containerd: Containerd, plane: ControlPlane, node_ip: str, **more: Any) -> LoneNode:
-    """Make a node process, not started yet; it asks no Temporal."""
+    """Create a node process without starting it; it does not use Temporal."""
     nowhere: Any = SimpleNamespace(address="127.0.0.1:1")
     return LoneNode(directory, containerd, nowhere, plane=plane, node_ip=node_ip, **more)
 
 
 def condition(thing: Mapping[str, Any], kind: str) -> str:
-    """Give the status of a condition of a pod or node: True, False, Unknown, or empty where it has none."""
+    """Return the status of a condition of a pod or node: True, False, Unknown, or empty if it has none."""
     conditions = thing.get("status", {}).get("conditions") or ()
     return next((str(one["status"]) for one in conditions if one["type"] == kind), "")

@@ -1,4 +1,4 @@
-"""A real control plane for the session, and an address that a node may have; both gone afterwards."""
+"""A real control plane for the session, and an address for its nodes; both removed afterwards."""
 
 import contextlib
 import io
@@ -38,7 +38,7 @@ _FOLDER = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder, and leave it out with a reason where it cannot run."""
+    """Mark every test of this folder, and skip it with a reason where it cannot run."""
     ours = [item for item in items if _FOLDER in item.path.parents]
     reason = _cannot_run() if ours else ""
     for item in ours:
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def kube_binaries(pytestconfig: pytest.Config) -> Path:
-    """Give the folder of the programs, which are built first where they are not there yet."""
+    """Return the folder of the programs, which are built first if they are missing."""
     every = (*CONTROL_PLANE, *OFFICIAL_TESTS)
     wanted = CONTROL_PLANE if can_be_had(every) else every
     return _found_or_built(pytestconfig, wanted, "Kubernetes' control plane and official tests with Go, once: about 7")
@@ -57,7 +57,7 @@ def kube_binaries(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture(scope="session")
 def kubelet_program(pytestconfig: pytest.Config) -> Path:
-    """Give the real kubelet, which is built first where it is not there yet."""
+    """Return the real kubelet, which is built first if it is missing."""
     if reason := can_be_had(KUBELET):
         pytest.skip(reason)
     return _found_or_built(pytestconfig, KUBELET, "the real kubelet with Go, once: about 2") / "kubelet"
@@ -65,27 +65,27 @@ def kubelet_program(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Run etcd and kube-apiserver; pods are bound by the tests themselves."""
+    """Run etcd and kube-apiserver; the tests bind pods themselves."""
     with ControlPlane(tmp_path_factory.mktemp("plane")) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def node_ip(slot: int) -> Iterator[str]:
-    """Give an address of this session's own that a node may have."""
+    """Return an address for this session's nodes."""
     with node_address(f"tplnode{slot}", f"10.88.{slot}.1") as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def kubelet_node(kubelet_program: Path, plane: ControlPlane, node_ip: str, slot: int) -> KubeletNode:
-    """Give what runs the real kubelet as a node of the session's cluster."""
+    """Return a factory that runs the real kubelet as a node of the session's cluster."""
     return KubeletNode(kubelet_program, plane, node_ip, slot)
 
 
 @pytest.fixture(scope="module")
 def new_node(containerd: Containerd, temporal: TemporalServer, plane: ControlPlane, node_ip: str) -> NewNode:
-    """Give what makes a node in a folder, of the session's cluster or the file's own."""
+    """Return a factory for nodes in a folder, in the session's cluster or the file's own."""
     return partial(ClusterNode, containerd=containerd, temporal=temporal, plane=plane, node_ip=node_ip)
 
 
@@ -99,7 +99,7 @@ def cluster_node(tmp_path_factory: pytest.TempPathFactory, new_node: NewNode) ->
 
 @pytest.fixture(scope="session")
 def one_node() -> Iterator[OneNode]:
-    """Run a whole cluster of one node as `make cluster` does, with controllers and a scheduler, for all who ask."""
+    """Run a whole cluster with one node as `make cluster` does, with controllers and a scheduler, shared by all tests."""
     with cluster_number() as number:
         made = OneNode(Path(tempfile.mkdtemp(prefix="tplo.", dir="/tmp")), number)
         try:
@@ -111,13 +111,13 @@ def one_node() -> Iterator[OneNode]:
 
 @pytest.fixture(scope="session")
 def kubectl(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
-    """Give an administrator's kubectl."""
+    """Return kubectl with an administrator's rights."""
     return Kubectl(plane.admin_kubeconfig, tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture
 async def node_api(plane: ControlPlane) -> AsyncIterator[Watched]:
-    """Speak to the API server as the node of `kept_statuses`."""
+    """Return a client of the API server with the rights of the node of `kept_statuses`."""
     async with Watched(load_kubeconfig(plane.node_kubeconfig(NODE))) as api:
         api.asked = []
         yield api
@@ -125,12 +125,12 @@ async def node_api(plane: ControlPlane) -> AsyncIterator[Watched]:
 
 @pytest.fixture
 def bound_pod(plane: ControlPlane) -> Any:
-    """Make a pod that is bound to that node, where nobody runs it."""
+    """Create a pod that is bound to that node, where nothing runs it."""
     return create(plane.api, f"kept-{uuid4().hex[:8]}")
 
 
 def _found_or_built(config: pytest.Config, names: Sequence[str], what: str) -> Path:
-    """Find programs; says before it builds some how many minutes that takes."""
+    """Find programs; before building some, says how many minutes that takes."""
     try:
         return find_binaries(names, build=False)
     except NoBinaries:

@@ -1,8 +1,8 @@
-"""A real control plane for tests: etcd and kube-apiserver, and where asked for controller-manager and scheduler.
+"""A real control plane for tests: etcd and kube-apiserver, and on request controller-manager and scheduler.
 
 Started by the fixtures of `conftest`, by `make cluster` and by `make conformance`. Everything is on free loopback ports and below one
-folder, the processes are known by pid files, and nothing is left when it has stopped. Authorization is Node,RBAC with
-NodeRestriction, as clusters have it.
+folder, the processes have pid files, and nothing is left when it has stopped. Authorization is Node,RBAC with NodeRestriction,
+as in real clusters.
 """
 
 import json
@@ -25,13 +25,13 @@ from worker.standalone.temporal_server import LOOPBACK, free_ports
 READY_WITHIN: Final = 120.0
 BETWEEN_LOOKS: Final = 0.05
 STOP_WITHIN: Final = 3.0
-"""Before it is killed: nothing that they keep outlives a test, and an API server waits for its watches to end."""
+"""Seconds until a process is killed: no test needs its data later, and an API server waits for its watches to end."""
 SERVICES: Final = "10.96.0.0/16"
 PROCESSES: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 class ControlPlaneFailed(Exception):
-    """A process of the control plane did not come up; carries the end of its log."""
+    """A process of the control plane did not start; carries the end of its log."""
 
 
 @dataclass(slots=True)
@@ -43,13 +43,13 @@ class ControlPlane:
 
     directory: Path
     binaries: Path | None = None
-    """Folder of the kube programs; None: found or built."""
+    """Folder of the Kubernetes programs; None: found or built."""
     controllers: bool = False
     """With controller-manager and scheduler."""
     apiserver_flags: Sequence[str] = ()
     controller_flags: Sequence[str] = ()
     port: int = 0
-    """The API server's; 0: a free one."""
+    """The API server's port; 0: a free one."""
     authority: Authority = field(init=False)
 
     def __enter__(self) -> Self:
@@ -65,12 +65,12 @@ class ControlPlane:
 
     @property
     def pki(self) -> Path:
-        """The folder of keys and certificates; `ca.crt` is the authority of all of them."""
+        """The folder of keys and certificates; `ca.crt` is the authority that signed them all."""
         return self.directory / "pki"
 
     @property
     def server(self) -> str:
-        """Where the API server is."""
+        """The URL of the API server."""
         return f"https://{LOOPBACK}:{self.port}"
 
     @property
@@ -85,7 +85,7 @@ class ControlPlane:
 
     @property
     def programs(self) -> Path:
-        """The folder of the kube programs; raises NoBinaries."""
+        """The folder of the Kubernetes programs; raises NoBinaries."""
         return self.binaries or find_binaries()
 
     def start(self) -> None:
@@ -105,25 +105,25 @@ class ControlPlane:
         self.until_default_account()
 
     def start_apiserver(self) -> None:
-        """Start the API server, again after `stop_apiserver`, and wait until it is ready."""
+        """Start the API server, also after `stop_apiserver`, and wait until it is ready."""
         etcd_port = json.loads(self._note.read_text())["etcd"]
         program = self.programs / "kube-apiserver"
         self._run("kube-apiserver", [program, *self._apiserver_flags(etcd_port)])
         self._until_ready()
 
     def find_running(self) -> bool:
-        """Tell whether it runs, from an earlier process; from then on this one stands for it."""
+        """Find a control plane started by an earlier process and adopt it; returns whether one runs."""
         if not all(self._process(name).running() for name in PROCESSES[: 4 if self.controllers else 2]):
             return False
         self.port = json.loads(self._note.read_text())["port"]
         return True
 
     def stop_apiserver(self) -> None:
-        """Take the API server away for a while: connections break, and nobody answers."""
+        """Stop the API server for a while: connections break, and nothing listens."""
         self._process("kube-apiserver").stop(STOP_WITHIN)
 
     def lose_etcd(self) -> None:
-        """Take away all that was ever written, and come up empty: the same address and authority, another cluster."""
+        """Delete all of etcd's data and start empty: another cluster with the same address and authority."""
         self.stop_apiserver()
         self._process("etcd").stop(STOP_WITHIN)
         shutil.rmtree(self.directory / "etcd")
@@ -133,27 +133,27 @@ class ControlPlane:
         self.until_default_account()
 
     def stop(self) -> None:
-        """End every process and remove what etcd has kept."""
+        """Stop every process and remove etcd's data."""
         with ExitStack() as every:
             every.callback(shutil.rmtree, self.directory / "etcd", ignore_errors=True)
             for name in PROCESSES:  # called in reverse
                 every.callback(self._process(name).stop, STOP_WITHIN)
 
     def sign(self, name: str, *organizations: str, file: str = "") -> Signed:
-        """Sign a client certificate for a user of some organizations (the API's groups)."""
+        """Sign a client certificate for a user and its organizations (groups in the API)."""
         return self.authority.sign(file or name.replace(":", "-").replace("/", "-"), name, organizations)
 
     def kubeconfig(self, name: str, *organizations: str, file: str = "") -> Path:
-        """Write a kubeconfig for a user, with a certificate of its own; answers the file."""
+        """Write a kubeconfig for a user with a certificate of its own; returns the file."""
         path = self.directory / f"{file or name.replace(':', '-')}.kubeconfig"
         return write_kubeconfig(path, self.server, self.pki / "ca.crt", self.sign(name, *organizations, file=file))
 
     def node_kubeconfig(self, node: str) -> Path:
-        """Write the kubeconfig of system:node:<node>; answers the file."""
+        """Write the kubeconfig of system:node:<node>; returns the file."""
         return self.kubeconfig(f"system:node:{node}", "system:nodes")
 
     def make_namespace(self, name: str) -> str:
-        """Make a namespace with what the controllers would put into it: the default service account and the authority."""
+        """Create a namespace with what the controllers would add: the default service account and the root CA's ConfigMap."""
         try:
             self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
         except Refused as refused:
@@ -172,7 +172,7 @@ class ControlPlane:
         return name
 
     def until_default_account(self) -> None:
-        """Wait until pods can be made in the namespace `default`."""
+        """Wait until pods can be created in the namespace `default`."""
         self.api.until("/api/v1/namespaces/default", bool)
         self.make_namespace("default")
 
@@ -244,7 +244,7 @@ class ControlPlane:
                 if self.api.get("/readyz") == "ok":
                     return
             except (OSError, Refused):
-                pass  # not yet
+                pass  # not up yet
             if gone := next((name for name in PROCESSES[:2] if not self._process(name).running()), ""):
                 raise ControlPlaneFailed(f"{gone} has ended; {self._log(gone)} ends:\n{last_lines(self._log(gone))}")
             time.sleep(BETWEEN_LOOKS)
@@ -253,7 +253,7 @@ class ControlPlane:
 
 
 def write_kubeconfig(path: Path, server: str, authority: Path, identity: Signed) -> Path:
-    """Write a kubeconfig of one context, in JSON, which is YAML; answers the file."""
+    """Write a kubeconfig with one context, in JSON, which is valid YAML; returns the file."""
     user = {"client-certificate": str(identity.certificate), "client-key": str(identity.key)}
     content = {
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""The real kubectl as a user of the cluster calls it, and a terminal for it."""
+"""The real kubectl as a user of the cluster runs it, and a terminal for it."""
 
 import contextlib
 import fcntl
@@ -20,12 +20,12 @@ from tests.cluster.binaries import find_binaries
 from tests.node.tempolet_node import PATIENCE
 
 WITHIN: Final = 120
-"""Seconds for what takes the controllers of a busy machine several rounds."""
+"""Seconds for what takes the controllers several rounds on a busy machine."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a call ended."""
+    """The result of a call."""
 
     code: int
     out: bytes
@@ -33,20 +33,20 @@ class Ended:
 
     @property
     def text(self) -> str:
-        """What it printed."""
+        """Its output."""
         return self.out.decode()
 
 
 @dataclass(frozen=True)
 class Kubectl:
-    """Calls kubectl with one kubeconfig; its own cache of the API's resources lies in `home`."""
+    """Runs kubectl with one kubeconfig; its cache of API resources is in `home`."""
 
     kubeconfig: Path
     home: Path
     environment: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, *words: str, stdin: bytes = b"", patience: float = PATIENCE) -> Ended:
-        """Call it to its end; raises subprocess.TimeoutExpired."""
+        """Run it to completion; raises subprocess.TimeoutExpired."""
         done = subprocess.run(
             self._command(words),
             input=stdin,
@@ -58,13 +58,13 @@ class Kubectl:
         return Ended(done.returncode, done.stdout, done.stderr.decode())
 
     def ok(self, *words: str, stdin: bytes = b"", patience: float = PATIENCE) -> str:
-        """Call it, and give what it printed; raises AssertionError with its words when it fails."""
+        """Run it and return its output; raises AssertionError with that output if it fails."""
         ended = self(*words, stdin=stdin, patience=patience)
         assert ended.code == 0, f"kubectl {' '.join(words)}: {ended.code}: {ended.err}\n{ended.text}"
         return ended.text
 
     def wait_for(self, what: str, *of: str, namespace: str) -> None:
-        """Wait as `kubectl wait --for=<what>` does, for objects of a namespace."""
+        """Wait for objects of a namespace as `kubectl wait --for=<what>` does."""
         words = (*of, "-n", namespace, f"--timeout={WITHIN}s")
         self.ok("wait", f"--for={what}", *words, patience=WITHIN + 10)
 
@@ -75,7 +75,7 @@ class Kubectl:
 
     @contextlib.contextmanager
     def started(self, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
-        """Call it in the background while the block runs; what it says on stderr comes with stdout."""
+        """Run it in the background while the block runs, with stderr in stdout."""
         with subprocess.Popen(
             self._command(words),
             env=self._environment(),
@@ -90,7 +90,7 @@ class Kubectl:
 
     @contextlib.contextmanager
     def in_terminal(self, *words: str, rows: int = 24, columns: int = 80) -> Iterator["Terminal"]:
-        """Call it in a terminal of that size while the block runs."""
+        """Run it in a terminal of this size while the block runs."""
         pid, terminal = pty.fork()
         if pid == 0:
             command = self._command(words)
@@ -111,7 +111,7 @@ class Kubectl:
 
 @dataclass
 class Terminal:
-    """A process and the terminal in which it believes to be."""
+    """A process and its terminal."""
 
     pid: int
     descriptor: int
@@ -123,11 +123,11 @@ class Terminal:
         os.write(self.descriptor, text.encode())
 
     def resize(self, rows: int, columns: int) -> None:
-        """Make the window another size."""
+        """Resize the window."""
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def until(self, pattern: str, patience: float = PATIENCE) -> str:
-        """Read until something has been shown since the last call; raises TimeoutError with what was."""
+        """Read until the output since the last call matches; raises TimeoutError with the output."""
         deadline = time.monotonic() + patience
         while not (found := re.search(pattern, self.seen)):
             if not self._read(deadline - time.monotonic()):
@@ -136,7 +136,7 @@ class Terminal:
         return found[0]
 
     def ended(self, patience: float = PATIENCE) -> int:
-        """Read to the end; answers the exit code."""
+        """Read to the end; returns the exit code."""
         deadline = time.monotonic() + patience
         while self._read(deadline - time.monotonic()):
             pass
@@ -155,12 +155,12 @@ class Terminal:
         os.close(self.descriptor)
 
     def _read(self, seconds: float) -> bool:
-        """Read what is shown; False: nothing more in time, or it is over."""
+        """Read output; False: none in time, or the process has ended."""
         if seconds <= 0 or not select.select([self.descriptor], [], [], seconds)[0]:
             return False
         try:
             data = os.read(self.descriptor, 1 << 16)
-        except OSError:  # a terminal whose process has gone
+        except OSError:  # the terminal of a process that has ended
             return False
         self.seen += data.decode(errors="replace")
         return bool(data)

@@ -1,7 +1,7 @@
-"""A whole cluster of one node on this machine: control plane, containerd and a node agent, ours or the real kubelet.
+"""A whole cluster with one node on this machine: control plane, containerd and a node agent, ours or the real kubelet.
 
-What `make cluster` and `make conformance` start. Everything lies below one folder and is known by pid files, so another call finds it
-and ends it. The folder is short, for a socket's path has 107 characters.
+`make cluster` and `make conformance` start it. Everything lies below one folder and has pid files, so another call finds it and
+stops it. The folder's path is short: a socket's path is limited to 107 characters.
 """
 
 import contextlib
@@ -25,26 +25,26 @@ from worker.standalone.up import up
 
 NODE: Final = "node-1"
 NUMBERS: Final = 64
-"""Of a /22 each in 10.212.0.0/16."""
+"""Each takes a /22 in 10.212.0.0/16."""
 PEERS: Final = ("tempolet", "kubelet")
 
 
 class ClusterFailed(Exception):
-    """The cluster did not come up, or something of it is left; says what."""
+    """The cluster did not start, or something of it is left; says what."""
 
 
 def cluster_number() -> contextlib.AbstractContextManager[int]:
-    """Take a number that no other cluster on this machine has while the block runs; 0 is `make cluster`'s."""
+    """Take a number that no other cluster on this machine has while the block runs; 0 is for `make cluster`."""
     return own_number("tempolet-one", range(1, NUMBERS))
 
 
 @dataclass(frozen=True, slots=True)
 class OneNode:
-    """One cluster of one node, whether it runs or not."""
+    """A cluster with one node, running or not."""
 
     home: Path
     number: int = 0
-    """Bridge, subnet, cgroup and address are this one's own; 0 to 63."""
+    """Determines bridge, subnet, cgroup and address; 0 to 63."""
     peer: str = "tempolet"
     binaries: Path | None = None
     plane: ControlPlane = field(init=False)
@@ -60,12 +60,12 @@ class OneNode:
 
     @property
     def address(self) -> str:
-        """The node's."""
+        """The node's address."""
         return f"10.89.{self.number}.1"
 
     @property
     def settings(self) -> Settings:
-        """The node of `tempolet up`; of the kubelet, its containerd."""
+        """The settings of `tempolet up` for the node; with the kubelet, only its containerd is used."""
         known = recorded(self.home / "run")
         if known:
             return known
@@ -84,14 +84,14 @@ class OneNode:
 
     @property
     def kubelet(self) -> RealKubelet:
-        """The real kubelet, where it is the peer."""
+        """The real kubelet, if it is the node agent."""
         return RealKubelet(self.home, self.settings)
 
     def start(self, show: Progress | None = None) -> None:
-        """Start everything that does not run yet, and wait until the node is Ready; raises what keeps it from that."""
+        """Start everything that does not run yet, and wait until the node is Ready; raises the reason if it fails."""
         said = show or Progress()
         self.home.mkdir(parents=True, exist_ok=True)
-        self.home.chmod(0o711)  # a pod with users of its own must come to its root file system
+        self.home.chmod(0o711)  # pods in user namespaces must be able to reach their root file system
         with said.step("plane") as step:
             if self.plane.find_running():
                 step.detail = f"{self.plane.server}, runs already"
@@ -109,7 +109,7 @@ class OneNode:
             self._until_ready()
 
     def stop(self, show: Progress | None = None) -> None:
-        """End everything and leave nothing of it; raises ClusterFailed naming what is left."""
+        """Stop everything and leave nothing; raises ClusterFailed naming what is left."""
         settings = self.settings
         with contextlib.ExitStack() as every:  # called in reverse
             every.callback(shutil.rmtree, self.home, ignore_errors=True)
@@ -128,7 +128,7 @@ class OneNode:
         return f"tploneip{self.number}"
 
     def keep_logs(self, into: Path) -> None:
-        """Copy every process's log, for `stop` removes them."""
+        """Copy every process's log, since `stop` removes them."""
         folder = into / "logs"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -139,7 +139,7 @@ class OneNode:
         self.plane.api.until(f"/api/v1/nodes/{NODE}", lambda node: condition(node, "Ready") == "True", "the node Ready")
 
     def _kubelet_keys(self) -> dict[str, Any]:
-        """Give what a kubelet and ours are both told, so that they are compared alike."""
+        """Return the configuration that a kubelet and ours share, so that they are compared alike."""
         return {
             "address": self.address,
             "failSwapOn": False,

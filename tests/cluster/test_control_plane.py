@@ -1,4 +1,4 @@
-"""Do a real API server and the three processes of a node come up and go, and is nothing of either left?"""
+"""Do a real API server and the three processes of a node start and stop, leaving nothing behind?"""
 
 import re
 import signal
@@ -13,14 +13,14 @@ from tests.cluster.control_plane import ControlPlane
 
 
 def test_the_api_server_knows_its_administrator_and_no_stranger(plane: ControlPlane) -> None:
-    """What the certificates of `control_plane` are worth."""
+    """The certificates of `control_plane` are checked."""
     assert plane.api.get("/version")["gitVersion"] == "v1.36.3"
     with pytest.raises(Refused, match="403"):
         Api(plane.port, plane.pki / "ca.crt").get("/api/v1/nodes")
 
 
 def test_a_nodes_kubeconfig_gives_a_nodes_rights_and_no_more(plane: ControlPlane) -> None:
-    """Node,RBAC is on, as clusters have it."""
+    """The authorization modes Node,RBAC are on, as in real clusters."""
     signed = plane.sign("system:node:n7", "system:nodes")
     node = Api(plane.port, plane.pki / "ca.crt", signed)
     assert node.find("/api/v1/nodes/n7") is None, "it may ask for itself"
@@ -31,7 +31,7 @@ def test_a_nodes_kubeconfig_gives_a_nodes_rights_and_no_more(plane: ControlPlane
 def test_three_processes_of_a_node_start_with_a_kubeconfig_and_end_when_asked(
     tmp_path: Path, new_node: NewNode
 ) -> None:
-    """Each handles SIGTERM, and ends with 0."""
+    """Each handles SIGTERM, and exits with 0."""
     with new_node(tmp_path / "node") as node:
         for role in node.roles:
             node.until(partial(_hears, node.processes[role].pid), f"the {role} can be asked to end")
@@ -41,7 +41,7 @@ def test_three_processes_of_a_node_start_with_a_kubeconfig_and_end_when_asked(
 
 
 def test_a_control_plane_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Neither a process nor what etcd has kept."""
+    """No process and no data of etcd remain."""
     with ControlPlane(tmp_path / "plane") as other:
         processes = [process for process in Path("/proc").glob("[0-9]*") if _is_of(process, str(other.directory))]
         assert len(processes) == 2, "etcd and the API server"
@@ -57,6 +57,6 @@ def _is_of(process: Path, folder: str) -> bool:
 
 
 def _hears(pid: int) -> bool:
-    """Tell whether a process handles SIGTERM by now."""
+    """Return whether a process has installed a handler of SIGTERM."""
     caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     return caught is not None and bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)

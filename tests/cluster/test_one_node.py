@@ -1,4 +1,4 @@
-"""Does `make cluster` bring a whole cluster up, find it again, and take it away with all that it was?"""
+"""Does `make cluster` start a whole cluster, find it again, and remove all of it?"""
 
 import io
 import subprocess
@@ -17,14 +17,14 @@ from worker.standalone.progress import Progress
 
 
 def told(cluster: OneNode) -> str:
-    """Start it, again where it runs; answers what the operator sees."""
+    """Start the cluster, or find it running; returns the output for the operator."""
     shown = io.StringIO()
     cluster.start(Progress(Console(file=shown, width=200)))
     return shown.getvalue()
 
 
 def test_a_second_start_changes_nothing(one_node: OneNode) -> None:
-    """Every process is found by its pid file, by another object of the same folder."""
+    """Another object with the same folder finds every process by its pid file."""
     before = one_node.plane.api.get(f"/api/v1/nodes/{NODE}")["metadata"]["uid"]
     again = OneNode(one_node.home, one_node.number)
     said = told(again)
@@ -35,14 +35,14 @@ def test_a_second_start_changes_nothing(one_node: OneNode) -> None:
 
 
 def test_the_command_says_what_it_can(tmp_path: Path) -> None:
-    """`python -m tests.cluster --help`, which needs no program of Kubernetes'."""
+    """`python -m tests.cluster --help` needs no Kubernetes program."""
     command = [sys.executable, "-m", "tests.cluster", "--help"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env={"HOME": str(tmp_path)})
     assert "conformance" in said.stdout
 
 
 async def test_a_node_that_is_not_in_the_cluster_is_told_of(one_node: OneNode) -> None:
-    """`tempolet up` asks with the node's own rights, and says what the API server says."""
+    """`tempolet up` asks with the node's own rights, and shows the API server's answer."""
     stranger = replace(one_node.settings, hostname_override="node-2")
     with pytest.raises(NotJoined, match=r"https://127.0.0.1:\d+ after 0 s: .*node-2"):
         await until_joined(stranger, timedelta())

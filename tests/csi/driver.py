@@ -1,8 +1,8 @@
-"""A small real CSI driver: its volumes are folders, which it bind-mounts to where the node asks for them.
+"""A small CSI driver: its volumes are folders, which it bind-mounts to the requested paths.
 
-Run as a process of its own, `python -m tests.csi.driver FOLDER REGISTRY`: it serves its node service in FOLDER and registers
-in REGISTRY, as a driver's registrar does. A volume of the kind Block is a loop device over a file. What it shall do at
-which call is told by `tests.csi.orders`.
+It runs as a process of its own, `python -m tests.csi.driver FOLDER REGISTRY`: it serves its node service in FOLDER and registers
+in REGISTRY, as a driver's registrar does. A volume of volumeMode Block is a loop device over a file. `tests.csi.orders`
+tells it how to behave at each call.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from tests.csi.orders import DriverFolder, Setup
 
 
 class Registrar(registration_grpc.RegistrationServicer):  # type: ignore[misc]  # generated without types
-    """What the node is told of the driver, and what it tells."""
+    """The registration service."""
 
     def __init__(self, folder: DriverFolder, setup: Setup) -> None:
         self._folder, self._setup = folder, setup
 
     async def GetInfo(self, _: Any, context: Any) -> registration.PluginInfo:  # noqa: N802, ARG002 - gRPC's names
-        """Say what it is."""
+        """Describe the driver."""
         return registration.PluginInfo(
             type=self._setup.kind,
             name=self._setup.name,
@@ -42,7 +42,7 @@ class Registrar(registration_grpc.RegistrationServicer):  # type: ignore[misc]  
         )
 
     async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - gRPC's names
-        """Write down what became of it."""
+        """Record the outcome of the registration."""
         status = {"registered": request.plugin_registered, "error": request.error}
         self._folder.write_call("NotifyRegistrationStatus", status)
         return registration.RegistrationStatusResponse()
@@ -57,19 +57,19 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
         """Set when a call of that kind has come."""
 
     async def NodeGetInfo(self, request: Any, context: Any) -> csi.NodeGetInfoResponse:  # noqa: N802 - gRPC's name
-        """Say how it calls this node."""
+        """Return the driver's id of this node."""
         await self._obey("NodeGetInfo", request, context)
         return csi.NodeGetInfoResponse(node_id="node-of-the-test", max_volumes_per_node=7)
 
     async def NodeGetCapabilities(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
-        """Say what it can do."""
+        """Return the driver's capabilities."""
         await self._obey("NodeGetCapabilities", request, context)
         kinds = self._setup.capabilities
         able = [csi.NodeServiceCapability(rpc=csi.NodeServiceCapability.RPC(type=one)) for one in kinds]
         return csi.NodeGetCapabilitiesResponse(capabilities=able)
 
     async def NodeStageVolume(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
-        """Bring a volume to its place on the node."""
+        """Stage a volume on the node."""
         die = await self._obey("NodeStageVolume", request, context)
         if not request.volume_capability.HasField("block"):
             await asyncio.to_thread(_show, self._volume(request), Path(request.staging_target_path), False)
@@ -77,7 +77,7 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
         return csi.NodeStageVolumeResponse()
 
     async def NodeUnstageVolume(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
-        """Take it from there."""
+        """Unstage a volume."""
         die = await self._obey("NodeUnstageVolume", request, context)
         await self._hide(Path(request.staging_target_path), context)
         await asyncio.to_thread(_detach, self._folder.volume(request.volume_id))
@@ -85,7 +85,7 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
         return csi.NodeUnstageVolumeResponse()
 
     async def NodePublishVolume(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
-        """Bring a volume into a pod."""
+        """Publish a volume for a pod."""
         die = await self._obey("NodePublishVolume", request, context)
         target = Path(request.target_path)
         if request.volume_capability.HasField("block"):
@@ -99,7 +99,7 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
         return csi.NodePublishVolumeResponse()
 
     async def NodeUnpublishVolume(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
-        """Take it out of the pod."""
+        """Unpublish a volume."""
         die = await self._obey("NodeUnpublishVolume", request, context)
         target = Path(request.target_path)
         await self._hide(target, context)
@@ -150,7 +150,7 @@ def _show(source: Path, target: Path, read_only: bool) -> None:
 
 
 def _show_device(volume: Path, target: Path) -> None:
-    """Show a loop device over a file of the volume as the target."""
+    """Bind-mount a loop device over a file of the volume to the target."""
     backing = volume / "disk"
     if not backing.exists():
         backing.write_bytes(bytes(1 << 20))
@@ -176,7 +176,7 @@ def _said(*command: str) -> str:
 
 
 async def serve(folder: DriverFolder, registry: Path) -> None:
-    """Serve until told to end; the socket in the registry goes with us, unless we are killed."""
+    """Serve until told to stop; the socket in the registry is removed, unless the process is killed."""
     setup = folder.read_setup()
     node, registrar = grpc.aio.server(), grpc.aio.server()
     csi_pb2_grpc.add_NodeServicer_to_server(Node(folder, setup), node)

@@ -1,6 +1,6 @@
-"""What a test tells the CSI driver's process, and what that tells the test: two files in the driver's own folder.
+"""How a test controls the process of the CSI driver and sees its calls: two files in the driver's own folder.
 
-The driver reads its orders at every call, and writes down every call before it carries it out: both outlive its death.
+The driver reads its orders at every call, and records every call before it carries it out: both survive its death.
 """
 
 import json
@@ -11,22 +11,22 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to do at one kind of call instead of what it asks for, or before."""
+    """How calls of one kind behave: what to do before the call, or instead of it."""
 
     times: int = 1_000_000
-    """How many calls this is for; later ones are carried out."""
+    """The number of calls this applies to; later ones behave normally."""
     code: str = ""
-    """A gRPC status to fail with."""
+    """The gRPC status of the error."""
     details: str = ""
     until: str = ""
-    """A file: the call goes on when it is there."""
+    """The call waits until this file exists."""
     die: bool = False
-    """Carry it out and die before it is answered."""
+    """Carry the call out and exit before the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What kind of driver it is."""
+    """The driver's capabilities and the like."""
 
     name: str = "dir.csi.tempolet.test"
     capabilities: tuple[str, ...] = ("STAGE_UNSTAGE_VOLUME",)
@@ -36,23 +36,23 @@ class Setup:
 
 @dataclass
 class DriverFolder:
-    """The folder of one driver: its volumes, its orders and its calls."""
+    """The folder of one driver: its volumes, orders and calls."""
 
     path: Path
     orders: dict[str, Order] = field(default_factory=dict)
 
     def setup(self, setup: Setup) -> None:
-        """Say what kind of driver is to be started here."""
+        """Set up the driver before it is started."""
         self.path.mkdir(parents=True, exist_ok=True)
         (self.path / "setup.json").write_text(json.dumps(asdict(setup)))
 
     def read_setup(self) -> Setup:
-        """Read what kind of driver this is."""
+        """Read the driver's setup."""
         said = json.loads((self.path / "setup.json").read_text())
         return Setup(said["name"], tuple(said["capabilities"]), tuple(said["versions"]), said["kind"])
 
     def order(self, call: str, order: Order | None) -> None:
-        """Give an order for one kind of call, or take it back."""
+        """Set the order for one kind of call, or remove it."""
         self.orders.pop(call, None)
         if order is not None:
             self.orders[call] = order
@@ -61,7 +61,7 @@ class DriverFolder:
         written.replace(self.path / "orders.json")
 
     def order_for(self, call: str) -> Order:
-        """Read the order for a call that has just been written down."""
+        """Read the order for a call that has just been recorded."""
         try:
             orders = json.loads((self.path / "orders.json").read_text())
         except FileNotFoundError:
@@ -70,16 +70,16 @@ class DriverFolder:
         return order if self.count(call) <= order.times else Order()
 
     def write_call(self, call: str, asked: dict[str, Any]) -> None:
-        """Write a call down."""
+        """Record a call."""
         with (self.path / "calls.jsonl").open("a") as calls:
             calls.write(json.dumps({"call": call} | asked) + "\n")
 
     def calls(self, *kinds: str) -> list[dict[str, Any]]:
-        """Read the calls, all of them or of these kinds, in order."""
+        """Read the calls in order, all of them or those of these kinds."""
         try:
             lines = (
                 (self.path / "calls.jsonl").read_text().rpartition("\n")[0].splitlines()
-            )  # none that is being written
+            )  # without a line that is still being written
         except FileNotFoundError:
             return []
         found = [json.loads(line) for line in lines]
@@ -90,9 +90,9 @@ class DriverFolder:
         return len(self.calls(call))
 
     def forget_calls(self) -> None:
-        """Begin to count anew."""
+        """Reset the counts."""
         (self.path / "calls.jsonl").unlink(missing_ok=True)
 
     def volume(self, handle: str) -> Path:
-        """Name the folder that a volume shows; a test writes its content there."""
+        """Return the folder behind a volume; a test writes its content there."""
         return self.path / "volumes" / handle

@@ -1,4 +1,4 @@
-"""The CSI driver of `tests.csi.driver` as a process that a test starts, kills and asks."""
+"""The CSI driver of `tests.csi.driver` as a process that a test starts, kills and inspects."""
 
 import signal
 import subprocess
@@ -18,7 +18,7 @@ PATIENCE: Final = patience.PATIENCE
 
 @dataclass
 class DriverProcess:
-    """A driver in a folder, which registers in another; a context manager that leaves no mount of its volumes behind."""
+    """A driver in a folder that registers in another; a context manager that leaves no mount of its volumes behind."""
 
     path: Path
     registry: Path
@@ -43,7 +43,7 @@ class DriverProcess:
             mounts.unmount(Path(point))
 
     def start(self, *, registered: bool = True) -> None:
-        """Start it, and wait until it has been told that it is registered."""
+        """Start it, and wait until the kubelet has confirmed the registration."""
         before = self.folder.count("NotifyRegistrationStatus")
         self.registry.mkdir(parents=True, exist_ok=True)
         with (self.path / "driver.log").open("ab") as log:
@@ -60,14 +60,14 @@ class DriverProcess:
             time.sleep(0.01)  # another process: there is no event to await
 
     def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
-        """Stop it, kindly or not."""
+        """Stop it with a signal."""
         if self.process is not None:
             self.process.send_signal(sign)
             self.process.wait(timeout=PATIENCE)
             self.process = None
 
     def died(self) -> None:
-        """Wait until it has ended by itself."""
+        """Wait until it has exited by itself."""
         assert self.process is not None
         self.process.wait(timeout=PATIENCE)
         self.process = None

@@ -41,7 +41,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Acting:
-    """The activities of one test, run as Temporal would, and the pods it made."""
+    """The activities of one test, run as Temporal would, and the pods that it made."""
 
     def __init__(self, services: NodeServices) -> None:
         self.services = services
@@ -60,13 +60,13 @@ class Acting:
         return await environment.run(activity, request)
 
     def pod(self, name: str = "") -> PodKey:
-        """Name a pod that the test cleans up after."""
+        """Name a pod that is cleaned up after the test."""
         key = PodKey("default", name or f"pod-{uuid4().hex[:8]}", str(uuid4()))
         self.pods.append(key)
         return key
 
     async def sandbox(self, pod: PodKey, attempt: int = 0) -> PodSandbox:
-        """Make the pod's directories and its sandbox."""
+        """Create the pod's directories and its sandbox."""
         await self.run(self.directories.make_pod_directories, MakePodDirectories(pod, ("web",)))
         return await self.run(self.sandboxes.run_pod_sandbox, RunPodSandbox(pod, attempt, sandbox_spec(pod)))
 
@@ -75,7 +75,7 @@ class Acting:
         return await self.run(self.containers.start_container, start_request(pod, sandbox, **container))
 
     async def read(self, pod: PodKey) -> PodRuntime:
-        """Read the pod back."""
+        """Read the pod's state from the runtime."""
         return await self.run(self.facts.read_pod_runtime, ReadPodRuntime(pod))
 
     async def clean(self) -> None:
@@ -88,7 +88,7 @@ class Acting:
 
 
 def sandbox_spec(pod: PodKey) -> PodJson:
-    """Give what a sandbox is told of the pod."""
+    """Build the sandbox's part of the pod's spec."""
     return {
         "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "labels": {"app": "test"}},
         "spec": {"containers": [{"name": "web"}], "terminationGracePeriodSeconds": 30},
@@ -96,7 +96,7 @@ def sandbox_spec(pod: PodKey) -> PodJson:
 
 
 def start_request(pod: PodKey, sandbox: PodSandbox, *, attempt: int = 0, **container: Any) -> StartContainer:
-    """Ask for the container `web`; keywords replace parts of its spec."""
+    """Build a request to start the container `web`; keywords replace parts of its spec."""
     spec = {
         "name": "web",
         "image": BUSYBOX,
@@ -109,7 +109,7 @@ def start_request(pod: PodKey, sandbox: PodSandbox, *, attempt: int = 0, **conta
 
 
 def stop_request(pod: PodKey, container_id: str, grace: float, asked_at: datetime | None = None) -> StopContainer:
-    """Ask for the end of `web` within `grace` seconds."""
+    """Build a request to stop `web` within `grace` seconds."""
     return StopContainer(
         pod, "web", container_id, timedelta(seconds=grace), asked_at or datetime.now(UTC), "the test says so"
     )
@@ -117,13 +117,13 @@ def stop_request(pod: PodKey, container_id: str, grace: float, asked_at: datetim
 
 @asynccontextmanager
 async def acting_on(containerd: Containerd, directory: Path) -> AsyncIterator[Acting]:
-    """Give the activities on a containerd; what the test leaves is removed after it."""
+    """Yield the activities on a containerd, and clean up after the test."""
     runtime = RuntimeClient(containerd.endpoint, StartLimit(4))
     cgroups = Cgroups(containerd.cgroup)
     settings = ActivitySettings(
         root_dir=directory / "kubelet",
         pod_logs_dir=directory / "logs",
-        name_reserved_wait=timedelta(seconds=30),  # Temporal, which would try again, is not there
+        name_reserved_wait=timedelta(seconds=30),  # there is no Temporal here that would retry
     )
     cgroups.make_tiers()
     made = Acting(NodeServices(settings=settings, runtime=runtime, cgroups=cgroups, pulls=ImagePulls()))

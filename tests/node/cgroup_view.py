@@ -1,4 +1,4 @@
-"""What the kernel says of a pod's cgroups: the pod's own, and each container's below it."""
+"""The kernel's view of a pod's cgroups: the pod's own, and one below it for each container."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ class Limits:
 
 
 def limits(cgroup: str) -> Limits:
-    """Read a cgroup's limits by its name, as the runtime takes it; raises FileNotFoundError."""
+    """Read a cgroup's limits by the name that the runtime uses; raises FileNotFoundError."""
     places = Hierarchies.of_this_node()
     if places.v2:
         folder = places.v2 / cgroup.lstrip("/")

@@ -1,4 +1,4 @@
-"""What the tests of this folder share beside the session's containerd and Temporal: a node a file, activities without one."""
+"""Fixtures of the node tests, beside the session's containerd and Temporal: a node for each file, and activities without a node."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -23,7 +23,7 @@ QUICK: Final = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder, and leave it out with a reason where it cannot run."""
+    """Mark every test of this folder, and skip it with a reason where it cannot run."""
     ours = [item for item in items if Path(__file__).parent in item.path.parents]
     reason = cannot_run() if ours else ""
     for item in ours:
@@ -39,7 +39,7 @@ def node(
     containerd: Containerd,
     temporal: TemporalServer,
 ) -> Iterator[TempoletNode]:
-    """Run one node for all tests of a file, with the keys of KubeletConfiguration that the file names NODE_KEYS, or QUICK."""
+    """Run one node for all tests of a file, with the KubeletConfiguration that the file sets in NODE_KEYS, or QUICK."""
     keys = dict(getattr(request.module, "NODE_KEYS", QUICK))
     with tempolet_node(tmp_path_factory.mktemp("node"), containerd, temporal, keys=keys) as made:
         yield made
@@ -47,13 +47,13 @@ def node(
 
 @pytest.fixture
 async def acting(containerd: Containerd, tmp_path: Path) -> AsyncIterator[on_containerd.Acting]:
-    """Give the activities on this containerd, with folders of the test's own."""
+    """Return the activities on this containerd, with folders for this test."""
     async with on_containerd.acting_on(containerd, tmp_path) as made:
         yield made
 
 
 def cannot_run() -> str:
-    """Say why a node cannot run on this machine; empty where it can."""
+    """Return why a node cannot run on this machine, or an empty string."""
     if os.geteuid() != 0:
         return "needs root: containerd, mounts and network namespaces"
     try:

@@ -1,4 +1,4 @@
-"""What containerd itself says, asked beside tempolet: the tests' own eyes, and a hand that holds its network up."""
+"""containerd's own view of pods, read without tempolet; and a lock that makes its network plugin hang."""
 
 import fcntl
 import json
@@ -22,7 +22,7 @@ def _runtime(containerd: Containerd) -> tuple[grpc.Channel, Any]:
 
 
 def containers_of(containerd: Containerd, pod_uid: str) -> list[cri.Container]:
-    """List a pod's containers, or all when the uid is empty."""
+    """List a pod's containers, or all if the uid is empty."""
     channel, runtime = _runtime(containerd)
     with channel:
         asked = cri.ContainerFilter(label_selector={POD_UID: pod_uid} if pod_uid else {})
@@ -30,7 +30,7 @@ def containers_of(containerd: Containerd, pod_uid: str) -> list[cri.Container]:
 
 
 def sandboxes_of(containerd: Containerd, pod_uid: str) -> list[tuple[str, bool]]:
-    """List a pod's sandboxes, or all when the uid is empty: id, and whether it is ready."""
+    """List a pod's sandboxes, or all if the uid is empty: id, and whether it is ready."""
     channel, runtime = _runtime(containerd)
     with channel:
         asked = cri.PodSandboxFilter(label_selector={POD_UID: pod_uid} if pod_uid else {})
@@ -39,7 +39,7 @@ def sandboxes_of(containerd: Containerd, pod_uid: str) -> list[tuple[str, bool]]
 
 
 def container_pid(containerd: Containerd, container_id: str) -> int:
-    """Find the process of a container, or of a sandbox's pause."""
+    """Return the PID of a container, or of a sandbox's pause container."""
     channel, runtime = _runtime(containerd)
     with channel:
         try:
@@ -51,7 +51,7 @@ def container_pid(containerd: Containerd, container_id: str) -> int:
 
 @contextmanager
 def no_addresses(containerd: Containerd) -> Iterator[None]:
-    """Let the network plugin hang: hold the lock under which it gives addresses out."""
+    """Make the network plugin hang: hold the lock under which it allocates addresses."""
     folder: Path = containerd.places.addresses / containerd.network.bridge
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a") as lock:

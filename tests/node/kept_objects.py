@@ -1,4 +1,4 @@
-"""Objects for a node's tests: written into its objects folder as an operator does."""
+"""Writes objects for a node's tests into its objects folder, as an operator does."""
 
 import json
 from pathlib import Path
@@ -18,13 +18,13 @@ _OF_THE_CLUSTER = {"persistentvolumes", "csidrivers", "runtimeclasses"}
 
 
 def object_file(node: TempoletNode, plural: str, name: str, namespace: str = "default") -> Path:
-    """Say where an object's file lies."""
+    """Return the path of an object's file."""
     folder = "_cluster" if plural in _OF_THE_CLUSTER else namespace
     return node.objects / folder / plural / f"{name}.json"
 
 
 def put_object(node: TempoletNode, plural: str, name: str, namespace: str = "default", **content: Any) -> None:
-    """Write an object's file, or replace it at once."""
+    """Write an object's file, or replace it atomically."""
     file = object_file(node, plural, name, namespace)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = file.with_name(f".{file.name}")

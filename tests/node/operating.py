@@ -1,6 +1,6 @@
-"""What an operator of a node under test types, and what is answered.
+"""Runs commands as an operator of the node under test.
 
-The commands run in the test's own process: to start Python and import Temporal for each took a second of a processor.
+The commands run in the test's own process: starting Python and importing Temporal for each took a second of CPU time.
 `tests/worker/commands/test_cli.py` starts them as programs.
 """
 
@@ -16,7 +16,7 @@ from worker.cli import run
 
 
 def tempolet(node: TempoletNode, command: str, *words: str) -> tuple[int, str]:
-    """Run a command as an operator of this node does; gives exit code and all that it said."""
+    """Run a command as an operator of this node; returns the exit code and the output, stdout and stderr together."""
     options = ["--tempolet-config", str(node.directory / "tempolet.json"), "--root-dir", str(node.root_dir)]
     out, err = _text(), _text()
     with _operators_environment(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -25,7 +25,7 @@ def tempolet(node: TempoletNode, command: str, *words: str) -> tuple[int, str]:
 
 
 def history(node: TempoletNode, snapshot: PodSnapshot) -> str:
-    """Read what `tempolet history` tells of a pod."""
+    """Return the output of `tempolet history` for a pod."""
     code, said = tempolet(node, "history", f"{snapshot.namespace}/{snapshot.name}")
     assert code == 0, said
     return said
@@ -43,7 +43,7 @@ def _written(stream: io.TextIOWrapper) -> str:
 
 @contextlib.contextmanager
 def _operators_environment() -> Iterator[None]:
-    """Take away what names another Temporal while the block runs, and tell the time in UTC."""
+    """Unset the variables that name another Temporal while the block runs, and set the time zone to UTC."""
     before = dict(os.environ)
     os.environ.update({"TZ": "UTC"})
     for key in before:

@@ -1,4 +1,4 @@
-"""What a pod of a node under test has said, and what its history tells of it."""
+"""Reads the logs and the history of a pod on the node under test."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from worker.temporal.keys import KeyFile
 
 
 def story(node: TempoletNode, snapshot: PodSnapshot) -> list[str]:
-    """Tell the pod's history."""
+    """Return the lines of the pod's story."""
     return [line.text for line in build_story([asyncio.run(_events(node, snapshot))]).lines]
 
 
-def opened(node: TempoletNode, snapshot: PodSnapshot) -> str:
-    """Write the pod's whole history as text, with its payloads opened."""
+def history_text(node: TempoletNode, snapshot: PodSnapshot) -> str:
+    """Return the pod's whole history as text, with decrypted payloads."""
     return "\n".join(str(event) for event in asyncio.run(_events(node, snapshot)))
 
 
@@ -31,23 +31,23 @@ async def _events(node: TempoletNode, snapshot: PodSnapshot) -> Sequence[History
     return decode_history(history, PayloadCipher(KeyFile(node.temporal_settings().key_file)), NAMESPACE).events
 
 
-def log_of(node: TempoletNode, snapshot: PodSnapshot, container: str = "main", file: str = "0") -> Path:
-    """Say where a log of a container lies."""
+def log_path(node: TempoletNode, snapshot: PodSnapshot, container: str = "main", file: str = "0") -> Path:
+    """Return the path of a container's log."""
     return node.logs / f"default_{snapshot.name}_{snapshot.uid}" / container / f"{file}.log"
 
 
-def said(log: Path) -> list[tuple[datetime, str]]:
-    """Read what was said, and when; of a line that is being written, nothing."""
+def timed_lines(log: Path) -> list[tuple[datetime, str]]:
+    """Read the lines of a log and their times, without a line that is still being written."""
     lines = (line.split(" ", 3) for line in log.read_text().rpartition("\n")[0].splitlines())
     return [(datetime.fromisoformat(at), text) for at, _, _, text in lines]
 
 
-def words(log: Path) -> list[str]:
-    """Read what was said."""
-    return [text for _, text in said(log)] if log.exists() else []
+def log_lines(log: Path) -> list[str]:
+    """Read the lines of a log."""
+    return [text for _, text in timed_lines(log)] if log.exists() else []
 
 
-def until_said(node: TempoletNode, log: Path, last: str) -> list[str]:
-    """Wait until a container has said a line, the last of those that a test reads; answers all that was said by then."""
-    found: list[str] = node.until(lambda: last in (lines := words(log)) and lines, f"{last!r} said in {log}")
+def until_logged(node: TempoletNode, log: Path, last: str) -> list[str]:
+    """Wait until a container has logged the line `last`; returns all lines so far."""
+    found: list[str] = node.until(lambda: last in (lines := log_lines(log)) and lines, f"{last!r} said in {log}")
     return found

@@ -1,7 +1,7 @@
-"""A whole node under test: worker and poller as processes of their own, on the session's containerd and Temporal.
+"""A whole node under test: worker and poller as processes, on the session's containerd and Temporal.
 
-Each node has its own name, root and manifest folder, so many live beside each other. What a test awaits happens in other
-processes, so the waits here look again every few milliseconds until a deadline.
+Each node has its own name, root and manifest folder, so many can run beside each other. Tests wait for what happens in other
+processes, so the waits here poll every few milliseconds until a deadline.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from worker.temporal.temporal_client import TemporalSettings, connect
 BUSYBOX: Final = "docker.io/library/busybox:1.37"
 PATIENCE: Final = patience.PATIENCE
 COMPARES_EVERY: Final = "10m"
-"""More than `PATIENCE`: what is awaited is to come of itself, not because tempolet compares everything after a minute."""
+"""More than `PATIENCE`: what a test waits for must come from an event, not from the regular resync."""
 STARTS_WITHIN: Final = 240.0
 LOOK_AGAIN: Final = 0.01
 ROOT: Final = Path(__file__).parents[2]
 
 
 def pod_manifest(name: str, command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
-    """Write a manifest of one busybox container."""
+    """Build a manifest with one busybox container."""
     container = {"name": "main", "image": BUSYBOX, "command": ["sh", "-c", command]}
     return {
         "apiVersion": "v1",
@@ -67,27 +67,27 @@ class TempoletNode:
 
     @property
     def root_dir(self) -> Path:
-        """--root-dir."""
+        """The value of --root-dir."""
         return self.directory / "kubelet"
 
     @property
     def manifests(self) -> Path:
-        """StaticPodPath."""
+        """The value of staticPodPath."""
         return self.directory / "manifests"
 
     @property
     def objects(self) -> Path:
-        """Where its pods' ConfigMaps, Secrets and the like lie: beside the manifests."""
+        """The folder of its pods' ConfigMaps, Secrets and other objects, beside the manifests."""
         return self.directory / "objects"
 
     @property
     def logs(self) -> Path:
-        """PodLogsDir."""
+        """The value of podLogsDir."""
         return self.directory / "logs"
 
     def __enter__(self) -> Self:
         self.manifests.mkdir(parents=True)
-        self.objects.mkdir(mode=0o700)  # as `tempolet up`: one that is absent is looked for every 10 s only
+        self.objects.mkdir(mode=0o700)  # as `tempolet up` does: a missing folder is looked for only every 10 s
         self.write_configuration()
         try:
             self.start_all()
@@ -98,7 +98,7 @@ class TempoletNode:
 
     def __exit__(self, *_: object) -> None:
         with contextlib.ExitStack() as at_last:
-            # what a failed test has left mounted: whoever deletes its folders would delete through it
+            # mounts that a failed test has left: deleting its folders would delete through them
             at_last.callback(remains.unmount_below, self.directory)
             for role in self.roles:
                 at_last.callback(self.stop, role)
@@ -106,7 +106,7 @@ class TempoletNode:
                 self.remove_all()
 
     def write_configuration(self) -> None:
-        """Write both files."""
+        """Write both configuration files."""
         kubelet = {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
@@ -141,17 +141,17 @@ class TempoletNode:
         return self.processes[role]
 
     def start_all(self) -> None:
-        """Start those that do not run."""
+        """Start the processes that do not run."""
         for role in self.roles:
             if role not in self.processes or self.processes[role].poll() is not None:
                 self.start(role)
 
     def until_started(self) -> None:
-        """Wait until its worker works; how long a busy machine takes for that is no test's question."""
+        """Wait until the worker has started, however long a busy machine takes."""
         self.until(lambda: "worker started" in self.log("worker"), "the worker started", STARTS_WITHIN)
 
     def stop(self, role: str, sign: signal.Signals = signal.SIGTERM) -> int:
-        """Stop one, kindly or not; answers its exit code."""
+        """Stop a process with a signal; returns its exit code."""
         process = self.processes.pop(role, None)
         if process is None:
             return 0
@@ -164,22 +164,22 @@ class TempoletNode:
             raise
 
     def log(self, role: str) -> str:
-        """What a process has said."""
+        """Read the log of a process."""
         return (self.directory / f"{role}.log").read_text()
 
     def apply(self, manifest: dict[str, Any], file: str = "") -> None:
-        """Put a manifest into the folder, at once as a careful operator does."""
+        """Write a manifest atomically into the folder, as a careful operator does."""
         path = self.manifests / (file or f"{manifest['metadata']['name']}.json")
         new = path.with_name(f".{path.name}")
         new.write_text(json.dumps(manifest))
         new.replace(path)
 
     def remove(self, name: str) -> None:
-        """Take a manifest away."""
+        """Remove a manifest."""
         (self.manifests / f"{name}.json").unlink()
 
     def remove_all(self, but: Collection[str] = ()) -> None:
-        """Take every manifest away and wait until the pods are gone, but for those that are named as in `known`."""
+        """Remove every manifest and wait until the pods are gone, except those named as in `known`."""
         for path in self.manifests.iterdir():
             if str(path) in but:
                 continue
@@ -192,25 +192,25 @@ class TempoletNode:
         self.until(lambda: self.known().issubset(but), "every pod gone")
 
     def known(self) -> frozenset[str]:
-        """Name the pods that the node knows now: by the path of their manifest, or by their UID."""
+        """Return the pods that the node knows, by the path of their manifest or by their UID."""
         return frozenset(one.path or one.uid for one in self.snapshots())
 
-    def make_fit(self, but: Collection[str]) -> None:
-        """Start what does not run, and take every other pod away; raises TimeoutError."""
+    def restore(self, but: Collection[str]) -> None:
+        """Start the processes that do not run, and remove every other pod; raises TimeoutError."""
         self.start_all()
         self.remove_all(but)
 
     def snapshots(self) -> list[PodSnapshot]:
-        """Every pod's snapshot in the node's cache."""
+        """Read every pod's snapshot in the node's cache."""
         return read_snapshots(self.root_dir)
 
     def pod(self, name: str) -> PodSnapshot | None:
-        """One pod's snapshot, by its manifest's name; the newest where there are two."""
+        """Return a pod's snapshot by its manifest's name; the newest if there are two."""
         found = [one for one in self.snapshots() if one.name == f"{name}-{self.name}"]
         return max(found, key=lambda one: one.started_at, default=None)
 
     def until(self, holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-        """Wait until something holds; raises TimeoutError naming it, with the ends of the logs."""
+        """Wait until something holds; raises TimeoutError with its name and the ends of the logs."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             if answer := holds():
@@ -223,7 +223,7 @@ class TempoletNode:
         raise TimeoutError(f"not within {patience:g} s: {what}\n{shown}\n{logs}")
 
     def until_pod(self, name: str, holds: Callable[[PodSnapshot], Any], what: str = "") -> PodSnapshot:
-        """Wait until a pod's snapshot is as asked; answers it."""
+        """Wait until a pod's snapshot satisfies a condition; returns the snapshot."""
 
         def now() -> PodSnapshot | None:
             snapshot = self.pod(name)
@@ -237,17 +237,17 @@ class TempoletNode:
         return self.until_pod(name, lambda one: one.phase == "Running" and one.ready, f"{name} running")
 
     def until_gone(self, *names: str, patience: float = PATIENCE) -> None:
-        """Wait until nothing is left of pods."""
+        """Wait until nothing is left of the pods."""
         self.until(lambda: all(self.pod(name) is None for name in names), f"{', '.join(names)} gone", patience)
 
     def take_away(self, *names: str, patience: float = PATIENCE) -> None:
-        """Take manifests away, and wait until nothing is left of their pods."""
+        """Remove manifests, and wait until nothing is left of their pods."""
         for name in names:
             self.remove(name)
         self.until_gone(*names, patience=patience)
 
     def temporal_settings(self) -> TemporalSettings:
-        """Reach this node's Temporal with this node's keys."""
+        """Return settings for this node's Temporal with this node's keys."""
         return TemporalSettings(
             key_file=self.root_dir / "tempolet" / "payload.keys",
             address=self.temporal.address,
@@ -259,7 +259,7 @@ class TempoletNode:
         return await connect(self.temporal_settings())
 
     async def workflow(self, snapshot: PodSnapshot) -> WorkflowHandle[Any, Any]:
-        """Give a handle on a pod's workflow."""
+        """Return a handle to a pod's workflow."""
         workflow_id = PodWorkflowId(self.name, snapshot.namespace, snapshot.name, snapshot.uid)
         return (await self.client()).get_workflow_handle(str(workflow_id))
 
@@ -275,5 +275,5 @@ def tempolet_node(
 
 
 def wait(coroutine: Any) -> Any:
-    """Run one coroutine from a test that is otherwise not async."""
+    """Run one coroutine from a synchronous test."""
     return asyncio.run(coroutine)

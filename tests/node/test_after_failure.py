@@ -1,4 +1,4 @@
-"""Does a test that fails leave the node that it shares with others as it found it?"""
+"""Is a shared node restored after a test that failed?"""
 
 import signal
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 
 def test_what_a_failed_test_brought_and_stopped_is_made_good(node: TempoletNode) -> None:
-    """Its pod goes, the worker that it had killed runs again, and the pod of another stays as it is."""
+    """The test's pod is removed, the worker that it killed runs again, and another test's pod is left alone."""
     node.apply(pod_manifest("stays"))
     stays = node.until_running("stays")
     item: Any = SimpleNamespace(funcargs={"node": node})

@@ -1,1 +1,1 @@
-"""Recorded histories: golden files that every later version of the workflow code must still follow."""
+"""Recorded histories: golden files that every later version of the workflow code must replay."""

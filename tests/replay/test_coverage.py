@@ -1,4 +1,4 @@
-"""Is everything that a workflow asks or is told part of at least one recorded life, so that a replay holds us to it?"""
+"""Does at least one recorded life contain each activity, signal and update, so that the replay tests cover it?"""
 
 import dataclasses
 import functools
@@ -29,18 +29,18 @@ PARTS = [(shape, field.name) for shape in (FirstSight, StatusGiven) for field in
 
 @functools.cache
 def recorded() -> tuple[HistoryEvent, ...]:
-    """Give every event of every recorded life."""
+    """Return every event of every recorded life."""
     return tuple(event for path in PATHS for event in read_history(path).events)
 
 
 @functools.cache
 def words() -> frozenset[str]:
-    """Name every activity, local or not, signal and update that stands in a history."""
+    """Return every activity (local or not), signal and update in the histories."""
     return frozenset(word for event in recorded() for word in words_of(event))
 
 
 def words_of(event: HistoryEvent) -> Iterator[str]:
-    """Name what an event asks or is told."""
+    """Return the activity, signal or update of an event."""
     match event.WhichOneof("attributes"):
         case "activity_task_scheduled_event_attributes":
             yield event.activity_task_scheduled_event_attributes.activity_type.name
@@ -55,18 +55,18 @@ def words_of(event: HistoryEvent) -> Iterator[str]:
 
 @pytest.mark.parametrize("word", [*ASKED, *TOLD])
 def test_every_word_is_in_a_recorded_life(word: str) -> None:
-    """One that is missing: lead a pod through it in a row of `record_histories`, and `make record`."""
+    """If one is missing: add a life with it to `record_histories`, and `make record`."""
     assert word in words()
 
 
 @functools.cache
 def shapes() -> tuple[FirstSight | StatusGiven, ...]:
-    """Read what workflows were started with and told of the API's status."""
+    """Return the parts of the API's status that workflows were started with or signalled."""
     return tuple(shape for event in recorded() for shape in shapes_of(event))
 
 
 def shapes_of(event: HistoryEvent) -> Iterator[FirstSight | StatusGiven]:
-    """Read it from one event."""
+    """Return these parts of one event."""
     started, signaled = (
         event.workflow_execution_started_event_attributes,
         event.workflow_execution_signaled_event_attributes,
@@ -81,5 +81,5 @@ def shapes_of(event: HistoryEvent) -> Iterator[FirstSight | StatusGiven]:
 
 @pytest.mark.parametrize(("shape", "part"), PARTS, ids=[f"{shape.__name__}.{part}" for shape, part in PARTS])
 def test_every_part_of_what_the_api_tells_is_in_a_recorded_life(shape: type, part: str) -> None:
-    """A pod of the API comes with what was known of it; each part was once other than nothing."""
+    """A pod of the API starts with its earlier status; each part of that was set at least once."""
     assert any(getattr(one, part) for one in shapes() if isinstance(one, shape))

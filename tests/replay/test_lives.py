@@ -1,7 +1,7 @@
-"""Does today's workflow code lead every life of the corpus as it was led, command by command, with all that a command carries?
+"""Does today's workflow code replay every generated life command by command, with all inputs of the commands?
 
-A test that fails here says that running pods would be led otherwise: such a change takes a new number (`workflows.decide.versions`), under
-which the old lives still replay, and a corpus of its own (`make record-lives`).
+A failure here means that running pods would be handled differently: such a change needs a new number
+(`workflows.decide.versions`), under which the old lives still replay, and generated lives of its own (`make record-lives`).
 """
 
 import json
@@ -16,22 +16,22 @@ from tests.replay.lives.replaying import replay_all
 from workflows.decide.versions import BEHAVIOURS, NODE_BEHAVIOURS
 
 FIRST = {"pod": 2, "node": 1}
-"""The behaviour from which on each release has its corpus."""
+"""The first behaviour for which lives were generated."""
 MOST_BYTES = 20_000_000
-"""A behaviour."""
+"""Bytes for each behaviour."""
 FEWEST_LIVES = {"pod": 500, "node": 40}
 
 
 @pytest.mark.parametrize("path", [*archives("pod"), *archives("node")], ids=lambda path: path.name.partition(".")[0])
 async def test_every_life_is_led_as_it_was(path: Path) -> None:
-    """What differs is named by its seed and run: `python -m tests.replay.lives --show SEED/RUN` gives the history."""
+    """A difference is named by seed and run: `python -m tests.replay.lives --show SEED/RUN` prints the history."""
     verdicts = [f"{name}: {why}" async for name, why in replay_all(read(path)) if why]
     assert not verdicts
 
 
 @pytest.mark.parametrize("kind", ["pod", "node"])
 def test_every_behaviour_has_its_corpus(kind: str) -> None:
-    """Enough lives in few enough bytes."""
+    """Enough lives, and not too many bytes."""
     known = BEHAVIOURS if kind == "pod" else NODE_BEHAVIOURS
     for behaviour in range(FIRST[kind], max(known) + 1):
         mine = [path for path in archives(kind) if behaviour_of(path) == behaviour]
@@ -40,7 +40,7 @@ def test_every_behaviour_has_its_corpus(kind: str) -> None:
 
 
 def test_a_recorded_archive_is_not_replaced(tmp_path: Path) -> None:
-    """Whoever records once more is refused."""
+    """Recording again is refused."""
     write(tmp_path / "kept", [])
     with pytest.raises(FileExistsError):
         write(tmp_path / "kept", [])
@@ -50,52 +50,52 @@ def test_a_recorded_archive_is_not_replaced(tmp_path: Path) -> None:
 
 
 def a_run_with(event: str, *, saying: bytes = b"") -> RecordedRun:
-    """Find a run that has such an event with these bytes in it; what is read is ours to change."""
+    """Find a run that has such an event containing these bytes; the test may change it."""
     return next(
         run for run in read(archives("pod")[0]) if any(is_such(one, event, saying) for one in run.history.events)
     )
 
 
 def is_such(one: HistoryEvent, event: str, saying: bytes = b"") -> bool:
-    """Say whether this is the event that is looked for."""
+    """Return whether this is the event."""
     return one.WhichOneof("attributes") == event and saying in one.SerializeToString()
 
 
 def asked(event: Any) -> Any:
-    """Give the payload that an activity was asked with."""
+    """Return the payload of an activity's input."""
     return event.activity_task_scheduled_event_attributes.input.payloads[0]
 
 
 def swap_activity(event: Any) -> None:
-    """Let another activity have been asked."""
+    """Change which activity was scheduled."""
     event.activity_task_scheduled_event_attributes.activity_type.name = "Other"
 
 
 def change_input(event: Any) -> None:
-    """Let an activity have been asked something else."""
+    """Change an activity's input."""
     asked(event).data = asked(event).data.replace(b'"web"', b'"other"')
 
 
 def change_timer(event: Any) -> None:
-    """Let a timer have lasted longer."""
+    """Make a timer longer."""
     event.timer_started_event_attributes.start_to_fire_timeout.seconds += 1
 
 
 def change_carried(event: Any) -> None:
-    """Let the next run have been started with something else."""
+    """Change the input of the next run."""
     carried = event.workflow_execution_continued_as_new_event_attributes.input.payloads[0]
     carried.data = carried.data.replace(b'"lifecycle":"', b'"lifecycle":"un')
 
 
 def change_attributes(event: Any) -> None:
-    """Let another phase have been announced."""
+    """Change the announced phase."""
     fields = event.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
     for one in fields.values():
         one.data = b'"Other"'
 
 
 def change_answer(event: Any) -> None:
-    """Let an operator have been answered something else."""
+    """Change the result of an operator's update."""
     answer = event.workflow_execution_update_completed_event_attributes.outcome.success.payloads[0]
     answer.data = answer.data.replace(b'"root@node-1"', b'"nobody"')
 
@@ -120,7 +120,7 @@ def change_answer(event: Any) -> None:
     ],
 )
 async def test_what_was_led_otherwise_is_named(event: str, change: Any, words: str) -> None:
-    """The check can fail: each part of a history that it looks at is changed once."""
+    """Proves that the check can fail: each part of a history that it compares is changed once."""
     run = a_run_with(event)
     change(next(one for one in run.history.events if is_such(one, event)))
     ((_, why),) = [verdict async for verdict in replay_all([run])]
@@ -128,7 +128,7 @@ async def test_what_was_led_otherwise_is_named(event: str, change: Any, words: s
 
 
 async def test_a_field_that_no_release_before_knew_is_tolerated() -> None:
-    """Payloads only grow: history lacks a field that is empty today."""
+    """Payloads may gain fields: the history lacks a field that is empty today."""
     scheduled = "activity_task_scheduled_event_attributes"
     run = a_run_with(scheduled, saying=b":[]")
     event = next(one for one in run.history.events if is_such(one, scheduled, b":[]"))
@@ -138,7 +138,7 @@ async def test_a_field_that_no_release_before_knew_is_tolerated() -> None:
 
 
 async def test_a_field_that_is_not_there_any_more_is_named() -> None:
-    """Nothing that history has may go, be it empty."""
+    """No field of the history may disappear, not even an empty one."""
     scheduled = "activity_task_scheduled_event_attributes"
     run = a_run_with(scheduled)
     event = next(one for one in run.history.events if is_such(one, scheduled))

@@ -1,7 +1,7 @@
-"""Does the corpus reach whatever may happen to a pod and a node, often enough that chance has combined it with other things?
+"""Do the generated lives contain whatever can happen to a pod and a node, often enough to be combined with other things?
 
-Counted over the newest behaviour's archives. A word that is missing: let `tests/replay/lives` draw it before the behaviour's
-lives are recorded.
+Counted over the archives of the newest behaviour. If something is missing, let `tests/replay/lives` draw it before the
+lives of that behaviour are recorded.
 """
 
 import functools
@@ -21,7 +21,7 @@ from workflows.pod import PodWorkflow
 
 OFTEN, SELDOM = 10, 3
 ENDLESS = {names.PROBE_CONTAINER, names.WATCH_IMAGES}
-"""They end when what they are about does."""
+"""Actions that end with what they observe."""
 BEFORE_IT_BEGAN = ("ended", "rejected", "started_at", "deleted", "grace", "conditions")
 ENDS = (
     "behaviour raised",
@@ -33,7 +33,7 @@ ENDS = (
 
 
 def told(one: type) -> list[str]:
-    """Name the signals and updates of a workflow."""
+    """Return the names of a workflow's signals and updates."""
     definition = workflow._Definition.must_from_class(one)
     return [*(f"signal {name}" for name in definition.signals), *(f"update {name}" for name in definition.updates)]
 
@@ -65,17 +65,17 @@ def counted(kind: str) -> Counter[str]:
 
 @pytest.mark.parametrize("word", POD_WORDS)
 def test_it_happens_often_to_pods(word: str) -> None:
-    """Every activity, signal, update, beginning and end."""
+    """Every activity, signal, update, start and end."""
     assert counted("pod")[word] >= OFTEN
 
 
 @pytest.mark.parametrize("word", [*POD_FAILURES, *AT_ONCE, *GIVEN_UP])
 def test_it_happens_to_pods(word: str) -> None:
-    """Whatever is asked for has failed, and what is given up was given up."""
+    """Every action has failed at least once, and every cancellable one was cancelled."""
     assert counted("pod")[word] >= SELDOM
 
 
 @pytest.mark.parametrize("word", [*NODE_WORDS, *NODE_FAILURES])
 def test_it_happens_to_nodes(word: str) -> None:
-    """Of the node's workflow, too."""
+    """The same for the node's workflow."""
     assert counted("node")[word] >= SELDOM

@@ -1,4 +1,4 @@
-"""Does today's workflow code still lead every recorded life the way it was led?"""
+"""Does today's workflow code replay every recorded life?"""
 
 import json
 from pathlib import Path
@@ -24,33 +24,33 @@ OWED = {
 }
 OWED_OF_API = {"api-plain", "api-finished", "api-rejected", "api-forced", "api-deleted-during-pull", "api-history-lost"}
 FIRST_OF_API = 2
-"""The behaviour with which pods of an API server came."""
+"""The behaviour that introduced pods of an API server."""
 FIRST_RAISED = 3
-"""The first that older runs were raised to."""
+"""The first behaviour that older runs could be raised to."""
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 async def test_a_recorded_life_replays(path: Path) -> None:
-    """Every command comes again, in its order."""
+    """The commands are the same, in the same order."""
     verdict = await replay(path.stem, read_history(path))
     assert not verdict.failure
 
 
 @pytest.mark.parametrize("path", NODE_HISTORIES, ids=lambda path: path.stem)
 async def test_the_recorded_life_of_a_node_replays(path: Path) -> None:
-    """So does the workflow about the node's images."""
+    """So does the workflow that collects the node's images."""
     verdict = await replay(path.stem, read_history(path))
     assert not verdict.failure
 
 
 def test_every_behaviour_of_the_nodes_workflow_has_its_life() -> None:
-    """It counts on its own."""
+    """It has numbers of its own."""
     assert {int(path.stem[1:].partition("-")[0]) for path in NODE_HISTORIES} == set(NODE_BEHAVIOURS)
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
 def test_every_behaviour_has_its_lives(behaviour: int) -> None:
-    """A version without histories would be a version nobody holds us to."""
+    """A behaviour without histories would not be tested."""
     recorded = {path.stem.partition("-")[2] for path in HISTORIES if path.stem.startswith(f"v{behaviour}-")}
     owed = OWED | OWED_OF_API if behaviour >= FIRST_OF_API else OWED
     owed = owed | {"behaviour-raised"} if behaviour >= FIRST_RAISED else owed
@@ -59,7 +59,7 @@ def test_every_behaviour_has_its_lives(behaviour: int) -> None:
 
 
 def behaviours(path: Path) -> list[int]:
-    """Read which numbers a recorded life followed, run by run."""
+    """Return the behaviours that a recorded life followed, run by run."""
     runs = sorted(path.parent.glob(f"{path.stem}-*.json"))
     starts = [read_history(one).events[0].workflow_execution_started_event_attributes.input for one in runs]
     return [json.loads(one.payloads[0].data)["behaviour"] for one in starts]
@@ -73,12 +73,12 @@ def behaviours(path: Path) -> list[int]:
     ],
 )
 def test_one_recorded_life_changes_its_number(lives: Path, numbers: list[int]) -> None:
-    """Between two runs, and never within one: each of them replays by the number in its start."""
+    """The number changes between two runs, never within one; each run replays by the number in its input."""
     assert behaviours(lives) == numbers
 
 
 async def test_a_life_that_was_led_otherwise_is_told(tmp_path: Path) -> None:
-    """The check can fail: a history whose first activity has another name differs."""
+    """Proves that the check can fail: a history whose first activity was renamed does not replay."""
     content = json.loads(next(path for path in HISTORIES if path.stem.endswith("-plain")).read_text())
     text = json.dumps(content).replace("RunPodSandbox", "WalkPodSandbox")
     changed = tmp_path / "changed.json"

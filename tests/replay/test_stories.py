@@ -1,4 +1,4 @@
-"""Does every recorded life read as the life it was?"""
+"""Does the story of every recorded life say what happened in it?"""
 
 import re
 from itertools import groupby
@@ -255,7 +255,7 @@ SAID_OF_API = {
 
 
 def story(paths: list[Path], *, together: bool = True) -> list[Line]:
-    """Tell all runs of a life, or of two lives one after the other."""
+    """Return the story of all runs of a life, or of two lives one after the other."""
     histories = [read_history(path).events for path in paths]
     told = [build_story(histories)] if together else [build_story([one]) for one in histories]
     return [line for one in told for line in one.lines]
@@ -263,7 +263,7 @@ def story(paths: list[Path], *, together: bool = True) -> list[Line]:
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 def test_every_line_has_its_words(path: Path) -> None:
-    """Nothing is unknown to the story, and it runs forward in time."""
+    """No event is unknown to the story, and its times never go back."""
     lines = story([path])
     assert lines
     assert not [line for line in lines if "cannot be read" in line.text or "does not know" in line.text]
@@ -273,7 +273,7 @@ def test_every_line_has_its_words(path: Path) -> None:
 
 @pytest.mark.parametrize("life", SAID | SAID_OF_API)
 def test_the_life_is_told_in_its_order(life: str) -> None:
-    """What made this life worth recording stands in its story."""
+    """The events for which this life was recorded are in its story."""
     recorded = [paths for name, paths in LIVES.items() if name.startswith(f"{life}v")]
     assert recorded
     for paths in recorded:
@@ -283,7 +283,7 @@ def test_the_life_is_told_in_its_order(life: str) -> None:
 
 @pytest.mark.parametrize("life", ["continue-as-new", "listed-again"])
 def test_runs_of_one_workflow_are_one_story(life: str) -> None:
-    """The second run goes on where the first ended."""
+    """The second run continues the first."""
     for paths in (paths for name, paths in LIVES.items() if name.startswith(f"{life}v")):
         lines = story(paths)
         assert {line.run for line in lines} == {1, 2}
@@ -292,7 +292,7 @@ def test_runs_of_one_workflow_are_one_story(life: str) -> None:
 
 
 def test_an_edited_manifest_is_two_lives() -> None:
-    """The old pod goes, the new one waits for it."""
+    """The old pod is deleted, the new one waits for it."""
     for paths in (paths for name, paths in LIVES.items() if name.startswith("manifest-editv")):
         texts = "\n".join(line.text for line in story(paths, together=False))
         assert re.search("(?s)ManifestReplaced.*the pod is gone.*attempt 0 waits: .*no other pod of this name", texts)

@@ -1,4 +1,4 @@
-"""Does no recorded life tell of the machine on which it was led, by where in the code a failure arose?"""
+"""Are the recorded lives free of stack traces, which name paths of the recording machine?"""
 
 import base64
 import json
@@ -10,7 +10,7 @@ PATHS = sorted(Path(__file__).parent.glob("*histories/*.json"))
 
 
 def traces(told: Any) -> Iterator[str]:
-    """Give every stack trace of a history."""
+    """Yield every stack trace of a history."""
     if isinstance(told, list):
         for one in told:
             yield from traces(one)
@@ -23,5 +23,5 @@ def traces(told: Any) -> Iterator[str]:
 
 
 def test_no_recorded_failure_tells_where_it_arose() -> None:
-    """`make record` cuts that off."""
+    """`make record` removes stack traces."""
     assert [path.stem for path in PATHS if any(traces(json.loads(path.read_text())))] == []

@@ -44,7 +44,7 @@ class Planned:
 
 
 def kind_of(file: str) -> Kind:
-    """Give the kind of a test file, which is named by its path below the checkout."""
+    """Return the kind of a test file from its path below the checkout."""
     return next(kind for kind in KINDS if file.startswith(kind.folder))
 
 

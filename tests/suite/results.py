@@ -113,7 +113,7 @@ class Verdict:
 
 
 def file_of(test: str) -> str:
-    """Give the file of a test's name."""
+    """Return the file of a test's name."""
     return test.partition("::")[0]
 
 

@@ -12,7 +12,7 @@ from tests.cluster.build_cache import BuildCache, cache_root, digest
 
 @pytest.fixture
 def cache(tmp_path: Path) -> BuildCache:
-    """Give a cache with nothing in it."""
+    """Return a cache with nothing in it."""
     return BuildCache(tmp_path, "kube", "1")
 
 
@@ -43,7 +43,7 @@ def test_another_version_is_another_folder(cache: BuildCache) -> None:
 
 
 def test_nothing_is_seen_while_it_is_built(cache: BuildCache) -> None:
-    """Whoever looks meanwhile finds nothing; whoever builds waits."""
+    """A reader finds nothing meanwhile; a second builder waits."""
     with cache.building() as fresh:
         program(fresh / "kubectl")
         assert cache.lacking(["kubectl"]) == ["kubectl"]

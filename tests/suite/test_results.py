@@ -14,7 +14,7 @@ CI = Path(__file__).parents[2] / ".ci" / "run"
 
 
 def heard(*outcomes: str, file: str = FILE, again: bool = True, code: int | None = None) -> SessionResult:
-    """Give what a session has told whose tests came to this."""
+    """Return the events of a session whose tests had these outcomes."""
     result = SessionResult((file,))
     names = [f"{file}::test_{number}" for number in range(len(outcomes))]
     result.hear({"event": "collected", "tests": [[name, again] for name in names], "deselected": {}})
@@ -31,7 +31,7 @@ def phase(test: str, outcome: str, text: str = "E   it broke") -> dict[str, Any]
 
 
 def without(event: str) -> SessionResult:
-    """Give a session of one test that has passed, of which one event never came."""
+    """Return the events of a session with one passed test, without one of them."""
     result, name = SessionResult((FILE,)), f"{FILE}::test_0"
     events = {
         "collected": {"event": "collected", "tests": [[name, True]], "deselected": {}},
@@ -94,7 +94,7 @@ PASSED, FAILED = heard("passed"), heard("failed")
 
 
 def again(*results: SessionResult) -> dict[str, SessionResult]:
-    """Give what the tests of `first` came to when they were run once more."""
+    """Return the outcomes of the tests of `first` when they were run once more."""
     return {f"{FILE}::test_{number}": one for number, one in enumerate(results)}
 
 
@@ -116,7 +116,7 @@ def again(*results: SessionResult) -> dict[str, SessionResult]:
 def test_a_run_is_judged(
     first: SessionResult, second: dict[str, SessionResult], code: int, flaky: int, failed: int
 ) -> None:
-    """Two may be flaky; whoever fails again has failed."""
+    """Two may be flaky; a test that fails again has failed."""
     verdict = judge([first], second)
     assert (verdict.code, len(verdict.flaky), len(verdict.failed)) == (code, flaky, failed)
     assert verdict.counts["failed"] == failed

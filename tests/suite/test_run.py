@@ -42,7 +42,7 @@ def test_waits(thing):
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Callable[..., Path]:
-    """Give what makes a small checkout of these test files."""
+    """Return a factory of a small checkout with these test files."""
 
     def make(**files: str) -> Path:
         (tmp_path / "pytest.ini").write_text(INI)
@@ -75,7 +75,7 @@ def ran(root: Path) -> tuple[int, str]:
 
 
 def last_line(said: str) -> str:
-    """Give the last line without its time."""
+    """Return the last line without its time."""
     return said.splitlines()[-1].rpartition(" in ")[0]
 
 

@@ -9,7 +9,7 @@ import structlog
 
 @pytest.fixture
 def logs_restored() -> Iterator[None]:
-    """Give handlers, level and structlog's configuration back."""
+    """Restore handlers, level and structlog's configuration afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     levels = {name: logging.getLogger(name).level for name in list(root.manager.loggerDict)}

@@ -36,7 +36,7 @@ QUICK = NodeSettings(
 
 
 def pod_json(name: str = "web", **spec: Any) -> PodJson:
-    """Write a defaulted pod with one container, or with what the test says."""
+    """Build a defaulted pod with one container, or with the spec of the test."""
     container = {"name": "web", "image": "busybox:1", "imagePullPolicy": "IfNotPresent"}
     return {
         "metadata": {"name": name, "namespace": "default", "uid": uuid.uuid4().hex},
@@ -45,18 +45,18 @@ def pod_json(name: str = "web", **spec: Any) -> PodJson:
 
 
 def container(name: str, **more: Any) -> dict[str, Any]:
-    """Write one container."""
+    """Build a container."""
     return {"name": name, "image": "busybox:1", "imagePullPolicy": "IfNotPresent", **more}
 
 
 def is_ready_after(restarts: int, snapshot: PodSnapshot) -> bool:
-    """Say whether a pod is ready again after so many restarts."""
+    """Return whether a pod is ready again after this many restarts."""
     return snapshot.ready and snapshot.restarts == restarts
 
 
 @dataclass
 class Node:
-    """What a test drives: the runtime's model, and pods as the poller would start them."""
+    """What a test controls: the model of the runtime, and pods started as the poller starts them."""
 
     client: Client
     name: str
@@ -70,20 +70,20 @@ class Node:
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     def publish(self, snapshot: PodSnapshot) -> None:
-        """Take a snapshot from a workflow's thread."""
+        """Receive a snapshot from a workflow's thread."""
         self.snapshots[snapshot.uid] = snapshot
         self.told.append(snapshot)
         self.loop.call_soon_threadsafe(self.changed.set)
 
     def forget(self) -> None:
-        """Take what was told so far for told to others."""
+        """Discard the snapshots so far."""
         self.snapshots.clear()
         self.told.clear()
 
     async def start(
         self, pod: PodJson, settings: NodeSettings = QUICK, first_sight: FirstSight | None = None
     ) -> WorkflowHandle[Any, PodOutcome]:
-        """Start a pod as the poller does; with what was known of it before, as one of the API."""
+        """Start a pod as the poller does; a pod of the API comes with its earlier status."""
         meta = pod["metadata"]
         pairs = {
             "PodNamespace": meta["namespace"],
@@ -109,16 +109,16 @@ class Node:
         return PodStart(self.name, pod, source, behaviour=self.behaviour, settings=settings, first_sight=first_sight)
 
     def workflow_id(self, pod: PodJson) -> str:
-        """Name a pod's workflow."""
+        """Return the ID of a pod's workflow."""
         meta = pod["metadata"]
         return str(names.PodWorkflowId(self.name, meta["namespace"], meta["name"], meta["uid"]))
 
     def newest(self, pod: PodJson) -> WorkflowHandle[Any, Any]:
-        """Give a handle on whatever run of a pod's workflow is the newest."""
+        """Return a handle to the newest run of a pod's workflow."""
         return self.client.get_workflow_handle(self.workflow_id(pod))
 
     async def until(self, pod: PodJson, holds: Callable[[PodSnapshot], bool]) -> PodSnapshot:
-        """Wait until the pod's snapshot is as asked."""
+        """Wait until the pod's snapshot satisfies a condition."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 self.changed.clear()
@@ -128,7 +128,7 @@ class Node:
                 await self.changed.wait()
 
     async def called(self, name: str) -> Any:
-        """Wait until an activity is called; answers its first request."""
+        """Wait until an activity is called; returns its first request."""
         async with asyncio.timeout(PATIENCE):
             while not self.runtime.named(name):
                 self.runtime.changed.clear()
@@ -136,13 +136,13 @@ class Node:
         return self.runtime.named(name)[0]
 
     async def exits(self, handle: WorkflowHandle[Any, PodOutcome], name: str, exit_code: int) -> None:
-        """Let a container end, and tell the workflow as the poller would."""
+        """Let a container exit, and signal the workflow as the poller would."""
         ended = self.runtime.live()[name]
         self.runtime.end(ended.container_id, exit_code)
         await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=(ended.container_id,)))
 
     async def crash_loop(self, pod: PodJson, settings: NodeSettings) -> WorkflowHandle[Any, PodOutcome]:
-        """Start a pod whose container web crashes twice, each time once it is ready, until it waits in a back-off."""
+        """Start a pod whose container web crashes twice, each time once it is ready, and wait until it is in back-off."""
         handle = await self.start(pod, settings)
         for restarts in (0, 1):
             await self.until(pod, partial(is_ready_after, restarts))

@@ -1,7 +1,7 @@
-"""A runtime in memory behind the real activity names: what CRI would remember, and nothing it would not.
+"""A runtime in memory behind the real activity names; it remembers what a CRI runtime would, and nothing else.
 
-Tests drive it (a container exits, a sandbox dies, a call fails) and read what the workflow made of it. It checks by itself
-what may never happen: two live sandboxes of one pod, two live instances of one container.
+Tests control it (a container exits, a sandbox dies, a call fails) and check what the workflow does. It asserts by itself that a
+pod never has two live sandboxes, and a container never two live instances.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ from workflows.decide.contents import shown_objects
 
 @dataclass
 class ModelRuntime:
-    """What the runtime knows, and how each call shall fail next."""
+    """The state of the runtime, and the next failures of each call."""
 
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class ModelRuntime:
         return {one.name: one for one in self.containers.values() if one.state is ContainerState.RUNNING}
 
     def end(self, container_id: str, exit_code: int, reason: str = "") -> None:
-        """Let a container end by itself."""
+        """Let a container exit by itself."""
         self.containers[container_id] = replace(
             self.containers[container_id],
             state=ContainerState.EXITED,
@@ -135,20 +135,20 @@ class ModelRuntime:
 
     @activity.defn(dynamic=True)
     async def any_other(self, asked: Sequence[RawValue]) -> None:
-        """Do an action that answers nothing and that the model knows nothing about."""
+        """Carry out an action that has no result and does not concern the model."""
         name = activity.info().activity_type
         kinds = {row.name: kind for kind, row in ACTIONS.items() if row.result is None}
         await self._called(name, activity.payload_converter().from_payload(asked[0].payload, kinds[name]))
 
     @activity.defn(name=names.MAKE_POD_DIRECTORIES)
     async def make_pod_directories(self, request: MakePodDirectories) -> None:
-        """Remember that they are there."""
+        """Record that they exist."""
         await self._called(names.MAKE_POD_DIRECTORIES, request)
         self.directories.add(request.pod.uid)
 
     @activity.defn(name=names.REMOVE_POD_DIRECTORIES)
     async def remove_pod_directories(self, request: RemovePodDirectories) -> None:
-        """Forget them; refused while the runtime still holds something."""
+        """Remove them; refused while the runtime still holds something of the pod."""
         await self._called(names.REMOVE_POD_DIRECTORIES, request)
         assert not self.sandboxes, "directories go last"
         assert request.pod.uid not in self.mounted, "nothing is removed below a mount"
@@ -156,19 +156,19 @@ class ModelRuntime:
 
     @activity.defn(name=names.DELETE_POD_OBJECT)
     async def delete_pod_object(self, request: DeletePodObject) -> None:
-        """Forget the pod's object; refused while anything of it is left."""
+        """Delete the pod's object; refused while anything of the pod is left."""
         await self._called(names.DELETE_POD_OBJECT, request)
         assert request.pod.uid not in self.directories, "the object goes when nothing is left"
 
     @activity.defn(name=names.AWAIT_PREDECESSOR)
     async def await_predecessor(self, request: AwaitPredecessor) -> None:
-        """Answer when no predecessor is left."""
+        """Return once no predecessor is left."""
         await self._called(names.AWAIT_PREDECESSOR, request)
         self.predecessors.clear()
 
     @activity.defn(name=names.RUN_POD_SANDBOX)
     async def run_pod_sandbox(self, request: RunPodSandbox) -> PodSandbox:
-        """Make a sandbox."""
+        """Create a sandbox."""
         await self._called(names.RUN_POD_SANDBOX, request)
         if self.predecessors:
             raise ApplicationError(", ".join(self.predecessors), type="PredecessorPresent", non_retryable=True)
@@ -188,7 +188,7 @@ class ModelRuntime:
 
     @activity.defn(name=names.REMOVE_POD_SANDBOX)
     async def remove_pod_sandbox(self, request: RemovePodSandbox) -> None:
-        """Forget it and all that was in it."""
+        """Remove it with everything in it."""
         await self._called(names.REMOVE_POD_SANDBOX, request)
         self.sandboxes.pop(request.sandbox_id, None)
         inside = [one.container_id for one in self.containers.values() if one.sandbox_id == request.sandbox_id]
@@ -208,27 +208,27 @@ class ModelRuntime:
 
     @activity.defn(name=names.UNMOUNT_VOLUMES)
     async def unmount_volumes(self, request: UnmountVolumes) -> None:
-        """Unmount them; refused while something runs."""
+        """Unmount them; refused while a container runs."""
         await self._called(names.UNMOUNT_VOLUMES, request)
         assert not self.live(), "nothing is unmounted while something runs"
         self.mounted.discard(request.pod.uid)
 
     @activity.defn(name=names.READ_IMAGES)
     async def read_images(self, request: ReadImages) -> ImagesPresent:
-        """Say which are there."""
+        """Return which images are present."""
         await self._called(names.READ_IMAGES, request)
         return ImagesPresent({image: f"sha256:{image}" for image in request.images if image in self.images})
 
     @activity.defn(name=names.PULL_IMAGE)
     async def pull_image(self, request: PullImage) -> PulledImage:
-        """Have the image."""
+        """Pull it."""
         await self._called(names.PULL_IMAGE, request)
         self.images.add(request.image)
         return PulledImage(f"sha256:{request.image}")
 
     @activity.defn(name=names.START_CONTAINER)
     async def start_container(self, request: StartContainer) -> RuntimeContainer:
-        """Start it; it may end at once."""
+        """Start it; it may exit at once."""
         await self._called(names.START_CONTAINER, request)
         name = request.container["name"]
         assert self.sandboxes[request.sandbox_id].ready, "containers start in a ready sandbox"
@@ -255,7 +255,7 @@ class ModelRuntime:
 
     @activity.defn(name=names.RUN_HOOK)
     async def run_hook(self, request: RunHook) -> HookEnded:
-        """Run it; it fails as often as it is told to."""
+        """Run it; it fails as often as the test says."""
         await self._called(names.RUN_HOOK, request)
         failures = self.hooks_fail[request.name]
         return HookEnded(succeeded=False, message=failures.pop(0)) if failures else HookEnded(succeeded=True)
@@ -270,7 +270,7 @@ class ModelRuntime:
 
     @activity.defn(name=names.SHORTEN_STOP)
     async def shorten_stop(self, request: ShortenStop) -> RuntimeContainer:
-        """Stop it at once: the stop that is held comes back with the same end."""
+        """End a pending stop at once, with the same exit."""
         await self._called(names.SHORTEN_STOP, request)
         if self.containers[request.container_id].state is not ContainerState.EXITED:
             self.end(request.container_id, 137)
@@ -280,19 +280,19 @@ class ModelRuntime:
 
     @activity.defn(name=names.PROBE_CONTAINER)
     async def probe_container(self, request: ProbeContainer) -> None:
-        """Last as long as the container; the test signals what it finds."""
+        """Last as long as the container; the test sends the verdicts."""
         await self._called(names.PROBE_CONTAINER, request)
         await self.ended[request.container_id].wait()
 
     @activity.defn(name=names.REMOVE_CONTAINER)
     async def remove_container(self, request: RemoveContainer) -> None:
-        """Forget it."""
+        """Remove it."""
         await self._called(names.REMOVE_CONTAINER, request)
         self.containers.pop(request.container_id, None)
 
     @activity.defn(name=names.UPDATE_CONTAINER_RESOURCES)
     async def update_container_resources(self, request: UpdateContainerResources) -> RuntimeResources:
-        """Take it, and say that the container has it."""
+        """Update them, and return what the container has now."""
         await self._called(names.UPDATE_CONTAINER_RESOURCES, request)
         figures = container_resources(request.sandbox_spec, request.container, NodeResources(memory_capacity=2**34))
         return RuntimeResources(
@@ -301,7 +301,7 @@ class ModelRuntime:
 
     @activity.defn(name=names.READ_POD_RUNTIME)
     async def read_pod_runtime(self, request: ReadPodRuntime) -> PodRuntime:
-        """Tell all."""
+        """Return everything the runtime knows of the pod."""
         await self._called(names.READ_POD_RUNTIME, request)
         newest_first = sorted(self.containers.values(), key=lambda one: -one.attempt)
         return PodRuntime(tuple(self.sandboxes.values()), tuple(newest_first))

@@ -1,4 +1,4 @@
-"""Does a run take up another behaviour when it is told to, in a quiet moment, and never a lower one?"""
+"""Does a run move to the node's committed behaviour when asked, at a quiet moment, and never to a lower one?"""
 
 import asyncio
 from typing import Any
@@ -21,20 +21,20 @@ __all__ = ["host"]  # a fixture
 
 
 async def run_of(handle: WorkflowHandle[Any, Any]) -> str:
-    """Name the newest run."""
+    """Return the ID of the newest run."""
     return str((await handle.describe()).run_id)
 
 
 async def until_another(handle: WorkflowHandle[Any, Any], run_id: str) -> str:
-    """Wait until a run has been continued as new; answers the new one."""
+    """Wait until a run has been continued as new; returns the new run."""
     async with asyncio.timeout(60):
-        while (newest := await run_of(handle)) == run_id:  # noqa: ASYNC110 - Temporal tells nobody of it
+        while (newest := await run_of(handle)) == run_id:  # noqa: ASYNC110 - Temporal sends no event for it
             await asyncio.sleep(0.02)
     return newest
 
 
 async def commit(handle: WorkflowHandle[Any, Any], behaviour: int) -> None:
-    """Tell a workflow what the node is committed to."""
+    """Signal a workflow which behaviour the node is committed to."""
     await handle.signal(names.BEHAVIOUR_COMMITTED, BehaviourCommitted(behaviour))
 
 
@@ -44,7 +44,7 @@ async def history_of(node: Node | Host, handle: WorkflowHandle[Any, Any], run_id
 
 
 async def test_a_healthy_pod_takes_up_the_committed_behaviour(node: Node) -> None:
-    """By a continue-as-new of its own, in which nothing is begun a second time; both runs replay."""
+    """It continues as new for this alone, and no action is repeated; both runs replay."""
     node.behaviour = OLDEST
     pod = pod_json()
     handle = node.newest(pod)
@@ -68,7 +68,7 @@ async def test_a_healthy_pod_takes_up_the_committed_behaviour(node: Node) -> Non
 
 
 async def test_a_lower_number_is_no_news(node: Node) -> None:
-    """Nor is the one that it follows."""
+    """Neither is its own number."""
     pod = pod_json()
     handle = node.newest(pod)
     await node.start(pod)
@@ -82,7 +82,7 @@ async def test_a_lower_number_is_no_news(node: Node) -> None:
 
 @pytest.mark.parametrize("behaviour", [OLDEST, CURRENT - 1])
 async def test_what_is_under_way_comes_first(node: Node, behaviour: int) -> None:
-    """A pull is not given up for it, and what follows begins in the run that began it, or in the next one."""
+    """A pull is not cancelled for it; the actions after it start in the same run or in the next one."""
     node.behaviour = behaviour
     node.runtime.held[names.PULL_IMAGE] = asyncio.Event()
     pod = pod_json()
@@ -91,7 +91,7 @@ async def test_what_is_under_way_comes_first(node: Node, behaviour: int) -> None
     await node.called(names.PULL_IMAGE)
     first = await run_of(handle)
     await commit(handle, CURRENT)
-    await handle.query(names.EXPLAIN)  # answered after the signal was taken
+    await handle.query(names.EXPLAIN)  # the activity answers after the signal was handled
     assert await run_of(handle) == first
     node.runtime.held[names.PULL_IMAGE].set()
     await until_another(handle, first)
@@ -101,7 +101,7 @@ async def test_what_is_under_way_comes_first(node: Node, behaviour: int) -> None
 
 
 async def test_a_pod_that_begins_anew_takes_it_up_too(node: Node) -> None:
-    """Whatever a run is continued for."""
+    """Whatever the reason for the new run."""
     node.behaviour = OLDEST
     pod = pod_json(restartPolicy="Never", containers=[container("web"), container("beside")])
     node.runtime.exits_at_once["web"] = [0]
@@ -117,7 +117,7 @@ async def test_a_pod_that_begins_anew_takes_it_up_too(node: Node) -> None:
 
 
 async def test_the_nodes_workflow_takes_up_its_own(host: Host) -> None:
-    """It counts apart, and goes on watching."""
+    """It has numbers of its own, and keeps watching."""
     host.behaviour = OLDEST_NODE
     handle = await host.configure()
     await host.images.until(lambda: host.images.watches)

@@ -1,4 +1,4 @@
-"""Does the one table of calls say what the activities themselves say: names, requests, answers?"""
+"""Does the table of calls match the activities' names, requests and results?"""
 
 import typing
 from collections.abc import Callable
@@ -26,7 +26,7 @@ for one in activities(Mock()):  # signatures only: nothing is called
 
 @pytest.mark.parametrize("action", [*get_args(Action), *get_args(NodeAction)], ids=lambda kind: kind.__name__)
 def test_every_action_is_called_as_its_activity_wants(action: type) -> None:
-    """One row an action: the activity takes this request and gives this answer."""
+    """One row for each action: the activity takes this request and returns this result."""
     call = ALL_ACTIONS[action]
     hints = typing.get_type_hints(HOSTED[call.name])
     answer = hints.pop("return")
@@ -35,18 +35,18 @@ def test_every_action_is_called_as_its_activity_wants(action: type) -> None:
 
 
 def test_every_hosted_activity_is_called() -> None:
-    """Nothing is hosted that no workflow asks for, and nothing asked for that is not hosted."""
+    """Every hosted activity is called by a workflow, and every called activity is hosted."""
     assert {call.name for call in ALL_ACTIONS.values()} == set(HOSTED)
 
 
 def test_every_long_call_heartbeats() -> None:
-    """Without a heartbeat a dead worker would hold the pod for the whole limit."""
+    """Without a heartbeat a dead worker would block the pod until the call's timeout."""
     silent = {kind.__name__ for kind, call in ALL_ACTIONS.items() if call.heartbeat is None}
     assert all(ALL_ACTIONS[kind].within <= timedelta(minutes=1) for kind in ALL_ACTIONS if kind.__name__ in silent)
 
 
 def test_a_stop_may_last_its_grace_and_more() -> None:
-    """The limit grows with the grace, so an hour of grace is no timeout."""
+    """The timeout grows with the grace period, so a grace period of an hour does not time out."""
     hour = timedelta(hours=1)
     stop = StopContainer(PodKey("default", "web", "uid"), "web", "id", hour, datetime.now(UTC), "deleted")
     shorter = ShortenStop(stop.pod, stop.name, stop.container_id, hour, stop.asked_at, stop.reason)

@@ -1,4 +1,4 @@
-"""Does a pod's card in the Temporal UI say in a few words where the pod stands, and can nobody else's words pass for ours?"""
+"""Does a pod's summary in the Temporal UI describe its state in a few words, and can text of others not pass for ours?"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ ENDED = {"terminated": {"exitCode": 3, "reason": "Error", "finishedAt": NOON}}
 
 
 def status(*containers: Mapping[str, object], init: tuple[Mapping[str, object], ...] = ()) -> V1PodStatus:
-    """Make a status of containers by name and state."""
+    """Build a status from container names and states."""
     fixed = {"image": "i", "imageID": "", "ready": True, "restartCount": 0}
     return V1PodStatus.model_validate(
         {
@@ -30,7 +30,7 @@ def status(*containers: Mapping[str, object], init: tuple[Mapping[str, object], 
 
 
 def test_a_card_says_phase_last_reason_and_containers() -> None:
-    """Of a pod that runs, a reason is the last one; init containers are named as such."""
+    """A running pod shows its last reason; init containers are named as such."""
     init = {"name": "migrate", "state": {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": NOON}}}
     main = {"name": "main", "state": {"running": {"startedAt": NOON}}, "lastState": ENDED, "restartCount": 1}
     assert card(status(main, init=(init,)), PodSummary("Running", True, 1, "Error", "lost the database"), {}) == (
@@ -44,7 +44,7 @@ def test_a_card_says_phase_last_reason_and_containers() -> None:
 
 
 def test_an_ephemeral_container_is_named_as_one() -> None:
-    """Below those that the pod is made of."""
+    """It is listed below the pod's regular containers."""
     main = {"name": "main", "state": {"running": {"startedAt": NOON}}}
     debug = {"name": "debug", "state": {"waiting": {"reason": "ErrImagePull"}}, "ready": False}
     here = status(main)
@@ -56,7 +56,7 @@ def test_an_ephemeral_container_is_named_as_one() -> None:
 
 
 def test_what_is_under_way_stands_apart_from_the_containers() -> None:
-    """In the words of the timeline, and not as the end of the last container's line."""
+    """It uses the words of the timeline, and is not joined to the last container's line."""
     waiting = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}
     busy: dict[str, Action] = {"sandbox": RunPodSandbox(POD, 2, {}), "image": PullImage(POD, "a`b", "Always")}
     lines = card(status(waiting), PodSummary("Running", False, 0, "", ""), busy).split("\n\n")
@@ -79,14 +79,14 @@ def test_what_is_under_way_stands_apart_from_the_containers() -> None:
     ],
 )
 def test_a_container_in_words(state: dict[str, object], words: str) -> None:
-    """Each state has its words."""
+    """Each state has its own words."""
     (only,) = status({"name": "main", **state}).container_statuses or []
     assert container_words(only) == words
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "no restarts"), (1, "1 restart"), (2, "2 restarts")])
 def test_restarts_in_words(count: int, words: str) -> None:
-    """As a reader says it."""
+    """Singular and plural are correct."""
     assert restarts(count) == words
 
 
@@ -102,17 +102,17 @@ def test_restarts_in_words(count: int, words: str) -> None:
     ],
 )
 def test_a_message_is_code_line_by_line(message: str, shown: list[str]) -> None:
-    """Nothing in it can be markup, whatever ends its lines."""
+    """Nothing in it is rendered as markup, whatever its line endings."""
     assert quoted(message).split("  \n") == shown
 
 
 def test_a_long_message_is_cut() -> None:
-    """The card stays small, and says that there was more."""
+    """The summary stays small, and shows that text was cut."""
     assert quoted("x" * 5000) == f"`{'x' * MESSAGE_LIMIT} …`"
 
 
 def test_a_blank_message_leaves_no_hole() -> None:
-    """A container that wrote an empty line said nothing."""
+    """A container that wrote an empty line adds nothing."""
     main = {"name": "main", "state": {"running": {}}}
     lines = card(status(main), PodSummary("Running", True, 0, "Error", "\n"), {}).split("\n\n")
     assert lines == ["**Running**, ready, no restarts", "last reason: **Error**", "- `main` running"]

@@ -1,4 +1,4 @@
-"""Does NodeWorkflow keep a node's images, add nothing while all is well, and go on for ever?"""
+"""Does NodeWorkflow collect a node's images, add no events while there is nothing to do, and run for ever?"""
 
 import asyncio
 import uuid
@@ -40,7 +40,7 @@ POLICY = ImagePolicy(look_every=timedelta(milliseconds=100))
 
 @dataclass
 class Images:
-    """A disk of 100 bytes in memory: each image takes its size."""
+    """A disk of 100 bytes in memory; each image has a size."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     watches: list[WatchImages] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Images:
 
     @activity.defn(name=names.WATCH_IMAGES)
     async def watch_images(self, request: WatchImages) -> ImageUse:
-        """Tell when the disk is too full and somebody can go."""
+        """Return when the disk is too full and an image can be removed."""
         self.watches.append(request)
         async with self.changed:
             self.changed.notify_all()
@@ -61,7 +61,7 @@ class Images:
 
     @activity.defn(name=names.REMOVE_IMAGE)
     async def remove_image(self, request: RemoveImage) -> RemovedImage:
-        """Remove one, or refuse once."""
+        """Remove an image; one of them is refused once."""
         if request.image_id in self.refuse:
             self.refuse.remove(request.image_id)
             raise ApplicationError("busy", type="ImageGCFailed", non_retryable=True)
@@ -72,19 +72,19 @@ class Images:
 
     @activity.defn(name=names.PREPULL_IMAGE)
     async def prepull_image(self, request: PrepullImage) -> PulledImage:
-        """Pull one."""
+        """Pull an image."""
         async with self.changed:
             self.sizes[request.image] = 1
             self.changed.notify_all()
         return PulledImage(request.image, size_bytes=1)
 
     async def until(self, holds: Any) -> None:
-        """Wait until the images are as asked."""
+        """Wait until the images satisfy a condition."""
         async with asyncio.timeout(PATIENCE), self.changed:
             await self.changed.wait_for(holds)
 
     async def put(self, **sizes: int) -> None:
-        """Let images appear."""
+        """Add images."""
         async with self.changed:
             self.sizes |= sizes
             self.changed.notify_all()
@@ -92,7 +92,7 @@ class Images:
 
 @dataclass
 class Host:
-    """What a test drives."""
+    """What a test controls."""
 
     client: Client
     name: str
@@ -100,7 +100,7 @@ class Host:
     behaviour: int = CURRENT_NODE
 
     async def configure(self, *prepull: str, policy: ImagePolicy = POLICY) -> WorkflowHandle[Any, Any]:
-        """Start or tell the node's workflow as the poller does."""
+        """Start or signal the node's workflow as the poller does."""
         return await self.client.start_workflow(
             names.NODE_WORKFLOW,
             NodeStart(self.name, self.behaviour),
@@ -129,13 +129,13 @@ async def host(client: Client) -> AsyncIterator[Host]:
 
 
 async def status(handle: WorkflowHandle[Any, Any]) -> NodeStatus:
-    """Ask where things stand."""
+    """Query the status."""
     answer: NodeStatus = await handle.query(names.NODE_STATUS, result_type=NodeStatus)
     return answer
 
 
 async def test_room_is_made_and_the_reason_stands_in_the_history(host: Host) -> None:
-    """One that cannot be removed just now goes in a later round; nothing is under way then but the watch."""
+    """An image that cannot be removed now is removed in a later round; afterwards only the watch is pending."""
     handle = await host.configure("wanted:1")
     await host.images.until(lambda: "wanted:1" in host.images.sizes)
     host.images.refuse.add("a")
@@ -151,7 +151,7 @@ async def test_room_is_made_and_the_reason_stands_in_the_history(host: Host) -> 
 
 
 async def test_a_restart_adds_nothing_but_what_it_says(host: Host) -> None:
-    """The watch goes on under the same policy; under another it is begun anew."""
+    """The watch continues under the same policy, and is restarted under another."""
     handle = await host.configure()
     await host.images.until(lambda: len(host.images.watches) == 1)
     await host.configure()
@@ -163,7 +163,7 @@ async def test_a_restart_adds_nothing_but_what_it_says(host: Host) -> None:
 
 
 async def test_a_long_run_is_continued_with_all_that_is_known(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second run watches on, and knows what the first has done."""
+    """The next run keeps watching, and knows what the first one has done."""
     monkeypatch.setattr("workflows.loop.SIGNALS_A_RUN", 2)
     handle = await host.configure("a:1")
     await host.images.until(lambda: "a:1" in host.images.sizes)

@@ -1,4 +1,4 @@
-"""Is an operator heard by a pod's workflow: does a skipped back-off end at once, and does it say what it waits for?"""
+"""Does a pod's workflow obey an operator: is a back-off skipped at once, and does it explain what it waits for?"""
 
 import asyncio
 from datetime import timedelta
@@ -22,14 +22,14 @@ Handle = WorkflowHandle[Any, PodOutcome]
 
 
 async def skip(handle: Handle, name: str = "") -> BackoffsSkipped:
-    """Skip, as the command does."""
+    """Skip a back-off as the command does."""
     return await send_update(
         handle, SkipBackoff("root@node-1", name), update=names.SKIP_BACKOFF, answer=BackoffsSkipped
     )
 
 
 async def refusal(handle: Handle, name: str = "") -> tuple[str, str]:
-    """Skip what can't be skipped; give reason and message."""
+    """Send a skip that is refused; returns reason and message."""
     with pytest.raises(WorkflowUpdateFailedError) as refused:
         await skip(handle, name)
     assert isinstance(refused.value.cause, ApplicationError)
@@ -37,13 +37,13 @@ async def refusal(handle: Handle, name: str = "") -> tuple[str, str]:
 
 
 async def explained(handle: Handle, kind: SentenceKind) -> list[str]:
-    """Ask for an explanation; give its sentences of one kind."""
+    """Query the explanation; returns its sentences of one kind."""
     answer = await handle.query(names.EXPLAIN, result_type=Explanation)
     return [one.text for one in answer.sentences if one.kind is kind]
 
 
 async def test_a_crash_loop_is_skipped_at_once(node: Node) -> None:
-    """It runs again without its ten seconds, and the next wait is twenty."""
+    """The container restarts without waiting 10 s, and the next delay is 20 s."""
     pod = pod_json()
     handle = await node.crash_loop(pod, SLOW)
     answer = await skip(handle)
@@ -59,7 +59,7 @@ async def test_a_crash_loop_is_skipped_at_once(node: Node) -> None:
 
 
 async def test_an_image_is_pulled_at_once(node: Node) -> None:
-    """Without the minutes that its failure had earned."""
+    """Its back-off of minutes is skipped."""
     pod = pod_json()
     error = ApplicationError("busybox:1: not found", type="ErrImagePull", non_retryable=True)
     node.runtime.failing[names.PULL_IMAGE] = [error]
@@ -71,7 +71,7 @@ async def test_an_image_is_pulled_at_once(node: Node) -> None:
 
 
 async def test_a_refused_skip_leaves_no_trace(node: Node) -> None:
-    """Who asks for nothing, or for a container that is not there, is told so; the history does not grow by it."""
+    """A skip without a waiting or known container is refused, and adds nothing to the history."""
     pod = pod_json(containers=[container("web"), container("log")])
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -86,7 +86,7 @@ async def test_a_refused_skip_leaves_no_trace(node: Node) -> None:
 
 
 async def test_a_skip_and_a_deletion_at_once(node: Node) -> None:
-    """Whichever comes first, both are answered and the pod goes."""
+    """Whichever comes first, both are answered and the pod is deleted."""
     pod = pod_json()
     handle = await node.crash_loop(pod, SLOW)
     wish = handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
@@ -98,7 +98,7 @@ async def test_a_skip_and_a_deletion_at_once(node: Node) -> None:
 
 
 async def test_a_skip_is_not_lost_in_a_continued_run(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that is about to be continued answers it, and the next one starts the container."""
+    """A run that is about to continue as new answers it, and the next run starts the container."""
     pod = pod_json()
     handle = await node.crash_loop(pod, SLOW)
     monkeypatch.setattr("workflows.loop.SIGNALS_A_RUN", 8)
@@ -108,7 +108,7 @@ async def test_a_skip_is_not_lost_in_a_continued_run(node: Node, monkeypatch: py
     answer, _ = await asyncio.gather(skip(newest), asyncio.gather(*signals))
     assert [one.attempt for one in answer.skipped] == [2]
     await node.until(pod, lambda one: one.ready and one.restarts == 2)
-    # the container may run before the last signals are read: it is they that end the first run
+    # the container may run before the last signals are handled: only these end the first run
     with pytest.raises(WorkflowContinuedAsNewError):
         async with asyncio.timeout(PATIENCE):
             await handle.result(follow_runs=False)
@@ -116,13 +116,13 @@ async def test_a_skip_is_not_lost_in_a_continued_run(node: Node, monkeypatch: py
 
 
 async def condition(handle: Handle, name: str, status: str, **why: str) -> ConditionSet:
-    """Set a condition, as the command does."""
+    """Set a condition as the command does."""
     asked = SetCondition("root@node-1", name, status, **why)
     return await send_update(handle, asked, update=names.SET_CONDITION, answer=ConditionSet)
 
 
 async def test_a_gate_holds_readiness_until_somebody_opens_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shown, explained, opened, kept when the run is continued, shut again; what is the node's own nobody sets."""
+    """It is shown, explained, set, kept across continue-as-new, and unset; conditions of the node itself can't be set."""
     pod = pod_json(readinessGates=[{"conditionType": "example.com/lb"}])
     handle = await node.start(pod)
     waits = await node.until(pod, lambda one: one.reason == "ReadinessGatesNotReady")
@@ -154,7 +154,7 @@ async def test_a_gate_holds_readiness_until_somebody_opens_it(node: Node, monkey
 
 
 async def answered_with(handle: Handle, name: str, status: str, **why: str) -> str:
-    """Set what may not be set; give the reason."""
+    """Set a condition that may not be set; returns the reason."""
     with pytest.raises(WorkflowUpdateFailedError) as refused:
         await condition(handle, name, status, **why)
     assert isinstance(refused.value.cause, ApplicationError)
@@ -178,7 +178,7 @@ async def test_a_pod_says_what_it_waits_for(node: Node) -> None:
 
 
 async def test_a_crash_loop_says_when_and_what_can_be_done(node: Node) -> None:
-    """The timer's own time, the end that earned it, and the command."""
+    """It gives the time of the timer, the exit that caused the back-off, and the command that skips it."""
     pod = pod_json()
     handle = await node.crash_loop(pod, SLOW)
     answer = await handle.query(names.EXPLAIN, result_type=Explanation)

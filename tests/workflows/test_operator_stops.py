@@ -1,4 +1,4 @@
-"""Does a pod's workflow end a pod as an operator asks, sooner but never later, and refuse where he may not?"""
+"""Does a pod's workflow end a pod as an operator asks, earlier but never later, and refuse where that is not allowed?"""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -21,13 +21,13 @@ WHO = "root@node-1"
 
 
 async def stop(handle: Handle, grace: float | None = None) -> PodStops:
-    """Hasten a stop, as the command does."""
+    """Shorten a stop as the command does."""
     asked = StopPod(WHO, None if grace is None else timedelta(seconds=grace))
     return await send_update(handle, asked, update=names.STOP_POD, answer=PodStops)
 
 
 async def refusal(handle: Handle, update: str, asked: object) -> tuple[str, str]:
-    """Ask for what is refused; give reason and message."""
+    """Send an update that is refused; returns reason and message."""
     with pytest.raises(WorkflowUpdateFailedError) as refused:
         await send_update(handle, asked, update=update, answer=object)
     assert isinstance(refused.value.cause, ApplicationError)
@@ -35,13 +35,13 @@ async def refusal(handle: Handle, update: str, asked: object) -> tuple[str, str]
 
 
 async def stands(handle: Handle) -> str:
-    """Ask where the pod stands."""
+    """Query the pod's lifecycle."""
     answer = await handle.query(names.EXPLAIN, result_type=Explanation)
     return next(str(one.text) for one in answer.sentences if one.kind is SentenceKind.STANDS)
 
 
 async def test_a_stop_under_way_is_hastened(node: Node) -> None:
-    """A pod that is wanted is not stopped; one that goes is, sooner but never later."""
+    """Only a terminating pod can be stopped sooner, never later."""
     pod = pod_json(terminationGracePeriodSeconds=300)
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -68,7 +68,7 @@ async def test_a_stop_under_way_is_hastened(node: Node) -> None:
 
 
 async def test_a_pod_that_is_down_is_not_stopped(node: Node) -> None:
-    """It has finished, and its source lists it still."""
+    """It has finished, while its source still lists it."""
     pod = pod_json(restartPolicy="Never")
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -79,7 +79,7 @@ async def test_a_pod_that_is_down_is_not_stopped(node: Node) -> None:
 
 
 async def test_an_evicted_pod_fails_and_stays_so(node: Node) -> None:
-    """Stopped within the grace that was asked for, Failed with the words that were given, until its manifest goes."""
+    """It stops within the requested grace period and stays Failed with the given message until its manifest is removed."""
     pod = pod_json(terminationGracePeriodSeconds=300)
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -114,7 +114,7 @@ async def test_an_evicted_pod_fails_and_stays_so(node: Node) -> None:
     ],
 )
 async def test_a_pod_is_evicted_wherever_it_stands(node: Node, held: str) -> None:
-    """It starts nothing any more, and what was being made is undone; its manifest's end takes the rest."""
+    """It starts nothing more, and undoes what was in progress; removing its manifest removes the rest."""
     pod = pod_json()
     gate = node.runtime.held[held] = asyncio.Event()
     handle = await node.start(pod)
@@ -129,7 +129,7 @@ async def test_a_pod_is_evicted_wherever_it_stands(node: Node, held: str) -> Non
 
 
 async def test_a_pod_of_the_system_is_not_evicted(node: Node) -> None:
-    """And goes on."""
+    """It keeps running."""
     pod = pod_json(priority=2_000_000_000)
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)

@@ -1,7 +1,7 @@
-"""Would Temporal's sandbox find our workflow code deterministic, if we let it look?
+"""Does Temporal's sandbox find our workflow code deterministic?
 
-In production our modules are passed through the sandbox, which is fast but checks nothing; here the sandbox reads `workflows`
-itself, so a clock, a random number or a file in it fails the task.
+In production our modules are passed through the sandbox, which is fast but checks nothing. Here the sandbox loads `workflows`
+itself, so a clock, a random number or a file access fails the task.
 """
 
 import uuid
@@ -20,7 +20,7 @@ from workflows.pod import PodWorkflow
 
 
 async def test_a_life_with_the_sandbox_looking(client: Client) -> None:
-    """Init container, crash, restart, deletion: nothing of it touches the world."""
+    """Init container, crash, restart and deletion use nothing that the sandbox forbids."""
     seen = [name for name in PASSED_THROUGH if name != "workflows"]
     runner = SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*seen))
     node = Node(client, f"n{uuid.uuid4().hex[:8]}", ModelRuntime())

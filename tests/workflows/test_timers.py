@@ -1,4 +1,4 @@
-"""Has each wait of a pod one timer, that is started once whatever else arrives?"""
+"""Does each wait of a pod have one timer, started once, whatever else arrives?"""
 
 from datetime import timedelta
 from functools import partial
@@ -21,13 +21,13 @@ SLOW = NodeSettings(host_ips=("192.0.2.1",))
 
 
 def has_run(name: str, attempt: int, snapshot: PodSnapshot) -> bool:
-    """Say whether a container is up for this attempt."""
+    """Return whether a container runs its nth attempt."""
     known = snapshot.containers.get(name)
     return known is not None and (known.state, known.attempt) == (ContainerState.RUNNING, attempt)
 
 
 async def waiting_pod(node: Node) -> tuple[PodJson, WorkflowHandle[Any, PodOutcome]]:
-    """Start a pod of four containers, of which each has failed twice and waits in its back-off."""
+    """Start a pod with four containers, each of which has failed twice and is in back-off."""
     pod = pod_json(containers=[container(name) for name in NAMES])
     handle = await node.start(pod, SLOW)
     for attempt in (0, 1):
@@ -43,7 +43,7 @@ async def waiting_pod(node: Node) -> tuple[PodJson, WorkflowHandle[Any, PodOutco
 
 
 async def timers_of(handle: WorkflowHandle[Any, PodOutcome]) -> tuple[int, int]:
-    """Count the back-offs' timers, and those of them that were cancelled; a first restart waits for milliseconds at most."""
+    """Count the timers of back-offs, and how many were cancelled; the first restart waits for milliseconds at most."""
     events = [event async for event in handle.fetch_history_events()]
     started = [
         event.timer_started_event_attributes for event in events if event.HasField("timer_started_event_attributes")
@@ -54,7 +54,7 @@ async def timers_of(handle: WorkflowHandle[Any, PodOutcome]) -> tuple[int, int]:
 
 
 async def test_a_wait_is_one_timer_whatever_arrives(node: Node) -> None:
-    """Four waits beside each other, through ten re-reads."""
+    """Four waits in parallel, during ten re-reads."""
     _, handle = await waiting_pod(node)
     assert await timers_of(handle) == (4, 0)
     await node.delete(handle)
@@ -62,7 +62,7 @@ async def test_a_wait_is_one_timer_whatever_arrives(node: Node) -> None:
 
 
 async def test_a_wait_that_is_over_sooner_has_its_timer_cancelled(node: Node) -> None:
-    """That one and no other."""
+    """Only that timer is cancelled."""
     pod, handle = await waiting_pod(node)
     skip = SkipBackoff("root@node-1", "b")
     await handle.execute_update(names.SKIP_BACKOFF, skip, result_type=BackoffsSkipped)
@@ -72,7 +72,7 @@ async def test_a_wait_that_is_over_sooner_has_its_timer_cancelled(node: Node) ->
 
 
 async def test_before_that_there_was_one_timer_started_anew_each_time(node: Node) -> None:
-    """What behaviour 3 is for; of the four waits only the nearest was seen."""
+    """The reason for behaviour 3: of the four waits only the nearest had a timer."""
     node.behaviour = TIMER_A_WAIT - 1
     _, handle = await waiting_pod(node)
     started, cancelled = await timers_of(handle)

@@ -31,7 +31,7 @@ CANARY = "canary-7Q"
     ],
 )
 def test_addresses(text: str, expected: str) -> None:
-    """In addresses, whoever they belong to."""
+    """In addresses, including those of others."""
     assert scrub(text) == expected
 
 

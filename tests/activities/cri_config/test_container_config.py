@@ -20,7 +20,7 @@ FIGURES = ContainerResources(
 
 
 def pod(**spec: Any) -> dict[str, Any]:
-    """Give a pod with one container that publishes a port."""
+    """Return a pod with one container that publishes a port."""
     return {
         "metadata": {
             "name": "web",

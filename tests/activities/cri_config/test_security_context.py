@@ -1,8 +1,4 @@
-"""Is the runtime told of users, groups, privileges, profiles and namespaces what a kubelet tells it of the same pod?
-
-The rows are the kubelet's own (kuberuntime security_context_others_test.go, helpers_test.go, util/util_test.go,
-kuberuntime_sandbox_linux_test.go, pkg/securitycontext util_test.go) and some between them.
-"""
+"""Does the runtime get the same users, groups, privileges, profiles and namespaces as from a kubelet for the same pod?"""
 
 from typing import Any
 
@@ -40,7 +36,7 @@ NAMED = ImageUser(None, "nginx")
 
 
 def pod(context: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    """Give a pod of one container, with this security context."""
+    """Return a pod of one container, with this security context."""
     return {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main"}], "securityContext": context, **spec}}
 
 

@@ -1,4 +1,4 @@
-"""Is the runtime told of a container's mounts as the kubelet tells it (pkg/kubelet/kubelet_pods_test.go TestMakeMounts …)?"""
+"""Does the runtime get a container's mounts as from the kubelet (pkg/kubelet/kubelet_pods_test.go TestMakeMounts …)?"""
 
 from typing import Any
 

@@ -123,7 +123,7 @@ def test_what_users_see(tmp_path: Path) -> None:
     ],
 )
 def test_an_update(tmp_path: Path, first: dict[str, ProjectedFile], then: dict[str, ProjectedFile]) -> None:
-    """The volume holds what it should and nothing else; whoever still reads the old file reads it to its end."""
+    """The volume holds what it should and nothing else; a reader of the old file can read it to its end."""
     write(tmp_path, first)
     opened = [(tmp_path / path).open() for path in first]
     assert write(tmp_path, then)
@@ -135,7 +135,7 @@ def test_an_update(tmp_path: Path, first: dict[str, ProjectedFile], then: dict[s
 
 
 def test_nothing_is_written_when_nothing_changed(tmp_path: Path) -> None:
-    """Nobody who watches the volume is told of anything; a link that is missing is made."""
+    """Watchers of the volume see no event; a missing link is created."""
     write(tmp_path, files(a="1", b__c="2"))
     before = (hidden(tmp_path), (tmp_path / "a").stat())
     (tmp_path / "b").unlink()

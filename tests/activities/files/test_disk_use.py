@@ -50,7 +50,7 @@ def below(folder: Path) -> int:
 
 
 def two_names(folder: Path) -> int:
-    """Give a file a second name."""
+    """Add a hard link to a file."""
     a_file(folder)
     (folder / "other").hardlink_to(folder / "file")
     return MIB
@@ -72,7 +72,7 @@ def links_out(folder: Path) -> int:
 
 
 def a_pipe(folder: Path) -> int:
-    """Make what blocks whoever opens it."""
+    """Create a FIFO, which blocks those who open it."""
     os.mkfifo(folder / "pipe")
     return 0
 

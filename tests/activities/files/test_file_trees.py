@@ -16,7 +16,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Give a pod's directory with a file in a folder, beside a folder that is not the pod's."""
+    """Return a pod's directory with a file in a folder, beside a folder that is not the pod's."""
     pod = tmp_path / "pods" / "uid"
     (pod / "volumes" / "deep").mkdir(parents=True)
     (pod / "volumes" / "deep" / "file").write_text("the pod's")
@@ -88,7 +88,7 @@ def test_a_tree_deeper_than_our_stack_goes_too(tree: Path) -> None:
 
 
 def test_directories_that_are_moved_meanwhile_lead_nowhere(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever moves the tree's own folder elsewhere lets nothing there be removed."""
+    """If the tree's own folder is moved elsewhere, nothing there is removed."""
     elsewhere = tree.parents[1] / "precious"
     deep = tree / "volumes" / "deep"
     unlink = os.unlink

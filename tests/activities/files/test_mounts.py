@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    """Give a folder to mount in, with an odd name; whatever is left mounted there is undone."""
+    """Return a folder to mount in, with an odd name; remaining mounts in it are unmounted."""
     odd = tmp_path / "odd \t\\ näme\n"
     (odd / "source").mkdir(parents=True)
     (odd / "source" / "file").write_text("seen")

@@ -9,7 +9,7 @@ from proto.temporal.pod import PodKey
 
 
 def paths(namespace: str = "prod", name: str = "web", uid: str = "uid-1") -> PodPaths:
-    """Give the paths of a pod on a node with the kubelet's folders."""
+    """Return the paths of a pod on a node with the kubelet's folders."""
     return PodPaths(Path("/var/lib/kubelet"), Path("/var/log/pods"), PodKey(namespace, name, uid))
 
 

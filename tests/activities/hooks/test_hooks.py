@@ -51,7 +51,7 @@ def hooks(answer: cri.ExecSyncResponse | CriError | None = None) -> tuple[HookAc
 
 
 def post_start(**handler: Any) -> RunHook:
-    """Ask for a hook whose time nobody limits."""
+    """Build the request of a hook without a time limit."""
     return RunHook(POD, "web", "web-0", Hook.POST_START, handler, ips=("10.88.0.5",))
 
 
@@ -234,7 +234,7 @@ def progress(failed: int) -> list[Any]:
 async def test_a_hook_is_tried_as_often_as_it_may_fail(
     attempt: int, details: list[Any], ended: HookEnded | None
 ) -> None:
-    """What is known to have failed counts, and is told; whatever else was tried has an outcome that nobody knows."""
+    """Known failures count, and are reported; other attempts have an unknown outcome."""
     acting, _ = hooks(REFUSED)
     request = replace(post_start(**EXEC), retry=RETRY)
     if ended is None:

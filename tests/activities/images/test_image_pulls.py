@@ -1,4 +1,4 @@
-"""Are pulls bounded, shared by all who wait, and ended when nobody waits any more?"""
+"""Are pulls bounded, shared by all waiting pods, and cancelled when none waits any more?"""
 
 import asyncio
 
@@ -30,7 +30,7 @@ class Registry:
 
 @pytest.fixture
 async def registry() -> Registry:
-    """Give a registry that answers nobody yet."""
+    """Return a registry that does not respond yet."""
     return Registry()
 
 
@@ -100,7 +100,7 @@ async def test_who_leaves_does_not_end_it_for_others(registry: Registry) -> None
 
 @pytest.mark.jumping_clock
 async def test_after_a_burst_pulls_come_at_the_registrys_rate(registry: Registry) -> None:
-    """They wait, and nobody is refused."""
+    """They wait, and none is refused."""
     registry.open.set()
     pulls = ImagePulls(10, qps=20, burst=3)
     loop = asyncio.get_running_loop()

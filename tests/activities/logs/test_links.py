@@ -15,7 +15,7 @@ ID = "c" * 64
 
 @pytest.fixture
 def paths(tmp_path: Path) -> PodPaths:
-    """Give a pod with a log."""
+    """Return a pod with a log."""
     found = PodPaths(tmp_path / "kubelet", tmp_path / "pods", POD)
     found.container_logs("main").mkdir(parents=True)
     (found.container_logs("main") / "0.log").write_text("")
@@ -24,7 +24,7 @@ def paths(tmp_path: Path) -> PodPaths:
 
 @pytest.fixture
 def links(tmp_path: Path) -> ContainerLinks:
-    """Give a folder that is not there yet."""
+    """Return a folder that is not there yet."""
     return ContainerLinks(tmp_path / "containers", tmp_path / "pods")
 
 

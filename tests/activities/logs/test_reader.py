@@ -26,7 +26,7 @@ LOG = b"""\
 
 @pytest.fixture
 def log(tmp_path: Path) -> ContainerLog:
-    """Give a log of five entries."""
+    """Return a log of five entries."""
     found = ContainerLog(PodPaths(tmp_path, tmp_path / "logs", PodKey("default", "web", "u-1")), "main", 2)
     found.path.parent.mkdir(parents=True)
     found.path.write_bytes(LOG)
@@ -111,7 +111,7 @@ class Script:
     ended: bool = False
 
     def running(self) -> bool:
-        """Say whether there is more to come."""
+        """Return whether more output may follow."""
         return not self.ended
 
     def wait(self) -> None:

@@ -40,7 +40,7 @@ class Runtime(RuntimeClient):
 
 @pytest.fixture
 def log(tmp_path: Path) -> ContainerLog:
-    """Give a full log."""
+    """Return a full log."""
     paths = PodPaths(tmp_path / "kubelet", tmp_path / "logs", PodKey("default", "web", "u-1"))
     found = ContainerLog(paths, "main", 0)
     found.path.parent.mkdir(parents=True)
@@ -135,7 +135,7 @@ def hard_link(place: Path, secret: Path) -> None:
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """Give a file of the host that is nobody's business."""
+    """Return a file of the host that must not be read."""
     found = tmp_path / "shadow"
     found.write_text(SECRET)
     return found
@@ -165,7 +165,7 @@ def test_a_rotated_log_that_is_a_link_only_loses_its_name(
 
 
 def test_the_temporary_file_is_never_written_through_a_link(log: ContainerLog, secret: Path) -> None:
-    """It is made anew, whatever lies there."""
+    """It is recreated, whatever is in its place."""
     (log.path.parent / "0.log.20260101-000000").write_text("old")
     link(log.path.parent / "0.log.20260101-000000.tmp", secret)
     rotation._move(log, RULES, NOW)
@@ -174,7 +174,7 @@ def test_the_temporary_file_is_never_written_through_a_link(log: ContainerLog, s
 
 
 def test_a_fifo_and_a_folder_hold_nothing_up(log: ContainerLog) -> None:
-    """Nobody waits for a writer, nobody removes a folder."""
+    """A FIFO without a writer does not block, and a folder is not removed."""
     os.mkfifo(log.path.parent / "0.log.20260101-000000")
     (log.path.parent / "0.log.20260102-000000").mkdir()
     rotation._move(log, LogRotation(10, 9), NOW)

@@ -16,12 +16,12 @@ CONTROLLERS = ("cpu", "memory", "pids", "hugetlb")
 
 @pytest.fixture
 def v1(tmp_path: Path) -> Hierarchies:
-    """Give v1 hierarchies as plain folders."""
+    """Return v1 hierarchies as plain folders."""
     return Hierarchies(v2=None, v1={name: tmp_path / name for name in CONTROLLERS})
 
 
 def unified(root: Path, controllers: str) -> Hierarchies:
-    """Give a v2 hierarchy as plain folders."""
+    """Return a v2 hierarchy as plain folders."""
     for folder in ("", "kubepods", "kubepods/burstable", "kubepods/besteffort", *PODS):
         (root / folder).mkdir(exist_ok=True)
         (root / folder / "cgroup.subtree_control").write_text("")
@@ -34,7 +34,7 @@ PODS = ("kubepods/podg", "kubepods/burstable/podb", "kubepods/burstable/podc")
 
 @pytest.fixture
 def v2(tmp_path: Path) -> Hierarchies:
-    """Give one that counts huge pages."""
+    """Return a v2 hierarchy with the hugetlb controller."""
     return unified(tmp_path, "cpuset cpu io memory hugetlb pids\n")
 
 

@@ -23,13 +23,13 @@ LIMITED = PodResources(cpu_shares=512, cpu_quota=50000, cpu_period=100000, memor
 
 @pytest.fixture
 def v1(tmp_path: Path) -> Hierarchies:
-    """Give two v1 hierarchies as plain folders."""
+    """Return two v1 hierarchies as plain folders."""
     return Hierarchies(v2=None, v1={name: tmp_path / name for name in ("cpu", "memory", "pids")})
 
 
 @pytest.fixture
 def v2(tmp_path: Path) -> Hierarchies:
-    """Give a v2 hierarchy as plain folders; the kernel's files of each level are there before they are written."""
+    """Return a v2 hierarchy as plain folders; the kernel's files of each level exist before they are written."""
     for folder in ("", "kubepods", "kubepods/burstable", "kubepods/besteffort", "kubepods/burstable/podu"):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "cgroup.subtree_control").write_text("")
@@ -111,7 +111,7 @@ def test_limits_on_v2(v2: Hierarchies) -> None:
 
 
 def test_a_pod_without_limits_gets_shares_only(v1: Hierarchies) -> None:
-    """What nobody asked for is left to the kernel."""
+    """Limits that are not set are left to the kernel."""
     Cgroups("/", hierarchies=v1).make_pod("u", QosClass.BEST_EFFORT, PodResources(cpu_shares=2))
     pod = "kubepods/besteffort/podu"
     assert [_written(v1.v1[name] / pod) for name in ("cpu", "memory", "pids")] == [{"cpu.shares": "2"}, {}, {}]

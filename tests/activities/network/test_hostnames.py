@@ -10,7 +10,7 @@ FQDN = "custom.sub.default.svc.cluster.local"
 
 
 def pod(name: str = "test-pod", **spec: Any) -> dict[str, Any]:
-    """Give a pod with this spec."""
+    """Return a pod with this spec."""
     return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 

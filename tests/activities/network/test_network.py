@@ -8,7 +8,7 @@ from activities.network.network import hosts_file, port_mappings
 
 
 def pod(**spec: Any) -> dict[str, Any]:
-    """Give a pod with this spec."""
+    """Return a pod with this spec."""
     return {"metadata": {"name": "web", "namespace": "prod"}, "spec": spec}
 
 

@@ -25,7 +25,7 @@ OF_CONFIG = Resolver(("203.0.113.1",), ("own.example", "example.com"), ("ndots:3
 
 
 def pod(**spec: Any) -> dict[str, Any]:
-    """Give a pod with this spec."""
+    """Return a pod with this spec."""
     return {"metadata": {"name": "web", "namespace": "prod"}, "spec": spec}
 
 

@@ -80,7 +80,7 @@ async def test_its_own_error_is_its_own() -> None:
 
 
 async def test_a_pod_that_came_back_is_not_hurried() -> None:
-    """Listed again, it starts anew under its UID."""
+    """Listed again, it starts over under its UID."""
     terminating = TerminatingPods(SOON)
     terminating.set("uid", terminating=True)
     terminating.set("uid", terminating=False)

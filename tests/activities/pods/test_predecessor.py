@@ -11,7 +11,7 @@ OURS = PodKey("prod", "web", "new")
 
 
 def snapshot(uid: str, started_at: str, *, name: str = "web", lifecycle: str = "sync") -> PodSnapshot:
-    """Give what the node's cache holds of a pod."""
+    """Return what the node's cache holds of a pod."""
     return PodSnapshot(
         workflow_id="",
         node="n",

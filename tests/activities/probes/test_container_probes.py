@@ -30,7 +30,7 @@ REQUEST = ProbeContainer(
 
 @dataclass
 class Temporal:
-    """What the activity does to Temporal, in order, and how that shall fail."""
+    """Records the activity's calls of Temporal, in order, and lets them fail on demand."""
 
     calls: list[Any] = field(default_factory=list)
     failing: list[RPCError] = field(default_factory=list)
@@ -94,13 +94,13 @@ class Container:
 
 @pytest.fixture
 def temporal() -> Temporal:
-    """Give a Temporal that takes everything."""
+    """Return a Temporal that accepts everything."""
     return Temporal()
 
 
 @pytest.fixture
 def container(monkeypatch: pytest.MonkeyPatch) -> Container:
-    """Give the container."""
+    """Return the container."""
     made = Container()
     monkeypatch.setattr(loop_module, "HANDLERS", {"tcpSocket": made})
     return made
@@ -193,7 +193,7 @@ async def test_a_temporal_that_is_away_is_told_later(
 
 
 async def test_nobody_is_probed_for_a_workflow_that_is_gone(temporal: Temporal, container: Container) -> None:
-    """The loop ends, whatever became of the container; it is no end of that."""
+    """The loop ends without marking the container as ended, so it can be probed again."""
     temporal.failing = [RPCError("no such workflow", RPCStatusCode.NOT_FOUND, b"")]
     loops = ProbeLoops()
     _, task = begin(temporal, loops)

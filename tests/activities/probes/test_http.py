@@ -133,7 +133,7 @@ async def test_a_header_cannot_carry_another_request() -> None:
 
 
 async def test_http_where_nobody_listens_or_answers() -> None:
-    """Connection refused, and a server that is silent."""
+    """Connection refused, and a server that does not answer."""
     outcome = await get(CLOSED)
     assert outcome.output == 'Get "http://127.0.0.1:1/": dial tcp 127.0.0.1:1: connect: connection refused'
     async with serving(silent) as port:

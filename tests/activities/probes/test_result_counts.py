@@ -46,7 +46,7 @@ def test_a_restarted_container_goes_on_with_its_numbers() -> None:
 
 
 def test_what_is_gone_is_told_no_more() -> None:
-    """Nor what nobody has answered yet."""
+    """Nor are probes without a result."""
     result_counts = ProbeResultCounts()
     result_counts.of(WEB, "main", ProbeKind.READINESS)
     assert samples(result_counts, "u1") == {}

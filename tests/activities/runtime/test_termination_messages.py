@@ -130,7 +130,7 @@ def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["fifo", "hard-link"])
 @pytest.mark.parametrize("place", ["message", "0.log"])
 def test_only_a_plain_file_is_read(tmp_path: Path, kind: str, place: str) -> None:
-    """Nobody waits for the writer of a FIFO, and no host file comes into a status by another name of it."""
+    """A FIFO without a writer does not block, and no host file gets into a status through a link."""
     (tmp_path / "secret").write_text("2026-11-21T12:00:00Z stdout F secret\n")
     if kind == "fifo":
         os.mkfifo(tmp_path / place)

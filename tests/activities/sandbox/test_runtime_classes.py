@@ -40,7 +40,7 @@ class Classes:
 
 
 def with_classes(root: Path, *handlers: cri.RuntimeHandler, handler: str = "") -> NodeServices:
-    """Give a node that keeps them."""
+    """Return a node that keeps them."""
     made = node(root, *handlers, handler=handler)
     return NodeServices(
         settings=made.settings, runtime=made.runtime, cgroups=made.cgroups, pulls=made.pulls, objects=Classes()

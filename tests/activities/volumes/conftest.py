@@ -16,7 +16,7 @@ from tests.csi.orders import Setup
 
 @pytest.fixture
 async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
-    """Give a node with a driver; nothing of it stays mounted."""
+    """Return a node with a driver; nothing of it stays mounted."""
     monkeypatch.setattr(CsiDrivers.get, "__defaults__", (timedelta(milliseconds=50),))
     async with NodeWithDriver(tmp_path, Setup()) as made:
         yield made
@@ -24,7 +24,7 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 @pytest.fixture
 async def services(tmp_path: Path) -> AsyncIterator[NodeServices]:
-    """Give a node; whatever is left mounted is undone."""
+    """Return a node; whatever is left mounted is undone."""
     async with volume_services(tmp_path) as made:
         yield made
     for point in mounts.mounts_below(tmp_path):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts
 
 @pytest.fixture
 def pod(tmp_path: Path) -> Iterator[Path]:
-    """Give a pod's directory; what is still mounted in it afterwards is unmounted."""
+    """Return a pod's directory; what is still mounted in it afterwards is unmounted."""
     made = tmp_path / "pods" / "uid-1"
     made.mkdir(parents=True)
     yield made

@@ -17,7 +17,7 @@ TRIES = 500
 
 @pytest.fixture
 def pod(tmp_path: Path) -> Iterator[Path]:
-    """Give a pod with a volume, and a folder of the host that looks the same."""
+    """Return a pod with a volume, and a folder of the host that looks the same."""
     for owner in ("host", "pod/volume/dir"):
         (tmp_path / owner / "child").mkdir(parents=True)
         (tmp_path / owner / "file").write_text(owner)

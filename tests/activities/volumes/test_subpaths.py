@@ -23,7 +23,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts
 
 @pytest.fixture
 def pod(tmp_path: Path) -> Iterator[Path]:
-    """Give a pod's directory with a volume in it, beside a folder of the node."""
+    """Return a pod's directory with a volume in it, beside a folder of the node."""
     (tmp_path / "pod" / "volume").mkdir(parents=True)
     (tmp_path / "node").mkdir()
     (tmp_path / "node" / "file").write_text("the node's")

@@ -1,4 +1,4 @@
-"""The cluster that both agents belong to: one control plane, an address for each node, and a record of who asked for what."""
+"""The cluster of both agents: one control plane, an address for each node, and an audit log of their requests."""
 
 import contextlib
 import json
@@ -21,12 +21,12 @@ POLICY: Final = {
     "omitStages": ["RequestReceived"],
     "rules": [{"level": "Metadata", "userGroups": ["system:nodes"]}, {"level": "None"}],
 }
-"""What the nodes ask is written down, nothing of anybody else."""
+"""An audit policy that logs only the nodes' requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """One peer's place in the cluster."""
+    """One peer's membership in the cluster."""
 
     plane: ControlPlane
     node: str
@@ -39,7 +39,7 @@ class Membership:
 
     @property
     def client_ca(self) -> Path:
-        """By whom the clients of the node's own API are signed."""
+        """The authority that signs the clients of the node's own API."""
         return self.plane.pki / "ca.crt"
 
 
@@ -58,19 +58,19 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @contextlib.contextmanager
 def membership(plane: ControlPlane, place: Place) -> Iterator[Membership]:
-    """Give a peer a name and an address of its own while the block runs."""
+    """Yield a node name and an address for a peer while the block runs."""
     with node_address(f"tplbenchn{place.number}", f"10.216.{place.number}.1") as address:
         yield Membership(plane, place.name, address)
 
 
 def requests_of(node: str, since: int) -> tuple[Counter[str], int]:
-    """Count what a node has asked of the API server, by verb and resource, from an offset of the record on; and its end."""
+    """Count a node's requests by verb and resource, from an offset of the audit log; returns the new offset, too."""
     found: Counter[str] = Counter()
     with AUDIT.open("rb") as record:
         record.seek(since)
         for line in record:
             if not line.endswith(b"\n"):
-                break  # it is being written, and read next time
+                break  # an incomplete line is read next time
             since += len(line)
             event = json.loads(line)
             if event["user"]["username"] == f"system:node:{node}" and event["stage"] != "ResponseStarted":

@@ -1,6 +1,6 @@
-"""The API server's own word on pods: when it first said Running, when it had the object no more. The same eyes for all peers.
+"""Observes in the API when a pod is first Running, and when its object is gone; the same for all peers.
 
-A watch in a thread of its own; the times are when its events came, so both agents pay the same for the way to us.
+It watches in a thread; times are those of the events' arrival, so the delay to the observer is the same for both agents.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ WATCH_SECONDS: Final = 24 * 3600
 
 
 class ApiObserver:
-    """Follows all pods of the bench's namespace."""
+    """Watches all pods of the benchmark's namespace."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
@@ -34,21 +34,21 @@ class ApiObserver:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop following."""
+        """Stop watching."""
         self._closing = True
         if self._connection.sock:
             self._connection.sock.close()
 
     def running(self, name: str, within: float = LONGEST) -> float:
-        """Wait until the API says that a pod runs, all of its containers ready; answers when it did. Raises TooSlow."""
+        """Wait until the API shows a pod running with all containers ready; returns the time. Raises TooSlow."""
         return self._until(lambda: self._running.get(name), within, f"{name} is not Running in the API")
 
     def gone(self, name: str, within: float = LONGEST) -> float:
-        """Wait until the API has a pod no more; answers when. Raises TooSlow."""
+        """Wait until a pod is gone from the API; returns the time. Raises TooSlow."""
         return self._until(lambda: self._gone.get(name), within, f"{name} is still in the API")
 
     def all_running(self, prefix: str, count: int, within: float) -> float:
-        """Wait until so many pods whose names begin so run; answers when the last did. Raises TooSlow."""
+        """Wait until this many pods with this name prefix run; returns the time of the last. Raises TooSlow."""
 
         def last() -> float | None:
             found = [at for name, at in self._running.items() if name.startswith(prefix)]
@@ -77,7 +77,7 @@ class ApiObserver:
             with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
                 for line in self._connection.getresponse():
                     self._take(json.loads(line))
-            if not self._closing:  # the API server ends the watch of a reader that a busy machine kept from reading
+            if not self._closing:  # the API server ends the watch of a client that is too slow
                 self._connection = self._connect()
 
     def _take(self, event: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The two agents as nodes of one cluster: the same processes as in the race of manifests, with a kubeconfig."""
+"""The two agents as nodes of one cluster: the same processes as with manifests, with a kubeconfig."""
 
 import time
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class ApiPeer(Peer):
     membership: Membership
 
     def pod_name(self, pod: Pod) -> str:
-        """Give the name of a pod, which the API has as it was given."""
+        """Return the name of a pod, which is the same in the API."""
         return pod.name
 
     async def start(self, pods: Sequence[Pod]) -> float:
@@ -39,7 +39,7 @@ class ApiPeer(Peer):
         return at
 
     async def delete(self, pods: Sequence[Pod]) -> float:
-        """Delete the pods, with the grace of their own."""
+        """Delete the pods, with their own grace period."""
         at = time.time()
         for pod in pods:
             self.membership.plane.api.delete(f"{PODS}/{pod.name}")
@@ -52,7 +52,7 @@ class ApiPeer(Peer):
             api.delete(f"{PODS}/{found['metadata']['name']}", gracePeriodSeconds=0)
 
     async def deploy(self, name: str, count: int) -> float:
-        """Create a Deployment for this node's label; answers when."""
+        """Create a Deployment for this node's label; returns the time."""
         spec = yaml.safe_load(Pod(name).manifest())["spec"]
         spec["nodeSelector"] = {"kubernetes.io/hostname": self.membership.node}
         labels = {"app": name}
@@ -67,7 +67,7 @@ class ApiPeer(Peer):
         self.membership.plane.api.delete(f"{DEPLOYMENTS}/{name}", propagationPolicy="Foreground")
 
     def until_ready(self) -> None:
-        """Wait until the Node object says Ready."""
+        """Wait until the Node object is Ready."""
         self.membership.plane.api.until(
             f"/api/v1/nodes/{self.membership.node}",
             lambda node: any(
@@ -91,7 +91,7 @@ class ClusterKubelet(ApiPeer, Kubelet):
         self.until_ready()
 
     def flags(self) -> list[str]:
-        """Join the cluster."""
+        """Return the flags to join the cluster."""
         return [
             *("--kubeconfig", str(self.membership.kubeconfig), "--node-ip", self.membership.node_ip),
             *("--hostname-override", self.membership.node),
@@ -121,13 +121,13 @@ class ClusterTempolet(ApiPeer, Tempolet):
         )
 
     def begin(self) -> None:
-        """Bring the node up and wait until it is Ready."""
+        """Start the node and wait until it is Ready."""
         super().begin()
         self.until_ready()
 
 
 def cluster_keys(membership: Membership) -> dict[str, Any]:
-    """Give the keys that both have: who may speak to the node's own API."""
+    """Return the configuration of both: who may access the node's own API."""
     return {
         "address": membership.node_ip,
         "authentication": {"x509": {"clientCAFile": str(membership.client_ca)}, "webhook": {"enabled": True}},

@@ -1,4 +1,4 @@
-"""The rows of a cluster: a pod created in the API until the API says Running, 110 of a Deployment, what they cost when idle."""
+"""The rows of a cluster: from creating a pod in the API until it is Running, a Deployment of 110 pods, and their cost when idle."""
 
 import asyncio
 import math
@@ -28,7 +28,7 @@ END_WITHIN: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """How much is measured."""
+    """How much to measure."""
 
     pairs: int = 20
     rounds: int = 1
@@ -39,7 +39,7 @@ class ClusterPlan:
 
 @dataclass(slots=True)
 class Race:
-    """What is measured, and what came of it so far."""
+    """What is measured, and the results so far."""
 
     plan: ClusterPlan
     peers: Sequence[ApiPeer]
@@ -132,7 +132,7 @@ class Race:
 
 
 def report(race: Race) -> str:
-    """Write the table of the issue, and the notes below it."""
+    """Format the issue's table, and the notes below it."""
     return render(list(_rows(race)), list(_notes(race)))
 
 

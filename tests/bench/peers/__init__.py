@@ -1,1 +1,1 @@
-"""Who is measured: raw CRI calls, the real kubelet, tempolet; each with a containerd of its own kind and number."""
+"""The peers that are measured: raw CRI calls, the real kubelet, tempolet; each with a containerd of its own."""

@@ -1,7 +1,7 @@
 """The real kubelet 1.36.3, standalone: static pods from a folder, no API server.
 
-Its configuration is the default but for what this machine and fairness need, each with its reason. What it changes on the
-machine beside its own folders (kernel settings, links to logs, the folder of device plugins) is put back afterwards.
+Its configuration is the default except for what this machine and fairness need, each with its reason. Its changes to the machine
+outside its own folders (kernel settings, links to logs, the folder of device plugins) are restored afterwards.
 """
 
 import asyncio
@@ -36,18 +36,18 @@ TUNABLES: Final = (
     "kernel/keys/root_maxkeys",
     "kernel/keys/root_maxbytes",
 )
-"""What the kubelet sets on every node (container_manager_linux.go)."""
-DEVICE_PLUGINS: Final = Path("/var/lib/kubelet/device-plugins")  # the one folder of the kubelet that no flag moves
+"""The settings that the kubelet makes on every node (container_manager_linux.go)."""
+DEVICE_PLUGINS: Final = Path("/var/lib/kubelet/device-plugins")  # the only folder of the kubelet without a flag
 LOG_LINKS: Final = Path("/var/log/containers")  # another
 OUTSIDE: Final = (DEVICE_PLUGINS, DEVICE_PLUGINS.parent, LOG_LINKS)
 
 
 class NoKubelet(Exception):
-    """There is no kubelet to measure against; says why and how to get one."""
+    """There is no kubelet to compare with; says why and how to get one."""
 
 
 def find_kubelet(*, build: bool) -> Path:
-    """Find the kubelet: $TEMPOLET_KUBELET, then .build/kubelet/kubelet, which is built with Go where `build`.
+    """Find the kubelet: $TEMPOLET_KUBELET, then .build/kubelet/kubelet, which is built with Go if `build`.
 
     Raises NoKubelet. The first build takes about 6 minutes on 2 cores.
     """
@@ -82,7 +82,7 @@ class Kubelet(ManifestPeer):
         self._made_by_us = [folder for folder in OUTSIDE if not folder.exists()]
 
     def begin(self) -> None:
-        """Start it and wait for its healthz; raises NoKubelet when it does not come up."""
+        """Start it and wait for its healthz; raises NoKubelet if it does not start."""
         if (DEVICE_PLUGINS / "kubelet.sock").exists():
             raise NoKubelet(f"{DEVICE_PLUGINS}/kubelet.sock is there: another kubelet lives on this machine")
         self._tunables = {name: Path("/proc/sys", name).read_text() for name in TUNABLES}
@@ -97,11 +97,11 @@ class Kubelet(ManifestPeer):
         _wait_for_healthz(healthz_port, log)
 
     def flags(self) -> list[str]:
-        """Say who it is."""
+        """Return the flags that identify it."""
         return ["--hostname-override", NODE]
 
     async def pod_status(self, pod: Pod) -> Mapping[str, Any]:
-        """Ask the kubelet's own listing of pods."""
+        """Read the pod from the kubelet's own list."""
         listed = await asyncio.to_thread(_read_json, f"http://127.0.0.1:{self._read_only_port}/pods")
         found: Mapping[str, Any] = next(
             one["status"] for one in listed["items"] if one["metadata"]["name"] == self.pod_name(pod)
@@ -109,7 +109,7 @@ class Kubelet(ManifestPeer):
         return found
 
     def clear(self) -> list[str]:
-        """Put back what the kubelet changed on the machine, too."""
+        """Also restore what the kubelet changed on the machine."""
         forced = super().clear()
         for name, value in self._tunables.items():
             Path("/proc/sys", name).write_text(value)
@@ -136,21 +136,21 @@ class Kubelet(ManifestPeer):
             "cgroupRoot": self.place.cgroup,
             "failSwapOn": False,
             "failCgroupV1": False,
-            "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False}},  # no API server to ask
+            "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False}},  # no API server
             "authorization": {"mode": "AlwaysAllow"},
             "address": "127.0.0.1",
             "port": api_port,
-            "readOnlyPort": self._read_only_port,  # where its pods' status is read
+            "readOnlyPort": self._read_only_port,  # the port at which its pods' status is read
             "healthzPort": healthz_port,
-            "makeIPTablesUtilChains": False,  # the machine's rules are none of ours
-            "evictionHard": {"memory.available": "100Mi"},  # a full disk must not evict what is measured
-            "imageGCHighThresholdPercent": 100,  # nor remove its image
+            "makeIPTablesUtilChains": False,  # don't change the machine's iptables rules
+            "evictionHard": {"memory.available": "100Mi"},  # a full disk must not evict the pods
+            "imageGCHighThresholdPercent": 100,  # nor remove their image
             "maxPods": 120,
         }
 
 
 def make_cgroup(cgroup: str) -> None:
-    """Make the cgroup root, which the kubelet wants to find, in every hierarchy."""
+    """Create the cgroup root, which the kubelet needs in every hierarchy."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, mount, kind, *_ = line.split(" ")
         if kind in {"cgroup", "cgroup2"} and Path(mount).is_relative_to(CGROUP_MOUNT):

@@ -1,4 +1,4 @@
-"""What the rows ask of a peer, and the part that the two agents have in common: manifests written into a folder."""
+"""What every peer provides for the rows, and the common part of the two agents: manifests in a folder."""
 
 import asyncio
 import time
@@ -16,21 +16,21 @@ from worker.standalone.containerd import Containerd
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One of a peer's processes, for CPU and memory."""
+    """One of a peer's processes, measured for CPU and memory."""
 
     name: str
     pid: int
 
 
 class Peer(ABC):
-    """A context manager around one peer: everything up on entry, everything gone on exit, also after an error."""
+    """A context manager around one peer: everything is started on entry, and removed on exit, also after an error."""
 
     name: ClassVar[str]
     number: ClassVar[int]
     processes: ClassVar[tuple[str, ...]] = ()
     """Names of the pid files."""
     knows_objects: ClassVar[bool] = False
-    """Whether its pods may have what ConfigMaps and Secrets hold."""
+    """Whether its pods may use ConfigMaps and Secrets."""
 
     def __init__(self) -> None:
         self.place = Place(self.name, self.number)
@@ -55,56 +55,56 @@ class Peer(ABC):
             print(f"{self.name}: had to be forced: {forced}")
 
     def clear(self) -> list[str]:
-        """End and remove everything of this peer; answers what did not go by itself."""
+        """Stop and remove everything of this peer; returns what did not stop by itself."""
         return self.place.clear(self.processes)
 
     @abstractmethod
     def begin(self) -> None:
-        """Start the peer's own processes and wait until they take pods."""
+        """Start the peer's own processes and wait until they accept pods."""
 
     def running(self) -> list[Process]:
-        """List the peer's own processes and its containerd, as they run now."""
+        """List the running processes of the peer and its containerd."""
         found = [Process(name, one.pid) for name in self.processes if (one := self.place.process(name).running())]
         daemon = self.containerd.process.running()
         return [*found, Process("containerd", daemon.pid)] if daemon else found
 
     def pod_name(self, pod: Pod) -> str:
-        """Give the name that a static pod has on the node."""
+        """Return a static pod's name on the node."""
         return f"{pod.name}-{NODE}"
 
     @property
     def cri(self) -> Cri:
-        """The observer of this peer's containerd; there between `connect` and `disconnect`."""
+        """The observer of this peer's containerd; exists between `connect` and `disconnect`."""
         assert self._cri is not None, "connect first"
         return self._cri
 
     async def connect(self) -> None:
-        """Open what needs the measuring loop."""
+        """Open connections, which need the event loop."""
         self._cri = Cri(self.containerd.socket)
 
     async def disconnect(self) -> None:
-        """Close it again."""
+        """Close them."""
         if self._cri is not None:
             await self._cri.close()
 
     @abstractmethod
     async def start(self, pods: Sequence[Pod]) -> float:
-        """Ask for pods; answers when the first was asked for (seconds since the epoch)."""
+        """Start pods; returns the time of the first request (seconds since the epoch)."""
 
     @abstractmethod
     async def delete(self, pods: Sequence[Pod]) -> float:
-        """Ask for pods to go; answers when the first was asked to."""
+        """Delete pods; returns the time of the first request."""
 
     @abstractmethod
     async def delete_leftovers(self) -> None:
-        """Ask for every pod to go, after a lap that failed."""
+        """Delete every pod, after a lap that failed."""
 
 
 class ManifestPeer(Peer):
-    """An agent that watches a folder: a pod is asked for by renaming its manifest into it."""
+    """An agent that watches a folder: renaming a manifest into it starts the pod."""
 
     async def start(self, pods: Sequence[Pod]) -> float:
-        """Rename the manifests in, all written before."""
+        """Rename the manifests into the folder, after all are written."""
         return self._rename_in(pods)
 
     async def delete(self, pods: Sequence[Pod]) -> float:
@@ -120,7 +120,7 @@ class ManifestPeer(Peer):
             manifest.unlink()
 
     async def ready(self, pod: Pod) -> float:
-        """Ask for the pod's status until it is Ready; answers when that was read. Raises TooSlow."""
+        """Poll the pod's status until it is Ready; returns when that was read. Raises TooSlow."""
         until = time.monotonic() + LONGEST
         while time.monotonic() < until:
             conditions = (await self.pod_status(pod)).get("conditions", ())
@@ -131,7 +131,7 @@ class ManifestPeer(Peer):
 
     @abstractmethod
     async def pod_status(self, pod: Pod) -> Mapping[str, Any]:
-        """Read the status that the agent shows, as the API writes it; of a pod that runs."""
+        """Read a running pod's status from the agent, in the API's format."""
 
     def _rename_in(self, pods: Sequence[Pod]) -> float:
         written = []

@@ -1,7 +1,7 @@
-"""Where a peer lives: folders, bridge, subnet and cgroup of its own, always the same, so that a next run can clean up.
+"""A peer's own folders, bridge, subnet and cgroup, always the same, so that a later run can clean up.
 
-Three agents cannot share a containerd: the kubelet stops every sandbox with its labels that it does not know. So each gets
-an instance of the same program with the same configuration.
+Three agents cannot share a containerd: the kubelet stops every unknown sandbox with its labels. So each gets an instance of the
+same program with the same configuration.
 """
 
 import contextlib
@@ -16,20 +16,20 @@ from worker.standalone.machine import leftovers as remains
 from worker.standalone.machine.process import Supervised
 
 HOME: Final = Path("/tmp/tempolet-bench")
-"""Short, for a socket's path has 107 characters; on a disk, for containers' layers lie there."""
+"""Short, as a socket's path is limited to 107 characters; on a disk, for the containers' layers."""
 NODE: Final = "bench"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """All that belongs to one peer."""
+    """Everything that belongs to one peer."""
 
     name: str
     number: int
 
     @property
     def home(self) -> Path:
-        """The folder of everything below."""
+        """The folder of everything else."""
         return HOME / self.name
 
     @property
@@ -54,7 +54,7 @@ class Place:
 
     @property
     def cgroup(self) -> str:
-        """The cgroup below which all pods of the peer live."""
+        """The parent cgroup of the peer's pods."""
         return f"/tempolet-bench-{self.name}"
 
     def containerd(self) -> Containerd:
@@ -68,18 +68,18 @@ class Place:
         return Supervised(self.run / f"{name}.pid")
 
     def make(self) -> None:
-        """Make the folders that must be there before anything starts."""
+        """Create the folders that must exist before anything starts."""
         for folder in (self.manifests, self.root_dir, self.logs):
             folder.mkdir(parents=True, exist_ok=True, mode=0o755)
 
     def clear(self, processes: tuple[str, ...]) -> list[str]:
-        """End what a run left here, killed or not, and take everything away; answers what had to be forced."""
+        """Stop what a run left here, killed or not, and remove everything; returns what had to be forced."""
         for name in processes:
             self.process(name).stop(within=10)
         daemon = self.containerd()
         forced = daemon.stop()
         remains.unmount_below(self.home)
         shutil.rmtree(self.home, ignore_errors=True)
-        with contextlib.suppress(OSError):  # another peer's is still there
+        with contextlib.suppress(OSError):  # another peer's folder still exists
             HOME.rmdir()
         return forced

@@ -1,7 +1,7 @@
-"""The floor: the CRI calls that a pod cannot do without, one after the other, by a client that does nothing else.
+"""The minimum: the CRI calls that a pod needs, in sequence, by a client that does nothing else.
 
-RunPodSandbox, CreateContainer, StartContainer, ContainerStatus with the image present; nothing is probed; ends of containers come from the
-runtime's event stream; 4 pods at a time where many are asked for. No directories, no cgroup of the pod's own, no look-ups.
+RunPodSandbox, CreateContainer, StartContainer, ContainerStatus with the image present; no probes; containers' exits come from the
+runtime's event stream; 4 pods at a time where there are many. No directories, no pod cgroup, no look-ups.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from tests.bench.manifests import GRACE_SECONDS, IMAGE, MAIN, NAMESPACE, Contain
 from tests.bench.peers.peer import Peer
 
 AT_ONCE: Final = 4
-OWN_PROCESSES: Final = cri.NamespaceOption(pid=cri.NamespaceMode.CONTAINER)  # the default of a pod, not of CRI
+OWN_PROCESSES: Final = cri.NamespaceOption(pid=cri.NamespaceMode.CONTAINER)  # the default of a pod, not of the CRI
 
 
 @dataclass(slots=True)
 class Made:
-    """What was made for a pod."""
+    """What was created for a pod."""
 
     config: cri.PodSandboxConfig
     sandbox_id: str
@@ -36,7 +36,7 @@ class Made:
 
 @dataclass(slots=True)
 class Ends:
-    """Which containers have ended, as the event stream tells it."""
+    """Containers' exits, from the event stream."""
 
     by_container: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
 
@@ -47,12 +47,12 @@ class Ends:
                 self.by_container[event.container_id].set()
 
     async def of(self, container_id: str) -> None:
-        """Wait for the end of a container."""
+        """Wait for a container's exit."""
         await self.by_container[container_id].wait()
 
 
 class RawCri(Peer):
-    """Calls and nothing else; a crashed main container is started again at once."""
+    """Only the calls; a crashed main container is restarted at once."""
 
     name: ClassVar[str] = "raw"
     number: ClassVar[int] = 0
@@ -65,15 +65,15 @@ class RawCri(Peer):
         self._deleting: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
-        """Need nothing beside containerd."""
+        """Nothing is needed besides containerd."""
 
     async def connect(self) -> None:
-        """Open the event stream as well."""
+        """Also open the event stream."""
         await super().connect()
         self._following = asyncio.create_task(self._ends.follow(self.cri.runtime))
 
     async def disconnect(self) -> None:
-        """End it."""
+        """Close it."""
         if self._following is not None:
             self._following.cancel()
             with contextlib.suppress(asyncio.CancelledError, grpc.aio.AioRpcError):
@@ -81,21 +81,21 @@ class RawCri(Peer):
         await super().disconnect()
 
     async def start(self, pods: Sequence[Pod]) -> float:
-        """Bring pods up, 4 at a time; returns when all run."""
+        """Start pods, 4 at a time; returns when all run."""
         at = time.time()
         limit = asyncio.Semaphore(AT_ONCE)
         await asyncio.gather(*(self._start_one(pod, limit) for pod in pods))
         return at
 
     async def delete(self, pods: Sequence[Pod]) -> float:
-        """Stop with grace and remove, 4 at a time; returns at once, the work goes on beside the observer."""
+        """Stop pods with a grace period and remove them, 4 at a time; returns at once and continues in the background."""
         at = time.time()
         limit = asyncio.Semaphore(AT_ONCE)
         self._deleting = [asyncio.create_task(self._delete_one(self._made.pop(pod.name), limit)) for pod in pods]
         return at
 
     async def delete_leftovers(self) -> None:
-        """Remove every pod that came up."""
+        """Remove every started pod."""
         await self.delete([Pod(name) for name in self._made])
 
     async def _start_one(self, pod: Pod, limit: asyncio.Semaphore) -> None:

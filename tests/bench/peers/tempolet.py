@@ -1,6 +1,6 @@
-"""tempolet as `tempolet up` starts it: embedded Temporal, worker and poller, encryption and every default on.
+"""tempolet as `tempolet up` starts it: embedded Temporal, worker and poller, encryption and all defaults.
 
-`up` itself is called, with folders, ports and names of the bench's own, so that what is measured is what an operator gets.
+It calls `up` itself, with its own folders, ports and names, so that an operator's setup is measured.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ QUIET_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How long a workflow's history is, as Temporal counts it."""
+    """The length of a workflow's history, by Temporal's count."""
 
     events: int
     size_bytes: int
@@ -42,7 +42,7 @@ class Tempolet(ManifestPeer):
 
     name: ClassVar[str] = "tempolet"
     number: ClassVar[int] = 2
-    processes: ClassVar[tuple[str, ...]] = ("poller", "worker", "temporal")  # in the order to end them
+    processes: ClassVar[tuple[str, ...]] = ("poller", "worker", "temporal")  # in the order to stop them
 
     knows_objects: ClassVar[bool] = True
 
@@ -61,19 +61,19 @@ class Tempolet(ManifestPeer):
         self._handles: dict[str, Handle] = {}
 
     def begin(self) -> None:
-        """Bring the node up on the containerd that runs already, with the objects that pods refer to."""
+        """Start the node on the running containerd, with the objects that pods refer to."""
         for plural, kind in (("configmaps", "ConfigMap"), ("secrets", "Secret")):
             folder = self.settings.objects / NAMESPACE / plural
             folder.mkdir(parents=True, mode=0o700)
             file = folder / f"{OBJECT}.json"
-            content = {"data": {"key": "dmFsdWU="}}  # a Secret's value is base64
+            content = {"data": {"key": "dmFsdWU="}}  # a Secret's values are base64
             metadata = {"name": OBJECT, "namespace": NAMESPACE}
             file.write_text(json.dumps({"apiVersion": "v1", "kind": kind, "metadata": metadata, **content}))
             file.chmod(0o600)
         up(self.settings, progress=Progress())
 
     async def connect(self) -> None:
-        """Connect to Temporal as well, with the node's key for what workflows answer."""
+        """Also connect to Temporal, with the node's key to decrypt queries."""
         await super().connect()
         self._client = await Client.connect(
             self.settings.temporal.address,
@@ -82,7 +82,7 @@ class Tempolet(ManifestPeer):
         )
 
     async def history_of(self, pod: Pod) -> History:
-        """Read the length of a pod's history once it grows no more."""
+        """Read the length of a pod's history once it has stopped growing."""
         handle = await self._workflow_of(pod)
         before, now = None, await _length(handle)
         while before != now:
@@ -91,7 +91,7 @@ class Tempolet(ManifestPeer):
         return now
 
     async def pod_status(self, pod: Pod) -> Mapping[str, Any]:
-        """Ask the pod's workflow."""
+        """Query the pod's workflow."""
         if pod.name not in self._handles:
             self._handles = {pod.name: await self._workflow_of(pod)}
         status: Mapping[str, Any] = await self._handles[pod.name].query(POD_STATUS)

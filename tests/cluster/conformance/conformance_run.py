@@ -1,6 +1,6 @@
-"""Run the official tests on a one-node cluster that is made for it, and hold the result against what the real kubelet passed.
+"""Runs the official tests on a new one-node cluster, and compares the result with the tests that the real kubelet passes.
 
-`make conformance`: builds what is missing, starts everything, runs, prints result and time, leaves nothing but log and junit file.
+`make conformance`: builds what is missing, starts everything, runs, prints result and time, leaves only log and junit file.
 """
 
 import re
@@ -43,22 +43,22 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a run, by the names of the tests."""
+    """The result of a run, by the names of the tests."""
 
     ran: frozenset[str]
     passed: frozenset[str]
     owed: frozenset[str]
-    """Those of the choice that the real kubelet passes."""
+    """Selected tests that the real kubelet passes."""
     failures: dict[str, str]
-    """Why, in short."""
+    """The failures' reasons, shortened."""
 
     @property
     def missed(self) -> list[str]:
-        """What the kubelet passes and this node fails or skips."""
+        """Tests that the kubelet passes and this node fails or skips."""
         return sorted(self.owed - self.passed)
 
     def lines(self) -> list[str]:
-        """Say it."""
+        """Return the lines of the report."""
         said = [
             f"kubelet passes, we fail or skip: {name}\n    {self.failures.get(name, 'skipped')}" for name in self.missed
         ]
@@ -71,7 +71,7 @@ class Result:
 
 
 def run_official_tests(choice: Choice) -> int:
-    """Make a cluster, run the tests, take the cluster away; answers an exit code."""
+    """Start a cluster, run the tests, remove the cluster; returns an exit code."""
     programs = find_binaries((*CONTROL_PLANE, *OFFICIAL_TESTS, *(KUBELET if choice.peer == "kubelet" else ())))
     out = (choice.out or OUT / choice.peer).absolute()
     out.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def run_official_tests(choice: Choice) -> int:
 
 
 def _run_on(cluster: OneNode, out: Path, choice: Choice) -> tuple[Result, float]:
-    """Run on a cluster that is started for it and ended again, whatever came of it; answers how long the tests took."""
+    """Run on a cluster that is started and always stopped; returns the duration of the tests."""
     show, programs = Progress(), cluster.plane.programs
     try:
         with DebianRegistry(out / "registry") as registry:
@@ -104,7 +104,7 @@ def _run_on(cluster: OneNode, out: Path, choice: Choice) -> tuple[Result, float]
 
 
 def run_ginkgo(programs: Path, kubeconfig: Path, out: Path, choice: Choice, *, seed: int = 0) -> None:
-    """Run the tests of a choice; raises ConformanceFailed when they gave no result."""
+    """Run the selected tests; raises ConformanceFailed if they gave no result."""
     junit = out / "junit_01.xml"
     junit.unlink(missing_ok=True)
     command: list[str | Path] = [programs / "ginkgo", f"-procs={choice.procs}", "--no-color", "--timeout=80m"]
@@ -119,7 +119,7 @@ def run_ginkgo(programs: Path, kubeconfig: Path, out: Path, choice: Choice, *, s
 
 
 def read_result(out: Path, owed: Iterable[str]) -> Result:
-    """Read the junit file; `owed` is what must pass."""
+    """Read the junit file; `owed` are the tests that must pass."""
     cases = [
         case for case in ET.parse(out / "junit_01.xml").iter("testcase") if case.get("name", "").startswith("[It]")
     ]
@@ -131,18 +131,18 @@ def read_result(out: Path, owed: Iterable[str]) -> Result:
 
 
 def owed_by(choice: Choice) -> list[str]:
-    """Name the tests of a choice that the real kubelet passes."""
+    """Return the selected tests that the real kubelet passes."""
     focus, skip = choice.focus or FOCUS, choice.skip or SKIP
     return [name for name in named_in(KUBELET_PASSED) if re.search(focus, name) and not re.search(skip, name)]
 
 
 def named_in(file: Path) -> list[str]:
-    """Read the names of tests, one a line."""
+    """Read the names of tests, one per line."""
     return [line.strip() for line in file.read_text().splitlines() if line.strip() and not line.startswith("#")]
 
 
 def exactly(names: Sequence[str]) -> str:
-    """Write the regular expression of these names, for Go's regexp and Python's."""
+    """Return a regular expression of exactly these names, for Go's regexp and Python's."""
     return "|".join(re.escape(name) for name in names)
 
 

@@ -1,7 +1,7 @@
-"""Stand-ins for the images that the official tests name, made of Debian packages and agnhost, under their official names.
+"""Replacements for the official tests' images, made of Debian packages and agnhost, under the official names.
 
-Used by the quick choice of official tests and by `make conformance`: no registry of Kubernetes' is asked. Some tests pull Always,
-so the images are imported into containerd and pushed to a registry on loopback that answers for registry.k8s.io.
+Used by the quick selection of official tests and by `make conformance`: the registry of Kubernetes is not used. Some tests pull
+Always, so the images are imported into containerd and pushed to a loopback registry that serves as registry.k8s.io.
 """
 
 import os
@@ -34,7 +34,7 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "kitten": (f"{_TEST_IMAGES}/kitten:1.8",),
     "glibc": (f"{_TEST_IMAGES}/glibc-dns-testing:2.0.0",),
 }
-"""What each image is called by the tests of 1.36.3 (test/utils/image/manifest.go)."""
+"""The images' names in the tests of 1.36.3 (test/utils/image/manifest.go)."""
 NMETER: Final = b"""\
 #!/bin/bash
 # The one call of busybox's nmeter that tests make: the time of day with milliseconds.
@@ -55,14 +55,14 @@ GROUPS: Final = b"group-defined-in-image:x:50000:user-defined-in-image\n"
 
 @dataclass(frozen=True, slots=True)
 class OfficialImages:
-    """The images, as archives in a folder; built once and again where a program has changed."""
+    """The images as archives in a folder; built once, and again if a program has changed."""
 
     folder: Path
     binaries: Path
-    """With agnhost and nonewprivs."""
+    """Folder of agnhost and nonewprivs."""
 
     def build(self) -> dict[str, Path]:
-        """Build what is not there; answers the archives by the images' short names. Raises NoBinaries."""
+        """Build missing images; returns the archives by the images' short names. Raises NoBinaries."""
         self.folder.mkdir(parents=True, exist_ok=True)
         sources = [self.binaries / "agnhost", self.binaries / "nonewprivs", Path(__file__)]
         newest = max(source.stat().st_mtime for source in sources)
@@ -75,7 +75,7 @@ class OfficialImages:
         return paths
 
     def give(self, containerd: Containerd, registry: DebianRegistry) -> None:
-        """Import all of them into containerd, and let the registry answer for the official one."""
+        """Import all of them into containerd, and serve them in place of the official registry."""
         for name, path in self.build().items():
             containerd.import_image(path)
             for reference in NAMES[name]:
@@ -118,7 +118,7 @@ def _image(name: str, tree: Tree, **settings: object) -> Image:
 
 
 def _box() -> Tree:
-    """Give busybox with a shell that is to the tests what the one of the official image is."""
+    """Return a busybox whose shell behaves in the tests as that of the official image."""
     busybox, shell = default_parts_dir() / "root/usr/bin/busybox", default_parts_dir() / BASH
     if not shell.exists():
         raise NoBinaries("no bash-static among the parts: `python3 -m deploy.parts.fetch --for-tests` fetches it")
@@ -144,7 +144,7 @@ def _program(name: str, among_parts: Path | None = None) -> Path:
 
 
 def _with_libraries(program: Path) -> Tree:
-    """Give the shared libraries that a program asks for, where it asks for them."""
+    """Return a program's shared libraries, if it has any."""
     unpacked = sorted((default_parts_dir() / "root/usr/lib").glob("*-linux-gnu"))
     environment = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, unpacked))}
     listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True, env=environment).stdout
@@ -156,7 +156,7 @@ def _with_libraries(program: Path) -> Tree:
 
 
 def _names_libraries() -> Tree:
-    """Give what the C library loads by itself to look names up."""
+    """Return the libraries that the C library loads to resolve names."""
     tree: Tree = {}
     for folder in Path("/lib").glob("*-linux-gnu"):
         for name in ("libnss_files.so.2", "libnss_dns.so.2"):
@@ -166,7 +166,7 @@ def _names_libraries() -> Tree:
 
 
 def _file_at(place: str, source: Path) -> Tree:
-    """Put a file at a path, with the folders above it."""
+    """Put a file at a path, creating its folders."""
     parts = place.strip("/").split("/")
     tree: Tree = {"/".join(parts[:depth]): Folder() for depth in range(1, len(parts))}
     return tree | {"/".join(parts): File(source.read_bytes(), 0o755)}

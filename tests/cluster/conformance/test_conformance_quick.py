@@ -1,4 +1,4 @@
-"""Does a quick choice of Kubernetes' own node and storage tests pass on a node of ours? The whole of them: `make conformance`."""
+"""Does a selection of Kubernetes' own node and storage tests pass on our node? `make conformance` runs all of them."""
 
 from pathlib import Path
 from typing import Final
@@ -26,7 +26,7 @@ PROGRAMS: Final = (*CONTROL_PLANE, *OFFICIAL_TESTS)
 
 @pytest.fixture(scope="module")
 def result(one_node: OneNode, tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """Run them all, once."""
+    """Run the selected tests once."""
     if reason := can_be_had(PROGRAMS):
         pytest.skip(reason)
     programs, folder = find_binaries(PROGRAMS), tmp_path_factory.mktemp("official")
@@ -38,12 +38,12 @@ def result(one_node: OneNode, tmp_path_factory: pytest.TempPathFactory) -> Resul
 
 
 def test_the_choice_is_of_what_the_kubelet_passes() -> None:
-    """At least 40, each by its full name, none twice."""
+    """At least 40, each by its full name, without duplicates."""
     assert set(QUICK) <= set(owed_by(Choice()))
     assert len(set(QUICK)) == len(QUICK) >= 40
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_official(name: str, result: Result) -> None:
-    """A skipped one counts as failed."""
+    """A skipped test counts as failed."""
     assert name in result.passed, result.failures.get(name, "it did not run")

@@ -1,7 +1,7 @@
-"""A stand-in for metrics-server: the metrics API from what a node tells on /metrics/resource, as `kubectl top` asks for it.
+"""A fake metrics-server: it serves the metrics API from a node's /metrics/resource, for `kubectl top`.
 
-It takes the same steps as the real one: scrape twice, take the rate of the counters between the timestamps that the node gives, and answer
-for the group metrics.k8s.io behind the API server's aggregator. The node is asked through the API server's proxy.
+It works as the real one: it scrapes twice, computes the rate of the counters between the node's timestamps, and serves the group
+metrics.k8s.io behind the API server's aggregator. It scrapes the node through the API server's proxy.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ GROUP: Final = "metrics.k8s.io"
 VERSION: Final = "v1beta1"
 NAME: Final = "metrics-stand-in"
 BETWEEN: Final = 2.0
-"""Seconds between two scrapes: the node's numbers are not newer than that."""
+"""Seconds between two scrapes: the node's metrics are not updated more often."""
 NEWER_WITHIN: Final = 20.0
-"""Of a node that is busy all numbers are newer by then."""
+"""Even on a busy node all metrics are updated within this time."""
 
 Key = tuple[str, str, str]
 """Namespace, pod, container; all empty: the node."""
@@ -33,7 +33,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was used until a moment: seconds of CPU, bytes of memory."""
+    """Counters at one time: seconds of CPU, bytes of memory."""
 
     cpu_seconds: float
     at: float
@@ -41,7 +41,7 @@ class Sample:
 
 
 def scrape(plane: ControlPlane, node: str) -> dict[Key, Sample]:
-    """Read what a node tells, with the names and labels that metrics-server reads (pkg/scraper/client/resource/decode.go)."""
+    """Scrape a node, with the names and labels that metrics-server reads (pkg/scraper/client/resource/decode.go)."""
     text = plane.api.get(f"/api/v1/nodes/{node}/proxy/metrics/resource")
     cpu: dict[Key, Sample] = {}
     memory: dict[Key, float] = {}
@@ -57,7 +57,7 @@ def scrape(plane: ControlPlane, node: str) -> dict[Key, Sample]:
 
 
 def usages(plane: ControlPlane, node: str) -> dict[Key, dict[str, str]]:
-    """Give the use of each between two scrapes, as the metrics API writes it."""
+    """Return each one's usage between two scrapes, in the format of the metrics API."""
     before = after = scrape(plane, node)
     deadline = time.monotonic() + NEWER_WITHIN
     while time.monotonic() < deadline and not all(
@@ -75,7 +75,7 @@ def usages(plane: ControlPlane, node: str) -> dict[Key, dict[str, str]]:
 
 @contextlib.contextmanager
 def metrics_api(plane: ControlPlane, node: str, address: str) -> Iterator[None]:
-    """Serve the metrics API of one node at an address that is not loopback, and register it, while the block runs."""
+    """Serve and register the metrics API of one node, at an address that is not loopback, while the block runs."""
     (port,) = free_ports(1)
     server = http.server.ThreadingHTTPServer((address, port), _handler(plane, node))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,6 +1,6 @@
-"""The real metrics-server beside a control plane, and the aggregated API that `kubectl top` asks.
+"""Runs the real metrics-server beside a control plane, with the aggregated API that `kubectl top` uses.
 
-It is no part of a clone: `$TEMPOLET_METRICS_SERVER` names one, built with
+It is not part of the repository: `$TEMPOLET_METRICS_SERVER` names a program, built with
 `go install sigs.k8s.io/metrics-server/cmd/metrics-server@v0.9.0` (three minutes on two cores).
 """
 
@@ -21,7 +21,7 @@ _NAME: Final = "metrics-server"
 
 
 def aggregating(pki: Path) -> list[str]:
-    """Give the flags with which an API server hands requests on to another one."""
+    """Return the flags with which an API server aggregates another one."""
     return [
         *("--enable-aggregator-routing=true", "--requestheader-client-ca-file", str(pki / "ca.crt")),
         *("--proxy-client-cert-file", str(pki / "kubeletclient.crt")),

@@ -1,4 +1,4 @@
-"""Does a machine with a bootstrap token become a node, renew its certificates, and take up what was renewed?"""
+"""Does a machine with a bootstrap token become a node, renew its certificates, and use the new ones?"""
 
 import asyncio
 import base64
@@ -38,7 +38,7 @@ BINDINGS: Final = {
 
 @pytest.fixture(scope="module")
 def signing_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Run a control plane whose controller-manager approves and signs, for as short as it may."""
+    """Run a control plane whose controller-manager approves and signs, with the shortest possible lifetime."""
     plane = ControlPlane(
         tmp_path_factory.mktemp("signing"), controllers=True, controller_flags=["--cluster-signing-duration=1h"]
     )
@@ -48,7 +48,7 @@ def signing_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 
 
 def prepare(plane: ControlPlane) -> None:
-    """Make what kubeadm makes: a bootstrap token, and the right of its group to ask and to be approved."""
+    """Create what kubeadm creates: a bootstrap token, and its group's rights to request certificates and to be approved."""
     identity, secret = TOKEN.split(".")
     data = {"token-id": identity, "token-secret": secret, "usage-bootstrap-authentication": "true"}
     encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
@@ -71,7 +71,7 @@ def prepare(plane: ControlPlane) -> None:
 
 
 def settings(plane: ControlPlane, folder: Path, token: str = TOKEN, **more: Any) -> ClusterSettings:
-    """Configure a machine that has a bootstrap token and nothing else."""
+    """Return the settings of a machine that has only a bootstrap token."""
     content = {
         "clusters": [
             {"name": "c", "cluster": {"server": plane.server, "certificate-authority": str(plane.pki / "ca.crt")}}
@@ -86,8 +86,8 @@ def settings(plane: ControlPlane, folder: Path, token: str = TOKEN, **more: Any)
 
 
 @asynccontextmanager
-async def around(cluster: ClusterSettings, node: str) -> AsyncIterator[NodeDependencies]:
-    """Stand where the parts of the node process stand."""
+async def node_dependencies(cluster: ClusterSettings, node: str) -> AsyncIterator[NodeDependencies]:
+    """Return the dependencies of the node process's parts."""
     config = NodeConfig(node, cluster=cluster)
     runtime = RuntimeClient("unix:///nowhere", StartLimit(1), ())
     kubeconfig = replace(load_kubeconfig(cluster.kubeconfig), rotated=cluster.client_pair)
@@ -104,7 +104,7 @@ async def around(cluster: ClusterSettings, node: str) -> AsyncIterator[NodeDepen
 
 
 async def test_a_machine_becomes_a_node(signing_plane: ControlPlane, tmp_path: Path) -> None:
-    """It asks by its token, is approved and signed, and is system:node:<name> from then on; a restart asks nothing."""
+    """It requests a certificate with its token and is system:node:<name> afterwards; a restart makes no request."""
     cluster = settings(signing_plane, tmp_path)
     async with asyncio.timeout(60):
         await bootstrap(cluster, "joins")
@@ -114,7 +114,7 @@ async def test_a_machine_becomes_a_node(signing_plane: ControlPlane, tmp_path: P
     assert len(signing_plane.api.get(REQUESTS)["items"]) == asked
     assert not (tmp_path / "pki" / "kubelet-client.key.tmp").exists()
     assert cluster.kubeconfig.stat().st_mode & 0o777 == 0o600
-    async with around(cluster, "joins") as here:
+    async with node_dependencies(cluster, "joins") as here:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "joins"}}
         await here.api.create(NODES.path(), node)
         with pytest.raises(ApiRefused, match="is not allowed to modify node") as refused:
@@ -123,11 +123,11 @@ async def test_a_machine_becomes_a_node(signing_plane: ControlPlane, tmp_path: P
 
 
 async def test_a_wrong_token_is_told_and_tried_again(signing_plane: ControlPlane, tmp_path: Path) -> None:
-    """No crash, no kubeconfig; the key is kept for the next try."""
+    """No crash, no kubeconfig; the key is kept for the next attempt."""
     cluster = settings(signing_plane, tmp_path, token="abcdef.wrong")
     asking = asyncio.create_task(bootstrap(cluster, "refused"))
     await until((tmp_path / "pki" / "kubelet-client.key.tmp").exists)
-    ended, _ = await asyncio.wait({asking}, timeout=3)  # the second try comes after two seconds
+    ended, _ = await asyncio.wait({asking}, timeout=3)  # the second attempt comes after two seconds
     assert not ended
     asking.cancel()
     await asyncio.wait({asking})
@@ -138,24 +138,24 @@ async def test_a_wrong_token_is_told_and_tried_again(signing_plane: ControlPlane
 async def test_a_client_certificate_that_is_due_is_renewed_and_taken_up(
     signing_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """The same `ApiServer` goes on with the new certificate, without a restart."""
+    """The same `ApiServer` uses the new certificate, without a restart."""
     cluster = settings(signing_plane, tmp_path)
     async with asyncio.timeout(60):
         await bootstrap(cluster, "renews")
     own = of_the_kubeconfig_itself(cluster)
     store = CertificateStore(cluster.cert_dir, CLIENT)
-    async with around(cluster, "renews") as here:
+    async with node_dependencies(cluster, "renews") as here:
         await here.api.create(NODES.path(), {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "renews"}})
         keeping = asyncio.create_task(rotate_client_certificate(here))
         await until(lambda: store.current() is not None and here.certificates["client"].not_after is not None)
         keeping.cancel()
-        own.unlink()  # from here on only the new one can be shown
+        own.unlink()  # from here on only the new one can be used
         found = await here.api.get(NODES.path("renews"))
         assert found["metadata"]["name"] == "renews"
 
 
 def of_the_kubeconfig_itself(cluster: ClusterSettings) -> Path:
-    """Let the kubeconfig name a certificate of its own, beside which nothing is kept yet: one is asked for at once."""
+    """Let the kubeconfig name a certificate without a rotated one beside it: one is requested at once."""
     store = CertificateStore(cluster.cert_dir, CLIENT)
     own = cluster.cert_dir / "own.pem"
     own.write_bytes(store.current_path.read_bytes())
@@ -169,12 +169,12 @@ def of_the_kubeconfig_itself(cluster: ClusterSettings) -> Path:
 async def test_the_serving_certificate_is_for_the_nodes_addresses_and_follows_them(
     signing_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """Its approval is a person's; another address is another certificate."""
+    """A person approves it; a new address needs a new certificate."""
     cluster = settings(signing_plane, tmp_path, serving=Serving(bootstrap=True))
     async with asyncio.timeout(60):
         await bootstrap(cluster, "serves")
     api = signing_plane.api
-    async with around(cluster, "serves") as here:
+    async with node_dependencies(cluster, "serves") as here:
         await here.api.create(NODES.path(), {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "serves"}})
         keeping = asyncio.create_task(rotate_serving_certificate(here))
         store = CertificateStore(cluster.cert_dir, SERVER)
@@ -193,7 +193,7 @@ async def test_the_serving_certificate_is_for_the_nodes_addresses_and_follows_th
 
 
 async def until(holds: Callable[[], bool], patience: float = PATIENCE) -> None:
-    """Look again and again, until it holds; what is awaited happens in the control plane's processes."""
+    """Poll until something holds, in the processes of the control plane."""
     deadline = asyncio.get_running_loop().time() + patience
     while not await asyncio.to_thread(holds):
         assert asyncio.get_running_loop().time() < deadline
@@ -201,7 +201,7 @@ async def until(holds: Callable[[], bool], patience: float = PATIENCE) -> None:
 
 
 def serving_request(items: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Find the request for a serving certificate."""
+    """Return the request for a serving certificate."""
     return next((one for one in items if one["spec"]["signerName"] == "kubernetes.io/kubelet-serving"), None)
 
 

@@ -1,4 +1,4 @@
-"""Does a real API server let in to the node's API exactly whom RBAC says, and does it reach every endpoint through its proxy?"""
+"""Does the node's API authorize exactly as RBAC says, and does a real API server reach every endpoint through its proxy?"""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ UNAUTHORIZED: Final = (401, "Unauthorized")
 def account(
     plane: ControlPlane, name: str, verbs: Sequence[str], *subresources: str, audiences: Sequence[str] = ()
 ) -> str:
-    """Make a service account that may do verbs on subresources of nodes; answers a token of it."""
+    """Create a service account with rights to these verbs on subresources of nodes; returns its token."""
     plane.api.create(ACCOUNTS, {"metadata": {"name": name}})
     rules = [{"apiGroups": [""], "resources": [f"nodes/{one}" for one in subresources], "verbs": list(verbs)}]
     plane.api.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules if subresources else []})
@@ -49,7 +49,7 @@ def account(
 
 
 def until_taken_up(plane: ControlPlane, name: str, verb: str, subresource: str) -> None:
-    """Wait until the API server's authorizer knows of a new right, which it learns by a watch."""
+    """Wait until the API server's authorizer has seen a new right, through its watch."""
     asked = {
         "user": f"system:serviceaccount:default:{name}",
         "resourceAttributes": {"verb": verb, "resource": "nodes", "subresource": subresource},
@@ -62,7 +62,7 @@ def until_taken_up(plane: ControlPlane, name: str, verb: str, subresource: str) 
 
 @pytest_asyncio.fixture
 async def served(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[NodeApi]:
-    """Serve the node's API in this process, with the identity that a node has at the API server."""
+    """Serve the node's API in this process, with a node's identity at the API server."""
     authentication = Authentication(client_ca_file=plane.pki / "ca.crt")
     serving = Serving(address="127.0.0.1", port=0, authentication=authentication)
     config = node_config(tmp_path, serving)
@@ -74,7 +74,7 @@ async def served(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[NodeApi]:
 
 
 async def test_tokens_are_what_the_api_server_says(plane: ControlPlane, served: NodeApi) -> None:
-    """A right one counts, one of another audience, a broken one and an empty one do not."""
+    """A valid one is accepted; one of another audience, a broken one and an empty one are not."""
     right = await asyncio.to_thread(account, plane, "reader", ["get"], "configz")
     elsewhere = await asyncio.to_thread(account, plane, "elsewhere", ["*"], "*", "proxy", audiences=["vault"])
     assert (await served.ask("/configz", token=right)).status == 200
@@ -104,7 +104,7 @@ async def test_tokens_are_what_the_api_server_says(plane: ControlPlane, served: 
 async def test_rights_are_those_of_rbac(
     plane: ControlPlane, served: NodeApi, name: str, verbs: list[str], subresources: tuple[str, ...], may: set[str]
 ) -> None:
-    """Each path for whom a ClusterRole opens it, and 403 with the kubelet's words for all others."""
+    """A path is open to those with a ClusterRole for it; all others get 403 with the kubelet's message."""
     token = await asyncio.to_thread(account, plane, name, verbs, *subresources)
     asked = {
         "/pods",
@@ -126,7 +126,7 @@ async def test_rights_are_those_of_rbac(
 async def test_an_api_server_that_is_away_lets_nobody_new_in(
     plane: ControlPlane, served: NodeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who was let in before stays so for as long as answers are kept."""
+    """Those authenticated before stay so while their results are cached."""
     monkeypatch.setattr(review, "_TRIES", 1)
     known = await asyncio.to_thread(account, plane, "known", ["get"], "configz")
     new = await asyncio.to_thread(account, plane, "new", ["get"], "configz")
@@ -148,12 +148,12 @@ async def test_an_api_server_that_is_away_lets_nobody_new_in(
 
 
 def raw(kubectl: Kubectl, node: ClusterNode, path: str) -> str:
-    """Ask the node's API through the API server."""
+    """Request a path of the node's API through the API server."""
     return kubectl.ok("get", "--raw", f"{node.path}/proxy{path}")
 
 
 def test_kubectl_reaches_the_endpoints_through_the_api_server(cluster_node: ClusterNode, kubectl: Kubectl) -> None:
-    """With the API server's own certificate, as RBAC has it for administrators."""
+    """With the API server's own certificate and an administrator's rights by RBAC."""
     cluster_node.until_ready()
     cluster_node.run_pod("shown")
     assert raw(kubectl, cluster_node, "/healthz") == "ok"

@@ -1,4 +1,4 @@
-"""Does a real node tell through the API server what dashboards, metrics-server and `kubectl top` ask of a kubelet?"""
+"""Does a real node serve the metrics that dashboards, metrics-server and `kubectl top` read from a kubelet, through the API server?"""
 
 import json
 import os
@@ -23,7 +23,7 @@ PROBE = {"exec": {"command": ["true"]}, "periodSeconds": 1}
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Run a control plane that hands requests on to metrics-server."""
+    """Run a control plane that aggregates metrics-server."""
     made = ControlPlane(tmp_path_factory.mktemp("plane"))
     made.apiserver_flags = aggregating(made.pki)
     with made:
@@ -32,7 +32,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def node(cluster_node: ClusterNode) -> ClusterNode:
-    """Run one busy pod that has a probe and an emptyDir on the node, which is of this file's control plane."""
+    """Run one busy pod with a probe and an emptyDir on a node of this file's control plane."""
     cluster_node.until_ready()
     container = {
         "name": "main",
@@ -47,7 +47,7 @@ def node(cluster_node: ClusterNode) -> ClusterNode:
 
 
 def samples(node: ClusterNode, path: str) -> dict[str, list[Any]]:
-    """Ask an endpoint through the API server, and read it with Prometheus's parser."""
+    """Read an endpoint through the API server with Prometheus's parser."""
     text = node.api.get(f"{node.path}/proxy{path}")
     found: dict[str, list[Any]] = {}
     for family in text_string_to_metric_families(text):
@@ -57,14 +57,14 @@ def samples(node: ClusterNode, path: str) -> dict[str, list[Any]]:
 
 
 def of_pod(found: list[Any], **labels: str) -> Any:
-    """Find the one sample of the busy pod with these labels."""
+    """Return the only sample of the busy pod with these labels."""
     labels = {"pod": "busy", "namespace": "default", **labels}
     (one,) = [sample for sample in found if labels.items() <= sample.labels.items()]
     return one
 
 
 def test_one_text_of_three_processes(node: ClusterNode) -> None:
-    """Worker, poller and node are in it; what alerts join on is there once."""
+    """It has the metrics of worker, poller and node; those that alerts join on appear once."""
     found = samples(node, "/metrics")
     up = {sample.labels["process"]: sample.value for sample in found["tempolet_process_metrics_up"]}
     assert up == {"worker": 1, "poller": 1}
@@ -92,7 +92,7 @@ def test_containers_are_told_as_cadvisor_does(node: ClusterNode) -> None:
 
 
 def test_probes_are_counted(node: ClusterNode) -> None:
-    """By result, and how long those took that succeeded."""
+    """By result, with the duration of those that succeeded."""
 
     def counted() -> float:
         found = samples(node, "/metrics/probes").get("prober_probe_total", [])
@@ -108,7 +108,7 @@ def test_probes_are_counted(node: ClusterNode) -> None:
 
 
 def test_resources_and_checks(node: ClusterNode) -> None:
-    """What metrics-server reads, and what SLOs are made of."""
+    """The metrics that metrics-server reads, and those of SLOs."""
     found = samples(node, "/metrics/resource")
     assert of_pod(found["container_cpu_usage_seconds_total"], container="main").timestamp == pytest.approx(
         time.time(), abs=60
@@ -121,7 +121,7 @@ def test_resources_and_checks(node: ClusterNode) -> None:
 
 @pytest.mark.parametrize("query", [pytest.param("", id="whole"), pytest.param("?only_cpu_and_memory=true", id="brief")])
 def test_the_summary_tells_what_is_in_use_now(node: ClusterNode, query: str) -> None:
-    """A container that is held to a tenth of a processor uses that."""
+    """A container with a limit of a tenth of a CPU uses that much."""
 
     def measured() -> Any:
         told = node.api.get(f"{node.path}/proxy/stats/summary{query}")
@@ -139,7 +139,7 @@ def test_the_summary_tells_what_is_in_use_now(node: ClusterNode, query: str) -> 
 
 
 def test_what_is_gone_is_told_no_more(node: ClusterNode) -> None:
-    """Neither its containers nor its probes."""
+    """Neither its containers nor its probes appear."""
     node.run_pod(
         "brief",
         containers=[
@@ -161,7 +161,7 @@ def test_what_is_gone_is_told_no_more(node: ClusterNode) -> None:
 
 @pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no metrics-server (see metrics_server.py)")
 def test_kubectl_top_works(node: ClusterNode, plane: ControlPlane, node_ip: str, tmp_path: Path) -> None:
-    """With the real metrics-server, which refuses what it can't read."""
+    """With the real metrics-server, which rejects what it can't parse."""
     kubectl = Kubectl(plane.admin_kubeconfig, tmp_path)
     with metrics_server(plane, node_ip, free_ports(1)[0], tmp_path / "metrics-server.log"):
         node.until(lambda: kubectl("top", "pod", "busy", "--containers").code == 0, "kubectl top works")

@@ -1,4 +1,4 @@
-"""Does a node whose runtime has no CNI configuration say so in the kubelet's words, and begin by itself when one is there?"""
+"""Does a node without CNI configuration report that in the kubelet's words, and continue by itself once there is one?"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,18 +15,18 @@ TROUBLE: Final = (
     "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
     "message:Network plugin returns error: cni plugin not initialized"
 )
-"""Of pkg/kubelet/kubelet.go updateRuntimeUp, with what containerd says."""
+"""From pkg/kubelet/kubelet.go updateRuntimeUp, with containerd's message."""
 
 
 class Unconnected(Containerd):
-    """A containerd that starts as on a machine where no network has been installed yet."""
+    """A containerd on a machine where no network plugin is configured yet."""
 
     later: str = ""
-    """What its configuration is to be."""
+    """The content of its configuration."""
 
     @property
     def configuration(self) -> Path:
-        """The network configuration that a network's installation would write."""
+        """The network configuration that a network plugin's installer would write."""
         return self.places.cni_config / "10-tempolet.conflist"
 
     def _write_configuration(self, runc: Path, nft: Path | None) -> None:
@@ -35,13 +35,13 @@ class Unconnected(Containerd):
         self.configuration.unlink()
 
     def connect(self) -> None:
-        """Install the network: written, for a file that is moved to its place containerd does not notice."""
+        """Write the configuration in place: containerd does not notice a file that is renamed into its folder."""
         self.configuration.write_text(self.later)
 
 
 @pytest.fixture
 def unconnected(node_dir: Path, slot: int) -> Iterator[Unconnected]:
-    """Run one, with the images of the session's."""
+    """Run one with the session's images."""
     places = ContainerdPlaces(root=node_dir / "unconnected" / "lib", run=node_dir / "unconnected" / "run")
     network = PodNetwork(f"tplbare{slot}", f"10.219.{slot}.0/24")
     daemon = Unconnected(places, network, cgroup=f"/tempolet-bare-{slot}")
@@ -52,19 +52,19 @@ def unconnected(node_dir: Path, slot: int) -> Iterator[Unconnected]:
 
 
 def told(node: ClusterNode, uid: str) -> dict[str, str]:
-    """Give what events say about an object, by their reason."""
+    """Return an object's events by their reason."""
     found = node.api.get(f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.uid%3D{uid}")["items"]
     return {one["reason"]: one["message"] for one in found}
 
 
 def ready(node: Any) -> tuple[str, str, str]:
-    """Give a node's condition Ready: status, reason and message."""
+    """Return a node's condition Ready: status, reason and message."""
     found = next(one for one in node["status"]["conditions"] if one["type"] == "Ready")
     return found["status"], found["reason"], found["message"]
 
 
 def test_a_network_is_waited_for_and_taken_up(tmp_path: Path, unconnected: Unconnected, new_node: NewNode) -> None:
-    """The node is not ready and its pods wait, but those on its own network; the configuration written, all go on."""
+    """The node is not ready and its pods wait, except those on the host network; with the configuration all continue."""
     with new_node(tmp_path / "node", containerd=unconnected) as node:
         node.until_started()
         node.api.until(node.path, lambda one: ready(one) == ("False", "KubeletNotReady", TROUBLE), "the network missed")

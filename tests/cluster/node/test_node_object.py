@@ -1,4 +1,4 @@
-"""Is a machine a node of a real API server: registered, told of, patched when something changed, made anew when it was deleted?"""
+"""Does a machine register with a real API server, report its status, patch changes, and recreate its Node when that is deleted?"""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ from worker.standalone.temporal_server import free_ports
 
 @pytest.fixture
 def plane_of_its_own(tmp_path: Path) -> Iterator[ControlPlane]:
-    """Give a control plane that may be stopped."""
+    """Return a control plane that may be stopped."""
     with ControlPlane(tmp_path / "plane") as made:
         yield made
 
@@ -29,7 +29,7 @@ def plane_of_its_own(tmp_path: Path) -> Iterator[ControlPlane]:
 def test_a_machine_becomes_a_ready_node_that_reads_as_a_kubelets(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """Labels, taints, addresses, sizes, versions, conditions and the lease are there, and nobody has to wait for long."""
+    """Labels, taints, addresses, capacity, versions, conditions and the lease are set, and soon."""
     flags = ["--node-labels", "disk=ssd,node-role.example.com/x=y"]
     taint = {"key": "dedicated", "value": "tests", "effect": "NoSchedule"}
     keys = {"registerWithTaints": [taint], "providerID": "test://1", "maxPods": 42, "systemReserved": {"cpu": "500m"}}
@@ -65,20 +65,20 @@ def test_a_machine_becomes_a_ready_node_that_reads_as_a_kubelets(
 def test_a_node_that_is_deleted_is_there_again_at_once_with_its_lease(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """Unlike under the kubelet, which waits for its next start."""
+    """Unlike the kubelet, which does so only at its next start."""
     with lone_node(tmp_path / "node", containerd, plane, node_ip) as node:
         first = node.until_ready()["metadata"]["uid"]
         node.api.delete(node.path)
         again = node.api.until(
             node.path, lambda one: one["metadata"]["uid"] != first and condition(one, "Ready") == "True", patience=9
-        )  # before the next look by the clock, which is 10 s later
+        )  # before the next periodic check, 10 s later
         assert again["metadata"]["labels"]["kubernetes.io/hostname"] == node.name
 
 
 def test_a_node_that_was_there_keeps_what_the_cluster_made_of_it(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """Taints, cordon, foreign labels and extended resources are the cluster's; the default labels are the node's."""
+    """Taints, cordon, foreign labels and extended resources stay; the default labels are the node's."""
     node = lone_node(
         tmp_path / "node", containerd, plane, node_ip, keys={"registerWithTaints": [], "registerNode": True}
     )
@@ -104,7 +104,7 @@ def test_a_node_that_was_there_keeps_what_the_cluster_made_of_it(
 def test_a_status_is_not_written_while_nothing_changes_and_is_when_somebody_writes_over_it(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """An idle node costs the API server its lease and nothing else."""
+    """An idle node only renews its lease."""
     keys = {"nodeStatusUpdateFrequency": "200ms", "nodeStatusReportFrequency": "5m"}
     with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
         node.until_ready()
@@ -113,7 +113,7 @@ def test_a_status_is_not_written_while_nothing_changes_and_is_when_somebody_writ
         mended = node.api.until(node.path, lambda one: one["status"]["nodeInfo"]["osImage"] != "Plan 9")
         assert mended["status"]["nodeInfo"] == settled["status"]["nodeInfo"]
         lease = node.api.get(lease_path(node))["spec"]["renewTime"]
-        node.api.until(lease_path(node), lambda one: one["spec"]["renewTime"] != lease)  # 10 s and 50 looks later
+        node.api.until(lease_path(node), lambda one: one["spec"]["renewTime"] != lease)  # 10 s and 50 checks later
         version = "resourceVersion"
         assert node.api.get(node.path)["metadata"][version] == mended["metadata"][version]
 
@@ -121,7 +121,7 @@ def test_a_status_is_not_written_while_nothing_changes_and_is_when_somebody_writ
 def test_a_lease_that_others_write_or_delete_is_the_nodes_again(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """Without a word of it in the log: it is written back with the next heartbeat."""
+    """Without a log message: the next heartbeat restores it."""
     with lone_node(tmp_path / "node", containerd, plane, node_ip, keys={"nodeLeaseDurationSeconds": 4}) as node:
         uid = node.until_ready()["metadata"]["uid"]
         path = lease_path(node)
@@ -137,7 +137,7 @@ def test_a_lease_that_others_write_or_delete_is_the_nodes_again(
 def test_what_happens_to_the_node_is_told_in_events(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """Its start, its conditions, when its runtime comes, and a cordon; each once."""
+    """Its start, its conditions, the runtime's start, and a cordon; each once."""
     socket = tmp_path / "runtime.sock"
     keys = {"containerRuntimeEndpoint": f"unix://{socket}"}
     with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
@@ -158,7 +158,7 @@ def test_what_happens_to_the_node_is_told_in_events(
 def test_the_runtime_is_told_which_addresses_the_cluster_gives_its_pods(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """As soon as a controller has written them into the node's object."""
+    """As soon as a controller has written them to the Node."""
     with lone_node(tmp_path / "node", containerd, plane, node_ip) as node:
         node.until_ready()
         node.api.patch(node.path, {"spec": {"podCIDR": "10.99.7.0/24", "podCIDRs": ["10.99.7.0/24"]}})
@@ -168,7 +168,7 @@ def test_the_runtime_is_told_which_addresses_the_cluster_gives_its_pods(
 def test_an_api_server_that_is_away_is_waited_for(
     tmp_path: Path, containerd: Containerd, plane_of_its_own: ControlPlane, node_ip: str
 ) -> None:
-    """The process lives on, and lease and status are written again when it is back."""
+    """The process keeps running, and lease and status are written again afterwards."""
     plane = plane_of_its_own
     keys = {"nodeStatusUpdateFrequency": "1s", "nodeLeaseDurationSeconds": 4}
     with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
@@ -187,7 +187,7 @@ def test_an_api_server_that_is_away_is_waited_for(
 def test_a_node_that_does_not_register_waits_for_its_object(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """registerNode: false; somebody else makes the object, the status is the node's all the same."""
+    """With registerNode: false another party creates the object, and the node still writes the status."""
     with lone_node(tmp_path / "node", containerd, plane, node_ip, keys={"registerNode": False}) as node:
         node.until(lambda: "not registered" in node.log("node"), "it is missed")
         assert node.api.find(node.path) is None
@@ -198,7 +198,7 @@ def test_a_node_that_does_not_register_waits_for_its_object(
 def test_a_runtime_without_a_network_makes_the_node_not_ready_in_the_kubelets_words(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """A socket where nobody listens is a runtime whose state is not known yet."""
+    """A socket without a listener means that the runtime's state is unknown."""
     keys = {"containerRuntimeEndpoint": f"unix://{tmp_path}/none.sock"}
     with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
         found = node.api.until(node.path, lambda one: condition(one, "Ready") == "False")
@@ -213,7 +213,7 @@ def test_a_runtime_without_a_network_makes_the_node_not_ready_in_the_kubelets_wo
 def test_pressure_is_shown_and_kept_back_and_healthz_tells_the_truth(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """No machine has all of its memory left; nobody is evicted for it."""
+    """The threshold exceeds any machine's memory; no pod is evicted for it."""
     port = free_ports(1)[0]
     keys = {"evictionHard": {"memory.available": "99.99%", "nodefs.available": "1Gi"}, "healthzPort": port}
     with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
@@ -239,7 +239,7 @@ def test_pressure_is_shown_and_kept_back_and_healthz_tells_the_truth(
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used_is_one_line_and_an_end(tmp_path: Path, content: Any, said: str) -> None:
-    """What, which file, and what belongs there."""
+    """What is wrong, in which file, and what belongs there."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(content if isinstance(content, str) else json.dumps(content))
     ended = subprocess.run(
@@ -258,7 +258,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_one_line_and_an_end(tmp_path: Path,
 def test_an_authority_that_is_gone_or_did_not_sign_is_named_and_one_that_comes_is_taken_up(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """A ca.crt may be mended while the process runs."""
+    """The file ca.crt may be corrected while the process runs."""
     authority = tmp_path / "ca.crt"
     node = lone_node(tmp_path / "node", containerd, plane, node_ip)
     node.kubeconfig = plane.node_kubeconfig(node.name)
@@ -276,7 +276,7 @@ def test_an_authority_that_is_gone_or_did_not_sign_is_named_and_one_that_comes_i
 
 
 def events_of(node: ClusterNode) -> list[Any]:
-    """Give the events of a node."""
+    """Return the events of a node."""
     found = node.api.get(f"/api/v1/events?fieldSelector=involvedObject.name%3D{node.name}")["items"]
     return list(found)
 
@@ -287,5 +287,5 @@ def told_events(node: ClusterNode) -> dict[str, int]:
 
 
 def lease_path(node: ClusterNode) -> str:
-    """Give the path of a node's Lease."""
+    """Return the path of a node's Lease."""
     return f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node.name}"

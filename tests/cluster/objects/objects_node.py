@@ -1,4 +1,4 @@
-"""The objects of one node as its worker has them, over a real API server and without workflows: the test says what pods show."""
+"""A worker's objects of one node over a real API server, without workflows: the test publishes the pods' snapshots."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ PATIENCE: Final = patience.PATIENCE
 
 
 class CountedApi(ApiServer):
-    """Our client, which also says what it watches and how many tokens it has asked for."""
+    """Our client, which also reports its watches and counts its token requests."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -32,7 +32,7 @@ class CountedApi(ApiServer):
         self.tokens_asked = 0
 
     async def watch(self, path: str, *, seconds: int, **query: str) -> AsyncIterator[Json]:
-        """Watch, and say so while it lasts."""
+        """Watch, and record it while it lasts."""
         which = f"{path}?{query.get('fieldSelector', '')}"
         await self._note(self.watching.append, which)
         try:
@@ -43,7 +43,7 @@ class CountedApi(ApiServer):
             await asyncio.shield(self._note(self.watching.remove, which))
 
     def singles(self) -> list[str]:
-        """List the watches of single objects."""
+        """Return the watches of single objects."""
         return [one for one in self.watching if "metadata.name" in one]
 
     async def _note(self, change: Callable[[str], None], which: str) -> None:
@@ -52,7 +52,7 @@ class CountedApi(ApiServer):
             self.changed.notify_all()
 
     async def create(self, path: str, body: Any) -> Json:
-        """Create, and say so of tokens."""
+        """Create an object, and count token requests."""
         if path.endswith("/token"):
             self.tokens_asked += 1
         return await super().create(path, body)
@@ -60,7 +60,7 @@ class CountedApi(ApiServer):
 
 @dataclass
 class ObjectsNode:
-    """What a test looks at."""
+    """What a test controls and inspects."""
 
     plane: ControlPlane
     name: str
@@ -72,15 +72,15 @@ class ObjectsNode:
     told: "asyncio.Queue[tuple[str, dict[str, str]]]" = field(default_factory=asyncio.Queue)
 
     def make(self, plural: str, name: str, **content: Any) -> Any:
-        """Create an object of the namespace."""
+        """Create an object in the namespace."""
         return self.plane.api.create(self.path(plural), {"metadata": {"name": name}, **content})
 
     def path(self, plural: str, name: str = "") -> str:
-        """Give the path of a collection of the namespace, or of one of its objects."""
+        """Return the path of a collection in the namespace, or of one of its objects."""
         return f"/api/v1/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
 
     def bind(self, name: str, **spec: Any) -> PodSnapshot:
-        """Create a pod that is bound to this node, and let it be known."""
+        """Create a pod that is bound to this node, and announce it."""
         containers = spec.pop("containers", [{"name": "c", "image": "busybox"}])
         spec = {"nodeName": self.name, "containers": containers, **spec}
         made = self.plane.api.create(self.path("pods"), {"metadata": {"name": name}, "spec": spec})
@@ -90,18 +90,18 @@ class ObjectsNode:
         return known
 
     def publish(self, known: PodSnapshot) -> None:
-        """Take what a pod's workflow says."""
+        """Publish a pod's snapshot as its workflow does."""
         self.pods[known.uid] = known
         self.objects.observe(known)
 
     def show(self, known: PodSnapshot, **objects: str) -> PodSnapshot:
-        """Let a pod show versions; `configmaps__app="7"` stands for configmaps/app."""
+        """Let a pod show these versions; `configmaps__app="7"` stands for configmaps/app."""
         versions = {key.replace("__", "/").replace("_", "-"): version for key, version in objects.items()}
         self.publish(shown := replace(known, objects=versions))
         return shown
 
     def forget(self, known: PodSnapshot) -> None:
-        """Let a pod be gone."""
+        """Remove a pod."""
         del self.pods[known.uid]
         self.objects.observe(replace(known, deleting=True, objects={}))
 
@@ -110,13 +110,13 @@ class ObjectsNode:
         return await self.objects.source.get(kind, self.namespace, name)
 
     async def heard(self, seconds: float = PATIENCE) -> tuple[str, dict[str, str]]:
-        """Wait until a pod's workflow is told of something; answers the pod's uid and the versions."""
+        """Wait for a signal to a pod's workflow; returns the pod's uid and the versions."""
         async with asyncio.timeout(seconds):
             workflow_id, versions = await self.told.get()
         return workflow_id.rpartition("/")[2], versions
 
     async def until_watching(self, *which: str) -> None:
-        """Wait until exactly these single objects are watched, as `configmaps/app`."""
+        """Wait until exactly these single objects are watched, such as `configmaps/app`."""
         wanted = sorted(
             f"{self.path(plural)}?metadata.name={name}" for plural, name in (one.split("/") for one in which)
         )
@@ -125,14 +125,14 @@ class ObjectsNode:
                 await self.api.changed.wait_for(lambda: sorted(self.api.singles()) == wanted)
 
     def wish(self, known: PodSnapshot, audience: str = "", seconds: int = 3607) -> TokenSpec:
-        """Ask for a token of a pod's account."""
+        """Build a request for a token of a pod's service account."""
         bound = BoundPod(self.namespace, known.name, known.uid)
         return TokenSpec(self.namespace, "default", (audience,) if audience else (), seconds, bound)
 
 
 @contextlib.asynccontextmanager
 async def objects_node(plane: ControlPlane, name: str) -> AsyncIterator[ObjectsNode]:
-    """Join a Node object by this name, with a namespace of its own, and run what a worker runs for objects."""
+    """Create a Node object with this name and a namespace of its own, and run the worker's part for objects."""
     plane.api.create("/api/v1/nodes", {"metadata": {"name": name}})
     namespace = plane.make_namespace(f"of-{name}")
     async with CountedApi(load_kubeconfig(plane.node_kubeconfig(name))) as api:

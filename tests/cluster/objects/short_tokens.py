@@ -1,7 +1,7 @@
-"""An API server whose service account tokens seem to live for some seconds: what stands between a node and the real one.
+"""An API server whose service account tokens seem to expire within seconds: a proxy between a node and the real one.
 
-The API gives out no token for less than ten minutes, which no test waits for. So everything goes through here unchanged but the
-answers to TokenRequests, in which another end is written; the tokens themselves are good as they are.
+The API issues no token for less than ten minutes, too long for a test. So this passes everything on unchanged except the
+responses to TokenRequests, where it writes an earlier expiry; the tokens themselves are valid as issued.
 """
 
 import http.client
@@ -20,12 +20,12 @@ from tests.cluster.control_plane import ControlPlane, write_kubeconfig
 
 _PIECE: Final = 1 << 16
 _OURS: Final = frozenset({"connection", "content-length", "transfer-encoding", "accept-encoding", "host"})
-"""Headers that are each connection's own."""
+"""Hop-by-hop headers."""
 
 
 @contextmanager
 def short_tokens(plane: ControlPlane, node: str, life: timedelta) -> Iterator[Path]:
-    """Stand there while the block runs; gives the node's kubeconfig."""
+    """Run the proxy while the block runs; yields the node's kubeconfig."""
     identity = plane.sign(f"system:node:{node}", "system:nodes")
     context = ssl.create_default_context(cafile=str(plane.pki / "ca.crt"))
     context.load_cert_chain(identity.certificate, identity.key)
@@ -66,11 +66,11 @@ class _Between(BaseHTTPRequestHandler):
         raise NotImplementedError
 
     def ends(self) -> tuple[datetime, timedelta]:
-        """Say when a token of now ends, and how long that is."""
+        """Return when a token issued now expires, and after how long."""
         raise NotImplementedError
 
     def pass_on(self) -> None:
-        """Ask the API server the same, and answer what it answers, piece by piece: it may be a watch."""
+        """Forward the request, and stream the response: it may be a watch."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _OURS}
         connection = self.upstream()
@@ -89,7 +89,7 @@ class _Between(BaseHTTPRequestHandler):
                 while piece := answer.read1(_PIECE):
                     self._piece(piece)
             self._piece(b"")
-        except OSError:  # either end has gone
+        except OSError:  # either side has disconnected
             self.close_connection = True
         finally:
             connection.close()
@@ -97,13 +97,13 @@ class _Between(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = pass_on  # noqa: N815 - the names that http.server calls
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def _piece(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
 
     def _shortened(self, answer: bytes) -> bytes:
-        """Write another end into what a TokenRequest was answered; a refusal stays one."""
+        """Write an earlier expiry into the response to a TokenRequest; an error is left unchanged."""
         said = json.loads(answer)
         if "token" in (said.get("status") or {}):
             end, life = self.ends()

@@ -1,4 +1,4 @@
-"""Do a pod's volumes and variables hold what the API has, and follow it? On a real node, with containers that read them."""
+"""Do a pod's volumes and variables have the API's content, and follow it, on a real node with real containers?"""
 
 import base64
 import json
@@ -8,36 +8,36 @@ from typing import Any
 from proto.temporal.names import OBJECTS_CHANGED
 from proto.temporal.signals import ObjectsChanged
 from tests.cluster.cluster_node import ClusterNode, pods_path
-from tests.node.pod_story import opened
+from tests.node.pod_story import history_text
 from tests.node.tempolet_node import BUSYBOX, pod_manifest, wait
 
 MAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
 CONFIG_ERROR = "CreateContainerConfigError"
 AT_ONCE = 10.0
-"""Seconds within which a change is to show: one is what it takes on a machine that is not busy, a minute without a watch."""
+"""Seconds until a change must show: one on an idle machine, a minute without a watch."""
 
 
 def run(node: ClusterNode, name: str, **spec: Any) -> str:
-    """Run a pod of the API; answers its uid."""
+    """Run a pod of the API; returns its uid."""
     made = node.create_pod(pod_manifest(name, **spec))
     node.until_running(name)
     return str(made["metadata"]["uid"])
 
 
 def volume(node: ClusterNode, uid: str, kind: str, name: str) -> Path:
-    """Say where a volume's files lie on the node."""
+    """Return the node's path of a volume's files."""
     return node.root_dir / "pods" / uid / "volumes" / f"kubernetes.io~{kind}" / name
 
 
 def payload(token: str) -> dict[str, Any]:
-    """Read what a token says."""
+    """Decode a token's payload."""
     part = token.split(".")[1]
     said: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     return said
 
 
 def test_a_pod_has_its_token_its_authority_and_its_namespace(cluster_node: ClusterNode) -> None:
-    """The volume that the API server's admission gives to every pod; the token is good, and the pod's."""
+    """The volume that the API server's admission adds to every pod; the token is valid, and the pod's."""
     uid = run(cluster_node, "bearer")
     made = cluster_node.api.get(pods_path(name="bearer"))
     [access] = [one["name"] for one in made["spec"]["volumes"] if one["name"].startswith("kube-api-access-")]
@@ -52,23 +52,23 @@ def test_a_pod_has_its_token_its_authority_and_its_namespace(cluster_node: Clust
     assert payload(token)["kubernetes.io"]["pod"] == {"name": "bearer", "uid": uid}
     assert (files / "token").stat().st_mode & 0o777 == 0o644
     snapshot = cluster_node.until_running("bearer")
-    for told in (opened(cluster_node, snapshot), *map(cluster_node.log, cluster_node.roles)):
-        assert token.rpartition(".")[2] not in told  # its signature, without which it is nobody's
+    for told in (history_text(cluster_node, snapshot), *map(cluster_node.log, cluster_node.roles)):
+        assert token.rpartition(".")[2] not in told  # without its signature the token is worthless
 
 
 def test_a_pod_hears_of_nothing_that_has_not_changed(cluster_node: ClusterNode) -> None:
-    """Also when worker and poller were started anew: no folder of objects is looked at where there is an API."""
+    """Also when worker and poller were restarted: with an API no objects folder is watched."""
     cluster_node.api.create(MAPS, {"metadata": {"name": "still"}, "data": {"key": "one"}})
     run(cluster_node, "still", volumes=[{"name": "map", "configMap": {"name": "still", "optional": True}}])
     for role in ("worker", "poller"):
         cluster_node.stop(role)
         cluster_node.start(role)
-    run(cluster_node, "after")  # by then both have compared all that they know
-    assert OBJECTS_CHANGED not in opened(cluster_node, cluster_node.until_running("still"))
+    run(cluster_node, "after")  # by then both have compared everything they know
+    assert OBJECTS_CHANGED not in history_text(cluster_node, cluster_node.until_running("still"))
 
 
 def test_a_token_is_its_users_alone(cluster_node: ClusterNode) -> None:
-    """Where all containers run as one user; with an fsGroup it is the group's, too."""
+    """If all containers run as one user; with an fsGroup the group can read it, too."""
     alone = run(cluster_node, "alone", securityContext={"runAsUser": 1234})
     group = run(cluster_node, "group", securityContext={"runAsUser": 1234, "fsGroup": 4321})
     found = {}
@@ -79,7 +79,7 @@ def test_a_token_is_its_users_alone(cluster_node: ClusterNode) -> None:
 
 
 def test_a_token_that_was_renewed_is_written_into_the_volume(cluster_node: ClusterNode) -> None:
-    """By the signal of the rotation; a worker that was started anew has to ask for another one."""
+    """By the signal of the rotation; a restarted worker has to request another one."""
     uid = run(cluster_node, "renewed")
     [token] = (cluster_node.root_dir / "pods" / uid / "volumes" / "kubernetes.io~projected").glob("*/token")
     before = token.read_text()
@@ -98,7 +98,7 @@ def test_a_token_that_was_renewed_is_written_into_the_volume(cluster_node: Clust
 
 
 def test_volumes_show_what_has_changed(cluster_node: ClusterNode) -> None:
-    """A Secret and a ConfigMap, at once; what is immutable stays."""
+    """A Secret and a ConfigMap, at once; immutable ones stay."""
     api = cluster_node.api
     api.create(SECRETS, {"metadata": {"name": "db"}, "stringData": {"password": "one"}})
     api.create(MAPS, {"metadata": {"name": "app"}, "data": {"key": "one"}})
@@ -117,7 +117,7 @@ def test_volumes_show_what_has_changed(cluster_node: ClusterNode) -> None:
 
 
 def test_a_pod_starts_when_what_it_misses_appears(cluster_node: ClusterNode) -> None:
-    """A volume's ConfigMap, and a Secret of a variable."""
+    """A volume's ConfigMap, and a variable's Secret."""
     api = cluster_node.api
     container = {
         "name": "main",
@@ -154,7 +154,7 @@ def test_a_container_knows_the_services_of_its_namespace(cluster_node: ClusterNo
     port = {"port": 80, "protocol": "TCP"}
     web = {"metadata": {"name": "web-shop"}, "spec": {"ports": [port], "selector": {"a": "b"}}}
     made = cluster_node.api.create("/api/v1/namespaces/default/services", web)
-    run(cluster_node, "before")  # the node has heard of the service when a pod made after it runs
+    run(cluster_node, "before")  # the node has seen the service once a pod created after it runs
     uid = run(
         cluster_node,
         "links",

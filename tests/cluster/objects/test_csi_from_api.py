@@ -1,4 +1,4 @@
-"""Does a volume of a CSI driver come to a pod of the API: attached by the cluster, with tokens, and told in CSINode and Node?"""
+"""Does a pod of the API get its CSI volume: attached by the cluster, with tokens, and reported in CSINode and Node?"""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ MODE = {"volumeMode": "Filesystem", "accessModes": ["ReadWriteOnce"]}
 
 @pytest.fixture
 def driver(cluster_node: ClusterNode) -> Iterator[DriverProcess]:
-    """Run a driver whose volumes are attached, and that wants a token."""
+    """Run a driver whose volumes need attaching, and that requests a token."""
     name = f"d{uuid.uuid4().hex[:6]}.test"
     spec = {"attachRequired": True, "tokenRequests": [{"audience": "vault", "expirationSeconds": 3600}]}
     cluster_node.api.create(f"{STORAGE}/csidrivers", {"metadata": {"name": name}, "spec": spec})
@@ -36,7 +36,7 @@ def driver(cluster_node: ClusterNode) -> Iterator[DriverProcess]:
 
 
 def bind(node: ClusterNode, driver: DriverProcess, name: str, owner: dict[str, Any] | None = None) -> str:
-    """Make a volume with its claim, bound as the controllers do it; answers the volume's handle."""
+    """Create a volume with its claim, bound as the controllers do it; returns the volume's handle."""
     handle = f"handle-{name}"
     volume = driver.folder.volume(handle)
     volume.mkdir(parents=True)
@@ -53,7 +53,7 @@ def bind(node: ClusterNode, driver: DriverProcess, name: str, owner: dict[str, A
 
 
 def attach(node: ClusterNode, driver: DriverProcess, name: str, **metadata: str) -> None:
-    """Attach a volume, as controller and attacher do it."""
+    """Attach a volume, as the attach controller and the external attacher do it."""
     handle = f"handle-{name}"
     digest = hashlib.sha256(f"{handle}{driver.setup.name}{node.name}".encode()).hexdigest()
     spec = {
@@ -67,7 +67,7 @@ def attach(node: ClusterNode, driver: DriverProcess, name: str, **metadata: str)
 
 
 def test_a_driver_stands_in_the_nodes_csi_node(cluster_node: ClusterNode, driver: DriverProcess) -> None:
-    """And its id of the node in an annotation; both go with it."""
+    """With its id of the node in an annotation; both are removed with it."""
     name = driver.setup.name
     path = f"{STORAGE}/csinodes/{cluster_node.name}"
     found = cluster_node.api.until(path, lambda one: name in str(one["spec"]["drivers"]), f"{name} in the CSINode")
@@ -81,7 +81,7 @@ def test_a_driver_stands_in_the_nodes_csi_node(cluster_node: ClusterNode, driver
 
 
 def test_a_volume_is_staged_when_it_is_attached(cluster_node: ClusterNode, driver: DriverProcess) -> None:
-    """With what attaching answered and a token of the pod's account, which stands nowhere else; it is in use meanwhile."""
+    """With the attachment's metadata and a token of the pod's service account, which appears nowhere else; it is in volumesInUse meanwhile."""
     bind(cluster_node, driver, "disk")
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}]
     uid = cluster_node.create_pod(pod_manifest("attached", volumes=volumes))["metadata"]["uid"]
@@ -104,7 +104,7 @@ def test_a_volume_is_staged_when_it_is_attached(cluster_node: ClusterNode, drive
 
 
 def test_a_generic_ephemeral_volume_is_its_pods(cluster_node: ClusterNode, driver: DriverProcess) -> None:
-    """Of the claim that the cluster makes for it; a claim of that name that is not the pod's is refused."""
+    """By the claim that the cluster creates for it; a claim of that name that the pod does not own is refused."""
     template = {"spec": {**MODE, "resources": {"requests": {"storage": "1Mi"}}}}
     volumes = [{"name": "data", "ephemeral": {"volumeClaimTemplate": template}}]
     uid = cluster_node.create_pod(pod_manifest("own", volumes=volumes))["metadata"]["uid"]

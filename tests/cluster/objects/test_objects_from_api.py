@@ -1,4 +1,4 @@
-"""Does a node of a cluster read what its pods refer to as the kubelet does: by watch on reference, freshly, and allowed to?"""
+"""Does a node of a cluster read its pods' objects as the kubelet does: with a watch for each, fresh, and authorized?"""
 
 import asyncio
 import base64
@@ -19,7 +19,7 @@ from worker.api_objects import watched_object, watched_objects
 
 CM, SECRET = ObjectKind.CONFIG_MAPS, ObjectKind.SECRETS
 AT_ONCE = 10.0
-"""Seconds: on a machine that is not busy it takes a tenth of one, without a watch a minute."""
+"""Seconds: on an idle machine it takes a tenth of one, without a watch a minute."""
 NUMBERS = iter(range(1000))
 
 
@@ -31,17 +31,17 @@ async def node(plane: ControlPlane) -> AsyncIterator[ObjectsNode]:
 
 
 def with_map(name: str) -> dict[str, Any]:
-    """Name a ConfigMap in a pod's volumes."""
+    """Return the volumes of a pod with this ConfigMap."""
     return {"volumes": [{"name": "v", "configMap": {"name": name}}]}
 
 
 def with_secret(name: str) -> dict[str, Any]:
-    """Name a Secret in a pod's volumes."""
+    """Return the volumes of a pod with this Secret."""
     return {"volumes": [{"name": "v", "secret": {"secretName": name}}]}
 
 
 async def test_an_object_is_read_once_and_watched_from_then_on(node: ObjectsNode) -> None:
-    """And no second time by another pod; its managed fields are left behind."""
+    """Another pod does not read it again; its managed fields are dropped."""
     node.make("configmaps", "app", data={"key": "one"})
     node.bind("a", **with_map("app"))
     node.bind("b", **with_map("app"))
@@ -52,7 +52,7 @@ async def test_an_object_is_read_once_and_watched_from_then_on(node: ObjectsNode
 
 
 async def test_a_pod_that_shows_it_hears_of_another_version(node: ObjectsNode) -> None:
-    """At once, and once; one that does not show it hears nothing."""
+    """At once, and once; a pod that does not show it gets nothing."""
     node.make("secrets", "db", data={"password": base64.b64encode(b"one").decode()})
     shows, reads = node.bind("shows", **with_secret("db")), node.bind("reads", **with_secret("db"))
     version = (await node.get(SECRET, "db")).version
@@ -77,7 +77,7 @@ async def test_what_is_no_content_is_no_news(node: ObjectsNode) -> None:
 
 
 async def test_who_waits_for_an_object_hears_of_its_appearance(node: ObjectsNode) -> None:
-    """And of nothing before; of its deletion afterwards."""
+    """Not of anything before; of its deletion afterwards."""
     pod = node.show(node.bind("a", **with_map("late")), configmaps__late="?")
     with pytest.raises(ObjectMissing, match='configmap "late" not found'):
         await node.get(CM, "late")
@@ -90,7 +90,7 @@ async def test_who_waits_for_an_object_hears_of_its_appearance(node: ObjectsNode
 
 
 async def test_what_promises_not_to_change_is_not_watched_on(node: ObjectsNode) -> None:
-    """It is known nevertheless, also to the next pod."""
+    """It is cached nevertheless, also for the next pod."""
     node.make("configmaps", "fixed", data={"key": "one"}, immutable=True)
     pod = node.bind("a", **with_map("fixed"))
     found = await node.get(CM, "fixed")
@@ -100,7 +100,7 @@ async def test_what_promises_not_to_change_is_not_watched_on(node: ObjectsNode) 
 
 
 async def test_a_watch_ends_with_the_last_pod_that_needs_it(node: ObjectsNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what a volume shows with that pod, of what is only read after a while."""
+    """For a volume's object with that pod, for an object that is only read after a while."""
     monkeypatch.setattr(watched_objects, "SOON", timedelta(0))
     for name in ("shown", "read"):
         node.make("configmaps", name, data={})
@@ -118,7 +118,7 @@ async def test_a_watch_ends_with_the_last_pod_that_needs_it(node: ObjectsNode, m
 
 
 async def test_nothing_is_read_that_the_authorizer_forbids(node: ObjectsNode) -> None:
-    """A Secret that no pod of the node names: the API server's own words, and no watch is left that asks again and again."""
+    """A Secret that no pod of the node references: with the API server's message, and no watch keeps retrying."""
     node.make("secrets", "others", data={})
     with pytest.raises(ObjectRefused, match=r"secret others: secrets \"others\" is forbidden: .*no relationship found"):
         await node.get(SECRET, "others")
@@ -126,7 +126,7 @@ async def test_nothing_is_read_that_the_authorizer_forbids(node: ObjectsNode) ->
 
 
 async def test_what_is_known_outlives_the_api_server(node: ObjectsNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not is refused by its name; when the API server is back, who waited hears of it, and of what has changed."""
+    """Uncached ones are refused by name; once the API server is back, waiting pods are signalled, also about changes."""
     monkeypatch.setattr(watched_object, "PACE", replace(watched_object.PACE, first_pause=0.05))
     node.make("configmaps", "app", data={"key": "one"})
     unseen = node.make("configmaps", "unseen", data={})
@@ -153,7 +153,7 @@ async def test_what_is_known_outlives_the_api_server(node: ObjectsNode, monkeypa
 
 
 async def test_kinds_of_the_whole_cluster_are_followed(node: ObjectsNode) -> None:
-    """RuntimeClasses and CSIDrivers; a claim's volume may be read only where a pod of the node has it."""
+    """RuntimeClasses and CSIDrivers; a claim's volume can be read only if a pod of the node has it."""
     api = node.plane.api
     for path, name, content in (
         ("/apis/node.k8s.io/v1/runtimeclasses", f"{node.name}-fast", {"handler": "fast"}),
@@ -176,7 +176,7 @@ async def test_kinds_of_the_whole_cluster_are_followed(node: ObjectsNode) -> Non
 
 
 async def test_a_token_is_its_pods_and_asked_for_once(node: ObjectsNode) -> None:
-    """By two volumes at a time, too; of another audience it is another one, where the pod's spec names that."""
+    """Also by two volumes at a time; another audience needs another token, if the pod's spec names it."""
     source = {"serviceAccountToken": {"path": "t", "audience": "vault", "expirationSeconds": 600}}
     pod = node.bind("a", volumes=[{"name": "v", "projected": {"sources": [source]}}])
     first, second = await asyncio.gather(*(node.objects.tokens.token(node.wish(pod)) for _ in range(2)))
@@ -191,7 +191,7 @@ async def test_a_token_is_its_pods_and_asked_for_once(node: ObjectsNode) -> None
 
 
 async def test_a_token_is_renewed_before_it_is_old_and_its_pod_told(node: ObjectsNode) -> None:
-    """When it is due stands in what the pod shows, so a worker that has just started knows it, too."""
+    """The pod's state says when it is due, so a restarted worker knows it, too."""
     spec = {"serviceAccountName": "default"}
     pod = node.bind("a", **spec)
     old = "2026-01-01T00:00:00Z/2026-01-01T01:00:00Z"
@@ -205,14 +205,14 @@ async def test_a_token_is_renewed_before_it_is_old_and_its_pod_told(node: Object
     assert node.told.empty()
     node.forget(pod)
     async with asyncio.timeout(PATIENCE):
-        while node.api.tokens_asked == 1:  # until the loop has taken notice of it
+        while node.api.tokens_asked == 1:  # until the loop has noticed it
             await asyncio.sleep(0.01)
             await node.objects.tokens.token(node.wish(pod))
     assert node.api.tokens_asked == 2
 
 
 async def test_a_pod_that_is_no_more_gets_no_token(node: ObjectsNode) -> None:
-    """In the API server's words, with the account's name."""
+    """With the API server's message, which names the account."""
     pod = node.bind("a")
     gone = replace(pod, uid="00000000-0000-0000-0000-000000000000")
     with pytest.raises(TokenRefused, match=f"service account {node.namespace}/default: .*UID"):
@@ -220,7 +220,7 @@ async def test_a_pod_that_is_no_more_gets_no_token(node: ObjectsNode) -> None:
 
 
 async def test_trust_bundles_are_followed_where_the_api_server_has_them(tmp_path: Path, node: ObjectsNode) -> None:
-    """They are beta: this API server has none, one with the gate on has them; a pod that shows some hears of a change."""
+    """They are beta: this API server has none, one with the feature gate has; a pod that shows them is told of changes."""
     with pytest.raises(TrustBundleRefused, match="the API server has no ClusterTrustBundles"):
         await node.objects.trust_bundles.anchors({"name": "ours"})
     flags = ["--feature-gates", "ClusterTrustBundle=true,ClusterTrustBundleProjection=true"]

@@ -1,4 +1,4 @@
-"""Is a live pod's token written anew at four fifths of its life, and does nothing of the pod notice?"""
+"""Is a running pod's token renewed at four fifths of its lifetime, without an effect on the pod?"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,20 +14,20 @@ from tests.cluster.objects.short_tokens import short_tokens
 from tests.cluster.objects.test_contents_from_api import payload, volume
 
 LIFE: Final = timedelta(seconds=30)
-"""The moment is drawn from the ten seconds before four fifths of it, long after the pod has come up."""
+"""The renewal is drawn from the ten seconds before four fifths of it, long after the pod has started."""
 FOUR_FIFTHS: Final = 0.8
 SECOND: Final = timedelta(seconds=1)
-"""Times of tokens are in whole ones."""
+"""Times in tokens are whole seconds."""
 PROMPTLY: Final = timedelta(seconds=5)
 SHORTEST: Final = {"path": "token", "expirationSeconds": 600}
-"""What the API gives; see `short_tokens`."""
+"""The shortest lifetime in the API; see `short_tokens`."""
 
 
 @pytest.fixture(scope="module")
 def hasty_node(
     tmp_path_factory: pytest.TempPathFactory, new_node: NewNode, plane: ControlPlane
 ) -> Iterator[ClusterNode]:
-    """Run one node whose tokens end soon."""
+    """Run one node whose tokens expire soon."""
     node = new_node(tmp_path_factory.mktemp("hasty"))
     with short_tokens(plane, node.name, LIFE) as node.kubeconfig, node:
         node.until_started()
@@ -35,12 +35,12 @@ def hasty_node(
 
 
 def written(file: Path) -> datetime:
-    """Say when a file was."""
+    """Return a file's modification time."""
     return datetime.fromtimestamp(file.stat().st_mtime, UTC)
 
 
 def test_a_token_is_renewed_while_its_pod_runs(hasty_node: ClusterNode) -> None:
-    """At its time and not before, by the worker itself; the API takes the new one, and the container goes on."""
+    """When it is due and not before, by the worker itself; the API accepts the new one, and the container keeps running."""
     source = {"sources": [{"serviceAccountToken": SHORTEST}]}
     volumes = [{"name": "robot", "projected": source}]
     hasty_node.until_ready()

@@ -1,7 +1,7 @@
-"""What `kubectl describe` says, without what must differ from one node to another: times, names, addresses and ids.
+"""The output of `kubectl describe`, without what must differ between nodes: times, names, addresses and ids.
 
-Used to hold what a user reads of our node against what he reads of the real kubelet's, line by line; events as a set, for how often
-and in which order they come is nobody's promise.
+Used to compare our node with the real kubelet's line by line. Events are compared as a set: their number and order are not
+guaranteed.
 """
 
 import re
@@ -16,9 +16,9 @@ _REPLACED: Final = tuple(
         (r"containerd://[0-9a-f]{64}", "containerd://ID"),
         (r"kube-api-access-[a-z0-9]{5}\b", "kube-api-access-X"),
         (r"\b10\.21[45]\.\d+\.\d+\b", "ADDRESS"),
-        (r"rpc error: code = \w+ desc = ", ""),  # gRPC's envelope, which our node leaves out
+        (r"rpc error: code = \w+ desc = ", ""),  # the prefix of gRPC errors, which our node omits
         (r"(?<=%\)) +\d+[smh]\w*$", " AGE"),
-        (r"(?<=Restart Count:) +\d+$", " N"),  # of a crash loop it depends on the moment
+        (r"(?<=Restart Count:) +\d+$", " N"),  # in a crash loop it depends on the moment
         (r"(?<=\S) +", " "),
     )
 )
@@ -28,14 +28,14 @@ _EVENTS: Final = "Events:"
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What was said, comparable."""
+    """A comparable description."""
 
     lines: tuple[str, ...]
     events: frozenset[tuple[str, str, str, str]]
     """Each with type, reason, source and message."""
 
     def without(self, beginnings: tuple[str, ...]) -> "Described":
-        """Leave out lines that begin so, and events whose reason does."""
+        """Leave out lines with these prefixes, and events with these prefixes of reasons."""
         if not beginnings:
             return self
         lines = tuple(line for line in self.lines if not line.strip().startswith(beginnings))
@@ -43,19 +43,19 @@ class Described:
 
     @property
     def reasons(self) -> frozenset[str]:
-        """Say why there were events."""
+        """Return the events' reasons."""
         return frozenset(reason for _, reason, _, _ in self.events)
 
 
 def read_description(text: str, names: Mapping[str, str]) -> Described:
-    """Take a description apart; each of `names` is written as what it stands for."""
+    """Parse a description; each of `names` is replaced by its placeholder."""
     above, _, below = text.partition(f"\n{_EVENTS}")
     lines = (alike(line, names) for line in above.splitlines())
     return Described(tuple(line for line in lines if line), frozenset(_events(below, names)))
 
 
 def alike(text: str, names: Mapping[str, str]) -> str:
-    """Write a text so that the same said of another node is the same text."""
+    """Normalize a text, so that the same text about another node is equal."""
     for name, word in names.items():
         text = text.replace(name, word)
     for pattern, word in _REPLACED:

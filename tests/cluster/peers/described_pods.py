@@ -1,4 +1,4 @@
-"""Pods as users have them, each with where it comes to rest: what `test_described_beside_kubelet` has described on both nodes."""
+"""Typical pods, each with its final state, for `test_described_beside_kubelet` to describe on both nodes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from tests.node.tempolet_node import BUSYBOX, pod_manifest
 Json = dict[str, Any]
 
 NOWHERE: Final = "127.0.0.1:1/nothing:1"
-"""An image of a registry that nobody runs."""
+"""An image in a registry that does not exist."""
 OBJECTS: Final[Json] = {
     "configmaps": {"metadata": {"name": "app"}, "data": {"colour": "green"}},
     "secrets": {"metadata": {"name": "db"}, "stringData": {"password": "canary"}},
@@ -19,23 +19,23 @@ OBJECTS: Final[Json] = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A pod, and how to know that it stays as it is."""
+    """A pod, and how to know that it has reached its final state."""
 
     name: str
     reason: str
-    """Of an event that is there by then."""
+    """Reason of an event that must have occurred."""
     stays: Callable[[Json], bool]
     container: Json = field(default_factory=dict)
-    """Of its container, what differs from the usual one."""
+    """The fields of its container that differ from the default."""
     spec: Json = field(default_factory=dict)
-    """Of the rest, likewise."""
+    """The other fields of the pod that differ."""
     beside: tuple[Json, ...] = ()
     """More containers."""
     apart: tuple[str, ...] = ()
-    """How the lines begin, and the reasons of events, that ours has and the kubelet's has not, or with another value."""
+    """Prefixes of lines, and reasons of events, that only ours has, or with another value."""
 
     def pod(self) -> Json:
-        """Write it."""
+        """Build the pod."""
         pod = pod_manifest(self.name, "trap 'exit 0' TERM; sleep 3600 & wait")
         pod["spec"]["containers"][0] |= self.container
         pod["spec"]["containers"] += self.beside
@@ -44,38 +44,38 @@ class Case:
 
 
 def ready(pod: Json) -> bool:
-    """Say whether it runs and is ready."""
+    """Return whether it runs and is ready."""
     return condition(pod, "Ready") == "True"
 
 
 def running(pod: Json) -> bool:
-    """Say whether its container runs."""
+    """Return whether its container runs."""
     return "running" in state(pod)
 
 
 def over(pod: Json) -> bool:
-    """Say whether it has ended, or was never taken."""
+    """Return whether it has finished, or was rejected."""
     return pod["status"]["phase"] in {"Succeeded", "Failed"}
 
 
 def waits(reason: str) -> Callable[[Json], bool]:
-    """Say whether its container waits for that."""
+    """Return a check whether its container waits with this reason."""
     return lambda pod: (state(pod).get("waiting") or {}).get("reason") == reason
 
 
 def state(pod: Json) -> Json:
-    """Give the state of its container."""
+    """Return the state of its container."""
     first: Json = next(iter(pod["status"].get("containerStatuses") or ()), {})
     return first.get("state") or {}
 
 
 def shell(command: str) -> list[str]:
-    """Write a command."""
+    """Build a shell command."""
     return ["sh", "-c", command]
 
 
 def tried(command: str, **more: Any) -> Json:
-    """Write a probe that a command answers."""
+    """Build an exec probe with a command."""
     return {"exec": {"command": shell(command)}, "periodSeconds": 1, "timeoutSeconds": 20, **more}
 
 
@@ -90,9 +90,9 @@ NOT_TAKEN: Final = (
     "ContainersReady",
     "PodScheduled",
 )
-"""Of a pod that it does not take the kubelet tells nothing but that: neither the node's address nor conditions."""
+"""For a rejected pod the kubelet reports only that: neither the node's address nor conditions."""
 EARLY: Final = ("IP", "PodReadyToStart", "MissingClusterDNS")
-"""Our sandbox is made while the volumes are mounted, the kubelet's afterwards."""
+"""We create the sandbox while volumes are mounted, the kubelet afterwards."""
 RICH: Final = Case(
     "rich",
     "Started",
@@ -174,7 +174,7 @@ CASES: Final = (
         apart=EARLY,
     ),
     Case("unready", "Unhealthy", running, {"readinessProbe": tried("echo no; exit 1")}),
-    Case(  # with another one that goes on: of the last one the kubelet says no more than that it stops it
+    Case(  # beside another that keeps running: for the last container the kubelet reports only that it stops it
         "unhealthy",
         "Killing",
         lambda pod: "terminated" in state(pod),
@@ -194,15 +194,17 @@ CASES: Final = (
 )
 RESIZED: Final = Case("resized", "ResizeCompleted", ready, {"resources": {"requests": {"cpu": "10m"}}})
 RESIZE: Final[Json] = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "20m"}}}]}}
-"""What is patched of it."""
+"""The patch of the pod."""
 GIVEN_UP_EARLY: Final = (
     "failed to sync configmap cache: timed out waiting for the condition",
     "failed to sync secret cache: timed out waiting for the condition",
 )
-"""In events of the kubelet's: it waits a second for its first reading of an object, which takes longer on a busy machine
-(pkg/kubelet/util/manager/watch_based_manager.go), and tries again."""
+"""In the kubelet's events: it waits one second for its first read of an object, which takes longer on a busy machine
+(pkg/kubelet/util/manager/watch_based_manager.go), and retries.
+"""
 TOKEN_ASKED_EARLY: Final = 'failed to fetch token: pod "'
-"""In events of either: the API server looks the pod of a token up in a cache of its own, which may not have it yet; the mount is tried again."""
+"""In events of either: the API server looks up the pod of a token in its own cache, which may not have it yet. The mount is retried."""
 RESIZE_TOLD_EARLY: Final = '"requests":{"cpu":"10m"}'
-"""In a ResizeCompleted of the kubelet's: it was looking at the pod, with the sizes so far, as it granted the new ones. Its SyncPod has a
-note on that race; the event with the new sizes follows."""
+"""In the kubelet's ResizeCompleted: it was syncing the pod with the old sizes when it granted the new ones. Its SyncPod has a
+note on that race; the event with the new sizes follows.
+"""

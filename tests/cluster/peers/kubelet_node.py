@@ -22,7 +22,7 @@ NAME: Final = "real-kubelet"
 
 @dataclass(frozen=True, slots=True)
 class KubeletNode:
-    """What the kubelet needs of this session; the fixture `kubelet_node`."""
+    """The session's dependencies of the kubelet; the fixture `kubelet_node`."""
 
     program: Path
     plane: ControlPlane
@@ -31,9 +31,9 @@ class KubeletNode:
 
     @contextlib.contextmanager
     def running(self, home: Path, keys: Mapping[str, Any]) -> Iterator[str]:
-        """Run it with these keys of its configuration; gives its node's name, and leaves nothing of it in the API.
+        """Run it with these keys of its configuration; yields its node's name, and leaves nothing in the API.
 
-        Skips the test where another kubelet lives on this machine.
+        Skips the test if another kubelet runs on this machine.
         """
         home.mkdir()
         kubelet = RealKubelet(home, self._settings(home, keys))

@@ -1,6 +1,6 @@
-"""The real kubelet as the node of a cluster: what ours is held against, on the same machine with the same containerd.
+"""The real kubelet as a node of the cluster, to compare ours with, on the same machine with the same version of containerd.
 
-What it changes on the machine beside its own folders is noted when it starts and put back when it ends, as in tests/bench.
+What it changes on the machine besides its own folders is recorded at its start and restored at its end, as in tests/bench.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ STOP_WITHIN: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class RealKubelet:
-    """One kubelet with a containerd of its own, whether it runs or not; `settings` are what ours would have."""
+    """One kubelet with its own containerd, running or not; `settings` are what ours would have."""
 
     home: Path
     settings: Settings
@@ -31,7 +31,7 @@ class RealKubelet:
 
     @property
     def was_here(self) -> bool:
-        """Tell whether it has been started and not yet been stopped."""
+        """Return whether it has been started and not yet stopped."""
         return self._note.exists()
 
     @property
@@ -39,7 +39,7 @@ class RealKubelet:
         return self.home / "kubelet-found.json"
 
     def start(self, program: Path) -> Identity:
-        """Start containerd and kubelet, unless they run; raises NoKubelet where another kubelet lives here."""
+        """Start containerd and kubelet, unless they run; raises NoKubelet if another kubelet runs here."""
         if running := self.process.running():
             return running
         if (DEVICE_PLUGINS / "kubelet.sock").exists():
@@ -56,7 +56,7 @@ class RealKubelet:
         return self.process.start(Command(self._command(program), settings.logs / "kubelet.log", {}))
 
     def stop(self) -> None:
-        """End kubelet, pods and containerd, and put back what it has changed on the machine."""
+        """Stop kubelet, pods and containerd, and restore what it has changed on the machine."""
         self.process.stop(STOP_WITHIN)
         self.settings.containerd.stop()
         remains.unmount_below(self.home)
@@ -82,7 +82,7 @@ class RealKubelet:
             "volumePluginDir": str(self.home / "volume-plugins"),
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": settings.cgroup,
-            "makeIPTablesUtilChains": False,  # the machine's rules are none of ours
+            "makeIPTablesUtilChains": False,  # don't change the machine's iptables rules
             "healthzPort": 0,
             **settings.given_configuration.kubelet_configuration,
         }

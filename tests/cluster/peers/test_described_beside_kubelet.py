@@ -1,6 +1,6 @@
-"""Does `kubectl describe` read of a pod and a node of ours as of the real kubelet's, on the same machine and in the same cluster?
+"""Is the output of `kubectl describe` for our pods and node the same as for the real kubelet's, on one machine and cluster?
 
-All pods are made at once on both nodes; each test waits until one of them has come to where it stays, and compares what is said of it.
+All pods are created at once on both nodes; each test waits until one of them has reached its final state, and compares its output.
 """
 
 import time
@@ -30,16 +30,16 @@ from tests.cluster.peers.kubelet_node import KubeletNode
 
 PATIENCE: Final = patience.PATIENCE
 KEYS: Final = {"evictionHard": {"memory.available": "100Mi"}, "imageGCHighThresholdPercent": 100}
-"""A full disk must not evict what is compared, nor remove its image."""
+"""A full disk must not evict pods, nor remove their images."""
 LOOKS: Final = {"syncFrequency": "2s"}
-"""The kubelet tells of a crash loop's back-off only when it looks at the pod again, by itself at the back-off's end."""
+"""The kubelet reports a crash loop's back-off only when it syncs the pod again, by itself at the end of the back-off."""
 THE_KUBELETS_OWN: Final = {
     "CgroupV1": "says that the kubelet, and not tempolet, will leave cgroup v1",
     "InvalidDiskCapacity": "its first look at a disk that it does not know yet",
     "NodeAllocatableEnforced": "tempolet limits pods, and not all of them together",
     "PossibleMemoryBackedVolumesOnDisk": "on a machine with swap and an old kernel",
 }
-"""Reasons of events that are told of its node and not of ours, and why."""
+"""Reasons of events that its node has and ours has not, and why."""
 
 
 @dataclass
@@ -53,22 +53,22 @@ class Side:
     uids: dict[str, str] = field(default_factory=dict)
 
     def create(self, case: Case) -> None:
-        """Make a pod of a case on this node."""
+        """Create a case's pod on this node."""
         pod = case.pod()
         made = self.plane.api.create(pods_path(self.namespace), {**pod, "spec": {"nodeName": self.node, **pod["spec"]}})
         self.uids[case.name] = made["metadata"]["uid"]
 
     def has_come(self, case: Case) -> bool:
-        """Say whether a case's pod is where it stays."""
+        """Return whether a case's pod has reached its final state."""
         return case.stays(self.plane.api.get(pods_path(self.namespace, case.name)))
 
     def pod(self, case: Case) -> Described:
-        """Describe a case's pod, without what is known to differ."""
+        """Describe a case's pod, without the known differences."""
         said = self.kubectl.ok("describe", "pod", case.name, "-n", self.namespace)
         return read_description(said, self._names(**{self.uids[case.name]: "UID"})).without(case.apart)
 
     def itself(self) -> Described:
-        """Describe the node; its events by the API, for of the kubelet's `kubectl describe` finds none (they have no UID)."""
+        """Describe the node, with the events from the API: `kubectl describe` does not find the kubelet's (they have no UID)."""
         said = self.kubectl.ok("describe", "node", self.node)
         version = self.plane.api.get(f"/api/v1/nodes/{self.node}")["status"]["nodeInfo"]["kubeletVersion"]
         names = self._names(**{version: "VERSION"})
@@ -84,7 +84,7 @@ class Side:
 
 @pytest.fixture(scope="module")
 def theirs(kubelet_node: KubeletNode, node_dir: Path) -> Iterator[str]:
-    """Run the real kubelet; gives its node's name."""
+    """Run the real kubelet; returns its node's name."""
     with kubelet_node.running(node_dir / "described", KEYS | LOOKS) as name:
         yield name
 
@@ -93,7 +93,7 @@ def theirs(kubelet_node: KubeletNode, node_dir: Path) -> Iterator[str]:
 def sides(
     theirs: str, plane: ControlPlane, new_node: NewNode, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Side, Side]]:
-    """Run a node of ours beside it, and every pod of `described_pods` on both."""
+    """Run our node beside it, and every pod of `described_pods` on both."""
     kubectl = Kubectl(plane.admin_kubeconfig, tmp_path_factory.mktemp("home"))
     with new_node(tmp_path_factory.mktemp("ours"), keys=dict(KEYS)) as node:
         node.until_started()
@@ -111,7 +111,7 @@ def sides(
 
 
 def until_alike(looks: Callable[[], tuple[Described, Described] | None]) -> tuple[Described, Described]:
-    """Look until both say the same, or give what they said last; raises AssertionError where one never got there."""
+    """Poll until both are the same, or return the last ones; raises AssertionError if one never reached its final state."""
     deadline = time.monotonic() + PATIENCE
     while True:
         found = looks()
@@ -122,14 +122,14 @@ def until_alike(looks: Callable[[], tuple[Described, Described] | None]) -> tupl
 
 
 def untold(theirs: Described, *words: str) -> Described:
-    """Leave out of a node's events those whose message has one of these words: whether they come depends on chance."""
+    """Leave out a node's events whose message has one of these words: it is random whether they occur."""
     kept = frozenset(one for one in theirs.events if not any(word in one[-1] for word in words))
     return replace(theirs, events=kept)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_pod_reads_as_under_the_kubelet(sides: tuple[Side, Side], case: Case) -> None:
-    """Every line but times and ids, and every event's type, reason, source and message."""
+    """Every line except times and ids, and every event's type, reason, source and message."""
 
     def looks() -> tuple[Described, Described] | None:
         if not all(side.has_come(case) for side in sides):
@@ -144,7 +144,7 @@ def test_a_pod_reads_as_under_the_kubelet(sides: tuple[Side, Side], case: Case) 
 
 
 def test_a_resize_reads_as_under_the_kubelet(sides: tuple[Side, Side]) -> None:
-    """Granted and done, with what the container has."""
+    """Granted and completed, with the container's resources."""
     for side in sides:
         side.create(RESIZED)
     for side in sides:
@@ -163,7 +163,7 @@ def test_a_resize_reads_as_under_the_kubelet(sides: tuple[Side, Side]) -> None:
 
 
 def test_a_node_reads_as_the_kubelets(sides: tuple[Side, Side]) -> None:
-    """Labels, conditions, sizes, versions, its pods and what they ask for; and its events, but for the kubelet's own."""
+    """Labels, conditions, capacity, versions, its pods and their requests; and its events, except the kubelet's own."""
 
     def looks() -> tuple[Described, Described]:
         ours, theirs = (side.itself() for side in sides)

@@ -1,4 +1,4 @@
-"""Does our Node read as the real kubelet's does on the same machine, in the same cluster, with the same configuration?"""
+"""Is our Node object the same as the real kubelet's, on the same machine, in the same cluster, with the same configuration?"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +18,12 @@ KEYS: Final = {
     "maxPods": 42,
 }
 NOT_DECLARED: Final = {"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling"}
-"""What a kubelet does and we do not, or must not say."""
+"""Features that only the kubelet declares."""
 
 
 @pytest.fixture
 def theirs(kubelet_node: KubeletNode, plane: ControlPlane, node_dir: Path) -> Iterator[Any]:
-    """Run the real kubelet, and give its Node when it lists its images."""
+    """Run the real kubelet, and return its Node once that lists its images."""
     with kubelet_node.running(node_dir / "kubelet", KEYS):
         yield plane.api.until(
             f"/api/v1/nodes/{NAME}",
@@ -35,7 +35,7 @@ def theirs(kubelet_node: KubeletNode, plane: ControlPlane, node_dir: Path) -> It
 def test_both_tell_the_same_of_one_machine(
     theirs: Any, tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """Sizes to the byte, words to the letter; but for the names, the version, the port and what we do not declare."""
+    """Equal capacity and messages, except for the names, the version, the port and what we do not declare."""
     with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=dict(KEYS)) as node:
         node.until_ready()
         ours = node.api.until(node.path, lambda one: len(one["status"].get("images", ())) > 1)
@@ -49,7 +49,7 @@ def test_both_tell_the_same_of_one_machine(
 
 
 def _comparable(node: Any) -> dict[str, Any]:
-    """Take away what must differ: times, the node's name, its version and its port."""
+    """Remove what must differ: times, the node's name, its version and its port."""
     status = {key: value for key, value in node["status"].items() if key not in {"daemonEndpoints", "declaredFeatures"}}
     status["conditions"] = [
         {key: value for key, value in one.items() if not key.endswith("Time")} for one in status["conditions"]
@@ -60,5 +60,5 @@ def _comparable(node: Any) -> dict[str, Any]:
 
 
 def _with_name(words: dict[str, str], node: Any) -> dict[str, str]:
-    """Write NAME wherever the node's own name stands."""
+    """Replace the node's name by NAME."""
     return {key: NAME if value == node["metadata"]["name"] else value for key, value in words.items()}

@@ -1,4 +1,4 @@
-"""Statuses by hand: pods that are bound to a node that is not there, and what their workflows would say, kept by the real keeper."""
+"""Pods bound to a node that does not exist, with statuses written by the test as their workflows would, for the real keeper."""
 
 import asyncio
 import contextlib
@@ -17,19 +17,19 @@ NODE: Final = "status-keeper"
 
 
 class Watched(ApiServer):
-    """Our client, with what it was asked for written down."""
+    """Our client, with a record of its calls."""
 
     asked: list[tuple[str, Any]]
 
     async def call(self, method: str, path: str, **more: Any) -> Json:
-        """Write a call down and make it."""
+        """Record a call and make it."""
         content = more.get("content")
         self.asked.append((method, content.body if content else None))
         return await super().call(method, path, **more)
 
     @property
     def patches(self) -> list[Any]:
-        """What was patched, in order."""
+        """Return the patches, in order."""
         return [body for method, body in self.asked if method == "PATCH"]
 
 
@@ -47,7 +47,7 @@ async def keeping(server: ApiServer, *known: PodSnapshot) -> AsyncIterator[Statu
 
 
 def create(api: Api, name: str, annotations: Mapping[str, str] | None = None) -> Any:
-    """Make a pod that is bound to the node, a mirror pod where an annotation says so."""
+    """Create a pod that is bound to the node; with the annotation, a mirror pod."""
     made = pod_manifest(name)
     made["metadata"]["annotations"] = dict(annotations or {})
     spec = {**made["spec"], "nodeName": NODE, "automountServiceAccountToken": False}
@@ -55,7 +55,7 @@ def create(api: Api, name: str, annotations: Mapping[str, str] | None = None) ->
 
 
 def says(pod: Mapping[str, Any], lifecycle: str = "sync", source: str = "api", **status: Any) -> PodSnapshot:
-    """Say as the workflow of a pod does what its status is."""
+    """Publish a pod's status as its workflow does."""
     meta = pod["metadata"]
     return PodSnapshot(
         workflow_id="", node=NODE, namespace=meta["namespace"], name=meta["name"], uid=meta["uid"], source=source,
@@ -64,14 +64,14 @@ def says(pod: Mapping[str, Any], lifecycle: str = "sync", source: str = "api", *
 
 
 async def until(api: Api, pod: Mapping[str, Any], holds: Callable[[Any], bool]) -> Any:
-    """Wait until the API has a pod as asked; answers its status."""
+    """Wait until the pod in the API satisfies a condition; returns its status."""
     name = pod["metadata"]["name"]
     found = await asyncio.to_thread(api.until, pods_path(name=name), lambda one: holds(one["status"]), name)
     return found["status"]
 
 
 async def settled(keeper: StatusKeeper, api: Api) -> None:
-    """Wait until the keeper has dealt with all it was told, by a pod that comes after it."""
+    """Wait until the keeper has handled everything so far, by a pod that comes after it."""
     last = await asyncio.to_thread(create, api, f"last-{uuid4().hex[:8]}")
     keeper.publish(says(last, phase="Running"))
     await until(api, last, lambda status: status["phase"] == "Running")

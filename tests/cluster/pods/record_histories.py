@@ -1,6 +1,6 @@
-"""Records the lives of pods of an API server that tests/replay holds the workflow code to. Run by `make record`, never by `make test`.
+"""Records the lives of an API server's pods whose histories tests/replay replays. Run by `make record`, never by `make test`.
 
-As in tests/node/recordings/record_histories.py, each row leads one pod through one life, here on a node that is joined to a real control plane.
+As in tests/node/recordings/record_histories.py, each row runs one pod through one life, here on a node of a real cluster.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ LIVES: dict[str, Callable[[ClusterNode], None]] = {
 
 @pytest.mark.parametrize("name", LIVES)
 def test_record(name: str, new_node: NewNode) -> None:
-    """Lead one life to its end, then write every run's history."""
+    """Run one life to its end, then write every run's history."""
     with place_of(name) as place, new_node(place, name=NODE, keys=QUICK) as node:
         LIVES[name](node)
         node.delete_all_pods()

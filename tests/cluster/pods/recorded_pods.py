@@ -1,4 +1,4 @@
-"""The lives of pods of an API server, for `record_histories`: as they come, change and go there."""
+"""Lives of an API server's pods, for `record_histories`: creation, changes, deletion."""
 
 import os
 import signal
@@ -20,12 +20,12 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
 def bare(command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
-    """Write a pod that asks the API for nothing."""
+    """Build a pod without a service account token."""
     return pod_manifest("pod", command, **{"automountServiceAccountToken": False, **spec})
 
 
 def until(node: ClusterNode, holds: Callable[[PodSnapshot], Any], what: str) -> PodSnapshot:
-    """Wait until the pod's workflow has decided so."""
+    """Wait until the pod's snapshot satisfies a condition."""
 
     def now() -> PodSnapshot | None:
         return next((one for one in node.snapshots() if holds(one)), None)
@@ -35,7 +35,7 @@ def until(node: ClusterNode, holds: Callable[[PodSnapshot], Any], what: str) -> 
 
 
 def run(node: ClusterNode, manifest: dict[str, Any]) -> PodSnapshot:
-    """Create a pod and wait until it runs and is ready, in the API too."""
+    """Create a pod and wait until it runs and is ready, also in the API."""
     node.create_pod(manifest)
     node.until_pod_ready("pod")
     return until(node, lambda one: one.ready, "running")
@@ -53,24 +53,24 @@ def delete(node: ClusterNode, grace: int) -> None:
 
 
 def patch_status(node: ClusterNode, **status: Any) -> None:
-    """Write into the pod's status as a controller does."""
+    """Write to the pod's status as a controller does."""
     node.api.call("PATCH", f"{PATH}/status", {"status": status}, kind=STRATEGIC)
 
 
 def main_status(status: Any) -> dict[str, Any]:
-    """Give what a pod's status says of the container main."""
+    """Return the status of the container main."""
     found: dict[str, Any] = next(one for one in status["containerStatuses"] if one["name"] == "main")
     return found
 
 
 def plain(node: ClusterNode) -> None:
-    """Created, running, and deleted with a grace of which its container needs a part."""
+    """Created, running, and deleted with a grace period of which its container needs a part."""
     run(node, bare(ENDS_WHEN_ASKED))
     delete(node, grace=5)
 
 
 def finished(node: ClusterNode) -> None:
-    """Succeeded, and its workflow stays until it is deleted."""
+    """Succeeded, and its workflow stays open until it is deleted."""
     node.create_pod(bare("exit 0", restartPolicy="Never"))
     node.until_api_pod("pod", lambda pod: pod["status"]["phase"] == "Succeeded")
     until(node, lambda one: one.lifecycle == "terminated", "its end")
@@ -78,7 +78,7 @@ def finished(node: ClusterNode) -> None:
 
 
 def rejected(node: ClusterNode) -> None:
-    """It asks for more than its node has; it has Failed, and nothing of it begins."""
+    """It requests more than its node has; it is Failed, and nothing of it is started."""
     manifest = bare()
     manifest["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000"}}
     node.create_pod(manifest)
@@ -87,13 +87,13 @@ def rejected(node: ClusterNode) -> None:
 
 
 def forced(node: ClusterNode) -> None:
-    """Its object is taken away at once, and what runs of it is stopped all the same."""
+    """Its object is removed at once, and its containers are stopped nevertheless."""
     run(node, bare(ENDS_WHEN_ASKED))
     delete(node, grace=0)
 
 
 def deleted_during_pull(node: ClusterNode) -> None:
-    """Its image comes from a registry that does not answer; the pull is given up."""
+    """Its image comes from a registry that does not respond; the pull is cancelled."""
     with served(node.containerd, label="recorded", seconds_a_manifest=600) as registry:
         node.create_pod(pulling("pod", f"{registry.host}/team/app:1", automountServiceAccountToken=False))
         until(node, lambda one: one.sandbox_ready and registry.tags_asked, "the pull under way")
@@ -122,7 +122,7 @@ def edited(node: ClusterNode) -> None:
 
 
 def token(node: ClusterNode) -> None:
-    """It has a token, which a later worker has to ask for anew when it is told that it is renewed."""
+    """It has a token, which a later worker has to request again when it is signalled that it was renewed."""
     snapshot = run(node, pod_manifest("pod"))
     files = node.root_dir / "pods" / snapshot.uid / "volumes" / "kubernetes.io~projected"
     [path] = files.glob("kube-api-access-*/token")
@@ -141,7 +141,7 @@ def token(node: ClusterNode) -> None:
 
 
 def run_gated(node: ClusterNode) -> PodSnapshot:
-    """Create a pod with a readiness gate, and open that once it waits for nothing else."""
+    """Create a pod with a readiness gate, and set that to true once nothing else is missing."""
     node.create_pod(bare(ENDS_WHEN_ASKED, readinessGates=[{"conditionType": GATE}]))
     until(node, lambda one: one.reason == "ReadinessGatesNotReady", "the gate")
     patch_status(node, conditions=[{"type": GATE, "status": "True"}])
@@ -150,7 +150,7 @@ def run_gated(node: ClusterNode) -> PodSnapshot:
 
 
 def ended_by_others(node: ClusterNode) -> None:
-    """A controller opens its gate, and another writes that it has failed: it is stopped, and what it ends with changes nothing."""
+    """A controller sets its gate, and another sets its phase to Failed: it is stopped, and its exit codes change nothing."""
     run_gated(node)
     patch_status(node, phase="Failed", reason="NodeLost", message="the controller has given it up")
     until(node, lambda one: one.lifecycle == "terminated", "its end")

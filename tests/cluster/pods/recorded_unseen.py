@@ -1,4 +1,4 @@
-"""The lives of pods of an API server of which something was missed, for `record_histories`: Temporal forgets them, or nobody looked."""
+"""Lives of an API server's pods of which something was missed, for `record_histories`: lost histories, absent processes."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ HOLDS: Final = "batch.kubernetes.io/job-tracking"
 
 
 def history_lost(node: ClusterNode) -> None:
-    """It has restarted once and its gate is open when Temporal forgets it; its next workflow finds it so."""
+    """It has restarted once and its gate is true when Temporal loses its history; its next workflow keeps both."""
     kill(node, run_gated(node))
     lost = until(node, lambda one: one.ready and one.restarts == 1, "restarted")
     with forgotten(node, lost):
@@ -28,7 +28,7 @@ def history_lost(node: ClusterNode) -> None:
 
 
 def end_lost(node: ClusterNode) -> None:
-    """It has succeeded when Temporal forgets it; then it is deleted, and a finalizer keeps its object for a while."""
+    """It has succeeded when Temporal loses its history; then it is deleted, and a finalizer keeps its object for a while."""
     manifest = bare("exit 0", restartPolicy="Never")
     manifest["metadata"]["finalizers"] = [HOLDS]
     node.create_pod(manifest)
@@ -41,7 +41,7 @@ def end_lost(node: ClusterNode) -> None:
 
 
 def deleted_unseen(node: ClusterNode) -> None:
-    """It comes and is to go again while nobody looks."""
+    """It is created and deleted while no process of the node runs."""
     node.stop("poller")
     node.create_pod(bare())
     node.api.delete(PATH, gracePeriodSeconds=7)
@@ -51,7 +51,7 @@ def deleted_unseen(node: ClusterNode) -> None:
 
 @contextlib.contextmanager
 def forgotten(node: ClusterNode, pod: PodSnapshot) -> Iterator[None]:
-    """Let Temporal forget a pod while nobody of this node looks; worker and poller are started anew afterwards."""
+    """Delete a pod's history while no process of this node runs; worker and poller are restarted afterwards."""
     for role in ("poller", "worker"):
         node.stop(role)
     asyncio.run(delete_history(node, pod))
@@ -62,7 +62,7 @@ def forgotten(node: ClusterNode, pod: PodSnapshot) -> Iterator[None]:
 
 
 async def delete_history(node: ClusterNode, pod: PodSnapshot) -> None:
-    """Ask Temporal to delete all that it has of a pod."""
+    """Delete a pod's workflows in Temporal."""
     client = await node.client()
     execution = WorkflowExecution(workflow_id=pod.workflow_id)
     asked = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
@@ -70,16 +70,16 @@ async def delete_history(node: ClusterNode, pod: PodSnapshot) -> None:
 
 
 async def is_listed(node: ClusterNode, pod: PodSnapshot) -> bool:
-    """Say whether Temporal lists a workflow of the pod."""
+    """Return whether Temporal lists a workflow of the pod."""
     client = await node.client()
     return bool([one async for one in client.list_workflows(f"WorkflowId = '{pod.workflow_id}'")])
 
 
 def is_found(node: ClusterNode, pod: PodSnapshot) -> bool:
-    """Say whether the pod has a workflow again, which knows that it is ready after one restart."""
+    """Return whether the pod has a workflow again, which knows that it is ready after one restart."""
 
     async def ask() -> Any:
-        with contextlib.suppress(RPCError):  # not started yet, or no worker that answers
+        with contextlib.suppress(RPCError):  # not started yet, or no worker answers
             return await (await node.workflow(pod)).query(names.POD_STATUS, result_type=dict[str, Any])
 
     status = asyncio.run(ask())

@@ -1,4 +1,4 @@
-"""Does a node keep its pods when the API server loses everything and comes up empty? With a control plane of its own."""
+"""Does a node keep its pods when the API server loses all data and starts empty?"""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ TOLD = "the API server serves another cluster than before, or has lost its etcd"
 
 
 def test_a_lost_etcd_kills_no_pod(tmp_path: Path, new_node: NewNode) -> None:
-    """Neither at once, nor after the node has registered anew, nor after a restart of the poller; new pods run beside."""
+    """Neither at once, nor after the node has registered again, nor after a restart of the poller; new pods run beside them."""
     with ControlPlane(tmp_path / "plane") as plane, new_node(tmp_path, plane=plane) as node:
         node.until_started()
         node.apply(pod_manifest("static"))
@@ -34,7 +34,7 @@ def test_a_lost_etcd_kills_no_pod(tmp_path: Path, new_node: NewNode) -> None:
         after = {one.uid: (one.sandbox_id, one.containers) for one in node.snapshots() if one.phase == "Running"}
         assert {one: after.get(one) for one in before} == before
         assert uid in before
-        node.stop("poller")  # and the node's end must not wait for a pod that no API server knows
+        node.stop("poller")  # and stopping the node must not wait for a pod that the API server does not know
         (node.root_dir / "tempolet" / "cluster.uid").unlink()
         node.start("poller")
         node.until(lambda: uid not in {one.uid for one in node.snapshots()}, "the old cluster's pod gone")

@@ -1,4 +1,4 @@
-"""Does a pod's object go from a real API server with its last word, and only that pod's?"""
+"""Is a pod's object deleted from a real API server after its final status is written, and only that pod's?"""
 
 import asyncio
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ LAST: dict[str, Any] = {"phase": "Failed", "qosClass": "BestEffort", "containerS
 
 
 async def delete(api: Watched, keeper: StatusKeeper, pod: Any) -> None:
-    """Carry the activity out."""
+    """Run the activity."""
     meta = pod["metadata"]
     services = cast("NodeServices", SimpleNamespace(api=api, pod_objects=keeper))
     asked = DeletePodObject(PodKey(meta["namespace"], meta["name"], meta["uid"]), LAST)
@@ -30,7 +30,7 @@ async def delete(api: Watched, keeper: StatusKeeper, pod: Any) -> None:
 
 
 async def test_a_deleted_pod_goes_with_its_last_word(node_api: Watched, plane: ControlPlane, bound_pod: Any) -> None:
-    """First how it ended, then the object, without grace and by its UID; again is nothing."""
+    """First the final status, then the deletion of the object, with grace period 0 and by its UID; a repetition does nothing."""
     path = pods_path(name=bound_pod["metadata"]["name"])
     async with keeping(node_api) as keeper:
         await asyncio.to_thread(plane.api.delete, path, gracePeriodSeconds=30)
@@ -44,7 +44,7 @@ async def test_a_deleted_pod_goes_with_its_last_word(node_api: Watched, plane: C
 
 
 async def test_another_pod_of_its_name_stays(node_api: Watched, plane: ControlPlane, bound_pod: Any) -> None:
-    """It was forced away, and its successor has nothing to do with this."""
+    """The first pod was force-deleted; its successor is not affected."""
     name = bound_pod["metadata"]["name"]
     async with keeping(node_api) as keeper:
         await asyncio.to_thread(plane.api.delete, pods_path(name=name), gracePeriodSeconds=0)
@@ -54,7 +54,7 @@ async def test_another_pod_of_its_name_stays(node_api: Watched, plane: ControlPl
 
 
 async def test_a_pod_that_nobody_deleted_stays(node_api: Watched, plane: ControlPlane, bound_pod: Any) -> None:
-    """Only its owner deletes a pod: we wait for that, where it can be seen."""
+    """Only its owner deletes a pod: the activity waits for that, visibly."""
     async with keeping(node_api) as keeper:
         with pytest.raises(ApplicationError, match="its object was not deleted") as refused:
             await delete(node_api, keeper, bound_pod)
@@ -63,7 +63,7 @@ async def test_a_pod_that_nobody_deleted_stays(node_api: Watched, plane: Control
 
 
 async def test_an_absent_api_server_is_tried_again(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """For ever, by Temporal, with the reason to be read in its UI."""
+    """Without a limit, by Temporal, with the reason in its UI."""
     with ControlPlane(tmp_path_factory.mktemp("away")) as plane:
         pod = create(plane.api, "away")
         async with Watched(load_kubeconfig(plane.node_kubeconfig(NODE))) as api:

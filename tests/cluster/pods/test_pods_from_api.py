@@ -1,4 +1,4 @@
-"""Does a pod that the API binds to this node live and go as the API says? With a real API server, containerd and Temporal."""
+"""Does a pod that the API binds to this node run and end as the API says, with real API server, containerd and Temporal?"""
 
 import json
 import signal
@@ -12,12 +12,12 @@ from tests.node.tempolet_node import pod_manifest, wait
 
 
 def bare(name: str, command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
-    """Write a pod that asks the API for nothing."""
+    """Build a pod without a service account token."""
     return pod_manifest(name, command, **{"automountServiceAccountToken": False, **spec})
 
 
 def test_a_pod_of_the_api_runs_and_goes_when_it_is_deleted(cluster_node: ClusterNode) -> None:
-    """Created with a nodeName, as a scheduler leaves it; its object goes when nothing of it is left."""
+    """Created with a nodeName, as a scheduler leaves it; its object is deleted when nothing of it is left."""
     cluster_node.create_pod(bare("web"))
     found = cluster_node.until_running("web")
     assert (found.source, found.path) == ("api", "")
@@ -28,7 +28,7 @@ def test_a_pod_of_the_api_runs_and_goes_when_it_is_deleted(cluster_node: Cluster
 
 
 def test_a_deletion_is_told_once(cluster_node: ClusterNode) -> None:
-    """Our own delete of the object in the end is seen as a shorter grace: no news for a pod of which nothing is left."""
+    """Our own final delete of the object appears as a shorter grace period, and is not signalled to a pod of which nothing is left."""
     cluster_node.create_pod(bare("once"))
     found = cluster_node.until_running("once")
     delete(cluster_node, "once")
@@ -38,13 +38,13 @@ def test_a_deletion_is_told_once(cluster_node: ClusterNode) -> None:
 
 
 async def signals(node: ClusterNode, pod: PodSnapshot) -> list[str]:
-    """Name the signals in the history of a pod."""
+    """Return the signals in a pod's history."""
     events = (await (await node.workflow(pod)).fetch_history()).events
     return [one.workflow_execution_signaled_event_attributes.signal_name for one in events]
 
 
 def test_what_the_api_lets_change_changes_in_place(cluster_node: ClusterNode) -> None:
-    """Labels are told to the pod, another image restarts its container; its sandbox stays."""
+    """Labels are signalled to the pod, another image restarts its container; its sandbox stays."""
     container = {
         **bare("edited")["spec"]["containers"][0],
         "env": [{"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['who']"}}}],
@@ -62,7 +62,7 @@ def test_what_the_api_lets_change_changes_in_place(cluster_node: ClusterNode) ->
 
 
 def test_a_pod_is_looked_into_and_resized_through_the_api(cluster_node: ClusterNode) -> None:
-    """As `kubectl debug` and `kubectl patch --subresource resize` do; the container goes on."""
+    """As by `kubectl debug` and `kubectl patch --subresource resize`; the container keeps running."""
     container = {**bare("live")["spec"]["containers"][0], "resources": {"requests": {"cpu": "10m"}}}
     cluster_node.create_pod(bare("live", containers=[container]))
     before = cluster_node.until_running("live")
@@ -82,13 +82,13 @@ def test_a_pod_is_looked_into_and_resized_through_the_api(cluster_node: ClusterN
 
 
 def requested(pod: Any) -> Any:
-    """Give the cpu that the API shows for a container that runs."""
+    """Return the cpu that the API shows for a running container."""
     shown = pod["status"]["containerStatuses"][0].get("resources") or {}
     return (shown.get("requests") or {}).get("cpu")
 
 
 def labels_of(node: ClusterNode, uid: str) -> Any:
-    """Give the labels that the pod has for this node."""
+    """Return the pod's labels on this node."""
     path = pod_path(node.root_dir, uid)
     return json.loads(path.read_bytes())["metadata"].get("labels") if path.exists() else None
 
@@ -100,12 +100,12 @@ def delete(node: ClusterNode, name: str, grace: int = 1) -> None:
 
 
 def is_ready(wanted: bool, one: PodSnapshot) -> bool:
-    """Say whether it is, or is not, as wanted."""
+    """Return whether its readiness is as wanted."""
     return one.ready is wanted
 
 
 def test_a_readiness_gate_waits_for_its_condition(cluster_node: ClusterNode) -> None:
-    """Which somebody else writes into the status, and takes back."""
+    """Another party writes it into the status, and unsets it."""
     gates = [{"conditionType": "example.com/gate"}]
     cluster_node.create_pod(bare("gated", readinessGates=gates))
     cluster_node.until_pod("gated", lambda one: one.reason == "ReadinessGatesNotReady", "gated not ready")
@@ -126,7 +126,7 @@ def test_a_pod_that_is_deleted_by_force_stops_all_the_same(cluster_node: Cluster
 
 
 def test_what_happened_while_the_poller_was_away_is_made_good(cluster_node: ClusterNode) -> None:
-    """A pod that came, one that was deleted, one that went by force, one that ended, and one that stays."""
+    """A pod was created, one deleted, one force-deleted, one has finished, and one is unchanged."""
     for name in ("stays", "deleted", "forced"):
         cluster_node.create_pod(bare(name))
     cluster_node.create_pod(bare("ended", "true", restartPolicy="Never"))
@@ -152,7 +152,7 @@ def test_what_happened_while_the_poller_was_away_is_made_good(cluster_node: Clus
 
 
 def test_a_static_pod_has_a_mirror_that_comes_back_and_goes_with_it(cluster_node: ClusterNode) -> None:
-    """Deleted in the API it is made anew, and its pod does not notice."""
+    """Deleted in the API it is created again, without an effect on its pod."""
     cluster_node.apply(pod_manifest("static"))
     found = cluster_node.until_running("static")
     path = pods_path(name=found.name)
@@ -168,7 +168,7 @@ def test_a_static_pod_has_a_mirror_that_comes_back_and_goes_with_it(cluster_node
 
 
 def test_a_pod_that_the_node_has_no_room_for_fails_with_the_kubelets_words(cluster_node: ClusterNode) -> None:
-    """Nothing of it is begun."""
+    """Nothing of it is started."""
     container = {**bare("big")["spec"]["containers"][0], "resources": {"requests": {"cpu": "1000"}}}
     cluster_node.create_pod(bare("big", containers=[container]))
     found = cluster_node.until_pod("big", lambda one: one.phase == "Failed", "big refused")
@@ -181,7 +181,7 @@ def test_a_pod_that_the_node_has_no_room_for_fails_with_the_kubelets_words(clust
 
 
 def test_a_pod_that_needs_what_this_node_has_not_is_refused_with_the_field(cluster_node: ClusterNode) -> None:
-    """And never half-run."""
+    """And never run partially."""
     claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
     cluster_node.create_pod(bare("claims", resourceClaims=claims))
     found = cluster_node.until_pod("claims", lambda one: one.phase == "Failed", "claims refused")

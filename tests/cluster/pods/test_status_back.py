@@ -1,4 +1,4 @@
-"""Does the API tell of a pod what its node knows: as it comes up, as it ends, when it is gone, whatever happens to the API server?"""
+"""Does the API show a pod's status as its node knows it: at start, end and removal, whatever happens to the API server?"""
 
 import signal
 import time
@@ -8,18 +8,18 @@ from typing import Any, Final
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.cluster.kubectl import Kubectl
 from tests.node.containerd_view import container_pid
-from tests.node.pod_story import log_of, until_said
+from tests.node.pod_story import log_path, until_logged
 from tests.node.tempolet_node import pod_manifest
 
 CONDITIONS: Final = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
 ENDS_AT_ONCE: Final = "trap 'exit 0' TERM; echo up; sleep 3600 & wait"
 ENDS_WHEN_LET_GO: Final = "until [ -e /go ]; do sleep 0.1; done"
 BACK_WITHIN: Final = 40.0
-"""Seconds after an API server's return: the longest pause between two tries is 10."""
+"""Seconds after an API server's return: the longest pause between two attempts is 10."""
 
 
 def until_told(node: ClusterNode, uid: str, *reasons: str) -> dict[str, dict[str, Any]]:
-    """Wait until there are events of these reasons about a pod; answers the newest of each reason."""
+    """Wait until a pod has events with these reasons; returns the newest of each reason."""
     path = f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.uid%3D{uid}"
 
     def all_told() -> dict[str, dict[str, Any]] | None:
@@ -31,12 +31,12 @@ def until_told(node: ClusterNode, uid: str, *reasons: str) -> dict[str, dict[str
 
 
 def until_up(node: ClusterNode, name: str) -> None:
-    """Wait until a container's trap is set: the first process of a container hears no signal without one."""
-    until_said(node, log_of(node, node.until_running(name)), "up")
+    """Wait until a container's trap is set: without one a container's first process ignores the signal."""
+    until_logged(node, log_path(node, node.until_running(name)), "up")
 
 
 def test_a_pod_comes_up_and_goes(cluster_node: ClusterNode) -> None:
-    """Created, Running with all that a kubelet says, deleted, and then gone from the API."""
+    """Created, Running with the kubelet's whole status, deleted, and gone from the API."""
     pod = cluster_node.run_pod("coming", ENDS_AT_ONCE)
     status = pod["status"]
     assert status["phase"] == "Running"
@@ -57,7 +57,7 @@ def test_a_pod_comes_up_and_goes(cluster_node: ClusterNode) -> None:
 
 
 def test_a_job_ends_and_stays_ended(cluster_node: ClusterNode) -> None:
-    """Succeeded is for good; its workflow stays open, and its object goes when it is deleted."""
+    """Succeeded is final; its workflow stays open, and its object is removed when it is deleted."""
     cluster_node.create_pod(pod_manifest("job", "exit 0", restartPolicy="Never"))
     ended = cluster_node.until_api_pod("job", lambda pod: pod["status"]["phase"] == "Succeeded")["status"]
     told = {one["type"]: (one["status"], one.get("reason")) for one in ended["conditions"]}
@@ -72,7 +72,7 @@ def test_a_job_ends_and_stays_ended(cluster_node: ClusterNode) -> None:
 
 
 def test_readiness_gates(cluster_node: ClusterNode) -> None:
-    """A condition of a controller decides, and the API follows at once, back and forth."""
+    """A controller's condition decides, and the API follows at once, both ways."""
     gate = "example.com/gate"
     cluster_node.create_pod(pod_manifest("gated", readinessGates=[{"conditionType": gate}]))
     waits = cluster_node.until_api_pod("gated", lambda pod: ready(pod)[1] == "ReadinessGatesNotReady")
@@ -86,18 +86,18 @@ def test_readiness_gates(cluster_node: ClusterNode) -> None:
 
 
 def until_ready_is(node: ClusterNode, name: str, status: str) -> Any:
-    """Wait until a pod's readiness has this status."""
+    """Wait until a pod's Ready condition has this status."""
     return node.until_api_pod(name, lambda pod: ready(pod)[0] == status, f"{name} ready: {status}")
 
 
 def ready(pod: dict[str, Any]) -> tuple[str, str]:
-    """Give the status and the reason of a pod's readiness."""
+    """Return status and reason of a pod's Ready condition."""
     found: dict[str, str] = next((one for one in pod["status"].get("conditions", ()) if one["type"] == "Ready"), {})
     return found.get("status", ""), found.get("reason", "")
 
 
 def test_events(cluster_node: ClusterNode, kubectl: Kubectl) -> None:
-    """What people look for first when a pod does not do as they wish."""
+    """Those that users look for first when a pod fails."""
     pods = {
         "told": pod_manifest("told"),
         "crashing": pod_manifest("crashing", "exit 3"),
@@ -127,7 +127,7 @@ def test_events(cluster_node: ClusterNode, kubectl: Kubectl) -> None:
 
 
 def let_go(node: ClusterNode, name: str) -> Path:
-    """Let a container end; answers its process's folder in /proc."""
+    """Let a container exit; returns its process's folder in /proc."""
     container = node.until_pod(name, bool).containers["main"]
     process = Path(f"/proc/{container_pid(node.containerd, container.container_id)}")
     (process / "root" / "go").touch()
@@ -135,7 +135,7 @@ def let_go(node: ClusterNode, name: str) -> Path:
 
 
 def test_the_api_server_goes_and_comes_back(cluster_node: ClusterNode) -> None:
-    """Pods end meanwhile; a deletion that is under way waits, and all is told within moments of its return."""
+    """Pods end meanwhile; a pending deletion waits, and everything is reported soon after its return."""
     cluster_node.run_pod("ending", ENDS_WHEN_LET_GO, restartPolicy="Never")
     cluster_node.run_pod("going", f"trap '{ENDS_WHEN_LET_GO}; exit 0' TERM; echo up; sleep 3600 & wait")
     until_up(cluster_node, "going")
@@ -155,7 +155,7 @@ def test_the_api_server_goes_and_comes_back(cluster_node: ClusterNode) -> None:
 
 
 def test_a_new_worker_tells_what_its_predecessor_could_not(cluster_node: ClusterNode) -> None:
-    """Killed with the pod's end untold, and the next one says it."""
+    """Killed before it could report the pod's end, which the next worker reports."""
     cluster_node.run_pod("orphaned", ENDS_WHEN_LET_GO, restartPolicy="Never")
     cluster_node.stop("worker", signal.SIGKILL)
     process = let_go(cluster_node, "orphaned")
@@ -166,7 +166,7 @@ def test_a_new_worker_tells_what_its_predecessor_could_not(cluster_node: Cluster
 
 
 def test_a_static_pod_is_seen_by_its_mirror(cluster_node: ClusterNode) -> None:
-    """Its status and its events are where people look for them, also after somebody has deleted the mirror."""
+    """Status and events are in the API, also after the mirror pod was deleted."""
     cluster_node.apply(pod_manifest("static"))
     name = f"static-{cluster_node.name}"
     mirror = cluster_node.until_pod_ready(name)
@@ -183,7 +183,7 @@ def test_a_static_pod_is_seen_by_its_mirror(cluster_node: ClusterNode) -> None:
 
 
 def test_a_pod_that_the_node_does_not_take(cluster_node: ClusterNode) -> None:
-    """Failed with the kubelet's reason, in the status and in an event, and of its containers nothing; it goes when it is deleted."""
+    """Failed with the kubelet's reason, in the status and in an event, without container statuses; it is removed when it is deleted."""
     refused = pod_manifest("refused", nodeSelector={"kubernetes.io/hostname": "elsewhere"})
     uid = cluster_node.create_pod(refused)["metadata"]["uid"]
     status = cluster_node.until_api_pod("refused", lambda pod: pod["status"]["phase"] == "Failed")["status"]

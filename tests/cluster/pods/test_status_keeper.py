@@ -1,4 +1,4 @@
-"""Does the status keeper bring what workflows say to a real API server: at once, once, to the right pod, for as long as it takes?"""
+"""Does the status keeper write what workflows publish to a real API server: at once, once, to the right pod, until it succeeds?"""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ READY: Final = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-0
 async def test_a_status_is_written_at_once_and_then_left_alone(
     node_api: Watched, plane: ControlPlane, bound_pod: Any
 ) -> None:
-    """One patch, which names the pod's UID and no more than what is new; the same word again is none."""
+    """One patch with the pod's UID and only the changes; the same status again causes none."""
     async with keeping(node_api) as keeper:
         keeper.publish(
             says(bound_pod, phase="Running", conditions=[READY], podIPs=[{"ip": "10.1.2.3"}], podIP="10.1.2.3")
@@ -44,7 +44,7 @@ async def test_a_status_is_written_at_once_and_then_left_alone(
 async def test_others_words_are_kept_and_ours_are_set_right(
     node_api: Watched, plane: ControlPlane, bound_pod: Any
 ) -> None:
-    """A gate's condition of a controller stays; who overwrites what is ours is corrected without being asked."""
+    """A controller's gate condition stays; an overwritten field of ours is restored at once."""
     async with keeping(node_api) as keeper:
         keeper.publish(says(bound_pod, phase="Running", conditions=[READY]))
         await until(plane.api, bound_pod, lambda status: status["phase"] == "Running")
@@ -59,7 +59,7 @@ async def test_others_words_are_kept_and_ours_are_set_right(
 
 
 async def test_an_end_never_reverts(node_api: Watched, plane: ControlPlane, bound_pod: Any) -> None:
-    """Succeeded is told when nothing can run any more, and whatever a confused workflow says later stays untold."""
+    """Succeeded is reported when nothing can run any more, and whatever a workflow publishes later is not."""
     async with keeping(node_api) as keeper:
         keeper.publish(says(bound_pod, phase="Running"))
         await until(plane.api, bound_pod, lambda status: status["phase"] == "Running")
@@ -76,7 +76,7 @@ async def test_an_end_never_reverts(node_api: Watched, plane: ControlPlane, boun
 async def test_another_pod_of_the_same_name_is_left_alone(
     node_api: Watched, plane: ControlPlane, bound_pod: Any
 ) -> None:
-    """The UID says who is meant: by what is known, and by the server where nothing is known yet."""
+    """The UID identifies the pod: by the cache, and by the server if it is not cached."""
     name = bound_pod["metadata"]["name"]
     plane.api.delete(pods_path(name=name), gracePeriodSeconds=0)
     other = create(plane.api, name)
@@ -89,7 +89,7 @@ async def test_another_pod_of_the_same_name_is_left_alone(
 
 
 async def test_a_patch_for_another_uid_is_refused_as_the_keeper_expects(node_api: Watched, bound_pod: Any) -> None:
-    """Between two words of the watch a pod may have been replaced: the keeper finds out by what the server answers."""
+    """A pod may be replaced between two watch events: the keeper learns that from the server's response."""
     path = pods_path(name=bound_pod["metadata"]["name"]) + "/status"
     with pytest.raises(ApiRefused) as refused:
         await node_api.patch(path, {"metadata": {"uid": str(uuid4())}, "status": {"phase": "Running"}})
@@ -97,7 +97,7 @@ async def test_a_patch_for_another_uid_is_refused_as_the_keeper_expects(node_api
 
 
 async def test_a_mirror_pod_has_the_status_of_its_static_pod(node_api: Watched, plane: ControlPlane) -> None:
-    """It is found by its annotation, whenever it comes, and one of another static pod is left alone."""
+    """It is found by its annotation, whenever it appears, and another static pod's mirror is left alone."""
     static = {"metadata": {"namespace": "default", "name": f"static-{uuid4().hex[:8]}", "uid": uuid4().hex}}
     async with keeping(node_api) as keeper:
         keeper.publish(says(static, source="file", phase="Running"))
@@ -127,7 +127,7 @@ async def test_after_a_restart_everything_is_compared_again(
 
 
 async def test_an_absent_api_server_is_waited_for_and_the_newest_word_wins(tmp_path: Path) -> None:
-    """Statuses of an hour without an API server cost nothing, and are there within a moment of its return."""
+    """An hour of statuses without an API server costs nothing, and all are written soon after its return."""
     with ControlPlane(tmp_path) as plane:
         pods = [create(plane.api, f"away-{index}") for index in range(20)]
         async with Watched(load_kubeconfig(plane.node_kubeconfig(NODE))) as server:
@@ -140,7 +140,7 @@ async def test_an_absent_api_server_is_waited_for_and_the_newest_word_wins(tmp_p
                 for word in ("one", "two", "three"):
                     for pod in pods:
                         keeper.publish(says(pod, phase="Running", message=word))
-                    await asyncio.sleep(1)  # in which one that tries each pod anew would do so
+                    await asyncio.sleep(1)  # in which a keeper that tries each pod separately would do so
                 first = PodKey("default", "away-0", pods[0]["metadata"]["uid"])
                 with pytest.raises(ApiAway):
                     await keeper.write_last(first, {"phase": "Failed"})
@@ -153,7 +153,7 @@ async def test_an_absent_api_server_is_waited_for_and_the_newest_word_wins(tmp_p
 async def test_the_last_word_is_written_once_and_nothing_after_it(
     node_api: Watched, plane: ControlPlane, bound_pod: Any
 ) -> None:
-    """How a pod ends is there before its object goes; what is published afterwards changes nothing."""
+    """The final status is written before the object is deleted; what is published afterwards changes nothing."""
     key = PodKey("default", bound_pod["metadata"]["name"], bound_pod["metadata"]["uid"])
     path = pods_path(name=key.name)
     async with keeping(node_api) as keeper:

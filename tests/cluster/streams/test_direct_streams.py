@@ -1,4 +1,4 @@
-"""Do clients that speak to the node itself get what the kubelet gives them: WebSockets of every version, refusals, one use of a URL?"""
+"""Do clients that connect to the node directly get what the kubelet serves: WebSockets of every version, errors, one-time URLs?"""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ class Direct:
     address: str
 
     def url(self, path: str) -> URL:
-        """Write an address whose path goes out as it is."""
+        """Build a URL whose path is sent unchanged."""
         return URL(f"https://{self.address}:{self.port}{path}", encoded=True)
 
     def socket(
@@ -51,14 +51,14 @@ class Direct:
         return self.session.ws_connect(self.url(path), ssl=self.context, protocols=protocols)
 
     async def ask(self, method: str, path: str, **headers: str) -> tuple[int, str]:
-        """Make a request to its end."""
+        """Make a request and read the whole response."""
         async with self.session.request(method, self.url(path), ssl=self.context, headers=headers) as answer:
             return answer.status, await answer.text()
 
 
 @pytest.fixture
 async def direct(cluster_node: ClusterNode) -> AsyncIterator[Direct]:
-    """Give such a client."""
+    """Return such a client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # the node has signed its serving certificate itself
@@ -69,7 +69,7 @@ async def direct(cluster_node: ClusterNode) -> AsyncIterator[Direct]:
 
 @pytest.fixture(scope="module")
 def pod(cluster_node: ClusterNode) -> Any:
-    """Run one pod for all of them."""
+    """Run one pod for all tests."""
     made = pod_manifest("direct", automountServiceAccountToken=False)
     reading = "while read -r line; do echo got $line; done; sleep 3600"
     made["spec"]["containers"] += [
@@ -86,12 +86,12 @@ def pod(cluster_node: ClusterNode) -> Any:
 
 
 def command(*words: str) -> str:
-    """Write a command as a query."""
+    """Build the query of a command."""
     return "&".join(str(URL.build(query={"command": one}).raw_query_string) for one in words)
 
 
 async def heard(socket: "aiohttp.ClientWebSocketResponse[bool]") -> dict[int, bytes]:
-    """Read to the end what came over each channel."""
+    """Read each channel to its end."""
     found: dict[int, bytes] = {}
     async with asyncio.timeout(PATIENCE):
         async for message in socket:
@@ -100,7 +100,7 @@ async def heard(socket: "aiohttp.ClientWebSocketResponse[bool]") -> dict[int, by
 
 
 async def test_stdin_is_closed_and_the_exit_code_told_over_v5(direct: Direct) -> None:
-    """What v4 can't say: no more comes."""
+    """Unlike v4, v5 can close stdin."""
     words = command("sh", "-c", "cat; echo wrong >&2; exit 7")
     async with direct.socket(f"/exec/default/direct/main?{BOTH}&{words}", V5, "v4.channel.k8s.io") as socket:
         assert socket.protocol == V5
@@ -123,7 +123,7 @@ async def test_success_is_told_over_v5(direct: Direct, pod: Any) -> None:
 
 
 async def test_a_client_of_v5_that_goes_ends_its_command(direct: Direct) -> None:
-    """The runtime learns that nobody is there any more."""
+    """The runtime notices that the client is gone."""
     async with direct.socket(f"/exec/default/direct/main?{BOTH}&{command('cat', '-u')}", V5) as socket:
         await socket.send_bytes(bytes([STDIN]) + b"here")
         async with asyncio.timeout(PATIENCE):
@@ -139,7 +139,7 @@ async def test_a_client_of_v5_that_goes_ends_its_command(direct: Direct) -> None
 async def test_nothing_stays_of_commands_at_a_time_half_of_whose_clients_vanish(
     direct: Direct, cluster_node: ClusterNode, many: int
 ) -> None:
-    """Of both ways, led through and translated: no descriptor of the node's process, no command in the container."""
+    """Of both kinds, proxied and translated: no descriptor of the node's process, no command in the container."""
     path = f"/exec/default/direct/main?{BOTH}&{command('cat', '-u')}"
     await processes(direct)
     before = descriptors(cluster_node)
@@ -166,19 +166,19 @@ async def test_nothing_stays_of_commands_at_a_time_half_of_whose_clients_vanish(
 
 
 def descriptors(node: ClusterNode) -> int:
-    """Count what the node's process has open."""
+    """Count the open descriptors of the node's process."""
     return len(list(Path(f"/proc/{node.processes['node'].pid}/fd").iterdir()))
 
 
 async def processes(direct: Direct) -> str:
-    """List what runs in the container."""
+    """List the processes in the container."""
     status, text = await direct.ask("POST", "/run/default/direct/main?cmd=ps")
     assert status == 200
     return text
 
 
 async def test_the_runtimes_own_websocket_is_led_through(direct: Direct) -> None:
-    """v4, byte for byte."""
+    """V4, byte for byte."""
     words = command("sh", "-c", "echo out; echo err >&2")
     async with direct.socket(f"/exec/default/direct/main?output=1&error=1&{words}", "v4.channel.k8s.io") as socket:
         assert socket.protocol == "v4.channel.k8s.io"
@@ -189,7 +189,7 @@ async def test_the_runtimes_own_websocket_is_led_through(direct: Direct) -> None
 
 @pytest.mark.parametrize("protocol", [V5, "v4.channel.k8s.io"])
 async def test_a_container_is_attached(direct: Direct, protocol: str) -> None:
-    """Its own streams."""
+    """With the streams of the container itself."""
     async with direct.socket(f"/attach/default/direct/pipe?{BOTH}", protocol) as socket:
         await socket.send_bytes(bytes([STDIN]) + b"hello\n")
         async with asyncio.timeout(PATIENCE):
@@ -198,7 +198,7 @@ async def test_a_container_is_attached(direct: Direct, protocol: str) -> None:
 
 
 async def test_ports_are_forwarded_by_spdy_in_a_websocket(direct: Direct) -> None:
-    """The tunnel of kubectl, without the API server."""
+    """The tunnel that kubectl uses, without the API server."""
     protocol = "SPDY/3.1+portforward.k8s.io"
     async with direct.socket("/portForward/default/direct", protocol) as socket:
         assert socket.protocol == protocol
@@ -214,7 +214,7 @@ async def test_ports_are_forwarded_by_spdy_in_a_websocket(direct: Direct) -> Non
 
 
 async def test_ports_are_forwarded_by_channels_of_a_websocket(direct: Direct) -> None:
-    """V4: two channels a port, each of which begins with the port's number."""
+    """V4: two channels for each port, which begin with the port's number."""
     async with direct.socket("/portForward/default/direct?port=8080", "v4.channel.k8s.io") as socket:
         port = struct.pack("<H", 8080)
         async with asyncio.timeout(PATIENCE):
@@ -224,7 +224,7 @@ async def test_ports_are_forwarded_by_channels_of_a_websocket(direct: Direct) ->
 
 
 async def test_a_command_is_run_and_answered(direct: Direct) -> None:
-    """/run: its output as the answer, its failure as an error."""
+    """/run: the response is its output, or an error if it fails."""
     assert await direct.ask("POST", "/run/default/direct/main?cmd=echo+hello") == (200, "hello\n")
     status, text = await direct.ask("POST", "/run/default/direct/main?cmd=ls+/no")
     assert status == 500
@@ -251,7 +251,7 @@ async def test_a_command_is_run_and_answered(direct: Direct) -> None:
     ],
 )
 async def test_what_is_wrong_is_refused(direct: Direct, method: str, path: str, status: int, told: str) -> None:
-    """As a client's mistake, with words; the same with an upgrade."""
+    """As a client error, with a message; the same for an upgrade."""
     for headers in ({}, UPGRADE):
         found = await direct.ask(method, path, **headers)
         assert found[0] == status
@@ -259,7 +259,7 @@ async def test_what_is_wrong_is_refused(direct: Direct, method: str, path: str, 
 
 
 async def test_an_exec_without_an_upgrade_is_refused(direct: Direct) -> None:
-    """Before the runtime hears of it."""
+    """Before the runtime is called."""
     assert await direct.ask("POST", "/exec/default/direct/main?output=1&command=true") == (
         400,
         "Upgrade request required",
@@ -267,7 +267,7 @@ async def test_an_exec_without_an_upgrade_is_refused(direct: Direct) -> None:
 
 
 async def test_the_runtime_opens_a_url_once(containerd: Containerd, pod: Any) -> None:
-    """A token that somebody has seen is worth nothing."""
+    """A leaked token is worthless."""
     runtime = RuntimeClient(containerd.endpoint, StartLimit(1), ())
     try:
         status = next(one for one in pod["status"]["containerStatuses"] if one["name"] == "main")

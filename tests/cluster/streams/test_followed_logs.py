@@ -1,4 +1,4 @@
-"""Does `kubectl logs -f` miss nothing, and repeat nothing, while the node rotates the log that it reads?"""
+"""Does `kubectl logs -f` lose and repeat nothing while the node rotates the log?"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,14 +23,14 @@ i=0; while test $i -lt {LINES}; do i=$((i+1)); echo $i; usleep 5000; done
 
 @pytest.fixture(scope="module")
 def rotating_node(tmp_path_factory: pytest.TempPathFactory, new_node: NewNode) -> Iterator[ClusterNode]:
-    """Run one node whose logs are rotated soon."""
+    """Run one node whose logs are rotated often."""
     with new_node(tmp_path_factory.mktemp("rotating"), keys=dict(KEYS)) as made:
         made.until_started()
         yield made
 
 
 def test_every_line_comes_once_and_in_order(rotating_node: ClusterNode, plane: ControlPlane, tmp_path: Path) -> None:
-    """Through two rotations and to the container's end; it begins to count when it is listened to."""
+    """Through two rotations and until the container exits; it starts to count once it is followed."""
     kubectl = Kubectl(plane.admin_kubeconfig, tmp_path)
     container = pod_manifest("counts", COUNT)["spec"]["containers"][0]
     container["volumeMounts"] = [{"name": "go", "mountPath": "/go"}]

@@ -1,4 +1,4 @@
-"""Is the real kubectl served as under the kubelet: get, describe, delete --force, a Deployment's rollout, a Job, drain?"""
+"""Does the real kubectl work as with the kubelet: get, describe, delete --force, a Deployment's rollout, a Job, drain?"""
 
 import itertools
 import json
@@ -18,12 +18,12 @@ from tests.node.tempolet_node import BUSYBOX, PATIENCE
 
 
 def container(command: str, **more: Any) -> dict[str, Any]:
-    """Write a busybox container that heeds SIGTERM."""
+    """Build a busybox container that exits on SIGTERM."""
     return {"name": "main", "image": BUSYBOX, "command": ["sh", "-c", f"trap 'exit 0' TERM; {command}"], **more}
 
 
 def deployment(name: str, replicas: int, **more: Any) -> dict[str, Any]:
-    """Write a Deployment of pods that wait until they are told to go."""
+    """Build a Deployment of pods that wait until they may exit."""
     ready = {"exec": {"command": ["true"]}, "periodSeconds": 1}
     pod = {"terminationGracePeriodSeconds": 5, "containers": [container("sleep 3600 & wait", readinessProbe=ready)]}
     labels = {"app": name}
@@ -34,13 +34,13 @@ def deployment(name: str, replicas: int, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def administrator(one_node: OneNode, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
-    """Give an administrator's kubectl on the one-node cluster."""
+    """Return an administrator's kubectl for the one-node cluster."""
     return Kubectl(one_node.plane.admin_kubeconfig, tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture
 def apply(administrator: Kubectl, one_node: OneNode, request: pytest.FixtureRequest) -> Any:
-    """Give a function that applies an object into a namespace of the test's own, and answers that namespace."""
+    """Return a function that applies an object into a namespace of the test, and returns that namespace."""
     name = re.sub(r"[^a-z]+", "-", request.node.name)[:50].strip("-")
     one_node.plane.make_namespace(name)
 
@@ -57,13 +57,13 @@ Apply = Callable[..., str]
 
 
 def pods(administrator: Kubectl, namespace: str) -> list[Any]:
-    """Give the pods of a namespace."""
+    """Return the pods of a namespace."""
     found: list[Any] = json.loads(administrator.ok("get", "pods", "-n", namespace, "-o", "json"))["items"]
     return found
 
 
 def test_a_pod_is_shown_and_described(administrator: Kubectl, apply: Apply, one_node: OneNode) -> None:
-    """With the columns and the events that its user knows."""
+    """With the columns and the events that its user expects."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
     pod["spec"] = {"terminationGracePeriodSeconds": 1, "containers": [container("sleep 3600 & wait")]}
     namespace = apply(pod)
@@ -83,7 +83,7 @@ def test_a_pod_is_shown_and_described(administrator: Kubectl, apply: Apply, one_
 
 
 def test_the_node_is_shown_and_described(administrator: Kubectl, one_node: OneNode) -> None:
-    """Ready, with its capacity and the pods that count."""
+    """Ready, with its capacity and its pods."""
     line = administrator.ok("get", "node", NODE, "-o", "wide", "--no-headers").split()
     assert line[:2] == [NODE, "Ready"]
     assert line[5] == one_node.address
@@ -99,7 +99,7 @@ def test_the_node_is_shown_and_described(administrator: Kubectl, one_node: OneNo
 
 
 def test_a_deployment_is_rolled_out_and_back(administrator: Kubectl, apply: Apply) -> None:
-    """New pods become ready before the old ones go; the old ones go within their grace."""
+    """New pods become ready before the old ones are deleted; these stop within their grace period."""
     namespace = apply(deployment("web", 3))
     administrator.rolled_out("web", namespace)
     first = {pod["metadata"]["name"] for pod in pods(administrator, namespace)}
@@ -129,7 +129,7 @@ def test_a_job_runs_to_its_end(administrator: Kubectl, apply: Apply) -> None:
 def test_a_pod_deleted_by_force_is_gone_from_the_api_and_soon_from_the_node(
     administrator: Kubectl, apply: Apply, one_node: OneNode
 ) -> None:
-    """The API does not wait for the node, and the node ends what the API no longer has."""
+    """The API does not wait for the node, and the node stops what the API no longer has."""
     pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stubborn"}}
     pod["spec"] = {"terminationGracePeriodSeconds": 600, "containers": [container("trap '' TERM; sleep 3600")]}
     namespace = apply(pod)
@@ -145,7 +145,7 @@ def test_a_pod_deleted_by_force_is_gone_from_the_api_and_soon_from_the_node(
 
 
 def test_a_node_is_drained_and_taken_back(administrator: Kubectl, apply: Apply) -> None:
-    """Its pods are evicted within their grace; new ones wait for it, and run when it is open again."""
+    """Its pods are evicted within their grace period; new ones wait, and run after uncordon."""
     volumes = [{"name": "scratch", "emptyDir": {}}]
     namespace = apply(deployment("web", 2, volumes=volumes))
     administrator.rolled_out("web", namespace)
@@ -163,7 +163,7 @@ def test_a_node_is_drained_and_taken_back(administrator: Kubectl, apply: Apply) 
 
 
 def knowing_metrics(administrator: Kubectl, homes: Path) -> Kubectl:
-    """Give a kubectl whose cache has the metrics API, which the API server tells of some seconds after it is registered."""
+    """Return a kubectl that has discovered the metrics API, which appears some seconds after its registration."""
     deadline = time.monotonic() + WITHIN
     for number in itertools.count():
         kubectl = replace(administrator, home=homes / str(number))
@@ -178,7 +178,7 @@ def knowing_metrics(administrator: Kubectl, homes: Path) -> Kubectl:
 def test_top_shows_what_node_and_pods_use(
     administrator: Kubectl, apply: Apply, one_node: OneNode, tmp_path: Path
 ) -> None:
-    """From /metrics/resource, by the steps that metrics-server takes."""
+    """From /metrics/resource, computed as metrics-server does."""
     pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "busy"}}
     busy = container("while true; do :; done & wait", resources={"limits": {"cpu": "200m"}})
     pod["spec"] = {"terminationGracePeriodSeconds": 1, "containers": [busy]}

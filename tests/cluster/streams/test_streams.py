@@ -1,4 +1,4 @@
-"""Do logs, exec, attach, cp and port-forward of the real kubectl work through the API server and the node's API, and leave nothing?"""
+"""Do logs, exec, attach, cp and port-forward of the real kubectl work through the API server, and leave nothing behind?"""
 
 import hashlib
 import os
@@ -15,36 +15,36 @@ import pytest
 
 from tests.cluster.cluster_node import ClusterNode, listening_at
 from tests.cluster.kubectl import WITHIN, Kubectl
-from tests.node.pod_story import words
+from tests.node.pod_story import log_lines
 from tests.node.tempolet_node import BUSYBOX, PATIENCE, pod_manifest
 
 MIB = 1 << 20
 PORTS = (8080, 8081)
 SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
 SERVER = "nc -lk -p 8080 -e cat || nc -ll -p 8080 -e cat"
-"""Says back what it hears, to many at a time; builds of busybox differ in how that is asked for."""
+"""An echo server for many connections; its options differ between builds of busybox."""
 WORDS = {"main": ["err", "out"], "other": ["other"], "side": ["beside"]}
-"""What the containers of `web` say as soon as they run, whenever that is written."""
+"""What the containers of `web` print at once, in any order."""
 
 
 def container(name: str, command: str, **more: Any) -> dict[str, Any]:
-    """Write a busybox container."""
+    """Build a busybox container."""
     return {"name": name, "image": BUSYBOX, "command": ["sh", "-c", command], **more}
 
 
 def says(log: Path, expected: list[str]) -> bool:
-    """Say whether a container has said this, in any order: stdout and stderr come by two ways."""
-    return sorted(words(log)) == expected
+    """Return whether a container has printed this, in any order: stdout and stderr are independent."""
+    return sorted(log_lines(log)) == expected
 
 
 def first_status(pod: Any) -> Any:
-    """Give the status of a pod's first container."""
+    """Return the status of a pod's first container."""
     return next(iter(pod["status"].get("containerStatuses") or ()), {})
 
 
 @pytest.fixture(params=[pytest.param({}, id="websocket"), pytest.param(SPDY, id="spdy")])
 def speaking(kubectl: Kubectl, request: pytest.FixtureRequest) -> Kubectl:
-    """Give a kubectl that speaks one or the other to the API server, which speaks SPDY to the node."""
+    """Return a kubectl that uses WebSocket or SPDY with the API server, which uses SPDY with the node."""
     return replace(kubectl, environment=request.param)
 
 
@@ -75,7 +75,7 @@ def web(cluster_node: ClusterNode) -> str:
 
 
 def test_logs_are_shown(kubectl: Kubectl, web: str) -> None:
-    """Of every kind of container, with the options of kubectl."""
+    """Of every kind of container, with kubectl's options."""
     assert sorted(kubectl.ok("logs", web, "-c", "main").split()) == ["err", "out"]
     assert kubectl.ok("logs", web, "-c", "first") == "begun\n"
     assert len(kubectl.ok("logs", web, "-c", "main", "--tail=1").split()) == 1
@@ -86,7 +86,7 @@ def test_logs_are_shown(kubectl: Kubectl, web: str) -> None:
 
 
 def test_a_log_is_followed_to_its_end(kubectl: Kubectl, cluster_node: ClusterNode) -> None:
-    """`kubectl logs -f` ends when the container has."""
+    """`kubectl logs -f` ends when the container exits."""
     cluster_node.create_pod(
         pod_manifest(
             "counting",
@@ -111,7 +111,7 @@ def test_a_static_pod_is_reached_by_its_mirror(kubectl: Kubectl, cluster_node: C
 
 
 def test_a_sidecar_is_reached(kubectl: Kubectl, web: str) -> None:
-    """An init container that goes on."""
+    """An init container with restartPolicy Always."""
     assert kubectl.ok("logs", web, "-c", "side") == "beside\n"
     assert kubectl.ok("exec", web, "-c", "side", "--", "echo", "here") == "here\n"
 
@@ -157,7 +157,7 @@ def test_a_command_that_is_not_there_is_told_of(speaking: Kubectl, web: str) -> 
 
 
 def test_a_container_that_does_not_run_is_told_of(speaking: Kubectl, web: str) -> None:
-    """An init container that has ended."""
+    """An init container that has exited."""
     ended = speaking("exec", web, "-c", "first", "--", "true")
     assert ended.code == 1
     assert 'container not found ("first")' in ended.err
@@ -207,7 +207,7 @@ def test_a_containers_own_streams_are_attached(speaking: Kubectl, web: str) -> N
 
 
 def test_a_containers_terminal_is_attached(speaking: Kubectl, web: str) -> None:
-    """`kubectl attach -it`: what is typed is shown by the terminal, and again by cat."""
+    """`kubectl attach -it`: the terminal echoes the input, and cat prints it again."""
     with speaking.in_terminal("attach", "-it", web, "-c", "shell") as terminal:
         terminal.until("pressing enter")
         terminal.type("hello\n")
@@ -215,7 +215,7 @@ def test_a_containers_terminal_is_attached(speaking: Kubectl, web: str) -> None:
 
 
 def forwarded(process: "subprocess.Popen[bytes]") -> int:
-    """Read which local port leads to the pod."""
+    """Return the local port of a port-forward."""
     assert process.stdout is not None
     line = process.stdout.readline().decode()
     assert line.startswith("Forwarding from 127.0.0.1:"), line
@@ -223,7 +223,7 @@ def forwarded(process: "subprocess.Popen[bytes]") -> int:
 
 
 def said_back(port: int, text: bytes) -> bytes:
-    """Say something to a local port, and read what comes back."""
+    """Send a text to a local port, and read the answer."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
         connection.sendall(text)
         connection.shutdown(socket.SHUT_WR)
@@ -234,7 +234,7 @@ def said_back(port: int, text: bytes) -> bytes:
 
 
 def test_ports_are_forwarded(speaking: Kubectl, web: str) -> None:
-    """Several connections, one after the other and side by side, and one end of them that is closed before the other."""
+    """Several connections, sequential and parallel, one of which is closed early."""
     with speaking.started("port-forward", "--address=127.0.0.1", web, ":8080", ":8081") as process:
         first, second = forwarded(process), forwarded(process)
         for number in range(3):
@@ -246,10 +246,10 @@ def test_ports_are_forwarded(speaking: Kubectl, web: str) -> None:
 
 
 def test_a_port_that_nobody_listens_on_is_told_of(speaking: Kubectl, web: str) -> None:
-    """The local connection ends, with the runtime's words."""
+    """The local connection is closed, with the runtime's message."""
     with speaking.started("port-forward", "--address=127.0.0.1", web, ":9") as process:
         port = forwarded(process)
-        assert said_back(port, b"") == b""  # with a word on its way, kubectl's close would be a reset
+        assert said_back(port, b"") == b""  # with data in flight, kubectl's close would be a reset
         assert process.stdout is not None
         told = b""
         while b"onnection refused" not in told:
@@ -282,7 +282,7 @@ def test_a_pod_is_debugged(kubectl: Kubectl, cluster_node: ClusterNode, web: str
 
 
 def test_a_debugged_node_is_seen(kubectl: Kubectl, cluster_node: ClusterNode) -> None:
-    """`kubectl debug node/…`: a pod with the node's files, in a namespace whose pods get no token (no controller makes its CA)."""
+    """`kubectl debug node/…`: a pod with the node's files, in a namespace whose pods get no token (no controller creates its CA)."""
     cluster_node.plane.make_namespace("debugging")
     token = '{"automountServiceAccountToken": false}'
     kubectl.ok("patch", "serviceaccount", "default", "-n", "debugging", "-p", token)
@@ -304,7 +304,7 @@ def test_a_debugged_node_is_seen(kubectl: Kubectl, cluster_node: ClusterNode) ->
 
 
 def ends_of_stdin(node: ClusterNode) -> int:
-    """Count the commands whose stdin has ended for the runtime: one that is missing was lost on the way to it."""
+    """Count the commands whose stdin has reached EOF in the runtime: a missing one was lost on the way."""
     return node.containerd.places.log.read_text().count('\\" stdin closed')
 
 
@@ -312,14 +312,14 @@ def ends_of_stdin(node: ClusterNode) -> int:
 def test_nothing_stays_of_commands_some_of_whose_clients_are_killed(
     kubectl: Kubectl, cluster_node: ClusterNode, web: str, number: int
 ) -> None:
-    """Neither descriptors nor memory of the node's process, nor the commands in the pod."""
+    """Neither descriptors nor memory of the node's process, nor commands in the pod."""
     node = cluster_node.processes["node"].pid
     kubectl.ok("exec", web, "-c", "main", "--", "true")
 
     def descriptors() -> int:
         return len(list(Path(f"/proc/{node}/fd").iterdir()))
 
-    time.sleep(1)  # what the first one used is closed
+    time.sleep(1)  # until the sockets of the first call are closed
     before = descriptors()
 
     begun: list[int] = []

@@ -1,4 +1,4 @@
-"""Is a container found, created, started and stopped, twice, halfway and late?"""
+"""Is a container found, created, started and stopped correctly, also when calls are repeated, interrupted or late?"""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ from tests.node.tempolet_node import PATIENCE
 
 
 async def test_a_container_is_started_once(acting: Acting) -> None:
-    """The second run answers the running one; it carries the kubelet's labels, log and files."""
+    """The second call returns the running container; it has the kubelet's labels, log and files."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     first, second = await acting.start(pod, sandbox), await acting.start(pod, sandbox)
@@ -43,7 +43,7 @@ async def test_a_container_is_started_once(acting: Acting) -> None:
 
 
 async def test_a_container_sees_its_files_and_environment(acting: Acting) -> None:
-    """/etc/hosts, resolv.conf, host name, expanded variables and the termination message reach it and come back."""
+    """/etc/hosts, resolv.conf, host name and expanded variables are correct inside, and the termination message is read back."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     script = 'echo "$HELLO" $0; grep -c "$IP" /etc/hosts; hostname; echo bye > /dev/termination-log; exit 3'
@@ -61,7 +61,7 @@ async def test_a_container_sees_its_files_and_environment(acting: Acting) -> Non
 
 
 async def test_a_created_container_is_started(acting: Acting) -> None:
-    """A worker died between create and start: the container it left runs, no second one is made."""
+    """A worker died between create and start: the container that it created is started, and no second one is created."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     request = start_request(pod, sandbox)
@@ -71,7 +71,7 @@ async def test_a_created_container_is_started(acting: Acting) -> None:
 
 
 async def test_a_created_container_of_an_image_that_nobody_wants_any_more_is_made_anew(acting: Acting) -> None:
-    """A worker died between create and start, and an edit came in between; one that runs already is told as it is."""
+    """A worker died between create and start, and the pod was edited then; a running container is reported as it is."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     before = start_request(pod, sandbox)
@@ -85,7 +85,7 @@ async def test_a_created_container_of_an_image_that_nobody_wants_any_more_is_mad
 
 
 async def test_an_ended_container_is_answered_not_started_again(acting: Acting) -> None:
-    """Of an attempt that has run to its end there is only the end to tell; the next attempt is another container."""
+    """For an attempt that has exited only the exit is returned; the next attempt is another container."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     first = await acting.start(pod, sandbox, command=["true"])
@@ -99,7 +99,7 @@ async def test_an_ended_container_is_answered_not_started_again(acting: Acting) 
 
 
 async def test_a_program_that_is_not_there_is_an_end_not_an_error(acting: Acting) -> None:
-    """CRI's StartError is read back as the container's own end."""
+    """CRI's StartError is reported as the container's exit."""
     pod = acting.pod()
     web = await acting.start(pod, await acting.sandbox(pod), command=["/no/such/program"])
     assert (web.state, web.exit_code, web.reason) == (ContainerState.EXITED, 128, "StartError")
@@ -107,7 +107,7 @@ async def test_a_program_that_is_not_there_is_an_end_not_an_error(acting: Acting
 
 
 async def test_a_container_without_a_sandbox_is_refused_with_the_reason(acting: Acting) -> None:
-    """The workflow judges it by its type, and no environment is in the message."""
+    """The workflow handles it by its type, and the message contains no environment."""
     pod = acting.pod()
     gone = PodSandbox("no-such-sandbox", 0, ("10.0.0.1",))
     await acting.run(acting.directories.make_pod_directories, MakePodDirectories(pod, ("web",)))
@@ -119,9 +119,9 @@ async def test_a_container_without_a_sandbox_is_refused_with_the_reason(acting: 
 
 
 async def test_a_stop_keeps_to_the_grace_that_is_left(acting: Acting) -> None:
-    """A container deaf to SIGTERM ends by SIGKILL when grace is over, counted from when it was asked.
+    """A container that ignores SIGTERM is killed when the grace period is over, counted from the request.
 
-    One that was asked while the runtime was away still hears a SIGTERM, a second before.
+    If the request was made while the runtime was down, it still gets SIGTERM one second before.
     """
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
@@ -139,11 +139,11 @@ async def test_a_stop_keeps_to_the_grace_that_is_left(acting: Acting) -> None:
 
 
 async def test_a_stop_may_come_twice_and_late(acting: Acting) -> None:
-    """A second stop answers the same end; one that comes after the removal says that nothing is known."""
+    """A second stop returns the same exit; one after the removal returns that nothing is known."""
     pod = acting.pod()
     heeds = ["sh", "-c", "trap 'exit 7' TERM; echo up; sleep 1000 & wait"]
     web = await acting.start(pod, await acting.sandbox(pod), command=heeds)
-    await _said(acting, pod, "up")  # its trap is set: the first process of a container hears no signal without one
+    await _said(acting, pod, "up")  # its trap is set: without one the first process of a container ignores the signal
     stop = stop_request(pod, web.container_id, 5)
     first = await acting.run(acting.containers.stop_container, stop)
     assert first.exit_code == 7
@@ -154,7 +154,7 @@ async def test_a_stop_may_come_twice_and_late(acting: Acting) -> None:
 
 
 async def test_a_stop_under_way_is_shortened(acting: Acting) -> None:
-    """By a second one with less grace; both come back with the same end, and it may come twice and late."""
+    """By a second one with a shorter grace period; both return the same exit, and it may be repeated and late."""
     pod = acting.pod()
     deaf = ["sh", "-c", "trap 'echo heard' TERM; echo up; while true; do sleep 1; done"]
     web = await acting.start(pod, await acting.sandbox(pod), command=deaf)
@@ -178,7 +178,7 @@ async def test_a_stop_under_way_is_shortened(acting: Acting) -> None:
 
 
 async def test_the_tail_of_the_log_speaks_for_a_silent_failure(acting: Acting) -> None:
-    """FallbackToLogsOnError, and a termination message at a path of the container's choice."""
+    """FallbackToLogsOnError, and a custom terminationMessagePath."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     policy = {"terminationMessagePath": "/tmp/last-words", "terminationMessagePolicy": "FallbackToLogsOnError"}
@@ -190,9 +190,9 @@ async def test_the_tail_of_the_log_speaks_for_a_silent_failure(acting: Acting) -
 
 
 async def test_out_of_memory_has_its_reason(acting: Acting) -> None:
-    """The limit is the container's own, and the runtime's word for its end is kept."""
+    """The limit is the container's own, and the runtime's reason is kept."""
     pod = acting.pod()
-    # the shell outlives what is killed: containerd hears of both in any order, and says Error when it hears of the end first
+    # the shell survives the killed process: containerd sees both exits in any order, and says Error if it sees the shell's first
     eats = ["sh", "-c", "dd if=/dev/zero of=/dev/null bs=200M count=1000; code=$?; sleep 1; exit $code"]
     limits = {"limits": {"memory": "24Mi"}, "requests": {"memory": "24Mi"}}
     web = await acting.start(pod, await acting.sandbox(pod), command=eats, resources=limits)
@@ -201,7 +201,7 @@ async def test_out_of_memory_has_its_reason(acting: Acting) -> None:
 
 
 async def test_a_pod_on_the_host_network_sees_the_node(acting: Acting) -> None:
-    """No address of its own, the node's host name and hosts file."""
+    """It has no address of its own, and the node's host name and hosts file."""
     pod = acting.pod()
     spec = sandbox_spec(pod)
     spec["spec"]["hostNetwork"] = True
@@ -218,7 +218,7 @@ async def test_a_pod_on_the_host_network_sees_the_node(acting: Acting) -> None:
 
 
 async def test_a_host_port_leads_to_the_container(acting: Acting) -> None:
-    """From the node's own address to what listens in the pod."""
+    """From the node's own address to the server in the pod."""
     pod = acting.pod()
     spec = sandbox_spec(pod)
     with socket.socket() as free:
@@ -242,13 +242,13 @@ async def test_a_host_port_leads_to_the_container(acting: Acting) -> None:
 
 
 def _took(begun: datetime, ended: RuntimeContainer) -> timedelta:
-    """Say how long after a moment the runtime saw a container end: what a busy machine does afterwards is no grace."""
+    """Return how long after a moment the container exited by the runtime's clock; delays of a busy machine afterwards don't count."""
     assert ended.finished_at is not None
     return ended.finished_at - begun
 
 
 async def _said(acting: Acting, pod: PodKey, word: str) -> Path:
-    """Wait until the container has said a word; answers its log."""
+    """Wait until the container has logged a word; returns its log."""
     log = acting.services.paths(pod).container_logs("web") / "0.log"
     async with asyncio.timeout(PATIENCE):
         while word not in log.read_text():  # noqa: ASYNC110 - another process writes it

@@ -1,4 +1,4 @@
-"""Does a resize reach the kernel while a container runs, on real containerd, and does it no harm to ask twice or too late?"""
+"""Does a resize of a running container reach the kernel on real containerd, and is it harmless when repeated or late?"""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ MI = 1024**2
 
 
 class Sized:
-    """A pod of one container, `web`, that may use so much."""
+    """A pod with one container, `web`, and these resources."""
 
     def __init__(self, acting: Acting) -> None:
         self.acting, self.pod = acting, acting.pod()
@@ -27,12 +27,12 @@ class Sized:
 
     @property
     def pods_cgroup(self) -> str:
-        """Name the pod's own."""
+        """The pod's cgroup."""
         return f"{self.acting.services.cgroups.root}/burstable/pod{self.pod.uid}"
 
     @property
     def containers_cgroup(self) -> str:
-        """Name the container's."""
+        """The container's cgroup."""
         return f"{self.pods_cgroup}/{self.container.container_id}"
 
     async def made(self, cpu: str, memory: str, **container: Any) -> None:
@@ -45,30 +45,30 @@ class Sized:
         self.container = await self.acting.run(self.acting.containers.start_container, start)
 
     def cgroup_update(self, cpu: str, memory: str, *, growing: bool) -> UpdatePodSandboxResources:
-        """Ask for another cgroup of the pod."""
+        """Request an update of the pod's cgroup."""
         return UpdatePodSandboxResources(self.pod, self.sandbox.sandbox_id, sized(self.pod, cpu, memory), growing)
 
     def update(self, cpu: str, memory: str) -> UpdateContainerResources:
-        """Ask for other resources of the container."""
+        """Request an update of the container's resources."""
         part = {"name": "web", "resources": resources(cpu, memory)}
         spec = sized(self.pod, cpu, memory)
         return UpdateContainerResources(self.pod, "web", self.container.container_id, part, spec)
 
 
 def sized(pod: PodKey, cpu: str, memory: str) -> PodJson:
-    """Give what a sandbox is told of the pod."""
+    """Build the sandbox's part of the pod's spec."""
     spec = sandbox_spec(pod)
     spec["spec"]["containers"][0]["resources"] = resources(cpu, memory)
     return spec
 
 
 def resources(cpu: str, memory: str) -> PodJson:
-    """Request little and limit so much."""
+    """Build requests and limits."""
     return {"requests": {"cpu": "50m", "memory": "8Mi"}, "limits": {"cpu": cpu, "memory": memory}}
 
 
 async def test_up_and_down_and_twice(acting: Acting) -> None:
-    """Pod and container, each step as often as it is asked; the container is the same one all the time."""
+    """Pod and container, each step repeated; the container stays the same."""
     web = Sized(acting)
     await web.made("200m", "64Mi")
     before = limits(web.containers_cgroup)
@@ -91,7 +91,7 @@ async def test_up_and_down_and_twice(acting: Acting) -> None:
 
 
 async def test_no_limit_below_what_is_used(acting: Acting) -> None:
-    """Neither the container's nor the pod's: the kernel would kill for it."""
+    """Neither for the container nor for the pod: the kernel would kill processes."""
     web = Sized(acting)
     fill = "head -c 30000000 /dev/zero > /dev/shm/some; echo filled > /dev/termination-log; exec sleep 1000"
     await web.made("200m", "64Mi", command=["sh", "-c", fill])
@@ -106,14 +106,14 @@ async def test_no_limit_below_what_is_used(acting: Acting) -> None:
 
 
 async def filled(web: Sized) -> None:
-    """Wait until the container holds its memory."""
+    """Wait until the container has filled its memory."""
     await web.acting.services.runtime.exec_sync(
         web.container.container_id, ["sh", "-c", "until [ -s /dev/termination-log ]; do sleep 0.1; done"], 30
     )
 
 
 async def test_a_container_that_is_gone(acting: Acting) -> None:
-    """It has no use for a resize, and somebody has to look."""
+    """The resize is ignored, and a re-read is requested."""
     web = Sized(acting)
     await web.made("200m", "64Mi")
     runtime = acting.services.runtime
@@ -123,7 +123,7 @@ async def test_a_container_that_is_gone(acting: Acting) -> None:
 
 
 async def test_a_container_that_an_earlier_start_left(acting: Acting) -> None:
-    """The pod was resized in between: what is found gets what this start asks for."""
+    """The pod was resized in between: the existing container gets the resources of this start."""
     web = Sized(acting)
     await web.made("200m", "64Mi")
     spec = sized(web.pod, "100m", "32Mi")

@@ -1,4 +1,4 @@
-"""Are logs rotated, linked, read and followed on real containerd, and is a host's file safe from all of it?"""
+"""Are logs rotated, linked, read and followed on real containerd, and are the host's files safe from it?"""
 
 import gzip
 import json
@@ -22,24 +22,24 @@ NODE_KEYS = {
 
 
 def folder(node: TempoletNode, pod: PodSnapshot) -> Path:
-    """Say where a pod's container `main` writes."""
+    """Return the log folder of a pod's container `main`."""
     return node.logs / f"{pod.namespace}_{pod.name}_{pod.uid}" / "main"
 
 
 def logs(node: TempoletNode, pod: PodSnapshot, *words: str) -> tuple[int, str]:
-    """Type `tempolet logs`."""
+    """Run `tempolet logs`."""
     return tempolet(
         node, "logs", f"{pod.namespace}/{pod.name}", "--config", str(node.directory / "kubelet.json"), *words
     )
 
 
 def numbers(text: bytes) -> list[int]:
-    """Read which lines a file of TALK holds."""
+    """Return the numbers of the lines in a log of TALK."""
     return [int(line.rsplit(b" ", 1)[1]) for line in text.splitlines()]
 
 
 def between_rotations(place: Path) -> bytes:
-    """Read what the compressed log, the one before and the newest hold together; nothing when one is moved meanwhile."""
+    """Read the lines of the compressed, the previous and the newest log; empty if one is being moved."""
     files = sorted(place.glob("0.log*"), key=lambda one: (one.name == "0.log", one.name))
     try:
         older, newer, newest = files
@@ -51,7 +51,7 @@ def between_rotations(place: Path) -> bytes:
 
 
 def test_a_log_is_rotated_and_followed(node: TempoletNode) -> None:
-    """The log, the one before and a compressed one stay; who follows misses no line; the link goes on telling."""
+    """The current, the previous and a compressed log are kept; a follower misses no line; the link stays valid."""
     node.apply(pod_manifest("talks", TALK))
     pod = node.until_running("talks")
     place = folder(node, pod)
@@ -74,7 +74,7 @@ def test_a_log_is_rotated_and_followed(node: TempoletNode) -> None:
 
 
 def test_no_line_is_lost_between_the_files(node: TempoletNode) -> None:
-    """The newest files join without a gap."""
+    """No number is missing between the newest files."""
     node.apply(pod_manifest("counts", TALK))
     place = folder(node, node.until_running("counts"))
     node.until(lambda: list(place.glob("0.log.*.gz")), "a log rotated twice")
@@ -84,7 +84,7 @@ def test_no_line_is_lost_between_the_files(node: TempoletNode) -> None:
 
 
 def test_the_runs_of_a_crashing_container(node: TempoletNode) -> None:
-    """The present one and the one before; the tail of it, with its times; the link is the newest one's and the one's before."""
+    """The log of the previous run is shown with times; the links are removed with the pod."""
     node.apply(pod_manifest("crashes", "echo begin; echo the end; test -e /gone || exit 1"))
     pod = node.until_pod("crashes", lambda one: one.restarts >= 2 and "waiting" in json.dumps(one.status))
     code, said = logs(node, pod, "--previous", "--tail", "1", "--timestamps")
@@ -96,7 +96,7 @@ def test_the_runs_of_a_crashing_container(node: TempoletNode) -> None:
 
 
 def test_a_log_replaced_by_a_link_to_a_host_file(node: TempoletNode, tmp_path: Path) -> None:
-    """It is not followed by rotation or reader, told once, and gone with the pod; the file is as it was."""
+    """Neither rotation nor reader follows it, it is reported once, and removed with the pod; the host's file is unchanged."""
     host = tmp_path / "shadow"
     host.write_text("root:secret\n" * 1000)
     node.apply(pod_manifest("attacks", "sleep 3600"))
@@ -116,7 +116,7 @@ def test_a_log_replaced_by_a_link_to_a_host_file(node: TempoletNode, tmp_path: P
 
 
 def test_a_log_that_somebody_removed_is_begun_anew(node: TempoletNode) -> None:
-    """By the runtime, at the next look."""
+    """The runtime reopens it at the next check."""
     node.apply(pod_manifest("tidied", "while true; do echo here; usleep 100000; done"))
     pod = node.until_running("tidied")
     log = folder(node, pod) / "0.log"

@@ -1,4 +1,4 @@
-"""Does the end of a short init container come with its start, and is none lost or run twice when the worker dies then?"""
+"""Is the exit of a short init container returned with its start, and is none lost or repeated if the worker dies then?"""
 
 import signal
 from collections.abc import Iterator
@@ -19,11 +19,11 @@ from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
 LONG = timedelta(seconds=10)
-"""So that no load on the machine decides."""
+"""Long enough for a loaded machine."""
 
 
 async def test_an_end_comes_with_the_answer_of_the_start(acting: Acting) -> None:
-    """With all that a re-read tells: times, exit code, reason, and the log's tail; and once more for a second try."""
+    """With everything that a re-read returns: times, exit code, reason, and the tail of the log; also for a second attempt."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     command = ["sh", "-c", "echo oops; sleep 0.2; exit 3"]
@@ -37,7 +37,7 @@ async def test_an_end_comes_with_the_answer_of_the_start(acting: Acting) -> None
 
 
 async def test_a_second_try_waits_for_the_end_as_well(acting: Acting) -> None:
-    """The worker that began it died while it waited: it is found running, and its end is told."""
+    """The worker of the first attempt died while waiting: the container is found running, and its exit is returned."""
     pod = acting.pod()
     request = start_request(pod, await acting.sandbox(pod), command=["sleep", "0.5"])
     running = await acting.run(acting.containers.start_container, request)
@@ -53,7 +53,7 @@ def node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> It
 
 
 def instances(node: TempoletNode, name: str) -> list[cri.Container]:
-    """Every instance of a container that the runtime has of this node."""
+    """Return all of this node's instances of a container in the runtime."""
     ours = [
         one for one in containers_of(node.containerd, "") if one.labels["io.kubernetes.pod.name"].endswith(node.name)
     ]
@@ -61,7 +61,7 @@ def instances(node: TempoletNode, name: str) -> list[cri.Container]:
 
 
 def test_a_worker_that_dies_while_it_waits_for_an_end_loses_and_repeats_nothing(node: TempoletNode) -> None:
-    """Each init container has run once when the pod runs, and its end is told as it was."""
+    """Each init container has run once when the pod runs, and its exit is reported correctly."""
     init = [{"name": name, "image": BUSYBOX, "command": ["sh", "-c", "sleep 0.1"]} for name in ("first", "second")]
     node.apply(pod_manifest("inits", initContainers=init))
     node.until(lambda: instances(node, "first"), "the first init container made")
@@ -75,7 +75,7 @@ def test_a_worker_that_dies_while_it_waits_for_an_end_loses_and_repeats_nothing(
 
 
 def test_an_init_container_that_takes_its_time_is_seen_running(node: TempoletNode) -> None:
-    """Its start does not wait for its end, which comes by a hint."""
+    """Its start does not wait for its exit, which arrives as a hint."""
     init = [{"name": "first", "image": BUSYBOX, "command": ["sleep", "3"]}]
     node.apply(pod_manifest("slow", initContainers=init))
     node.until_pod("slow", lambda one: "running" in one.status["initContainerStatuses"][0]["state"])

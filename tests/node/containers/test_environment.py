@@ -1,4 +1,4 @@
-"""Does a container find the environment that the kubelet would give it, and does one wait visibly for what is missing?"""
+"""Does a container get the environment that the kubelet would give it, and does it wait visibly for missing objects?"""
 
 import json
 from typing import Any
@@ -6,38 +6,38 @@ from typing import Any
 from proto.pod_snapshot import PodSnapshot
 from tests.node.kept_objects import put_object
 from tests.node.operating import history
-from tests.node.pod_story import log_of, opened, until_said
+from tests.node.pod_story import history_text, log_path, until_logged
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 SECRET = "s3cr3t-of-the-environment-test"
 PRINT = "tr '\\0' '\\n' </proc/1/environ; echo end; sleep 3600"
-"""A shell's own `env` leaves names with dots out."""
+"""The shell's own `env` leaves out names with dots."""
 
 
 def variable(name: str, **source: Any) -> dict[str, Any]:
-    """Write a variable whose value comes from elsewhere."""
+    """Build a variable with a valueFrom."""
     return {"name": name, "valueFrom": source}
 
 
 def field(name: str, path: str) -> dict[str, Any]:
-    """Write a variable that tells a field."""
+    """Build a variable with a fieldRef."""
     return variable(name, fieldRef={"fieldPath": path})
 
 
 def told(node: TempoletNode, snapshot: PodSnapshot, container: str = "main") -> dict[str, str]:
-    """Read the environment that a container has printed, one variable a line, up to a line `end`."""
-    lines = until_said(node, log_of(node, snapshot, container), "end")
+    """Read the environment that a container has printed, one variable per line, up to a line `end`."""
+    lines = until_logged(node, log_path(node, snapshot, container), "end")
     return dict(line.partition("=")[::2] for line in lines if "=" in line)
 
 
 def printing(name: str, env: list[dict[str, Any]], **container: Any) -> dict[str, Any]:
-    """Write a pod that prints its environment and stays."""
+    """Build a pod that prints its environment and keeps running."""
     main = {"name": "main", "image": BUSYBOX, "command": ["sh", "-c", PRINT], "env": env}
     return pod_manifest(name, containers=[main | container])
 
 
 def test_a_pod_is_told_of_itself_and_of_its_node(node: TempoletNode) -> None:
-    """Fields and resources, with the node's own amounts where there is no limit."""
+    """Fields and resources; without a limit, the node's own capacity."""
     env = [
         field("NAME", "metadata.name"),
         field("SPACE", "metadata.namespace"),
@@ -78,7 +78,7 @@ def test_a_pod_is_told_of_itself_and_of_its_node(node: TempoletNode) -> None:
 
 
 def test_objects_bring_variables(node: TempoletNode) -> None:
-    """Single keys and all keys with a prefix; env goes before envFrom; what is optional may be missing."""
+    """Single keys, and all keys with a prefix; env overrides envFrom; optional objects may be missing."""
     put_object(node, "configmaps", "env-conf", data={"color": "blue", "size": "big", "my.key": "dotted"})
     put_object(node, "secrets", "env-token", stringData={"password": SECRET})
     env = [
@@ -104,7 +104,7 @@ def test_objects_bring_variables(node: TempoletNode) -> None:
 
 
 def test_a_container_waits_for_a_key_and_starts_when_it_is_there(node: TempoletNode) -> None:
-    """In the kubelet's words, first for the object and then for its key; the other container of the pod runs meanwhile."""
+    """With the kubelet's message, first for the object and then for its key; the pod's other container runs meanwhile."""
     waits = {
         "name": "waits",
         "image": BUSYBOX,
@@ -133,7 +133,7 @@ def test_a_container_waits_for_a_key_and_starts_when_it_is_there(node: TempoletN
 
 
 def test_a_file_of_an_init_container_brings_variables(node: TempoletNode) -> None:
-    """It is read at the start of the container, which need not mount the volume."""
+    """It is read when the container starts, which need not mount the volume."""
     mount = [{"name": "shared", "mountPath": "/shared"}]
     write = "printf \"A='one'\\nB='two\\nlines'\\n\" >/shared/env"
     init = {"name": "writes", "image": BUSYBOX, "command": ["sh", "-c", write], "volumeMounts": mount}
@@ -151,13 +151,13 @@ def test_a_file_of_an_init_container_brings_variables(node: TempoletNode) -> Non
 
 
 def test_a_command_that_holds_a_secret_is_not_quoted(node: TempoletNode) -> None:
-    """Where the runtime cannot start it, it says its command: history and status show the reference instead."""
+    """If the runtime cannot start it, it quotes the command: history and status show the reference instead."""
     put_object(node, "secrets", "env-command", stringData={"program": SECRET})
     env = [variable("PROGRAM", secretKeyRef={"name": "env-command", "key": "program"})]
     node.apply(printing("quoted", env, command=["$(PROGRAM)"]))
     snapshot = node.until_pod("quoted", lambda one: one.restarts >= 1, "restarted")
     shown = json.dumps(snapshot.status)
     assert "$(PROGRAM)" in shown
-    for text in (shown, history(node, snapshot), opened(node, snapshot), node.log("worker"), node.log("poller")):
+    for text in (shown, history(node, snapshot), history_text(node, snapshot), node.log("worker"), node.log("poller")):
         assert SECRET not in text
     node.remove("quoted")

@@ -1,4 +1,4 @@
-"""Can an operator look into a pod on real containerd with `tempolet debug`, and is the pod what it was afterwards?"""
+"""Can an operator debug a pod on real containerd with `tempolet debug`, and is the pod unchanged afterwards?"""
 
 import os
 import signal
@@ -12,29 +12,29 @@ from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 STAY = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 NODE_KEYS: dict[str, object] = {}
-"""None: its back-offs are the kubelet's."""
+"""Empty: the kubelet's back-off applies."""
 
 
 def look(node: TempoletNode, pod: str, name: str, script: str, *options: str) -> tuple[int, str]:
-    """Look into a pod with a shell."""
+    """Add an ephemeral container with a shell."""
     words = (f"default/{pod}-{node.name}", "--image", BUSYBOX, "--name", name, *options, "--", "sh", "-c", script)
     return tempolet(node, "debug", *words)
 
 
 def state_of(snapshot: PodSnapshot, name: str) -> dict[str, Any]:
-    """Give an ephemeral container's state; empty where the pod has none of this name."""
+    """Return an ephemeral container's state; empty if the pod has none of this name."""
     shown = snapshot.status.get("ephemeralContainerStatuses", ())
     found: list[dict[str, Any]] = [one["state"] for one in shown if one["name"] == name]
     return found[0] if found else {}
 
 
 def log_of(node: TempoletNode, pod: PodSnapshot, name: str) -> str:
-    """Read what an ephemeral container has written."""
+    """Read the log of an ephemeral container."""
     return (node.logs / f"default_{pod.name}_{pod.uid}" / name / "0.log").read_text()
 
 
 def test_it_sees_the_processes_of_its_target(node: TempoletNode) -> None:
-    """And only its own without one; it runs once, and the pod goes on as if nothing had happened."""
+    """Without a target it sees only its own; it runs once, and the pod keeps running undisturbed."""
     node.apply(pod_manifest("seen", f"{STAY} # the very one"))
     before = node.until_running("seen")
     code, said = look(node, "seen", "with", "cat /proc/1/cmdline; echo; exit 3", "--target", "main", "--env", "A=b")
@@ -58,7 +58,7 @@ def test_it_sees_the_processes_of_its_target(node: TempoletNode) -> None:
 
 
 def test_a_wrong_look_is_refused(node: TempoletNode) -> None:
-    """By the field path that the API names; and a manifest may not bring one along."""
+    """With the API's field path; a manifest may not contain one."""
     node.apply(pod_manifest("strict"))
     node.until_running("strict")
     code, said = look(node, "strict", "debug", "true", "--target", "api")
@@ -76,7 +76,7 @@ def test_a_wrong_look_is_refused(node: TempoletNode) -> None:
 
 
 def test_it_starts_during_initialization_and_waits_for_its_target(node: TempoletNode) -> None:
-    """An init container that hangs can be looked into; who looks into a container that is not there waits for it."""
+    """A hanging init container can be debugged; with a target that does not run yet, the ephemeral container waits for it."""
     hangs = {"name": "init", "image": BUSYBOX, "command": ["sh", "-c", "until [ -e /go ]; do sleep 0.1; done"]}
     node.apply(pod_manifest("hangs", STAY, initContainers=[hangs]))
     node.until_pod("hangs", lambda one: one.containers.get("init") and one.containers["init"].container_id)
@@ -91,7 +91,7 @@ def test_it_starts_during_initialization_and_waits_for_its_target(node: Tempolet
     assert "early waits for its target container: unable to find target container main" in said
     _, said = tempolet(node, "pods")
     assert "early is about to debug it (CreateContainerConfigError)" in said
-    # it shares the init container's processes, so it reaches its files
+    # it shares the init container's PID namespace, so it can reach its files
     code, said = look(node, "hangs", "helps", "touch /proc/1/root/go", "--target", "init")
     assert code == 0
     running = node.until_pod(
@@ -101,12 +101,12 @@ def test_it_starts_during_initialization_and_waits_for_its_target(node: Tempolet
     assert state_of(running, "helps")["terminated"]["reason"] in (
         "Completed",
         "Error",
-    )  # killed with what it looks into
+    )  # killed with its target
     node.take_away("hangs")
 
 
 def test_a_pod_that_goes_takes_it_along(node: TempoletNode) -> None:
-    """It is stopped like the others, and nothing of it is left."""
+    """It is stopped like the other containers, and nothing of it is left."""
     node.apply(pod_manifest("left", STAY, terminationGracePeriodSeconds=20))
     before = node.until_running("left")
     assert look(node, "left", "debug", STAY)[0] == 0
@@ -122,7 +122,7 @@ def test_a_pod_that_goes_takes_it_along(node: TempoletNode) -> None:
 
 
 def test_a_pod_that_is_done_stops_it(node: TempoletNode) -> None:
-    """And is Succeeded only when it is down; then nobody can look into it."""
+    """The pod is Succeeded only once it has stopped; then no other can be added."""
     node.apply(pod_manifest("done", "until [ -e /go ]; do sleep 0.1; done", restartPolicy="Never"))
     before = node.until_running("done")
     assert look(node, "done", "debug", STAY, "--target", "main")[0] == 0
@@ -136,7 +136,7 @@ def test_a_pod_that_is_done_stops_it(node: TempoletNode) -> None:
 
 
 def test_it_is_not_started_again(node: TempoletNode) -> None:
-    """Not when its target ends under it, not when the worker is killed, and not in a new sandbox."""
+    """Not if its target exits, not if the worker is killed, and not in a new sandbox."""
     node.apply(pod_manifest("once", STAY))
     first = node.until_running("once")
     assert look(node, "once", "debug", STAY, "--target", "main")[0] == 0

@@ -1,6 +1,6 @@
-"""Does a pod say how its container ended in the kubelet's words, on real containerd?
+"""Does a pod report how its container exited with the kubelet's reasons, on real containerd?
 
-That of a signal (128 and its number) is in test_pod_lives: the first process of a container hears only those from outside.
+Exits by a signal (128 and its number) are in test_pod_lives: a container's first process receives only signals from outside.
 """
 
 from typing import Any
@@ -10,9 +10,9 @@ import pytest
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 EAT = "dd if=/dev/zero of=/dev/null bs=200M count=1000"
-"""Needs more memory than the limit; dd's buffer is touched."""
+"""Needs more memory than the limit; dd writes to its whole buffer."""
 NODE_KEYS: dict[str, object] = {}
-"""None: its back-offs are the kubelet's."""
+"""Empty: the kubelet's back-off applies."""
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ NODE_KEYS: dict[str, object] = {}
     [
         pytest.param(["true"], "", 0, "Completed", id="success"),
         pytest.param(["sh", "-c", "exit 3"], "", 3, "Error", id="failure"),
-        # the shell outlives what is killed: containerd hears of both in any order, and says Error when it hears of the end first
+        # the shell survives the killed process: containerd sees both exits in any order, and says Error if it sees the shell's first
         pytest.param(
             ["sh", "-c", f"{EAT}; code=$?; sleep 1; exit $code"], "32Mi", 137, "OOMKilled", id="out-of-memory"
         ),

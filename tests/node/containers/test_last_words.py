@@ -1,4 +1,4 @@
-"""Is a container's termination message read safely, whatever stands in its place or its log's?"""
+"""Is a container's termination message read safely, whatever replaces its file or its log?"""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid
-from tests.node.pod_story import log_of
+from tests.node.pod_story import log_path
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 SECRET = "of-the-host-and-nobody-elses"
@@ -19,14 +19,14 @@ WAITS = "trap 'exit 3' TERM; echo up; sleep 3600 & wait"
 
 
 def ending(name: str, command: str, **container: Any) -> dict[str, Any]:
-    """Write a pod that ends once."""
+    """Build a pod that exits once."""
     manifest = pod_manifest(name, command, restartPolicy="Never")
     manifest["spec"]["containers"][0] |= container
     return manifest
 
 
 def last_words(node: TempoletNode, name: str) -> str:
-    """Wait for the end and answer its message."""
+    """Wait for the exit and return its message."""
     snapshot = node.until_pod(name, lambda one: one.lifecycle == "terminated", f"{name} ended")
     said: str = snapshot.status["containerStatuses"][0]["state"]["terminated"].get("message", "")
     node.remove(name)
@@ -46,7 +46,7 @@ def last_words(node: TempoletNode, name: str) -> str:
 def test_what_a_container_does_to_its_own_file(
     node: TempoletNode, request: pytest.FixtureRequest, attack: str, said: str | None
 ) -> None:
-    """The file is a mount, which it can fill but not replace; of a large one the end is told."""
+    """The file is a mount, which it can fill but not replace; of a large one the tail is reported."""
     name = f"own-{request.node.callspec.id}"
     node.apply(ending(name, f"F=/dev/termination-log; {attack}; exit 1"))
     told = last_words(node, name)
@@ -58,10 +58,10 @@ def test_what_a_container_does_to_its_own_file(
 
 
 def end_after(node: TempoletNode, name: str, attack: Callable[[PodSnapshot], None], **container: Any) -> str:
-    """Attack while it runs, as one does who can write where its files lie; then end it and answer its message."""
+    """While it runs, replace its files as someone with write access to their folder could; then end it and return its message."""
     node.apply(ending(name, WAITS, **container))
     snapshot = node.until_running(name)
-    log = log_of(node, snapshot)
+    log = log_path(node, snapshot)
     node.until(lambda: "up" in log.read_text(), "its trap set")
     attack(snapshot)
     before = time.monotonic()
@@ -72,7 +72,7 @@ def end_after(node: TempoletNode, name: str, attack: Callable[[PodSnapshot], Non
 
 
 def replace(path: Path, kind: str, secret: Path) -> None:
-    """Put something else in a file's place."""
+    """Replace a file by something else."""
     path.unlink()
     match kind:
         case "link":
@@ -85,7 +85,7 @@ def replace(path: Path, kind: str, secret: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["link", "hard-link", "fifo"])
 def test_what_stands_in_the_files_place_is_not_read(node: TempoletNode, tmp_path: Path, kind: str) -> None:
-    """Nothing of the host is told, and nobody waits for the writer of a FIFO."""
+    """No file of the host is disclosed, and a FIFO without a writer does not block."""
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
 
@@ -98,12 +98,12 @@ def test_what_stands_in_the_files_place_is_not_read(node: TempoletNode, tmp_path
 
 @pytest.mark.parametrize("kind", ["link", "hard-link", "fifo"])
 def test_a_log_that_is_a_host_file_is_not_told(node: TempoletNode, tmp_path: Path, kind: str) -> None:
-    """Where the last lines of the log stand in for the message."""
+    """In the fallback from the message to the last lines of the log."""
     secret = tmp_path / "secret"
     secret.write_text(f"2026-11-21T12:00:00Z stdout F {SECRET}\n")
 
     def attack(snapshot: PodSnapshot) -> None:
-        replace(log_of(node, snapshot), kind, secret)
+        replace(log_path(node, snapshot), kind, secret)
 
     told = end_after(node, f"log-{kind}", attack, terminationMessagePolicy="FallbackToLogsOnError")
     assert SECRET not in told

@@ -1,4 +1,4 @@
-"""Does an edit of a manifest's resources reach a container that runs, on real containerd, and does its status tell?"""
+"""Does an edit of a manifest's resources reach a running container on real containerd, and does its status show it?"""
 
 import copy
 from typing import Any
@@ -11,16 +11,16 @@ from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 MI = 1024**2
 NODE_KEYS: dict[str, object] = {}
-"""None: its back-offs are the kubelet's."""
+"""Empty: the kubelet's back-off applies."""
 
 
 def sized(cpu: str, memory: str) -> dict[str, Any]:
-    """Request little and limit so much."""
+    """Build requests and limits."""
     return {"requests": {"cpu": "50m", "memory": "8Mi"}, "limits": {"cpu": cpu, "memory": memory}}
 
 
 def manifest_of(name: str, restart_for: str = "", **container: Any) -> dict[str, Any]:
-    """Write a manifest with a uid of its own, limited to 200m and 64Mi."""
+    """Build a manifest with a uid of its own, limited to 200m and 64Mi."""
     manifest = pod_manifest(name, terminationGracePeriodSeconds=1)
     manifest["metadata"] |= {"uid": f"uid-of-{name}", "generation": 1}
     main = manifest["spec"]["containers"][0]
@@ -31,7 +31,7 @@ def manifest_of(name: str, restart_for: str = "", **container: Any) -> dict[str,
 
 
 def resized(manifest: dict[str, Any], resources: dict[str, Any], generation: int = 2) -> dict[str, Any]:
-    """Ask for other resources."""
+    """Change a manifest's resources."""
     changed = copy.deepcopy(manifest)
     changed["metadata"]["generation"] = generation
     changed["spec"]["containers"][0]["resources"] = resources
@@ -39,29 +39,29 @@ def resized(manifest: dict[str, Any], resources: dict[str, Any], generation: int
 
 
 def shown(snapshot: PodSnapshot) -> dict[str, Any]:
-    """Read what its status says that the container has."""
+    """Read the container's resources from the status."""
     found: dict[str, Any] = snapshot.status["containerStatuses"][0]["resources"]
     return found
 
 
 def conditions(snapshot: PodSnapshot) -> dict[str, dict[str, Any]]:
-    """Read its conditions by type."""
+    """Read the conditions by type."""
     return {one["type"]: one for one in snapshot.status["conditions"]}
 
 
 def kernel(node: TempoletNode, snapshot: PodSnapshot) -> tuple[Limits, Limits]:
-    """Read what the kernel says of the pod's cgroup and the container's."""
+    """Read the pod's and the container's cgroups from the kernel."""
     pod = f"{node.containerd.cgroup}/kubepods/burstable/pod{snapshot.uid}"
     return limits(pod), limits(f"{pod}/{snapshot.containers['main'].container_id}")
 
 
 def is_settled(snapshot: PodSnapshot, generation: int) -> bool:
-    """Say whether this generation is taken over and no resize is under way."""
+    """Return whether this generation is observed and no resize is in progress."""
     return snapshot.status.get("observedGeneration") == generation and "PodResizeInProgress" not in conditions(snapshot)
 
 
 def until_settled(node: TempoletNode, name: str, generation: int) -> PodSnapshot:
-    """Wait until it is."""
+    """Wait until the resize is finished."""
     return node.until_pod(name, lambda one: is_settled(one, generation), "resized")
 
 
@@ -88,7 +88,7 @@ def test_more_and_less_while_the_same_process_runs_on(node: TempoletNode) -> Non
 
 
 def test_a_restart_where_the_policy_asks_for_one(node: TempoletNode) -> None:
-    """For memory, not for cpu; the new container has it from the start."""
+    """For memory, not for cpu; the new container has the new limit from its start."""
     manifest = manifest_of("restarts", restart_for="memory")
     node.apply(manifest)
     first = node.until_running("restarts")
@@ -103,7 +103,7 @@ def test_a_restart_where_the_policy_asks_for_one(node: TempoletNode) -> None:
 
 
 def test_what_the_node_has_not_is_infeasible_until_it_is_taken_back(node: TempoletNode) -> None:
-    """The pod keeps what it has; status, `explain` and the story say why."""
+    """The pod keeps its resources; status, `explain` and the story give the reason."""
     manifest = manifest_of("wants")
     node.apply(manifest)
     first = node.until_running("wants")
@@ -126,7 +126,7 @@ def test_what_the_node_has_not_is_infeasible_until_it_is_taken_back(node: Tempol
 
 
 def test_a_limit_below_what_is_used_waits(node: TempoletNode) -> None:
-    """The condition tells the error; a limit that is possible ends it."""
+    """The condition shows the error; a feasible limit clears it."""
     fill = "head -c 30000000 /dev/zero > /dev/shm/some; touch /dev/shm/full; exec sleep 3600"
     full = {"exec": {"command": ["test", "-e", "/dev/shm/full"]}, "periodSeconds": 1, "failureThreshold": 60}
     manifest = manifest_of("full", command=["sh", "-c", fill], startupProbe=full)
@@ -148,7 +148,7 @@ def test_a_limit_below_what_is_used_waits(node: TempoletNode) -> None:
 
 
 def test_what_is_no_resize_replaces_the_pod(node: TempoletNode) -> None:
-    """Another QoS class is another pod."""
+    """Another QoS class needs a new pod."""
     manifest = manifest_of("class")
     node.apply(manifest)
     first = node.until_running("class")

@@ -1,6 +1,6 @@
-"""Does what a pod asks for reach the kernel's files, on real containerd?
+"""Do a pod's requests and limits reach the cgroup files of the pod and its container, on real containerd?
 
-Of the pod's cgroup and the container's; huge pages and v2's files are in table tests where this machine has no such controller.
+Huge pages and cgroup v2 are covered by table tests where this machine lacks the controllers.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ NODE_KEYS = {"podPidsLimit": 50}
 
 
 def run(node: TempoletNode, name: str, own: dict[str, Any] | None = None, **spec: Any) -> PodSnapshot:
-    """Run a pod of one container."""
+    """Run a pod with one container."""
     manifest = pod_manifest(name, **spec)
     if own:
         manifest["spec"]["containers"][0]["resources"] = own
@@ -31,25 +31,25 @@ def run(node: TempoletNode, name: str, own: dict[str, Any] | None = None, **spec
 
 
 def cgroups(node: TempoletNode, pod: PodSnapshot, tier: str = "burstable") -> tuple[str, str]:
-    """Name the pod's cgroup and its container's."""
+    """Return the names of the pod's cgroup and its container's."""
     of_pod = f"{node.containerd.cgroup}/kubepods/{tier}/pod{pod.uid}".replace("//", "/")
     return of_pod, f"{of_pod}/{pod.containers['main'].container_id}"
 
 
 def told(controller: str, cgroup: str, v1: str, v2: str) -> str:
-    """Read a file of a cgroup by the name that it has here."""
+    """Read a cgroup file by its name in this machine's cgroup version."""
     root, name = (PLACES.v2, v2) if PLACES.v2 else (PLACES.v1[controller], v1)
     return (root / cgroup.lstrip("/") / name).read_text().strip()
 
 
 def oom_score(containerd: Containerd, pod: PodSnapshot) -> int:
-    """Read the container's."""
+    """Read the container's oom_score_adj."""
     pid = container_pid(containerd, pod.containers["main"].container_id)
     return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
 
 
 def test_resources_of_the_pod(node: TempoletNode, containerd: Containerd) -> None:
-    """They bound the pod and a container without its own, make the class, and count for the order of dying."""
+    """They limit the pod and a container without its own, and determine QoS class and oom_score_adj."""
     whole = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
     pod = run(node, "whole", resources=whole)
     of_pod, of_container = cgroups(node, pod)
@@ -66,7 +66,7 @@ def test_resources_of_the_pod(node: TempoletNode, containerd: Containerd) -> Non
 
 
 def test_a_guaranteed_pod_by_its_own_resources(node: TempoletNode, containerd: Containerd) -> None:
-    """Its container says nothing, and dies last all the same."""
+    """Its container sets nothing, and is still among the last to be killed."""
     same = {"cpu": "100m", "memory": "64Mi"}
     pod = run(node, "kept", resources={"requests": same, "limits": same})
     assert limits(cgroups(node, pod, "")[0]) == Limits(limits(cgroups(node, pod, "")[0]).shares, 10000, 64 * MI)
@@ -76,7 +76,7 @@ def test_a_guaranteed_pod_by_its_own_resources(node: TempoletNode, containerd: C
 
 
 def test_the_files_of_a_limited_container(node: TempoletNode) -> None:
-    """No swap beyond its memory, processes of the whole pod bounded, whoever is killed takes all along where the kernel can."""
+    """No swap beyond its memory, the pod's PIDs limited, and an OOM kill of the whole group where the kernel supports it."""
     pod = run(node, "limited", {"limits": {"cpu": "100m", "memory": "32Mi"}, "requests": {"memory": "16Mi"}})
     of_pod, of_container = cgroups(node, pod)
     assert told("pids", of_pod, "pids.max", "pids.max") == "50"
@@ -89,7 +89,7 @@ def test_the_files_of_a_limited_container(node: TempoletNode) -> None:
 
 
 def test_a_pod_that_starts_too_many_processes(node: TempoletNode) -> None:
-    """Is held at podPidsLimit, and says so itself."""
+    """It is stopped at podPidsLimit, and reports it."""
     node.apply(pod_manifest("forks", "for i in $(seq 200); do sleep 60 & done; wait"))
     pod = node.until_pod("forks", lambda one: one.phase == "Running" or one.restarts)
     log = node.logs / f"{pod.namespace}_{pod.name}_{pod.uid}" / "main" / "0.log"
@@ -99,7 +99,7 @@ def test_a_pod_that_starts_too_many_processes(node: TempoletNode) -> None:
 
 @pytest.mark.skipif(2 * MI not in this_node().huge_page_sizes, reason="this kernel has no huge pages of 2 MiB")
 def test_huge_pages_that_the_kernel_has(node: TempoletNode) -> None:
-    """The pod runs; where the kernel counts them for each cgroup, it may use so many."""
+    """The pod runs; where the kernel has the controller, its limit is set."""
     pages = {"cpu": "100m", "memory": "32Mi", "hugepages-2Mi": "4Mi"}
     pod = run(node, "pages", {"limits": pages})
     if "hugetlb" in PLACES.v1 or PLACES.v2:
@@ -110,7 +110,7 @@ def test_huge_pages_that_the_kernel_has(node: TempoletNode) -> None:
 
 
 def test_huge_pages_that_no_kernel_has(node: TempoletNode) -> None:
-    """The pod waits, and says for what."""
+    """The pod waits, and reports the reason."""
     manifest = pod_manifest("huge")
     manifest["spec"]["containers"][0]["resources"] = {"limits": {"memory": "32Mi", "hugepages-3Mi": "3Mi"}}
     node.apply(manifest)

@@ -1,7 +1,7 @@
-"""Which signal stops a container: its image's, SIGTERM, or the one that its pod names, and is it told when that is not heard?
+"""Which signal stops a container: its image's, SIGTERM, or the pod's, and is it reported if the runtime ignores the pod's?
 
-A container writes the signal that it hears into its log. Which containerd runs here decides the last question: one before
-2.3 takes no notice of what a pod names.
+A container logs the signal that it receives. The last question depends on the version of containerd: one before 2.3 ignores
+the pod's stop signal.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import pytest
 from proto.pod_snapshot import PodSnapshot
 from tests.node.images.pull_nodes import served
 from tests.node.images.registry import Registry
-from tests.node.pod_story import log_of, story
+from tests.node.pod_story import log_path, story
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 
@@ -27,7 +27,7 @@ NODE_KEYS = {"featureGates": {"ContainerStopSignals": True}}
 
 @pytest.fixture(scope="module")
 def image(containerd: Containerd) -> Iterator[str]:
-    """Serve a busybox whose image names a stop signal."""
+    """Serve a busybox whose image sets a stop signal."""
     with served(containerd, label="") as registry:
         name_stop_signal(registry, IMAGE_SIGNAL)
         yield f"{registry.host}/interrupted:1"
@@ -45,38 +45,38 @@ def name_stop_signal(registry: Registry, signal: str) -> None:
 
 
 def serve(registry: Registry, content: bytes) -> str:
-    """Serve a blob; answers its digest."""
+    """Serve a blob; returns its digest."""
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
     registry.blobs[digest] = content
     return digest
 
 
 def heeds_stop_signals(containerd: Containerd) -> bool:
-    """Say whether the containerd of this session takes notice of what a pod names."""
+    """Return whether this session's containerd supports the pod's stop signal."""
     found = re.search(r"(\d+)\.(\d+)", containerd.start())
     assert found
     return (int(found[1]), int(found[2])) >= (2, 3)
 
 
 def named(name: str, **container: Any) -> dict[str, Any]:
-    """Write a manifest whose container is to be stopped by SIGUSR1."""
+    """Build a manifest whose container is to be stopped with SIGUSR1."""
     manifest = pod_manifest(name, HEARS, terminationGracePeriodSeconds=20, os={"name": "linux"})
     manifest["spec"]["containers"][0] |= {"lifecycle": {"stopSignal": "SIGUSR1"}, **container}
     return manifest
 
 
 def heard(node: TempoletNode, snapshot: PodSnapshot, keep: Path) -> str:
-    """Take a pod down, and answer which signal its container heard."""
-    log = log_of(node, snapshot)
+    """Stop a pod, and return the signal that its container received."""
+    log = log_path(node, snapshot)
     node.until(lambda: log.exists() and " up" in log.read_text(), "its traps set")
-    keep.hardlink_to(log)  # it goes with the pod
+    keep.hardlink_to(log)  # the log is removed with the pod
     name = snapshot.name.removesuffix(f"-{node.name}")
     node.take_away(name)
     return keep.read_text().split()[-1]
 
 
 def test_an_images_stop_signal_stops_its_container(node: TempoletNode, image: str, tmp_path: Path) -> None:
-    """The runtime reads it, so StopContainer needs to say nothing; a container without one hears SIGTERM."""
+    """The runtime reads it, so StopContainer needs no signal; a container without one gets SIGTERM."""
     manifest = pod_manifest("by-image", HEARS, terminationGracePeriodSeconds=20)
     manifest["spec"]["containers"][0] |= {"image": image, "imagePullPolicy": "IfNotPresent"}
     node.apply(manifest)
@@ -88,7 +88,7 @@ def test_an_images_stop_signal_stops_its_container(node: TempoletNode, image: st
 def test_a_pods_stop_signal_counts_or_is_told_not_to(
     node: TempoletNode, image: str, containerd: Containerd, tmp_path: Path
 ) -> None:
-    """One that the runtime takes stands in the status; one that it does not take stands in the history."""
+    """If the runtime supports it, the status shows it; otherwise the history says that it is ignored."""
     node.apply(named("by-pod"))
     node.apply(named("by-pod-and-image", image=image, imagePullPolicy="IfNotPresent"))
     plain, both = node.until_running("by-pod"), node.until_running("by-pod-and-image")

@@ -1,4 +1,4 @@
-"""Is a hook's command run once in a container of its own, and what was left of it removed, twice, halfway and late?"""
+"""Is a hook's command run in a container of its own that is removed afterwards, also when calls are repeated or late?"""
 
 import asyncio
 from dataclasses import replace
@@ -21,7 +21,7 @@ from tests.node.tempolet_node import PATIENCE
 
 
 def request(pod: PodKey, sandbox: PodSandbox, script: str) -> RunHook:
-    """Ask for a preStart hook of `web` that runs a script."""
+    """Request a preStart hook of `web` that runs a script."""
     command = ["sh", "-c", script]
     helper = start_request(pod, sandbox, command=command)
     container = {"name": "web", "image": helper.image_ref, "command": command}
@@ -37,12 +37,12 @@ def request(pod: PodKey, sandbox: PodSandbox, script: str) -> RunHook:
 
 
 async def helpers(acting: Acting, asked: RunHook) -> list[cri.Container]:
-    """List what runs the hook's command."""
+    """List the hook's containers."""
     return list(await acting.services.runtime.list_containers(hook_labels(asked)))
 
 
 async def test_it_runs_twice_and_leaves_nothing(acting: Acting) -> None:
-    """Each run has an end of its own; no reader of the pod ever sees it."""
+    """Each run has its own exit; no reader of the pod ever sees the container."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     asked = request(pod, sandbox, "echo hello; exit 3")
@@ -56,7 +56,7 @@ async def test_it_runs_twice_and_leaves_nothing(acting: Acting) -> None:
 
 
 async def test_what_a_killed_worker_left_is_removed_first(acting: Acting) -> None:
-    """A container that was made, and one that runs: neither stands in the way, and neither is the pod's."""
+    """Both a created and a running container: it neither blocks the next run nor counts as the pod's."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     asked = request(pod, sandbox, "sleep 1000")
@@ -76,7 +76,7 @@ async def test_what_a_killed_worker_left_is_removed_first(acting: Acting) -> Non
 
 
 async def test_it_comes_late(acting: Acting) -> None:
-    """Its sandbox is gone: that is the hook's failure, and nothing is made."""
+    """Its sandbox is gone: the hook fails, and nothing is created."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     asked = request(pod, sandbox, "true")
@@ -88,7 +88,7 @@ async def test_it_comes_late(acting: Acting) -> None:
 
 
 async def test_a_runtime_that_is_away_is_no_failure_of_the_hook(acting: Acting, tmp_path: Path) -> None:
-    """Temporal tries again, whatever the hook's policy."""
+    """Temporal retries, whatever the hook's policy."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     asked = request(pod, sandbox, "true")

@@ -1,4 +1,4 @@
-"""Debian's docker-registry on loopback, with or without a password: the registry that many nodes really pull from."""
+"""Debian's docker-registry on loopback, with or without a password: a registry that real nodes pull from."""
 
 import base64
 import hashlib
@@ -20,18 +20,18 @@ from worker.standalone.temporal_server import free_ports
 USER: Final = "robot"
 PASSWORD: Final = "wrench-canary-7Q"
 HTPASSWD: Final = f"{USER}:$2b$05$abcdefghijklmnopqrstuuMRlKx2TLh3ZMWRvNhVc19w0qw7B/OsW\n"
-"""The same as bcrypt, the one form that docker-registry takes."""
+"""The same as bcrypt, the only format that docker-registry accepts."""
 PATIENCE: Final = patience.PATIENCE
 
 
 def program() -> Path:
-    """Say where it lies; `make test` fetches it."""
+    """Return its path; `make test` downloads it."""
     return programs.default_parts_dir() / REGISTRY
 
 
 @dataclass
 class DebianRegistry:
-    """One registry with a folder of its own; a context manager."""
+    """One registry with its own folder; a context manager."""
 
     folder: Path
     guarded: bool = False
@@ -67,11 +67,11 @@ class DebianRegistry:
 
     @property
     def host(self) -> str:
-        """host:port, as an image's name begins."""
+        """host:port, the start of an image's name."""
         return f"127.0.0.1:{self.port}"
 
     def push(self, archive: Path, name: str, tag: str) -> None:
-        """Push the one image of an OCI archive."""
+        """Push the only image of an OCI archive."""
         blobs: dict[str, bytes] = {}
         with tarfile.open(archive) as tar:
             for member in tar.getmembers():

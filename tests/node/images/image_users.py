@@ -1,4 +1,4 @@
-"""An image whose user has a name, or a number, for the node's tests: busybox with a passwd and a group file."""
+"""Builds an image with a named or numeric user for the node's tests: busybox with a passwd and a group file."""
 
 from pathlib import Path
 from typing import Final
@@ -9,13 +9,13 @@ from worker.standalone.containerd import Containerd
 USER_ID: Final = 1234
 GROUP_ID: Final = 2345
 OTHER_GROUP_ID: Final = 3456
-"""A group that the image itself puts the user into."""
+"""A group that the image adds the user to."""
 _PASSWD: Final = f"root:x:0:0::/:/bin/sh\napp:x:{USER_ID}:{GROUP_ID}::/:/bin/sh\n"
 _GROUP: Final = f"root:x:0:\napp:x:{GROUP_ID}:\nothers:x:{OTHER_GROUP_ID}:app\n"
 
 
 def import_image_of(containerd: Containerd, user: str, directory: Path) -> str:
-    """Have an image on the node that runs as this user; answers its name."""
+    """Import an image that runs as this user; returns its name."""
     (busybox,) = (one for one in containerd.parts_dir.rglob("bin/busybox") if one.is_file() and not one.is_symlink())
     name = f"docker.io/library/user-{user}:1"
     tree: dict[str, File | Link | Folder] = {

@@ -1,7 +1,7 @@
 """A registry on loopback that serves one image of an OCI archive: enough of the distribution API for a real pull.
 
-It counts the manifests it was asked for and may be told to fail, so that a test sees when an image is pulled and what a
-failed pull looks like.
+It counts requests for manifests and can be told to fail, so that a test sees when an image is pulled and what a failed
+pull looks like.
 """
 
 import base64
@@ -21,33 +21,33 @@ from typing import Any, Self
 
 @dataclass
 class Registry:
-    """Serves any repository and tag as the archive's one image; a context manager.
+    """Serves the archive's only image as any repository and tag; a context manager.
 
-    With a label it is another image of the same layers: of one image the runtime tells whichever name it likes.
+    A label makes it another image with the same layers: the runtime may report any of an image's names.
     """
 
     archive: Path
     label: str = ""
     failing_with: HTTPStatus | None = None
     login: str = ""
-    """`user:password`; without one everybody may pull."""
+    """`user:password`; without it everybody may pull."""
     seconds_a_manifest: float = 0.0
-    """How long the answer to the first question of a pull is kept back."""
+    """How long the first response of a pull is delayed."""
     truncated: bool = False
-    """Layers end before their length."""
+    """Layers are shorter than their Content-Length."""
     redirecting: bool = False
-    """Whoever asks for a manifest is sent to the same place again."""
+    """Requests for a manifest are redirected to themselves."""
     endless: bool = False
-    """Layers have no length and never end."""
+    """Layers have no Content-Length and never end."""
     echoing: bool = False
-    """A refusal quotes the login, as careless registries do."""
+    """An error quotes the credentials, as careless registries do."""
     manifests_asked: list[str] = field(default_factory=list)
     sent: int = 0
-    """Bytes of layers that never end."""
+    """Bytes sent of endless layers."""
     listeners: int = 0
-    """To them."""
+    """Connections that receive endless layers."""
     pulls: int = 0
-    """How often a tag was resolved (HEAD)."""
+    """Number of HEAD requests that resolved a tag."""
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifest: dict[str, Any] = field(default_factory=dict)
     closing: threading.Event = field(default_factory=threading.Event)
@@ -75,12 +75,12 @@ class Registry:
 
     @property
     def host(self) -> str:
-        """host:port, as an image's name begins."""
+        """host:port, the start of an image's name."""
         return f"127.0.0.1:{self.server.server_port}"
 
     @property
     def tags_asked(self) -> int:
-        """How often a tag was resolved: once a pull."""
+        """Number of times that a tag was resolved: once for each pull."""
         return sum(1 for one in self.manifests_asked if not one.startswith("sha256:"))
 
     def _put_label(self) -> None:
@@ -120,13 +120,13 @@ class Registry:
                 return HTTPStatus.NOT_FOUND, "application/json", b"{}"
 
     def _end_of(self, path: str, status: HTTPStatus, body: bytes) -> tuple[str, str]:
-        """Say by a header where an answer ends, or goes on."""
+        """Send the header that tells where the response ends, or that it does not."""
         if status is HTTPStatus.TEMPORARY_REDIRECT:
             return "Location", path
         return ("Connection", "close") if self.endless and "/blobs/" in path else ("Content-Length", str(len(body)))
 
     def _send_without_end(self, body: BufferedIOBase) -> None:
-        """Send until nobody listens."""
+        """Send until the client disconnects."""
         self.listeners += 1
         with contextlib.suppress(OSError):
             while not self.closing.wait(0.01):
@@ -138,10 +138,10 @@ class Registry:
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
-            """Answers GET and HEAD."""
+            """Serves GET and HEAD."""
 
             def do_GET(self) -> None:
-                """Answer with the body."""
+                """Respond with a body."""
                 body = self._head()
                 if registry.endless and "/blobs/" in self.path:
                     self.close_connection = True
@@ -152,13 +152,13 @@ class Registry:
                 self.wfile.write(body)
 
             def do_HEAD(self) -> None:
-                """Answer without."""
+                """Respond without a body."""
                 kind, _, reference = self.path.partition("?")[0].rpartition("/")
                 registry.pulls += kind.endswith("/manifests") and not reference.startswith("sha256:")
                 self._head()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
-                """Say nothing."""
+                """Log nothing."""
 
             def _head(self) -> bytes:
                 status, kind, body = registry._answer(

@@ -20,7 +20,7 @@ def archive_of(containerd: Containerd) -> Path:
 
 
 def test_without_a_password(node: TempoletNode, containerd: Containerd, tmp_path: Path) -> None:
-    """Pulled, and not found where there is none."""
+    """An existing image is pulled; a missing one is not found."""
     with DebianRegistry(tmp_path / "registry") as registry:
         allow(containerd, registry.host)
         registry.push(archive_of(containerd), "team/app", "1")
@@ -34,7 +34,7 @@ def test_without_a_password(node: TempoletNode, containerd: Containerd, tmp_path
 
 
 def test_with_a_password(node: TempoletNode, containerd: Containerd, tmp_path: Path) -> None:
-    """Pulled with the pod's secret, the wrong one of two tried first; refused without."""
+    """It is pulled with the second of the pod's secrets, after the first was refused; without one the pull fails."""
     with DebianRegistry(tmp_path / "registry", guarded=True) as registry:
         allow(containerd, registry.host)
         registry.push(archive_of(containerd), "team/guarded", "1")

@@ -1,4 +1,4 @@
-"""Does a node remove the images that nobody uses when its disk is full or they are old, and keep all others?"""
+"""Does a node remove unused images when its disk is full or they are too old, and keep all others?"""
 
 import signal
 import subprocess
@@ -22,7 +22,7 @@ BUSYBOXES = {BUSYBOX, BUSYBOX.replace("1.37", "latest")}
 
 @pytest.fixture
 def own(slot: int, node_dir: Path) -> Iterator[Containerd]:
-    """Give a containerd of the test's own: its images will go."""
+    """Start a containerd for this test: its images will be removed."""
     places = ContainerdPlaces(node_dir / "gc", node_dir / "gc-run")
     with Containerd(places, PodNetwork(f"tplgc{slot}", f"10.217.{slot}.0/24"), cgroup=f"/tempolet-gc-{slot}") as daemon:
         for archive in sorted((daemon.parts_dir / "images").glob("*.tar")):
@@ -32,29 +32,29 @@ def own(slot: int, node_dir: Path) -> Iterator[Containerd]:
 
 @pytest.fixture
 def registry(own: Containerd) -> Iterator[Registry]:
-    """Serve an image that is no other's."""
+    """Serve an image that no other test uses."""
     with served(own, label="collected") as made:
         yield made
 
 
 def images(daemon: Containerd) -> set[str]:
-    """Name what containerd has, without digests."""
+    """Return the names of containerd's images, without digests."""
     ctr = [str(programs.find_program(programs.CTR)), "--address", str(daemon.socket), "--namespace", "k8s.io"]
     listed = subprocess.run([*ctr, "images", "list", "--quiet"], capture_output=True, text=True, check=True).stdout
     return {name for name in listed.split() if "@" not in name and not name.startswith("sha256:")}
 
 
 def records(node: TempoletNode) -> list[Path]:
-    """Name the records of who pulled what."""
+    """Return the names of the pull records."""
     return list((node.root_dir / "image_manager" / "pulled").iterdir())
 
 
 def test_a_full_disk_loses_what_nobody_uses_and_nothing_else(
     tmp_path: Path, own: Containerd, temporal: TemporalServer, registry: Registry
 ) -> None:
-    """The prepulled one goes; a running pod's, a dead container's and the pinned pause image stay; each has its reason.
+    """The prepulled image is removed; those of a running pod and a dead container and the pinned pause image stay; each removal has a reason.
 
-    The worker is killed in between: the next one goes on.
+    The worker is killed in between: the next one continues.
     """
     wanted = f"{registry.host}/wanted:1"
     keys = {"images": {"prepull": [wanted], **EVERY_SECOND}}
@@ -92,7 +92,7 @@ def test_a_full_disk_loses_what_nobody_uses_and_nothing_else(
 def test_an_image_that_a_container_has_as_a_volume_is_in_use(
     tmp_path: Path, own: Containerd, temporal: TemporalServer, registry: Registry
 ) -> None:
-    """No container is made of it, and it stays until its pod is gone."""
+    """No container runs it, and it stays until its pod is gone."""
     mounted = f"{registry.host}/mounted:1"
     manifest = pod_manifest("reader")
     manifest["spec"]["volumes"] = [{"name": "files", "image": {"reference": mounted, "pullPolicy": "IfNotPresent"}}]
@@ -110,7 +110,7 @@ def test_an_image_that_a_container_has_as_a_volume_is_in_use(
 def test_an_image_unused_for_too_long_goes_though_there_is_room(
     tmp_path: Path, own: Containerd, temporal: TemporalServer
 ) -> None:
-    """And is pulled by nobody: what a pod uses never gets too old."""
+    """It is not pulled again; an image in use never gets too old."""
     old = NEVER_FULL | {"imageMinimumGCAge": "1ms", "imageMaximumGCAge": "2s"}
     with tempolet_node(tmp_path, own, temporal, keys=old, own_keys={"images": EVERY_SECOND}) as node:
         node.apply(pod_manifest("user"))

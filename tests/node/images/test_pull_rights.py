@@ -1,4 +1,4 @@
-"""Is an image pulled with a pod's own login, told to nobody else, and then not given to who has none?"""
+"""Is an image pulled with the pod's own credentials, which stay secret, and denied to pods without credentials?"""
 
 import json
 import shutil
@@ -23,13 +23,13 @@ LOGIN = f"robot:{PASSWORD}"
 
 @pytest.fixture
 def registry(containerd: Containerd) -> Iterator[Registry]:
-    """Serve an image of its own to who has the login; a refusal quotes what it was sent."""
+    """Serve an image that needs credentials; an error quotes those that were sent."""
     with served(containerd, label=uuid4().hex, login=LOGIN, echoing=True) as made:
         yield made
 
 
 def everything_said(node: TempoletNode, temporal: TemporalServer) -> Iterator[tuple[str, bytes]]:
-    """Give all that the node and its Temporal have written, but for the secrets' own files."""
+    """Return everything that the node and its Temporal have written, except the files of the Secrets."""
     for process in node.processes.values():
         yield f"environment of {process.pid}", Path(f"/proc/{process.pid}/environ").read_bytes()
     for folder in (node.directory, temporal.database.parent):
@@ -41,7 +41,7 @@ def everything_said(node: TempoletNode, temporal: TemporalServer) -> Iterator[tu
 def test_a_secret_s_login_pulls_and_nobody_else_has_the_image(
     node: TempoletNode, registry: Registry, temporal: TemporalServer
 ) -> None:
-    """One pod pulls with its secret, another uses it by the same one, a third without is refused, and nobody is told."""
+    """One pod pulls with its secret, another with the same secret uses the image, a third without one is refused; no secret leaks."""
     image = f"{registry.host}/team/app:1"
     put_object(node, "secrets", "old", **pull_secret(registry.host, "robot:wrong-canary-7Q"))
     put_object(node, "secrets", "login", **pull_secret(registry.host, LOGIN))
@@ -74,7 +74,7 @@ def test_a_secret_s_login_pulls_and_nobody_else_has_the_image(
 
 
 def test_records_that_an_operator_removes_bar_nobody(node: TempoletNode, registry: Registry) -> None:
-    """With the worker running: who was refused has the image, and the next pull writes its record."""
+    """While the worker runs: a refused pod gets the image, and the next pull writes its record."""
     image = f"{registry.host}/team/freed:1"
     put_object(node, "secrets", "freeing", **pull_secret(registry.host, LOGIN))
     node.apply(pulling("holder", image, "freeing"))
@@ -92,7 +92,7 @@ def test_records_that_an_operator_removes_bar_nobody(node: TempoletNode, registr
 
 
 def test_a_wrong_login_is_quoted_by_nobody(node: TempoletNode, registry: Registry) -> None:
-    """Not even where the registry itself quotes it; with the right one the pod comes up by itself."""
+    """Not even if the registry itself quotes it; with the right ones the pod starts by itself."""
     put_object(node, "secrets", "rotated", **pull_secret(registry.host, "robot:wrong-canary-7Q"))
     node.apply(pulling("rotated", f"{registry.host}/team/rotated:1", "rotated"))
     failed = node.until_pod("rotated", lambda one: one.reason == "ErrImagePull")
@@ -103,7 +103,7 @@ def test_a_wrong_login_is_quoted_by_nobody(node: TempoletNode, registry: Registr
 
 
 def test_a_missing_secret_does_not_hold_the_pod_up(node: TempoletNode, containerd: Containerd) -> None:
-    """The image is public, and the history has the kubelet's words."""
+    """The image is public, and the history has the kubelet's message."""
     with served(containerd, label="public") as registry:
         node.apply(pulling("missing", f"{registry.host}/public:1", "nowhere"))
         snapshot = node.until_running("missing")
@@ -116,7 +116,7 @@ def test_a_missing_secret_does_not_hold_the_pod_up(node: TempoletNode, container
 def test_a_credential_provider_s_login_pulls(
     tmp_path: Path, containerd: Containerd, temporal: TemporalServer, registry: Registry
 ) -> None:
-    """A program of the node knows it; the image is then every pod's."""
+    """A plugin on the node provides them; then every pod may use the image."""
     programs = tmp_path / "providers"
     programs.mkdir()
     host = registry.host
@@ -155,7 +155,7 @@ def test_a_credential_provider_s_login_pulls(
 def test_a_pull_that_a_killed_worker_had_begun_is_pulled_by_the_next(
     node: TempoletNode, containerd: Containerd
 ) -> None:
-    """With the pod's own login; the intent that was left behind is gone afterwards."""
+    """With the pod's own credentials; the pulling record that was left is removed afterwards."""
     with served(containerd, label="killed", login=LOGIN, seconds_a_manifest=1.5) as registry:
         put_object(node, "secrets", "killed", **pull_secret(registry.host, LOGIN))
         node.apply(pulling("killed", f"{registry.host}/killed:1", "killed"))
@@ -170,7 +170,7 @@ def test_a_pull_that_a_killed_worker_had_begun_is_pulled_by_the_next(
 
 
 def test_the_records_are_what_go_would_write(node: TempoletNode, registry: Registry) -> None:
-    """No file that was not finished is left, and each says what it is."""
+    """No temporary file is left, and each record is complete."""
     put_object(node, "secrets", "recorded", **pull_secret(registry.host, LOGIN))
     node.apply(pulling("recorded", f"{registry.host}/team/recorded:1", "recorded"))
     node.until_running("recorded")

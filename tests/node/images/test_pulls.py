@@ -1,4 +1,4 @@
-"""Is an image pulled from a registry when its policy says so, once for all who wait, and again after it failed?"""
+"""Is an image pulled when its policy says so, once for all waiting pods, and again after a failure?"""
 
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -21,7 +21,7 @@ def registry(containerd: Containerd) -> Iterator[Registry]:
 
 
 def test_one_pull_serves_all_who_wait(node: TempoletNode, registry: Registry) -> None:
-    """Three pods of one missing image, one resolution of its tag; afterwards it is present and nobody asks."""
+    """Three pods with one missing image resolve its tag once; once it is present, the registry is not asked."""
     for number in range(3):
         manifest = pod_manifest(f"pull-{number}")
         manifest["spec"]["containers"][0] |= {"image": f"{registry.host}/busybox:1", "imagePullPolicy": "IfNotPresent"}
@@ -33,13 +33,13 @@ def test_one_pull_serves_all_who_wait(node: TempoletNode, registry: Registry) ->
     later["spec"]["containers"][0] |= {"image": f"{registry.host}/busybox:1", "imagePullPolicy": "IfNotPresent"}
     node.apply(later)
     node.until_running("pull-later")
-    # containerd resolves a tag by HEAD and then GET: two requests are one pull
+    # containerd resolves a tag with HEAD and then GET: two requests are one pull
     assert 1 <= first <= 2
     assert registry.tags_asked == first
 
 
 def test_always_asks_the_registry_at_every_start(node: TempoletNode, registry: Registry) -> None:
-    """Also when the image is there, and again for a restart."""
+    """Even if the image is present, and again for a restart."""
     manifest = pod_manifest("always", "exit 1")
     manifest["spec"]["containers"][0] |= {"image": f"{registry.host}/always:1", "imagePullPolicy": "Always"}
     node.apply(manifest)
@@ -48,7 +48,7 @@ def test_always_asks_the_registry_at_every_start(node: TempoletNode, registry: R
 
 
 def test_a_registry_that_fails_is_asked_again(node: TempoletNode, registry: Registry) -> None:
-    """ErrImagePull with the registry's answer, and the pod runs once the registry answers."""
+    """ErrImagePull with the registry's message, and the pod runs once the registry works."""
     registry.failing_with = HTTPStatus.INTERNAL_SERVER_ERROR
     manifest = pod_manifest("later")
     manifest["spec"]["containers"][0] |= {"image": f"{registry.host}/later:1", "imagePullPolicy": "IfNotPresent"}
@@ -61,7 +61,7 @@ def test_a_registry_that_fails_is_asked_again(node: TempoletNode, registry: Regi
 
 @pytest.mark.parametrize("many", [pytest.param(8), pytest.param(50, marks=pytest.mark.stress)])
 def test_many_pods_of_one_absent_image_are_one_pull(node: TempoletNode, registry: Registry, many: int) -> None:
-    """They all wait for the registry's one answer."""
+    """They all wait for the same response of the registry."""
     registry.seconds_a_manifest = 1.0
     names = [f"many-{number}" for number in range(many)]
     for name in names:
@@ -77,7 +77,7 @@ def test_many_pods_of_one_absent_image_are_one_pull(node: TempoletNode, registry
 
 
 def test_a_pull_is_told_with_its_time_and_size(node: TempoletNode, registry: Registry) -> None:
-    """How long it took, how much of that it waited for others, and how much came."""
+    """The duration, the part of it spent waiting for other pulls, and the bytes."""
     registry.seconds_a_manifest = 0.5
     node.apply(pulling("told", f"{registry.host}/told:1"))
     (line,) = [one for one in story(node, node.until_running("told")) if "/told:1 pulled in" in one]
@@ -97,7 +97,7 @@ def test_a_pull_is_told_with_its_time_and_size(node: TempoletNode, registry: Reg
 def test_what_a_registry_answers_is_told(
     node: TempoletNode, containerd: Containerd, answers: dict[str, Any], words: str
 ) -> None:
-    """ErrImagePull with its own words; the pod beside it is not touched."""
+    """ErrImagePull with the registry's message; other pods are not affected."""
     with served(containerd, label=words, **answers) as registry:
         name = f"answered-{words.replace(' ', '-').lower()}"
         node.apply(pulling(name, f"{registry.host}/answered:1"))
@@ -107,7 +107,7 @@ def test_what_a_registry_answers_is_told(
 
 
 def test_layers_without_end_end_with_their_pod(node: TempoletNode, containerd: Containerd) -> None:
-    """The runtime reads on for as long as something comes; nobody else waits, and when the pod goes it stops."""
+    """The runtime reads as long as data arrives; no other pod waits, and the pull stops when the pod is deleted."""
     with served(containerd, label="endless", endless=True) as registry:
         node.apply(pulling("endless", f"{registry.host}/endless:1"))
         node.until(lambda: registry.sent > 4 << 20, "its layer coming")
@@ -131,7 +131,7 @@ def test_layers_without_end_end_with_their_pod(node: TempoletNode, containerd: C
     ],
 )
 def test_a_name_that_is_none(node: TempoletNode, image: str, reason: str) -> None:
-    """The pod waits with its reason, the node goes on, and the pod can be removed."""
+    """The pod waits with its reason, the node keeps working, and the pod can be deleted."""
     node.apply(pulling("nameless", image))
     node.until_pod("nameless", lambda one: one.reason == reason)
     node.take_away("nameless")

@@ -1,4 +1,4 @@
-"""Does a node keep its promises when its processes and its runtime die, and when manifests are bad?"""
+"""Does a node recover when its processes and its runtime die, and when manifests are invalid?"""
 
 import json
 import os
@@ -18,7 +18,7 @@ from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
 BACK_WITHIN = 20.0
-"""Seconds from the restart: what the node owes."""
+"""Seconds from the restart until everything must run again."""
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> It
 
 
 def ours(node: TempoletNode) -> list[cri.Container]:
-    """Every running container of this node's pods."""
+    """Return all running containers of this node's pods."""
     return [
         one
         for one in containers_of(node.containerd, "")
@@ -43,7 +43,7 @@ def ours(node: TempoletNode) -> list[cri.Container]:
 def test_a_kill_in_the_middle_of_many_starts_loses_and_doubles_nothing(
     node: TempoletNode, role: str, pods: int
 ) -> None:
-    """Exactly so many sandboxes and running containers, within 20 s of the restart."""
+    """There are exactly as many sandboxes and running containers as expected, within 20 s of the restart."""
     node.apply(pod_manifest("first"))
     node.until_running("first")
     node.remove("first")
@@ -68,7 +68,7 @@ def test_a_kill_in_the_middle_of_many_starts_loses_and_doubles_nothing(
 
 
 def test_a_worker_that_was_dead_finds_what_happened_meanwhile(node: TempoletNode) -> None:
-    """A container that ended while nobody looked is restarted once, and its exit code is told."""
+    """A container that exited meanwhile is restarted once, and its exit code is reported."""
     node.apply(pod_manifest("orphan"))
     first = node.until_running("orphan")
     node.stop("worker", signal.SIGKILL)
@@ -79,7 +79,7 @@ def test_a_worker_that_was_dead_finds_what_happened_meanwhile(node: TempoletNode
 
 
 def test_a_poller_that_was_dead_finds_what_happened_meanwhile(node: TempoletNode) -> None:
-    """A manifest removed, another added, a third edited, a container killed: all are made good."""
+    """A manifest removed, another added, a third edited, a container killed: all are handled."""
     for name in ("removed", "edited", "killed"):
         node.apply(pod_manifest(name))
     edited, killed = (node.until_running(name) for name in ("edited", "killed"))
@@ -97,7 +97,7 @@ def test_a_poller_that_was_dead_finds_what_happened_meanwhile(node: TempoletNode
 
 
 def test_a_second_worker_and_a_second_poller_refuse_to_start(node: TempoletNode) -> None:
-    """Each says who holds the node."""
+    """The error names the process that holds the node."""
     node.apply(pod_manifest("held"))
     node.until_running("held")
     for role in ("worker", "poller"):
@@ -111,7 +111,7 @@ def test_a_second_worker_and_a_second_poller_refuse_to_start(node: TempoletNode)
 def test_a_node_name_is_served_once_whatever_the_root_directory(
     node: TempoletNode, tmp_path: Path, containerd: Containerd, temporal: TemporalServer
 ) -> None:
-    """Two workers of one task queue would run each other's pods, so the second says who serves the name and ends."""
+    """Two workers on one task queue would run each other's pods, so the second exits and names the first."""
     node.apply(pod_manifest("named"))
     node.until_running("named")
     other = TempoletNode(tmp_path / "other", containerd, temporal, name=node.name)
@@ -123,7 +123,7 @@ def test_a_node_name_is_served_once_whatever_the_root_directory(
 
 
 def test_a_runtime_that_goes_away_comes_back(node: TempoletNode) -> None:
-    """Pods keep their state, the reason is told, and work resumes by itself."""
+    """Pods keep their state, the reason is reported, and work resumes by itself."""
     node.apply(pod_manifest("before"))
     before = node.until_running("before")
     node.containerd.process.stop(within=10)
@@ -140,7 +140,7 @@ def test_a_runtime_that_goes_away_comes_back(node: TempoletNode) -> None:
 
 
 def test_bad_manifests_are_told_and_touch_no_other_pod(node: TempoletNode) -> None:
-    """One clear message each with file and field, while a good pod runs."""
+    """One clear message each with file and field, while a valid pod runs."""
     bad = {
         "broken.yaml": b"a: [",
         "unknown.json": json.dumps(pod_manifest("unknown", nodeNam="x")).encode(),
@@ -166,7 +166,7 @@ def test_bad_manifests_are_told_and_touch_no_other_pod(node: TempoletNode) -> No
 
 
 def test_two_manifests_of_one_name(node: TempoletNode) -> None:
-    """The first stays, the second is refused and names it."""
+    """The first stays; the second is refused with a message that names the first."""
     node.apply(pod_manifest("twin"))
     first = node.until_running("twin")
     node.apply(pod_manifest("twin", "sleep 1"), file="aaa-twin.json")

@@ -1,4 +1,4 @@
-"""Does a pod that is as large or as odd as the API allows run, or wait with its reason, and go again, on real containerd?"""
+"""Does a pod as large or odd as the API allows run, or wait with a reason, and is it removed cleanly, on real containerd?"""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ import pytest
 from activities.files.mounts import mounts_below
 from tests.node.kept_objects import put_object
 from tests.node.operating import history
-from tests.node.pod_story import log_of, words
+from tests.node.pod_story import log_lines, log_path
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 MEBIBYTE = 1 << 20
 
 
 def showing(name: str, command: str, *volumes: dict[str, Any], **container: Any) -> dict[str, Any]:
-    """Write a pod that mounts each volume at `/<its name>`."""
+    """Build a pod that mounts each volume at `/<its name>`."""
     manifest = pod_manifest(name, command, volumes=list(volumes))
     mounts = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in volumes]
     manifest["spec"]["containers"][0] |= {"volumeMounts": mounts} | container
@@ -22,19 +22,19 @@ def showing(name: str, command: str, *volumes: dict[str, Any], **container: Any)
 
 
 def gone(node: TempoletNode, name: str) -> None:
-    """Take a pod away, and see that nothing of it stays mounted."""
+    """Delete a pod, and check that no mount is left."""
     node.take_away(name)
     assert mounts_below(node.root_dir) == []
 
 
 def test_a_config_map_of_a_mebibyte(node: TempoletNode) -> None:
-    """A file of it is read whole; a byte more is refused, told by its field alone."""
+    """A file from it is read completely; with one more byte it is refused, and the error names only the field."""
     put_object(node, "configmaps", "full", data={"big": "x" * MEBIBYTE})
     put_object(node, "configmaps", "over", data={"big": "x" * (MEBIBYTE + 1)})
     volume = {"name": "v", "configMap": {"name": "full"}}
     node.apply(showing("full", "wc -c </v/big; sleep 3600", volume))
-    log = log_of(node, node.until_running("full"))
-    node.until(lambda: words(log) == [str(MEBIBYTE)], "its size")
+    log = log_path(node, node.until_running("full"))
+    node.until(lambda: log_lines(log) == [str(MEBIBYTE)], "its size")
     node.apply(showing("over", "sleep 3600", {"name": "v", "configMap": {"name": "over"}}))
     waiting = node.until_pod("over", lambda one: one.reason == "FailedMount")
     assert "data: Too long: may not be more than 1048576 bytes" in waiting.message
@@ -45,7 +45,7 @@ def test_a_config_map_of_a_mebibyte(node: TempoletNode) -> None:
 
 @pytest.mark.parametrize("key", ["../../escaped", "/etc/escaped", "..data", "a/b"])
 def test_a_key_that_is_a_path(node: TempoletNode, key: str) -> None:
-    """As the API refuses it: the pod waits and says which field; nothing is written."""
+    """As in the API's validation: the pod waits and names the field; nothing is written."""
     put_object(node, "secrets", "paths", stringData={key: "x"})
     node.apply(showing("paths", "sleep 3600", {"name": "v", "secret": {"secretName": "paths"}}))
     waiting = node.until_pod("paths", lambda one: one.reason == "FailedMount")
@@ -65,7 +65,7 @@ LARGE = [
 def test_a_pod_as_large_as_it_may_be(
     node: TempoletNode, request: pytest.FixtureRequest, container: dict[str, Any], count: int
 ) -> None:
-    """It starts and goes, and no task of its workflow is too large for Temporal."""
+    """It starts and is removed, and no task of its workflow is too large for Temporal."""
     name = f"large-{request.node.callspec.id}"
     volumes = [{"name": f"v{one}", "emptyDir": {}} for one in range(count)]
     node.apply(showing(name, "sleep 3600", *volumes, **container))
@@ -84,7 +84,7 @@ def test_a_pod_as_large_as_it_may_be(
     ],
 )
 def test_paths_that_are_odd(node: TempoletNode, mount: dict[str, Any]) -> None:
-    """They are mounted as they are written, and given back."""
+    """They are mounted exactly as written, and unmounted."""
     manifest = showing("odd", f"touch '/{mount['mountPath']}/here'; sleep 3600", {"name": "v", "emptyDir": {}})
     manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "v", **mount}]
     node.apply(manifest)
@@ -95,7 +95,7 @@ def test_paths_that_are_odd(node: TempoletNode, mount: dict[str, Any]) -> None:
 
 
 def test_two_sources_of_which_one_is_in_the_others_way(node: TempoletNode) -> None:
-    """A file and a folder of one name: told by their paths, the same words at each try."""
+    """A file and a folder with one name: the error names both paths, and is the same at each attempt."""
     put_object(node, "configmaps", "ways", data={"k": "1"})
     sources = [{"configMap": {"name": "ways", "items": [{"key": "k", "path": path}]}} for path in ("a", "a/b")]
     node.apply(showing("ways", "sleep 3600", {"name": "v", "projected": {"sources": sources}}))

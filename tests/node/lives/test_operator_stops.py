@@ -1,4 +1,4 @@
-"""Does what an operator says of a pod on real containerd hold: that it is ready for others, and how it is to end?"""
+"""Do an operator's updates of a pod on real containerd last: its readiness gates, and how it is stopped?"""
 
 import signal
 from typing import Any
@@ -13,17 +13,17 @@ from worker.commands.change.updates import operator
 GATE = "example.com/lb"
 RUNNING = cri.ContainerState.CONTAINER_RUNNING
 NODE_KEYS: dict[str, object] = {}
-"""None: its back-offs are the kubelet's."""
+"""Empty: the kubelet's back-off applies."""
 
 
 def condition(snapshot: PodSnapshot, name: str) -> dict[str, Any]:
-    """Find a condition in a pod's status."""
+    """Return a condition of a pod's status."""
     found: dict[str, Any] = next((one for one in snapshot.status["conditions"] if one["type"] == name), {})
     return found
 
 
 def test_a_readiness_gate_is_opened_and_shut_by_hand(node: TempoletNode) -> None:
-    """Ready waits for it and says so; it stays open when the worker is killed; the history tells who opened it."""
+    """Ready waits for it with a reason; it stays set when the worker is killed; the history says who set it."""
     node.apply(pod_manifest("gated", readinessGates=[{"conditionType": GATE}]))
     pod = f"default/gated-{node.name}"
     waits = node.until_pod("gated", lambda one: one.reason == "ReadinessGatesNotReady")
@@ -59,7 +59,7 @@ DEAF = "trap '' TERM; while true; do sleep 1; done"
 
 
 def test_a_stop_is_hastened_by_force(node: TempoletNode) -> None:
-    """A pod that is wanted is not stopped; one that ignores SIGTERM for a long grace is killed when it is forced."""
+    """A running pod can't be stopped; one that ignores SIGTERM during a long grace period is killed when forced."""
     node.apply(pod_manifest("deaf", DEAF, terminationGracePeriodSeconds=600))
     pod = f"default/deaf-{node.name}"
     running = node.until_running("deaf")
@@ -81,14 +81,14 @@ def test_a_stop_is_hastened_by_force(node: TempoletNode) -> None:
     code, said = tempolet(node, "history", pod)
     assert f"operator {operator()} asked to stop it within 5 min 0 s: its grace period ends " in said
     assert f"operator {operator()} asked to stop it within 1.00 s: its grace period ends " in said
-    assert "the stop of container main was shortened to 1.00 s of grace" in said  # whichever of all stops answers first
+    assert "the stop of container main was shortened to 1.00 s of grace" in said  # whichever stop returns first
     assert "container main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved" in said
     code, said = tempolet(node, "stop", pod)
     assert (code, f"{pod} is gone" in said) == (3, True)
 
 
 def test_a_hastened_stop_outlives_a_worker(node: TempoletNode) -> None:
-    """Forced during its preStop hook, with the worker killed at once: the next one keeps to the shorter grace."""
+    """Forced during its preStop hook, with the worker killed at once: the next worker uses the shorter grace period."""
     manifest = pod_manifest("hooked", DEAF, terminationGracePeriodSeconds=600)
     hook = {"exec": {"command": ["sleep", "500"]}}
     manifest["spec"]["containers"][0]["lifecycle"] = {"preStop": hook}
@@ -106,7 +106,7 @@ def test_a_hastened_stop_outlives_a_worker(node: TempoletNode) -> None:
 
 
 def test_an_evicted_pod_fails_until_its_manifest_changes(node: TempoletNode) -> None:
-    """Killed after the grace that was asked for, Failed as the kubelet says it, not started again by a worker that is new."""
+    """Killed after the requested grace period, Failed with the kubelet's message, and a new worker does not start it again."""
     node.apply(pod_manifest("evicted", DEAF, terminationGracePeriodSeconds=600))
     pod = f"default/evicted-{node.name}"
     running = node.until_running("evicted")
@@ -136,7 +136,7 @@ def test_an_evicted_pod_fails_until_its_manifest_changes(node: TempoletNode) -> 
 
 
 def test_a_pod_of_the_system_is_not_evicted(node: TempoletNode) -> None:
-    """It is told so, and its container runs on."""
+    """The error says so, and its container keeps running."""
     node.apply(pod_manifest("critical", priorityClassName="system-node-critical"))
     running = node.until_running("critical")
     code, said = tempolet(node, "evict", f"default/critical-{node.name}")

@@ -1,4 +1,4 @@
-"""Does a manifest in a folder become a running pod on real containerd, stay running, and go without a trace?"""
+"""Does a manifest become a running pod on real containerd, stay running, and leave nothing when it is removed?"""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
-from tests.node.pod_story import log_of, story, until_said
+from tests.node.pod_story import log_path, story, until_logged
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
@@ -25,13 +25,13 @@ def gone(node: TempoletNode, name: str, last: PodSnapshot) -> None:
 
 
 def container_status(snapshot: PodSnapshot, index: int = 0, kind: str = "containerStatuses") -> dict[str, Any]:
-    """One container's status out of the snapshot."""
+    """Return one container's status from the snapshot."""
     found: dict[str, Any] = snapshot.status[kind][index]
     return found
 
 
 def test_a_plain_pod_runs_and_goes(node: TempoletNode) -> None:
-    """Running with an address of the network, log in the kubelet's place; gone with directories and logs."""
+    """Running with a pod IP and its log where the kubelet puts it; removed with directories and logs."""
     node.apply(pod_manifest("plain", "echo hello; cat /etc/hosts; sleep 3600"))
     snapshot = node.until_running("plain")
     assert snapshot.status["podIP"].startswith("10.214.")
@@ -46,7 +46,7 @@ def test_a_plain_pod_runs_and_goes(node: TempoletNode) -> None:
 
 
 def test_three_init_containers_run_before_the_pod(node: TempoletNode) -> None:
-    """In order, each to its end, then the pod."""
+    """In order, each to completion, then the pod."""
     init = [{"name": f"init-{i}", "image": BUSYBOX, "command": ["true"]} for i in range(3)]
     node.apply(pod_manifest("inits", initContainers=init))
     snapshot = node.until_running("inits")
@@ -57,7 +57,7 @@ def test_three_init_containers_run_before_the_pod(node: TempoletNode) -> None:
 
 
 def test_a_failing_init_container_ends_a_pod_that_never_restarts(node: TempoletNode) -> None:
-    """Failed, with the exit code told, and nothing else started."""
+    """Failed, with the exit code reported, and nothing else started."""
     init = [{"name": "init", "image": BUSYBOX, "command": ["sh", "-c", "exit 7"]}]
     node.apply(pod_manifest("bad-init", initContainers=init, restartPolicy="Never"))
     snapshot = node.until_pod("bad-init", lambda one: one.lifecycle == "terminated")
@@ -67,12 +67,12 @@ def test_a_failing_init_container_ends_a_pod_that_never_restarts(node: TempoletN
 
 
 def test_a_crash_loop_counts_and_backs_off(node: TempoletNode) -> None:
-    """Restarts grow one by one, the reason is CrashLoopBackOff, the last state is told."""
+    """Restart counts grow by one, the reason is CrashLoopBackOff, and the last state is reported."""
     node.apply(pod_manifest("crash", "exit 3"))
     snapshot = node.until_pod("crash", lambda one: one.restarts >= 2 and one.reason == "CrashLoopBackOff")
     status = container_status(snapshot)
     assert status["lastState"]["terminated"]["exitCode"] == 3
-    # of dead instances only the newest stays beside the present one
+    # of dead instances only the newest is kept beside the current one
     assert len(containers_of(node.containerd, snapshot.uid)) <= 3
     gone(node, "crash", snapshot)
 
@@ -96,7 +96,7 @@ def test_a_killed_container_comes_back_at_once(node: TempoletNode) -> None:
     ],
 )
 def test_a_pod_that_ends_keeps_its_dead_container(node: TempoletNode, policy: str, command: str, phase: str) -> None:
-    """For its logs, until the manifest goes; its sandbox is stopped."""
+    """It is kept for its logs until the manifest is removed; its sandbox is stopped."""
     node.apply(pod_manifest("ends", command, restartPolicy=policy))
     snapshot = node.until_pod("ends", lambda one: one.lifecycle == "terminated")
     assert snapshot.phase == phase
@@ -106,7 +106,7 @@ def test_a_pod_that_ends_keeps_its_dead_container(node: TempoletNode, policy: st
 
 
 def test_an_image_that_cannot_be_had_is_told(node: TempoletNode) -> None:
-    """ErrImagePull with the runtime's words; Never says so."""
+    """ErrImagePull with the runtime's message; with Never, ErrImageNeverPull."""
     manifest = pod_manifest("no-image")
     manifest["spec"]["containers"][0]["image"] = "127.0.0.1:1/nothing:1"
     node.apply(manifest)
@@ -120,7 +120,7 @@ def test_an_image_that_cannot_be_had_is_told(node: TempoletNode) -> None:
 
 
 def test_a_lost_sandbox_is_replaced(node: TempoletNode) -> None:
-    """Its pause process killed: a new attempt, a new address, the container restarted."""
+    """Its pause process was killed: a new attempt, a new address, and the container is restarted."""
     node.apply(pod_manifest("sandbox"))
     first = node.until_running("sandbox")
     os.kill(container_pid(node.containerd, first.sandbox_id), signal.SIGKILL)
@@ -131,7 +131,7 @@ def test_a_lost_sandbox_is_replaced(node: TempoletNode) -> None:
 
 
 def test_an_edited_manifest_replaces_the_pod(node: TempoletNode) -> None:
-    """A new uid, which starts only when its predecessor is gone; edited back, the first uid comes again."""
+    """It has a new uid and starts only when its predecessor is gone; edited back, it has the first uid again."""
     node.apply(pod_manifest("edited", "sleep 3600"))
     first = node.until_running("edited")
     node.apply(pod_manifest("edited", "sleep 3601"))
@@ -145,7 +145,7 @@ def test_an_edited_manifest_replaces_the_pod(node: TempoletNode) -> None:
 
 
 def test_a_removed_manifest_put_back_at_once_starts_the_pod_anew(node: TempoletNode) -> None:
-    """The same uid, a new life: the restart count begins at zero in a new sandbox."""
+    """The same uid, a new life: the restart count starts at zero in a new sandbox."""
     node.apply(pod_manifest("again", "trap '' TERM; sleep 3600 & wait; sleep 3600"))
     first = node.until_running("again")
     node.remove("again")
@@ -157,18 +157,18 @@ def test_a_removed_manifest_put_back_at_once_starts_the_pod_anew(node: TempoletN
 
 
 def test_deletion_gives_the_grace_it_promises(node: TempoletNode) -> None:
-    """A container that ends on SIGTERM is given the time to; its words are in the log until the pod is gone."""
+    """A container that handles SIGTERM has time to exit; its log is kept until the pod is gone."""
     manifest = pod_manifest("graceful", "trap 'sleep 1; exit 0' TERM; echo up; sleep 3600 & wait")
     manifest["spec"]["terminationGracePeriodSeconds"] = 30
     node.apply(manifest)
     snapshot = node.until_running("graceful")
-    until_said(node, log_of(node, snapshot), "up")
+    until_logged(node, log_path(node, snapshot), "up")
     node.take_away("graceful")
     assert any(one.startswith("container main stopped: exit 0 Completed") for one in story(node, snapshot))
 
 
 def test_host_ports_and_host_network(node: TempoletNode) -> None:
-    """A pod on the host's network has the node's address and no other."""
+    """A pod on the host network has only the node's address."""
     node.apply(pod_manifest("host", hostNetwork=True))
     snapshot = node.until_running("host")
     assert snapshot.status["podIP"] == snapshot.status["hostIP"]
@@ -176,7 +176,7 @@ def test_host_ports_and_host_network(node: TempoletNode) -> None:
 
 
 def test_the_labels_that_other_tools_read_are_there(node: TempoletNode) -> None:
-    """What crictl and cAdvisor go by."""
+    """Those that crictl and cAdvisor use."""
     node.apply(pod_manifest("labels"))
     snapshot = node.until_running("labels")
     (only,) = containers_of(node.containerd, snapshot.uid)
@@ -187,7 +187,7 @@ def test_the_labels_that_other_tools_read_are_there(node: TempoletNode) -> None:
 
 
 def test_the_snapshot_holds_no_environment(node: TempoletNode) -> None:
-    """Values of env are for the container alone."""
+    """Only the container gets the values of env."""
     manifest = pod_manifest("env")
     manifest["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "value": "canary-7f3a"}]
     node.apply(manifest)

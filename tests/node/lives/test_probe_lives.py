@@ -1,4 +1,4 @@
-"""Do probes on real containerd make a pod ready, restart it and gate it, and outlive the worker that asked them?"""
+"""Do probes on real containerd make a pod ready, restart it and delay its start, and survive the worker that runs them?"""
 
 import asyncio
 import os
@@ -21,25 +21,25 @@ from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
 
 QUICK = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 20}
-"""A verdict a second, which no busy machine makes a failure of."""
+"""A verdict every second, lenient enough for a busy machine."""
 NODE_KEYS: dict[str, object] = {}
-"""None: its back-offs are the kubelet's."""
+"""Empty: the kubelet's back-off applies."""
 
 
 def probed(name: str, command: str = "sleep 3600", **fields: Any) -> dict[str, Any]:
-    """Write a manifest whose container has these probes."""
+    """Build a manifest whose container has these probes."""
     manifest = pod_manifest(name, command)
     manifest["spec"]["containers"][0].update(fields)
     return manifest
 
 
 def has(path: str) -> dict[str, Any]:
-    """Write a probe that succeeds while a file is there."""
+    """Build a probe that succeeds while a file exists."""
     return {"exec": {"command": ["test", "-e", path]}, **QUICK}
 
 
 def inside(node: TempoletNode, snapshot: PodSnapshot, path: str) -> Path:
-    """Say where a file of the container lies, seen from the node."""
+    """Return the node's path of a file in the container."""
     pid = container_pid(node.containerd, snapshot.containers["main"].container_id)
     return Path(f"/proc/{pid}/root{path}")
 
@@ -50,12 +50,12 @@ def until_up(node: TempoletNode, name: str) -> PodSnapshot:
 
 
 def unready(snapshot: PodSnapshot) -> bool:
-    """Say whether a pod is not ready."""
+    """Return whether a pod is not ready."""
     return not snapshot.ready
 
 
 async def events_of(node: TempoletNode, snapshot: PodSnapshot) -> list[Any]:
-    """Read a pod's history, opened."""
+    """Read a pod's history, decrypted."""
     handle = await node.workflow(snapshot)
     history = decode_history(
         await handle.fetch_history(), PayloadCipher(KeyFile(node.temporal_settings().key_file)), NAMESPACE
@@ -64,7 +64,7 @@ async def events_of(node: TempoletNode, snapshot: PodSnapshot) -> list[Any]:
 
 
 def test_a_pod_is_ready_as_long_as_its_readiness_probe_succeeds(node: TempoletNode) -> None:
-    """By HTTP at a port's name: 404, then 200, then 404 again; the story tells each turn, once."""
+    """By HTTP at a named port: 404, then 200, then 404 again; the story reports each change once."""
     probe = {"httpGet": {"port": "web", "path": "/ready"}, **QUICK}
     port = [{"name": "web", "containerPort": 8080}]
     node.apply(probed("readiness", "mkdir /www; exec httpd -f -p 8080 -h /www", readinessProbe=probe, ports=port))
@@ -86,13 +86,13 @@ def test_a_pod_is_ready_as_long_as_its_readiness_probe_succeeds(node: TempoletNo
 
 
 def test_a_failed_liveness_probe_restarts_the_container(node: TempoletNode) -> None:
-    """With its own grace, and the reason told."""
+    """With the probe's own grace period, and the reason is reported."""
     probe = {**QUICK, "exec": {"command": ["sh", "-c", "cat /tmp/sick && exit 1 || exit 0"]}}
     node.apply(probed("liveness", livenessProbe={**probe, "terminationGracePeriodSeconds": 2}))
     first = node.until_running("liveness")
     inside(node, first, "/tmp").mkdir(exist_ok=True)
     inside(node, first, "/tmp/new").write_text("I am sick\n")
-    inside(node, first, "/tmp/new").rename(inside(node, first, "/tmp/sick"))  # whole when the probe finds it
+    inside(node, first, "/tmp/new").rename(inside(node, first, "/tmp/sick"))  # complete before the probe reads it
     second = node.until_pod("liveness", lambda one: one.ready and one.restarts == 1)
     assert container_status(second)["lastState"]["terminated"]["exitCode"] in (137, 143)
     told = story(node, second)
@@ -100,18 +100,18 @@ def test_a_failed_liveness_probe_restarts_the_container(node: TempoletNode) -> N
     stopped = next(line for line in told if line.startswith("container main stopped"))
     assert "of 2.00 s" in stopped
     assert stopped.endswith("why: Container main failed liveness probe, will be restarted")
-    time.sleep(2)  # the new instance is probed and found well: nothing is to be awaited
+    time.sleep(2)  # the new instance passes its probe: there is no event to wait for
     assert node.until_running("liveness").restarts == 1
     gone(node, "liveness", second)
 
 
 def test_a_startup_probe_holds_the_others_back(node: TempoletNode) -> None:
-    """A liveness probe that would fail is not asked before the container has started."""
+    """A liveness probe that would fail does not run before the container has started."""
     startup = {**has("/started"), "failureThreshold": 60}
     node.apply(probed("startup", startupProbe=startup, livenessProbe=has("/started"), readinessProbe=has("/started")))
     snapshot = until_up(node, "startup")
     assert container_status(snapshot)["started"] is False
-    time.sleep(2.5)  # periods in which liveness would have failed
+    time.sleep(2.5)  # periods in which the liveness probe would have failed
     snapshot = until_up(node, "startup")
     assert (snapshot.restarts, snapshot.ready, container_status(snapshot)["started"]) == (0, False, False)
     inside(node, snapshot, "/started").touch()
@@ -122,7 +122,7 @@ def test_a_startup_probe_holds_the_others_back(node: TempoletNode) -> None:
 
 
 def test_a_failed_startup_probe_restarts_the_container(node: TempoletNode) -> None:
-    """After as many failures as it takes."""
+    """After failureThreshold failures."""
     node.apply(probed("late", startupProbe={"tcpSocket": {"port": 81}, "periodSeconds": 1, "failureThreshold": 2}))
     snapshot = node.until_pod("late", lambda one: one.restarts == 1)
     told = story(node, snapshot)
@@ -132,7 +132,7 @@ def test_a_failed_startup_probe_restarts_the_container(node: TempoletNode) -> No
 
 
 def test_a_command_that_does_not_end_has_failed(node: TempoletNode) -> None:
-    """By the probe's own timeout."""
+    """When the probe's timeout is over."""
     probe = {"exec": {"command": ["sleep", "60"]}, **QUICK, "timeoutSeconds": 1}
     node.apply(probed("slow", readinessProbe=probe))
     snapshot = until_up(node, "slow")
@@ -142,7 +142,7 @@ def test_a_command_that_does_not_end_has_failed(node: TempoletNode) -> None:
 
 
 def test_verdicts_survive_a_killed_worker(node: TempoletNode) -> None:
-    """Ready stays ready and not started stays not started, without an event; and probing goes on."""
+    """Ready and not-started states stay without a new event, and probing continues."""
     node.apply(
         probed("ready", "touch /ready; exec sleep 3600", readinessProbe=has("/ready"), livenessProbe=has("/ready"))
     )
@@ -152,7 +152,7 @@ def test_verdicts_survive_a_killed_worker(node: TempoletNode) -> None:
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
     node.until(lambda: node.log("worker").count("worker started") >= 2, "the next worker")
-    time.sleep(3)  # periods of the new loops, in which nothing shall be told
+    time.sleep(3)  # periods of the new loops, in which nothing must be reported
     assert node.until_running("ready").restarts == 0
     assert container_status(until_up(node, "unstarted"))["started"] is False
     assert (len(wait(events_of(node, ready))), len(wait(events_of(node, unstarted)))) == events
@@ -165,7 +165,7 @@ def test_verdicts_survive_a_killed_worker(node: TempoletNode) -> None:
 
 
 def test_a_kindly_stopped_worker_hands_its_probes_over(node: TempoletNode) -> None:
-    """The next one goes on at once, and nothing is told."""
+    """The next worker continues at once, and nothing is reported."""
     node.apply(probed("handed", "touch /ready; exec sleep 3600", readinessProbe=has("/ready")))
     ready = node.until_running("handed")
     events = len(wait(events_of(node, ready)))
@@ -179,7 +179,7 @@ def test_a_kindly_stopped_worker_hands_its_probes_over(node: TempoletNode) -> No
 
 
 def test_a_killed_container_is_probed_anew(node: TempoletNode) -> None:
-    """What was found of the instance before says nothing of the next one."""
+    """The previous instance's verdicts don't count for the next one."""
     node.apply(probed("again", readinessProbe=has("/ready")))
     first = until_up(node, "again")
     inside(node, first, "/ready").touch()
@@ -193,7 +193,7 @@ def test_a_killed_container_is_probed_anew(node: TempoletNode) -> None:
 
 
 def test_readiness_by_grpc_on_the_hosts_network(node: TempoletNode) -> None:
-    """Asked at the node's own address."""
+    """Sent to the node's own address."""
     answer = [b"\x08\x02"]
 
     async def check(_: bytes, __: Any) -> bytes:

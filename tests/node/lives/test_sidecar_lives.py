@@ -1,4 +1,4 @@
-"""Do sidecars come up in their turn, restart alone, end with the pod's work and stop last, on real containerd?"""
+"""Do sidecars start in order, restart alone, end with the pod's work and stop last, on real containerd?"""
 
 import os
 import signal
@@ -14,33 +14,33 @@ from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 SERVE = "trap 'sleep 0.4; exit 0' TERM; while :; do sleep 0.1; done"
 ENDS_SLOWLY = SERVE.replace("0.4", "2")
-"""Long enough for who looks at it on a busy machine to see it end."""
+"""Long enough to see it exit on a busy machine."""
 RULES = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
 
 
 def init(name: str, command: str = "true", **fields: Any) -> dict[str, Any]:
-    """Write an init container."""
+    """Build an init container."""
     return {"name": name, "image": BUSYBOX, "command": ["sh", "-c", command], **fields}
 
 
 def sidecar(name: str, command: str = SERVE) -> dict[str, Any]:
-    """Write an init container that runs on."""
+    """Build a sidecar."""
     return init(name, command, restartPolicy="Always")
 
 
 def states(snapshot: PodSnapshot) -> dict[str, dict[str, Any]]:
-    """Give each container's present state."""
+    """Return each container's current state."""
     shown = [*snapshot.status.get("initContainerStatuses", ()), *snapshot.status["containerStatuses"]]
     return {one["name"]: one["state"] for one in shown}
 
 
 def running(snapshot: PodSnapshot) -> frozenset[str]:
-    """Name the containers that run."""
+    """Return the names of the running containers."""
     return frozenset(name for name, state in states(snapshot).items() if "running" in state)
 
 
 def remove(node: TempoletNode, name: str) -> list[frozenset[str]]:
-    """Remove a pod; answers which of its containers ran, one after the other, until it was gone."""
+    """Delete a pod; returns the sets of its running containers, in order, until it was gone."""
     seen: list[frozenset[str]] = []
 
     def gone() -> bool:
@@ -55,7 +55,7 @@ def remove(node: TempoletNode, name: str) -> list[frozenset[str]]:
 
 
 def test_a_pod_with_sidecars_comes_up_in_order_and_stops_in_reverse(node: TempoletNode) -> None:
-    """Each sidecar runs before what comes after it begins; the regular container stops first, then the last sidecar."""
+    """Each sidecar runs before the next container starts; the regular container stops first, the first sidecar last."""
     steps = [init("first"), sidecar("a", ENDS_SLOWLY), init("second", "sleep 0.3"), sidecar("b", ENDS_SLOWLY)]
     manifest = pod_manifest("ordered", ENDS_SLOWLY, initContainers=steps)
     manifest["spec"]["terminationGracePeriodSeconds"] = 20
@@ -78,7 +78,7 @@ def test_a_pod_with_sidecars_comes_up_in_order_and_stops_in_reverse(node: Tempol
 
 
 def test_a_killed_sidecar_restarts_alone(node: TempoletNode) -> None:
-    """The main container stays, also in a pod that never restarts; init containers do not run again."""
+    """The main container keeps running, also in a pod that never restarts; init containers do not run again."""
     node.apply(pod_manifest("alone", initContainers=[init("first"), sidecar("a")], restartPolicy="Never"))
     first = node.until_running("alone")
     os.kill(container_pid(node.containerd, first.containers["a"].container_id), signal.SIGKILL)
@@ -90,7 +90,7 @@ def test_a_killed_sidecar_restarts_alone(node: TempoletNode) -> None:
 
 
 def test_a_startup_probe_of_a_sidecar_holds_up_what_comes_next(node: TempoletNode) -> None:
-    """The regular container starts after it has passed; a liveness probe that fails restarts the sidecar alone."""
+    """The regular container starts once it has succeeded; a failed liveness probe restarts only the sidecar."""
     probes = {
         "startupProbe": {"exec": {"command": ["test", "-e", "/started"]}, "periodSeconds": 1, "failureThreshold": 60},
         "livenessProbe": {
@@ -114,7 +114,7 @@ def test_a_startup_probe_of_a_sidecar_holds_up_what_comes_next(node: TempoletNod
 
 @pytest.mark.parametrize(("code", "phase"), [pytest.param(0, "Succeeded", id="0"), pytest.param(3, "Failed", id="3")])
 def test_a_job_s_sidecar_ends_with_its_work(node: TempoletNode, code: int, phase: str) -> None:
-    """The phase is the main container's; the sidecar is stopped kindly."""
+    """The phase is the main container's; the sidecar is stopped gracefully."""
     spec = {"initContainers": [sidecar("a")], "restartPolicy": "Never", "terminationGracePeriodSeconds": 20}
     node.apply(pod_manifest("job", f"exit {code}", **spec))
     snapshot = node.until_pod("job", lambda one: one.lifecycle == "terminated")
@@ -125,7 +125,7 @@ def test_a_job_s_sidecar_ends_with_its_work(node: TempoletNode, code: int, phase
 
 
 def test_exit_codes_decide_in_a_pod_that_never_restarts(node: TempoletNode) -> None:
-    """42 is started again, 1 ends the pod."""
+    """42 restarts the container, 1 ends the pod."""
     for code in (42, 1):
         manifest = pod_manifest(f"code-{code}", f"exit {code}", restartPolicy="Never")
         manifest["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": RULES}
@@ -139,7 +139,7 @@ def test_exit_codes_decide_in_a_pod_that_never_restarts(node: TempoletNode) -> N
 
 
 def test_a_container_of_its_own_policy(node: TempoletNode) -> None:
-    """Never of its own in a pod that always restarts: its end is kept while the others run on."""
+    """Never for one container in a pod that always restarts: it stays exited while the others run."""
     manifest = pod_manifest("own")
     once = {"name": "once", "image": BUSYBOX, "command": ["sh", "-c", "exit 5"], "restartPolicy": "Never"}
     manifest["spec"]["containers"].append(once)
@@ -150,7 +150,7 @@ def test_a_container_of_its_own_policy(node: TempoletNode) -> None:
 
 
 def test_a_new_sandbox_runs_sidecars_and_init_containers_again(node: TempoletNode) -> None:
-    """Everything from the beginning, under the next attempt."""
+    """Everything starts over, as the next attempt."""
     node.apply(pod_manifest("anew", SERVE, initContainers=[init("first"), sidecar("a")]))
     first = node.until_running("anew")
     os.kill(container_pid(node.containerd, first.sandbox_id), signal.SIGKILL)
@@ -160,7 +160,7 @@ def test_a_new_sandbox_runs_sidecars_and_init_containers_again(node: TempoletNod
 
 
 def test_one_end_starts_all_containers_again(node: TempoletNode) -> None:
-    """Init container, sidecar and both regular ones, in the sandbox that is there, each one attempt further.
+    """Init container, sidecar and both regular containers, in the existing sandbox, each as its next attempt.
 
     No preStop hook runs for it.
     """

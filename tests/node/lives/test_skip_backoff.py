@@ -1,4 +1,4 @@
-"""Is a crash-looping container on real containerd restarted at once by `tempolet skip-backoff`, and told of by the others?"""
+"""Does `tempolet skip-backoff` restart a crash-looping container on real containerd at once, and do other commands show it?"""
 
 from pathlib import Path
 
@@ -8,18 +8,18 @@ from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 NODE_KEYS: dict[str, object] = {}
-"""None: its back-offs are the kubelet's."""
+"""Empty: the kubelet's back-off applies."""
 
 
 def test_a_crash_loop_is_restarted_at_once(node: TempoletNode) -> None:
-    """Its restart count goes on, its next back-off is as long as if it had waited, and the history says who asked."""
+    """Its restart count and its next back-off are the same as after the full wait, and the history says who skipped it."""
     node.apply(pod_manifest("loops", "echo no luck > /dev/termination-log; exit 3"))
     pod = f"default/loops-{node.name}"
     first = node.until_pod("loops", lambda one: one.restarts == 2 and one.reason == "CrashLoopBackOff")
     assert "back-off 20s restarting" in first.message
     code, said = tempolet(
         node, "skip-backoff", pod, "main"
-    )  # at once: on a busy machine a command takes seconds of those twenty
+    )  # at once: on a busy machine a command takes several of those twenty seconds
     assert (code, "restart 3 of main starts now" in said) == (0, True)
     second = node.until_pod("loops", lambda one: one.restarts == 3 and one.reason == "CrashLoopBackOff")
     assert "back-off 40s restarting" in second.message
@@ -40,7 +40,7 @@ def test_a_crash_loop_is_restarted_at_once(node: TempoletNode) -> None:
 
 
 def test_a_stop_tells_grace_and_sigkill(node: TempoletNode) -> None:
-    """A container that ignores SIGTERM is killed when its grace is over, and the history says so in its line."""
+    """A container that ignores SIGTERM is killed after its grace period, and the line in the history says so."""
     node.apply(pod_manifest("deaf", "trap '' TERM; sleep 3600 & wait; sleep 3600"))
     pod = f"default/deaf-{node.name}"
     node.until_running("deaf")
@@ -58,7 +58,7 @@ def test_a_stop_tells_grace_and_sigkill(node: TempoletNode) -> None:
 
 
 def test_a_refused_manifest_and_a_worker_that_is_away_are_told(node: TempoletNode) -> None:
-    """Each with what to do; and when the worker is back, it answers as before."""
+    """Each message says what to do; once the worker is back, it answers again."""
     node.apply(pod_manifest("told", hostPID="maybe"))
     pod = f"default/told-{node.name}"
     node.until(lambda: read_refusals(node.root_dir), "the refusal")
@@ -75,7 +75,7 @@ def test_a_refused_manifest_and_a_worker_that_is_away_are_told(node: TempoletNod
 
 
 def test_an_image_is_pulled_again_at_once(node: TempoletNode) -> None:
-    """Its next failure waits as long as if the first wait had been waited."""
+    """After the next failure the back-off is as long as if the first had not been skipped."""
     manifest = pod_manifest("no-image")
     manifest["spec"]["containers"][0]["image"] = "127.0.0.1:1/nothing:1"
     node.apply(manifest)
@@ -94,7 +94,7 @@ def test_an_image_is_pulled_again_at_once(node: TempoletNode) -> None:
 
 
 def test_a_probe_s_words_are_explained_and_told(node: TempoletNode) -> None:
-    """A container that is not ready says what its probe said; one that its liveness probe stopped, why it came again."""
+    """The output of the probe is shown for a container that is not ready, and for one that its liveness probe restarted."""
     manifest = pod_manifest("probed", "trap 'exit 0' TERM; sleep 3600 & wait")
     often = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 20}
     manifest["spec"]["containers"][0] |= {

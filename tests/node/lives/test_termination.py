@@ -1,4 +1,4 @@
-"""Does a pod end as it should on real containerd: in time, sooner when asked, with its last words, from wherever it stands?"""
+"""Does a pod terminate correctly on real containerd, from any state: in time, sooner if asked, with its termination message?"""
 
 import asyncio
 import re
@@ -22,19 +22,19 @@ from worker.temporal.keys import KeyFile
 
 DEAF = "trap '' TERM; while true; do sleep 1; done"
 DEADLINE = 6
-"""Seconds in which a pod comes to run on a busy machine, too."""
+"""Seconds within which a pod starts even on a busy machine."""
 NODE_KEYS: dict[str, object] = {}
-"""None: its back-offs are the kubelet's."""
+"""Empty: the kubelet's back-off applies."""
 
 
 def ended(snapshot: PodSnapshot, index: int = 0, kind: str = "containerStatuses") -> dict[str, Any]:
-    """Say how a container ended."""
+    """Return how a container exited."""
     end: dict[str, Any] = snapshot.status[kind][index]["state"]["terminated"]
     return end
 
 
 def ask(node: TempoletNode, snapshot: PodSnapshot, grace: float) -> None:
-    """Ask for a pod's deletion with this grace, as an operator does with a signal."""
+    """Request a pod's deletion with this grace period, by a signal as an operator does."""
 
     async def signal() -> None:
         handle = await node.workflow(snapshot)
@@ -45,7 +45,7 @@ def ask(node: TempoletNode, snapshot: PodSnapshot, grace: float) -> None:
 
 
 async def ends_after_wish(node: TempoletNode, snapshot: PodSnapshot) -> list[timedelta]:
-    """Say how long after the operator's wish for its deletion the runtime saw each of a pod's containers end."""
+    """Return how long after the request for deletion each of a pod's containers exited, by the runtime's clock."""
     handle = await node.workflow(snapshot)
     history = decode_history(
         await handle.fetch_history(), PayloadCipher(KeyFile(node.temporal_settings().key_file)), NAMESPACE
@@ -67,7 +67,7 @@ async def ends_after_wish(node: TempoletNode, snapshot: PodSnapshot) -> list[tim
             assert end is not None
             ends.add(end)
     (asked,) = wishes
-    return sorted(end - asked for end in ends)  # both stops of one container answer one end
+    return sorted(end - asked for end in ends)  # both stops of one container return the same exit
 
 
 def gone(node: TempoletNode, name: str, last: PodSnapshot) -> None:
@@ -79,7 +79,7 @@ def gone(node: TempoletNode, name: str, last: PodSnapshot) -> None:
 
 
 def test_a_pod_that_is_active_for_too_long_fails(node: TempoletNode) -> None:
-    """Stopped after its seconds, Failed with the kubelet's words, told in its history, kept until its manifest goes."""
+    """Stopped at activeDeadlineSeconds, Failed with the kubelet's message and in its history, kept until its manifest is removed."""
     node.apply(pod_manifest("limited", activeDeadlineSeconds=DEADLINE))
     running = node.until_running("limited")
     snapshot = node.until_pod("limited", lambda one: one.lifecycle == "terminated")
@@ -98,7 +98,7 @@ def test_a_pod_that_is_active_for_too_long_fails(node: TempoletNode) -> None:
 
 
 def test_a_deadline_outlives_a_worker(node: TempoletNode) -> None:
-    """It passes while the worker is dead: the pod is stopped as soon as there is one again."""
+    """It passes while the worker is dead: the pod is stopped as soon as a worker runs."""
     node.apply(pod_manifest("outlived", activeDeadlineSeconds=DEADLINE))
     node.until_running("outlived")
     node.stop("worker")
@@ -112,7 +112,7 @@ def test_a_deadline_outlives_a_worker(node: TempoletNode) -> None:
 
 @pytest.mark.parametrize("grace", [pytest.param(1, id="grace-1"), pytest.param(0, id="by-force")])
 def test_a_second_deletion_with_a_shorter_grace(node: TempoletNode, grace: float) -> None:
-    """A container deaf to SIGTERM with a grace of 30 s is gone within 3 s of it."""
+    """A container that ignores SIGTERM with a grace period of 30 s exits within 3 s of it."""
     name = f"deaf-{grace:g}"
     node.apply(pod_manifest(name, DEAF, terminationGracePeriodSeconds=30))
     snapshot = node.until_running(name)
@@ -122,22 +122,22 @@ def test_a_second_deletion_with_a_shorter_grace(node: TempoletNode, grace: float
     assert node.pod(name) is not None
     ask(node, snapshot, grace)
     gone(node, name, snapshot)
-    # by the clocks of Temporal and the runtime: how long a loaded machine takes to remove the rest is not the grace's doing
+    # by the clocks of Temporal and the runtime: the removal of the rest on a loaded machine is not part of the grace period
     (taken,) = wait(ends_after_wish(node, snapshot))
     assert timedelta(seconds=1) <= taken < timedelta(seconds=3)
     told = history(node, snapshot)
     assert "the stop of container main was shortened to 1.00 s of grace" in told
-    # whichever of both stops comes back first tells the end
+    # whichever stop returns first reports the exit
     assert re.search("container main stopped: exit 137 Error, .* grace.*; why: ManifestRemoved", told)
 
 
 def sidecar(command: str) -> dict[str, Any]:
-    """Write an init container that runs beside the others."""
+    """Build a sidecar."""
     return {"name": "side", "image": BUSYBOX, "command": ["sh", "-c", command], "restartPolicy": "Always"}
 
 
 def test_a_sidecar_s_share_is_shortened_too(node: TempoletNode) -> None:
-    """Both deaf, with a grace of 30 s: the sidecar waits for the other no longer than the shorter grace."""
+    """Both ignore SIGTERM, with a grace period of 30 s: the sidecar also gets only the shorter one."""
     node.apply(pod_manifest("pair", DEAF, terminationGracePeriodSeconds=30, initContainers=[sidecar(DEAF)]))
     snapshot = node.until_running("pair")
     node.remove("pair")
@@ -149,7 +149,7 @@ def test_a_sidecar_s_share_is_shortened_too(node: TempoletNode) -> None:
 
 
 def test_a_pod_with_a_sidecar_that_is_active_for_too_long_fails(node: TempoletNode) -> None:
-    """Whatever its containers end with; the sidecar goes last."""
+    """Whatever the exit codes of its containers; the sidecar stops last."""
     kind = "trap 'exit 0' TERM; while true; do sleep 0.1; done"
     spec = {"initContainers": [sidecar(kind)], "activeDeadlineSeconds": DEADLINE, "terminationGracePeriodSeconds": 10}
     node.apply(pod_manifest("pair-limited", kind, **spec))
@@ -164,7 +164,7 @@ def test_a_pod_with_a_sidecar_that_is_active_for_too_long_fails(node: TempoletNo
 
 
 def test_the_end_of_the_log_speaks_for_a_silent_failure(node: TempoletNode) -> None:
-    """FallbackToLogsOnError: 80 lines at the most, the last ones; a file goes before it; a success says nothing."""
+    """FallbackToLogsOnError: at most the last 80 lines; a message file takes precedence; a success reports nothing."""
     manifest = pod_manifest("words", restartPolicy="Never")
     count = "i=0; while [ $i -lt 200 ]; do echo line-$i; i=$((i+1)); done"
     commands = {"log": f"{count}; exit 1", "file": f"{count}; echo why > /dev/termination-log; exit 1", "good": count}
@@ -187,7 +187,7 @@ def test_the_end_of_the_log_speaks_for_a_silent_failure(node: TempoletNode) -> N
 
 
 def test_a_pod_says_twelve_kibibytes_in_all(node: TempoletNode) -> None:
-    """Six containers that have 4 KiB to say share it."""
+    """Six containers with 4 KiB each share that limit."""
     manifest = pod_manifest("loud", restartPolicy="Never")
     say = "head -c 5000 /dev/zero | tr '\\0' x > /dev/termination-log; exit 1"
     manifest["spec"]["containers"] = [
@@ -202,7 +202,7 @@ def test_a_pod_says_twelve_kibibytes_in_all(node: TempoletNode) -> None:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_deletion_in_each_init_container(node: TempoletNode, number: int) -> None:
-    """The one that runs is stopped, nothing after it starts."""
+    """The running one is stopped, and nothing after it starts."""
     name = f"in-init-{number}"
     init = [
         {"name": f"i{one}", "image": BUSYBOX, "command": ["sh", "-c", "exit 0" if one < number else "sleep 3600"]}
@@ -220,7 +220,7 @@ def test_deletion_in_each_init_container(node: TempoletNode, number: int) -> Non
 
 
 def test_deletion_while_the_image_is_pulled(node: TempoletNode) -> None:
-    """Nobody waits for a registry that never answers."""
+    """The pull from a registry that never responds is cancelled."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         manifest = pod_manifest("pulls")
         manifest["spec"]["containers"][0]["image"] = f"127.0.0.1:{silent.getsockname()[1]}/nothing:1"
@@ -233,7 +233,7 @@ def test_deletion_while_the_image_is_pulled(node: TempoletNode) -> None:
 
 
 def test_deletion_while_the_sandbox_hangs(node: TempoletNode) -> None:
-    """Given up after a few seconds, with the reason shown meanwhile and told afterwards; the next pod runs."""
+    """It is given up after a few seconds, with the reason shown meanwhile and afterwards; the next pod runs."""
     with no_addresses(node.containerd):
         node.apply(pod_manifest("hangs"))
         snapshot = node.until_pod("hangs", lambda one: not one.sandbox_id)

@@ -1,4 +1,4 @@
-"""Is an edit under the same uid taken over in place on a real containerd, and the pod replaced only where it must be?"""
+"""Is an edit under the same uid applied in place on real containerd, and the pod replaced only where necessary?"""
 
 import copy
 import signal
@@ -15,18 +15,18 @@ from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 
 NODE_KEYS: dict[str, object] = {}
-"""None: its back-offs are the kubelet's."""
+"""Empty: the kubelet's back-off applies."""
 
 
 @pytest.fixture(scope="module")
 def other_image(containerd: Containerd) -> Iterator[str]:
-    """Serve another image, of busybox's layers, which has to be pulled."""
+    """Serve another image with busybox's layers, which has to be pulled."""
     with served(containerd, label="other") as made:
         yield f"{made.host}/busybox:2"
 
 
 def manifest_of(name: str, command: str = "exec sleep 3600", **spec: Any) -> dict[str, Any]:
-    """Write a manifest with a uid of its own."""
+    """Build a manifest with a uid of its own."""
     manifest = pod_manifest(name, command, **spec)
     manifest["metadata"]["uid"] = f"uid-of-{name}"
     return manifest
@@ -41,19 +41,19 @@ def edited(manifest: dict[str, Any], *, metadata: dict[str, Any] | None = None, 
 
 
 def with_image(manifest: dict[str, Any], image: str, kind: str = "containers") -> dict[str, Any]:
-    """Give its first container another image."""
+    """Change the image of its first container."""
     changed = copy.deepcopy(manifest)
     changed["spec"][kind][0] |= {"image": image, "imagePullPolicy": "IfNotPresent"}
     return changed
 
 
 def statuses(snapshot: PodSnapshot, kind: str = "containerStatuses") -> dict[str, dict[str, Any]]:
-    """Give each container's status by its name."""
+    """Return each container's status by its name."""
     return {one["name"]: one for one in snapshot.status[kind]}
 
 
 def test_labels_change_while_the_same_process_runs_on(node: TempoletNode) -> None:
-    """Its generation is told once they are taken over."""
+    """The observedGeneration is updated once they are applied."""
     manifest = manifest_of("labels")
     node.apply(manifest)
     first = node.until_running("labels")
@@ -66,7 +66,7 @@ def test_labels_change_while_the_same_process_runs_on(node: TempoletNode) -> Non
 
 
 def test_a_deadline_that_is_set_later_ends_the_pod_where_it_runs(node: TempoletNode) -> None:
-    """It counts from the pod's start, so one that is over acts at once."""
+    """It counts from the pod's start, so one in the past takes effect at once."""
     manifest = manifest_of("deadline", activeDeadlineSeconds=3600)
     node.apply(manifest)
     first = node.until_running("deadline")
@@ -77,7 +77,7 @@ def test_a_deadline_that_is_set_later_ends_the_pod_where_it_runs(node: TempoletN
 
 
 def test_what_kubernetes_cannot_change_in_place_replaces_the_pod(node: TempoletNode) -> None:
-    """The same uid begins anew, with the new manifest; the story says for what."""
+    """The same uid starts over with the new manifest; the story gives the reason."""
     manifest = manifest_of("replaced", terminationGracePeriodSeconds=1)
     node.apply(manifest)
     first = node.until_running("replaced")
@@ -89,7 +89,7 @@ def test_what_kubernetes_cannot_change_in_place_replaces_the_pod(node: TempoletN
 
 
 def test_a_bad_edit_leaves_the_pod_as_it_runs(node: TempoletNode) -> None:
-    """`tempolet pods` tells what is wrong with it; the next good one is taken over."""
+    """`tempolet pods` shows the error; the next valid edit is applied."""
     manifest = manifest_of("bad")
     node.apply(manifest)
     first = node.until_running("bad")
@@ -101,7 +101,7 @@ def test_a_bad_edit_leaves_the_pod_as_it_runs(node: TempoletNode) -> None:
 
 
 def test_another_image_restarts_its_container_alone(node: TempoletNode, other_image: str) -> None:
-    """After its preStop hook, in the same sandbox, whatever the policy; and the worker is killed in between."""
+    """After its preStop hook, in the same sandbox, whatever the restart policy; the worker is killed in between."""
     beside = {"name": "beside", "image": BUSYBOX, "command": ["sleep", "3600"]}
     manifest = manifest_of("image", "trap 'exit 0' TERM; while :; do sleep 0.1; done", restartPolicy="Never")
     manifest["spec"]["terminationGracePeriodSeconds"] = 20
@@ -133,7 +133,7 @@ def test_another_image_restarts_its_container_alone(node: TempoletNode, other_im
 
 
 def test_a_crash_loop_begins_anew_with_another_image(node: TempoletNode, other_image: str) -> None:
-    """It starts at once, and what it waits for then is what a first restart earns."""
+    """It starts at once, and its next back-off is that of a first restart."""
     manifest = manifest_of("loop", "exit 1")
     node.apply(with_image(manifest, BUSYBOX))
     loops = node.until_pod(
@@ -147,7 +147,7 @@ def test_a_crash_loop_begins_anew_with_another_image(node: TempoletNode, other_i
 
 
 def test_an_image_that_is_not_to_be_had_is_taken_back(node: TempoletNode) -> None:
-    """The container waits for it, also under Never, and runs by the old one again."""
+    """The container waits for it, also with restartPolicy Never, and runs the old image again."""
     manifest = manifest_of("missing", restartPolicy="Never")
     node.apply(with_image(manifest, BUSYBOX))
     first = node.until_running("missing")
@@ -160,7 +160,7 @@ def test_an_image_that_is_not_to_be_had_is_taken_back(node: TempoletNode) -> Non
 
 
 def test_a_sidecar_gets_another_image_beside_what_it_serves(node: TempoletNode, other_image: str) -> None:
-    """What runs on is not touched."""
+    """The running containers are not affected."""
     serve = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
     side = {"name": "side", "image": BUSYBOX, "command": ["sh", "-c", serve], "restartPolicy": "Always"}
     manifest = manifest_of("sidecar", initContainers=[side])

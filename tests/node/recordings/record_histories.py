@@ -1,8 +1,8 @@
-"""Records the lives that tests/replay holds the workflow code to. Run by `make record`, never by `make test`.
+"""Records the lives whose histories tests/replay replays. Run by `make record`, never by `make test`.
 
-Each row leads one pod through one life on a real node and writes what Temporal kept of it, opened, one file a run, to
-tests/replay/histories/v<behaviour>-<life>[-<run>].json. Record after a new behaviour version; never replace the files of an
-old one: pods out there still follow it. The lives of pods of an API server are in tests/cluster/pods/record_histories.py.
+Each row runs one pod through one life on a real node and writes its decrypted histories, one file for each run, to
+tests/replay/histories/v<behaviour>-<life>[-<run>].json. Record after a new behaviour; never replace the files of an old one:
+running pods still follow it. The lives of pods of an API server are in tests/cluster/pods/record_histories.py.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
 
 
 def test_record_raised(containerd: Containerd, temporal: TemporalServer) -> None:
-    """Lead a pod and its node's workflow through a commitment: each has a run of the number before, and one of the newest."""
+    """Raise the behaviour of a pod and of its node's workflow: each has a run of the previous and one of the newest number."""
     name = "behaviour-raised"
     asyncio.run(forget_node(temporal))
     with place_of(name) as place:
@@ -93,7 +93,7 @@ def test_record_raised(containerd: Containerd, temporal: TemporalServer) -> None
 
 @pytest.mark.parametrize("name", LIVES)
 def test_record(name: str, containerd: Containerd, temporal: TemporalServer) -> None:
-    """Lead one life to its end, then write every run's history."""
+    """Run one life to its end, then write every run's history."""
     with place_of(name) as place, TempoletNode(place, containerd, temporal, name=NODE, keys=QUICK) as node:
         LIVES[name](node)
         node.remove_all()
@@ -101,7 +101,7 @@ def test_record(name: str, containerd: Containerd, temporal: TemporalServer) -> 
 
 
 def test_record_node(slot: int, node_dir: Path, temporal: TemporalServer, tmp_path: Path) -> None:
-    """Lead a node's own workflow through a prepull, one that fails, another policy, a removal and a disk too full."""
+    """Run a node's own workflow through a prepull, a failing one, another policy, a removal and a full disk."""
     asyncio.run(forget_node(temporal))
     places = ContainerdPlaces(node_dir / "record", node_dir / "record-run")
     network = PodNetwork(f"tplrec{slot}", f"10.218.{slot}.0/24")
@@ -114,7 +114,7 @@ def test_record_node(slot: int, node_dir: Path, temporal: TemporalServer, tmp_pa
 
 
 async def forget_node(temporal: TemporalServer) -> None:
-    """End the node's workflow that an earlier life has left; it is sealed with that life's key."""
+    """Terminate the node's workflow that an earlier life has left; it is encrypted with that life's key."""
     with contextlib.suppress(RPCError):
         client = await Client.connect(temporal.address, namespace=NAMESPACE)
         await client.get_workflow_handle(node_workflow_id(NODE)).terminate("the life is recorded")

@@ -1,4 +1,4 @@
-"""The life of a pod with a volume of a CSI driver, for `record_histories`."""
+"""The life of a pod with a CSI volume, for `record_histories`."""
 
 from tests.csi.orders import Order, Setup
 from tests.csi.process import DriverProcess
@@ -7,7 +7,7 @@ from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 
 def late_driver(node: TempoletNode) -> None:
-    """A pod waits for the driver of its volume, which it gives back at the second try only."""
+    """A pod waits for the driver of its volume, which is unmounted only at the second attempt."""
     name = "disks.example.com"
     reference, modes = {"namespace": "default", "name": "disk"}, ["ReadWriteOnce"]
     made_of = {"driver": name, "volumeHandle": "disk-1"}

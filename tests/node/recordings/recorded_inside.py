@@ -1,4 +1,4 @@
-"""The lives of containers that find things inside, for `record_histories`: variables, and what they wait for; and one of none."""
+"""Lives of pods with environment, volumes and resources, for `record_histories`, and of a pod that the node rejects."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
 def late_object(node: TempoletNode) -> None:
-    """A container waits for a ConfigMap and then for its key; the other one runs meanwhile."""
+    """A container waits for a ConfigMap and then for its key; the other container runs meanwhile."""
     env = [{"name": "LATE", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "late"}}}]
     waits = {"name": "waits", "image": BUSYBOX, "command": ["sleep", "3600"], "env": env}
     runs = {"name": "runs", "image": BUSYBOX, "command": ["sleep", "3600"]}
@@ -23,7 +23,7 @@ def late_object(node: TempoletNode) -> None:
 
 
 def volumes(node: TempoletNode) -> None:
-    """A mount fails first, for want of what it shows; a new sandbox mounts again; the pod goes."""
+    """A mount fails first because its object is missing; a new sandbox mounts again; the pod is deleted."""
     shown = node.directory / "shown"
     wanted = [
         {"name": "disk", "emptyDir": {}},
@@ -43,7 +43,7 @@ def volumes(node: TempoletNode) -> None:
 
 
 def pod_resources(node: TempoletNode) -> None:
-    """A pod with resources of its own, of which a container is resized in place: the pod's cgroup stays as it is."""
+    """A container of a pod with pod-level resources is resized in place; the pod's cgroup is unchanged."""
 
     def amounts(asked: str, most: str) -> dict[str, dict[str, str]]:
         return {"requests": {"cpu": asked, "memory": "8Mi"}, "limits": {"cpu": most, "memory": "32Mi"}}
@@ -63,7 +63,7 @@ def pod_resources(node: TempoletNode) -> None:
 
 
 def refreshed(node: TempoletNode) -> None:
-    """Files follow their ConfigMap and the pod's labels; what breaks a rule is refused, and then mended."""
+    """Files follow their ConfigMap and the pod's labels; an invalid object is refused, and then fixed."""
     put_object(node, "configmaps", "app", data={"a": "1"})
     put_object(node, "secrets", "keys", stringData={"a": "1"})
     labels = {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}
@@ -97,6 +97,6 @@ def refreshed(node: TempoletNode) -> None:
 
 
 def rejected(node: TempoletNode) -> None:
-    """A pod wants a sysctl that the node does not allow: it has Failed, and nothing of it begins."""
+    """A pod wants a sysctl that the node does not allow: it is Failed, and nothing of it is started."""
     node.apply(pod_manifest("pod", securityContext={"sysctls": [{"name": "kernel.sem", "value": "250 32000 100 128"}]}))
     node.until_pod("pod", lambda one: one.phase == "Failed", "rejected")

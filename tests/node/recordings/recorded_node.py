@@ -1,4 +1,4 @@
-"""The life of a node's own workflow that is recorded, and how a test asks that workflow."""
+"""The recorded life of a node's own workflow, and how a test queries that workflow."""
 
 import asyncio
 from typing import Any, Final
@@ -13,13 +13,13 @@ from worker.temporal.keys import KeyFileRefused
 Keys = dict[str, Any]
 
 FULL: Final[Keys] = {"imageGCHighThresholdPercent": 1, "imageGCLowThresholdPercent": 0, "imageMinimumGCAge": "1ms"}
-"""Any disk is fuller than that, and nothing would bring it down to nothing."""
+"""Any disk is fuller than that, and no removal gets below it."""
 NEVER_FULL: Final[Keys] = {"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99}
 EVERY_SECOND: Final[Keys] = {"lookEvery": "1s"}
 
 
 def status(node: TempoletNode) -> NodeStatus:
-    """Ask the node's workflow where things stand, as soon as there is one."""
+    """Query the status of the node's workflow, once it runs."""
 
     async def ask() -> NodeStatus | None:
         try:
@@ -34,17 +34,17 @@ def status(node: TempoletNode) -> NodeStatus:
 
 
 def news(node: TempoletNode) -> list[str]:
-    """Read what the node's workflow has done about images."""
+    """Read what the node's workflow has done with images."""
     return [one.words for one in status(node).news]
 
 
 def until_told(node: TempoletNode, words: str) -> None:
-    """Wait until the node's workflow has said this of its images."""
+    """Wait until the node's workflow reports this of its images."""
     node.until(lambda: any(words in one for one in news(node)), f"told: {words}")
 
 
 def images(node: TempoletNode) -> None:
-    """Prepull one that is there and one that nobody serves, then make room until nothing is left to remove."""
+    """Prepull an image that exists and one that does not, then free space until nothing is left to remove."""
     missing = "127.0.0.1:9/missing:1"
     status(node)
     configure(node, NEVER_FULL, {"prepull": [BUSYBOX, missing], **EVERY_SECOND})
@@ -55,7 +55,7 @@ def images(node: TempoletNode) -> None:
 
 
 def configure(node: TempoletNode, keys: Keys, images_keys: Keys) -> None:
-    """Start the poller anew with other keys."""
+    """Restart the poller with other keys."""
     node.stop("poller")
     node.keys, node.own_keys = keys, {"images": images_keys}
     node.write_configuration()

@@ -1,4 +1,4 @@
-"""The lives that pods lead by themselves, for `record_histories`: starts, ends, probes, hooks, losses."""
+"""Lives without edits and operators, for `record_histories`: starts, exits, probes, hooks, losses."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
 def init(*codes: int) -> list[dict[str, object]]:
-    """Write init containers that end with these exit codes."""
+    """Build init containers with these exit codes."""
     return [
         {"name": f"init-{number}", "image": BUSYBOX, "command": ["sh", "-c", f"exit {code}"]}
         for number, code in enumerate(codes)
@@ -21,7 +21,7 @@ def init(*codes: int) -> list[dict[str, object]]:
 
 
 def plain(node: TempoletNode) -> None:
-    """Start, run, go."""
+    """Start, run, delete."""
     node.apply(pod_manifest("pod"))
     node.until_running("pod")
 
@@ -33,14 +33,14 @@ def three_init_containers(node: TempoletNode) -> None:
 
 
 def early_ends(node: TempoletNode) -> None:
-    """Two init containers end before their starts have answered, the third takes its time."""
+    """Two init containers exit before their starts have returned, the third takes longer."""
     slow = {"name": "init-2", "image": BUSYBOX, "command": ["sleep", "1"]}
     node.apply(pod_manifest("pod", initContainers=[*init(0, 0), slow]))
     node.until_running("pod")
 
 
 def failing_init(node: TempoletNode) -> None:
-    """The second fails for good."""
+    """The second fails permanently."""
     node.apply(pod_manifest("pod", initContainers=init(0, 1), restartPolicy="Never"))
     node.until_pod("pod", lambda one: one.lifecycle == "terminated")
 
@@ -60,7 +60,7 @@ def image_not_found(node: TempoletNode) -> None:
 
 
 def image_volume(node: TempoletNode) -> None:
-    """The container shows an image that is there, one that is not is asked for twice."""
+    """The container mounts an image that is present; a missing one is pulled twice."""
     shown = {"here": BUSYBOX, "nowhere": "127.0.0.1:1/nothing:1"}
     volumes = [
         {"name": name, "image": {"reference": image, "pullPolicy": "IfNotPresent"}} for name, image in shown.items()
@@ -75,7 +75,7 @@ def image_volume(node: TempoletNode) -> None:
 
 
 def sandbox_killed(node: TempoletNode) -> None:
-    """A new attempt."""
+    """A new attempt of the sandbox."""
     node.apply(pod_manifest("pod"))
     first = node.until_running("pod")
     os.kill(container_pid(node.containerd, first.sandbox_id), signal.SIGKILL)
@@ -83,7 +83,7 @@ def sandbox_killed(node: TempoletNode) -> None:
 
 
 def worker_restarted(node: TempoletNode) -> None:
-    """Killed while a container is being stopped, and the container ends meanwhile."""
+    """Killed while a container is being stopped, which exits meanwhile."""
     node.apply(pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600"))
     node.until_running("pod")
     node.remove("pod")
@@ -94,7 +94,7 @@ def worker_restarted(node: TempoletNode) -> None:
 
 
 def continue_as_new(node: TempoletNode) -> None:
-    """More than 2,000 hints: a second run knows what the first knew."""
+    """More than 2,000 hints: the second run has the state of the first."""
     node.apply(pod_manifest("pod"))
     snapshot = node.until_running("pod")
 
@@ -111,13 +111,13 @@ def continue_as_new(node: TempoletNode) -> None:
 
 
 def finished(node: TempoletNode) -> None:
-    """Succeeded, and kept until its manifest goes."""
+    """Succeeded, and kept until its manifest is removed."""
     node.apply(pod_manifest("pod", "exit 0", restartPolicy="Never"))
     node.until_pod("pod", lambda one: one.lifecycle == "terminated", "ended")
 
 
 def probes(node: TempoletNode) -> None:
-    """Started, ready, not ready, killed by its liveness probe, ready again; the worker killed in between."""
+    """Started, ready, not ready, killed by its liveness probe, ready again; the worker is killed in between."""
     manifest = pod_manifest("pod", "touch /well; sleep 1; touch /started; exec sleep 3600")
     quick = {"periodSeconds": 1, "failureThreshold": 1}
     manifest["spec"]["containers"][0] |= {
@@ -137,7 +137,7 @@ def probes(node: TempoletNode) -> None:
 
 
 def sidecars(node: TempoletNode) -> None:
-    """One of two restarts alone; the work ends, and they are stopped, the last one first."""
+    """One of two restarts alone; when the work is done they are stopped, the last one first."""
     serve = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
     beside = [
         {"name": name, "image": BUSYBOX, "command": ["sh", "-c", serve], "restartPolicy": "Always"}
@@ -152,7 +152,7 @@ def sidecars(node: TempoletNode) -> None:
 
 
 def restart_rules(node: TempoletNode) -> None:
-    """An exit code that a rule names is started again in a pod that never restarts."""
+    """An exit code in a rule restarts a container of a pod that never restarts."""
     manifest = pod_manifest("pod", "exit 42", restartPolicy="Never")
     rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
     manifest["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
@@ -161,7 +161,7 @@ def restart_rules(node: TempoletNode) -> None:
 
 
 def restart_all(node: TempoletNode) -> None:
-    """One end, as a rule says, starts every container of the pod again in its sandbox."""
+    """One exit, by a rule, restarts every container of the pod in its sandbox."""
     steps = [*init(0), {"name": "beside", "image": BUSYBOX, "command": ["sleep", "3600"], "restartPolicy": "Always"}]
     manifest = pod_manifest("pod", "sleep 1; exit 88", initContainers=steps, restartPolicy="Never")
     rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}
@@ -171,7 +171,7 @@ def restart_all(node: TempoletNode) -> None:
 
 
 def hooked(**hooks: list[str]) -> dict[str, object]:
-    """Write a manifest whose container has hooks that run these commands."""
+    """Build a manifest whose container has hooks with these commands."""
     manifest = pod_manifest("pod", terminationGracePeriodSeconds=10)
     lifecycle = {hook: {"exec": {"command": command}} for hook, command in hooks.items()}
     manifest["spec"]["containers"][0]["lifecycle"] = lifecycle
@@ -179,7 +179,7 @@ def hooked(**hooks: list[str]) -> dict[str, object]:
 
 
 def both_hooks(node: TempoletNode) -> None:
-    """PostStart goes well; the worker dies during preStop, which runs again."""
+    """PostStart succeeds; the worker dies during preStop, which runs again."""
     node.apply(hooked(postStart=["true"], preStop=["sleep", "3"]))
     node.until_running("pod")
     node.remove("pod")
@@ -190,13 +190,13 @@ def both_hooks(node: TempoletNode) -> None:
 
 
 def failing_post_start(node: TempoletNode) -> None:
-    """It stops the container, which starts again."""
+    """It stops the container, which is restarted."""
     node.apply(hooked(postStart=["false"], preStop=["true"]))
     node.until_pod("pod", lambda one: one.restarts >= 2, "the second restart")
 
 
 def own_hooks(node: TempoletNode) -> None:
-    """A preStart hook fails once and is tried again; the worker dies during postStop, which runs again."""
+    """A preStart hook fails once and is retried; the worker dies during postStop, which runs again."""
     serves = "trap 'exit 0' TERM; sleep 2; mkdir /www; httpd -p 80 -h /www; sleep 3600 & wait"
     manifest = pod_manifest("pod", serves, terminationGracePeriodSeconds=30)
     waits = ["sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait"]

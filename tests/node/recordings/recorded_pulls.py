@@ -8,7 +8,7 @@ LOGIN = "robot:recorded-canary-7Q"
 
 
 def pull_secrets(node: TempoletNode) -> None:
-    """Its secret is not there yet, then has the wrong login, then the right one; another of its secrets never comes."""
+    """Its secret is first missing, then has the wrong credentials, then the right ones; another of its secrets never exists."""
     with served(node.containerd, label="recorded", login=LOGIN, echoing=True) as registry:
         node.apply(pulling("pod", f"{registry.host}/team/app:1", "nowhere", "late"))
         node.until_pod("pod", lambda one: one.reason == "ErrImagePull", "the pull without a login")

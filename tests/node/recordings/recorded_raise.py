@@ -1,4 +1,4 @@
-"""The life that is recorded of a pod, and of its node's workflow, that take up another behaviour in mid-life."""
+"""The recorded life of a pod, and of its node's workflow, that move to another behaviour while they run."""
 
 import asyncio
 import json
@@ -18,19 +18,19 @@ from worker.behaviours.commitment import FILE, Behaviours, Commitment
 from workflows.decide.versions import CURRENT, CURRENT_NODE, OLDEST_NODE
 
 OFTEN: Final[dict[str, Any]] = {"syncFrequency": "1s"}
-"""So that the worker looks for runs to raise soon after the commitment."""
+"""So that the worker soon looks for runs to raise after the commitment."""
 BEFORE: Final = Behaviours(CURRENT - 1, max(CURRENT_NODE - 1, OLDEST_NODE))
 
 
 def commit_before(place: Path) -> None:
-    """Let a node begin as one that is committed to what the release before knew."""
+    """Commit a node to the previous release's behaviour."""
     state = place / "kubelet" / "tempolet"
     state.mkdir(parents=True)
     (state / FILE).write_text(json.dumps({"pods": BEFORE.pods, "node": BEFORE.node}))
 
 
 def raised(node: TempoletNode) -> None:
-    """Running with the number before, raised with its node's workflow, then a restart by the new number."""
+    """Running with the previous number, raised together with its node's workflow, then restarted under the new number."""
     node.apply(pod_manifest("pod", "sleep 3600"))
     snapshot = node.until_running("pod")
     Commitment(node.root_dir / "tempolet").commit()
@@ -44,12 +44,12 @@ def raised(node: TempoletNode) -> None:
 
 
 def is_ready_after(restarts: int, snapshot: PodSnapshot) -> bool:
-    """Say whether the pod is up again after so many restarts."""
+    """Return whether the pod is ready again after this many restarts."""
     return snapshot.ready and snapshot.restarts == restarts
 
 
 async def runs(node: TempoletNode, workflow_id: str) -> int:
-    """Count the runs of a workflow, by its newest one's own words."""
+    """Count the runs of a workflow, as its newest run reports."""
     client: Client = await node.client()
     found = await client.get_workflow_handle(workflow_id).describe()
     first = found.raw_description.workflow_execution_info.first_run_id

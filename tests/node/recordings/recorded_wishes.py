@@ -1,4 +1,4 @@
-"""The lives in which somebody wants something of a pod, for `record_histories`: edits, deletions, operators, deadlines."""
+"""Lives with requests from outside, for `record_histories`: edits, deletions, operators, deadlines."""
 
 import asyncio
 import signal
@@ -24,7 +24,7 @@ from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
 def deletion_during_start(node: TempoletNode) -> None:
-    """The manifest goes as soon as the pod is known."""
+    """The manifest is removed as soon as the pod is known."""
     node.apply(pod_manifest("pod", initContainers=init(0, 0, 0)))
     node.until_pod("pod", lambda one: one.sandbox_id or one.phase == "Pending", "known")
     node.take_away("pod")
@@ -39,7 +39,7 @@ def manifest_edit(node: TempoletNode) -> None:
 
 
 def listed_again(node: TempoletNode) -> None:
-    """The manifest comes back while its pod goes."""
+    """The manifest reappears while its pod terminates."""
     manifest = pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600")
     node.apply(manifest)
     first = node.until_running("pod")
@@ -50,7 +50,7 @@ def listed_again(node: TempoletNode) -> None:
 
 
 def skipped_backoff(node: TempoletNode) -> None:
-    """An operator restarts a crash-looping container before its time."""
+    """An operator skips the back-off of a crash-looping container."""
     node.apply(pod_manifest("pod", "exit 1"))
     loops = node.until_pod("pod", lambda one: one.restarts >= 1 and one.reason == "CrashLoopBackOff", "the loop")
 
@@ -63,7 +63,7 @@ def skipped_backoff(node: TempoletNode) -> None:
 
 
 def readiness_gate(node: TempoletNode) -> None:
-    """Shut, opened and shut again by an operator."""
+    """Unset, set and unset again by an operator."""
     node.apply(pod_manifest("pod", readinessGates=[{"conditionType": "example.com/lb"}]))
     waits = node.until_pod("pod", lambda one: one.reason == "ReadinessGatesNotReady", "the gate")
 
@@ -79,13 +79,13 @@ def readiness_gate(node: TempoletNode) -> None:
 
 
 def deadline(node: TempoletNode) -> None:
-    """Stopped when its time was over, and kept until its manifest goes."""
+    """Stopped at its deadline, and kept until its manifest is removed."""
     node.apply(pod_manifest("pod", activeDeadlineSeconds=2))
     node.until_pod("pod", lambda one: one.lifecycle == "terminated", "ended")
 
 
 def evicted(node: TempoletNode) -> None:
-    """Ended for the node's sake, the worker killed meanwhile; it has failed, and stays so."""
+    """Evicted while the worker is killed; it is Failed, and stays so."""
     node.apply(pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600", terminationGracePeriodSeconds=30))
     running = node.until_running("pod")
 
@@ -101,7 +101,7 @@ def evicted(node: TempoletNode) -> None:
 
 
 def storage_exceeded(node: TempoletNode) -> None:
-    """Ended for what it writes into an emptyDir; it has failed, and stays so."""
+    """Evicted for filling an emptyDir; it is Failed, and stays so."""
     volumes = [{"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}]
     manifest = pod_manifest("pod", "dd if=/dev/zero of=/data/big bs=1M count=3; sleep 3600", volumes=volumes)
     manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
@@ -111,7 +111,7 @@ def storage_exceeded(node: TempoletNode) -> None:
 
 
 def stop_shortened(node: TempoletNode) -> None:
-    """Deleted twice: the second time with a grace of a second."""
+    """Deleted twice: the second time with a grace period of one second."""
     node.apply(pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600", terminationGracePeriodSeconds=30))
     snapshot = node.until_running("pod")
     node.remove("pod")
@@ -126,7 +126,7 @@ def stop_shortened(node: TempoletNode) -> None:
 
 
 def stop_asked(node: TempoletNode) -> None:
-    """Deleted, and an operator can't wait for the end of its grace."""
+    """Deleted, and an operator shortens its grace period."""
     node.apply(pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600", terminationGracePeriodSeconds=30))
     snapshot = node.until_running("pod")
     node.remove("pod")
@@ -141,7 +141,7 @@ def stop_asked(node: TempoletNode) -> None:
 
 
 def image_changed(node: TempoletNode) -> None:
-    """Edited under its own uid: another image, another label, then a deadline that is over."""
+    """Edited under the same uid: another image, another label, then a deadline in the past."""
     manifest = pod_manifest("pod", "trap 'exit 0' TERM; while :; do sleep 0.1; done", restartPolicy="Never")
     manifest["metadata"]["uid"] = "of-its-own"
     node.apply(manifest)
@@ -158,7 +158,7 @@ def image_changed(node: TempoletNode) -> None:
 
 
 def ephemeral_container(node: TempoletNode) -> None:
-    """An operator looks into an init container that hangs, then into the pod; one ends, one is stopped with the pod."""
+    """An operator debugs a hanging init container, then the pod; one container exits, one is stopped with the pod."""
     hangs = {"name": "init-0", "image": BUSYBOX, "command": ["sh", "-c", "until [ -e /go ]; do sleep 0.1; done"]}
     node.apply(pod_manifest("pod", initContainers=[hangs]))
     snapshot = node.until_pod(
@@ -177,7 +177,7 @@ def ephemeral_container(node: TempoletNode) -> None:
 
 
 def resize(node: TempoletNode) -> None:
-    """More cpu in place, less memory by a restart, then more cpu than the node has."""
+    """More cpu in place, less memory with a restart, then more cpu than the node has."""
     policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
 
     def listed(generation: int, requested: str, cpu: str, memory: str) -> None:

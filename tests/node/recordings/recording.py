@@ -1,4 +1,4 @@
-"""How a life is led and its histories are written, for both files of lives: of manifests' pods here, of the API's in tests/cluster."""
+"""How a life is run and its histories are written, for manifests' pods here and for the API's pods in tests/cluster."""
 
 import asyncio
 import base64
@@ -26,15 +26,13 @@ QUICK: Final[dict[str, Any]] = {
     "featureGates": {"KubeletCrashLoopBackOffMax": True},
     "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
 }
-"""Keys by which a crash loop is no long story."""
-_PLACE: Final = Path(
-    "/tmp/tempolet-record"
-)  # a name that says nothing of the machine: it stands in every recorded start
+"""Keys that keep a crash loop short."""
+_PLACE: Final = Path("/tmp/tempolet-record")  # a fixed name, as it is in every recorded start
 
 
 @contextlib.contextmanager
 def place_of(life: str) -> Iterator[Path]:
-    """Give a life a folder of its own."""
+    """Return a folder for a life."""
     path = _PLACE / life
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
@@ -47,7 +45,7 @@ def place_of(life: str) -> Iterator[Path]:
 
 
 def write(node: TempoletNode, life: str) -> None:
-    """Write every run of every pod of this node, once all have ended; visibility may lag behind."""
+    """Write every run of every pod of this node, once all have closed; visibility may lag behind."""
     HISTORIES.mkdir(exist_ok=True)
     mine = node.until(lambda: asyncio.run(_ended_runs(node)), "the pod's workflow listed")
     for number, history in enumerate(mine):
@@ -56,13 +54,13 @@ def write(node: TempoletNode, life: str) -> None:
 
 
 def write_file(path: Path, history: WorkflowHistory) -> None:
-    """Write one history whose payloads are opened."""
+    """Write one history with decrypted payloads."""
     content = {"workflowId": history.workflow_id, **without_traces(json.loads(history.to_json()))}
     path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
 def without_traces(told: Any) -> Any:
-    """Cut off where in the code a failure arose: of that a replay asks nothing, and it tells of folders of this machine."""
+    """Remove stack traces: a replay does not need them, and they contain paths of this machine."""
     if isinstance(told, list):
         return [without_traces(one) for one in told]
     if not isinstance(told, dict):
@@ -84,7 +82,7 @@ async def _ended_runs(node: TempoletNode) -> list[WorkflowHistory]:
         try:
             decode_history(await handle.fetch_history(), cipher, NAMESPACE)
         except (KeyMissing, PayloadRefused, RPCError):
-            continue  # another life's: each node has a key of its own; or it was deleted
+            continue  # another life's, as each node has its own key; or it was deleted
         end = WorkflowHistoryEventFilterType.CLOSE_EVENT
         _ = [event async for event in handle.fetch_history_events(wait_new_event=True, event_filter_type=end)]
         mine.append(decode_history(await handle.fetch_history(), cipher, NAMESPACE))

@@ -1,6 +1,6 @@
-"""Takes the pictures of the Temporal UI that the documentation shows. Run by `make screenshot`, never by `make test`.
+"""Takes the screenshots of the Temporal UI for the documentation. Run by `make screenshot`, never by `make test`.
 
-A node with four pods of different luck; one of them has three init containers and has crashed once.
+A node with four pods in different states; one of them has three init containers and has crashed once.
 """
 
 from pathlib import Path
@@ -14,12 +14,12 @@ from worker.standalone.containerd import Containerd
 
 PICTURES = Path(__file__).parents[3] / "docs"
 LARGEST = 250 * 1024
-PLACE = Path("/tmp/tempolet-screenshot")  # it stands in the pod's details, so it says nothing of the machine
+PLACE = Path("/tmp/tempolet-screenshot")  # it appears in the pod's details, so it must not identify the machine
 
 
 @pytest.mark.skipif(bool(missing_browser()), reason=missing_browser())
 def test_take_pictures(containerd: Containerd) -> None:
-    """Lead the pods to where they are shown, and take both pictures."""
+    """Bring the pods into their states, and take both pictures."""
     with shown_node(PLACE, containerd, "node-1") as node, browser() as window:
         lead_pods(node)
         shop = crash(node, "shop")
@@ -33,7 +33,7 @@ def test_take_pictures(containerd: Containerd) -> None:
 
 
 def lead_pods(node: TempoletNode) -> None:
-    """Start pods of different luck."""
+    """Start pods that end up in different states."""
     lost = pod_manifest("api")
     lost["spec"]["containers"][0]["image"] = "127.0.0.1:1/api:2"
     for manifest in (lost, pod_manifest("import", "exit 1"), pod_manifest("web"), shop_manifest()):
@@ -44,7 +44,7 @@ def lead_pods(node: TempoletNode) -> None:
 
 
 def keep(window: Browser, name: str) -> None:
-    """Write a picture of the window."""
+    """Save a picture of the window."""
     picture = window.picture()
     assert len(picture) <= LARGEST, f"{name} has {len(picture)} bytes, more than {LARGEST}"
     PICTURES.mkdir(exist_ok=True)

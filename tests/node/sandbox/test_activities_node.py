@@ -1,4 +1,4 @@
-"""Do images, directories and cgroups come and go, and do all survive a restart of containerd or of the worker?"""
+"""Are images, directories and cgroups created and removed, and does all survive a restart of containerd or of the worker?"""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from worker.standalone.containerd import Containerd
 
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.06, 0.1])
 async def test_a_killed_workers_calls_leave_one_of_each(acting: Acting, containerd: Containerd, moment: float) -> None:
-    """Its sandbox and its start are found, waited for or made anew; no crash is made of it."""
+    """Its sandbox and its start are adopted, waited for or repeated; none counts as a crash."""
     pod = acting.pod()
     await acting.run(acting.directories.make_pod_directories, MakePodDirectories(pod, ("web",)))
     config = (await asyncio.to_thread(prepare_sandbox, acting.services, pod, sandbox_spec(pod), 0)).config
@@ -41,7 +41,7 @@ async def test_a_killed_workers_calls_leave_one_of_each(acting: Acting, containe
 
 
 async def test_images_follow_their_policy(acting: Acting) -> None:
-    """Present is present, Never never pulls, a bad name and an unreachable registry have the kubelet's reasons."""
+    """A present image is not pulled, Never never pulls, a bad name and an unreachable registry have the kubelet's reasons."""
     pod = acting.pod()
     present = await acting.run(acting.images.pull_image, PullImage(pod, BUSYBOX, "IfNotPresent"))
     assert present.present
@@ -58,7 +58,7 @@ async def test_images_follow_their_policy(acting: Acting) -> None:
 
 
 async def test_directories_and_cgroup_come_and_go(acting: Acting) -> None:
-    """Making and removing may both come twice; a straggler in the pod's cgroup ends with it."""
+    """Both calls may be repeated; a process left in the pod's cgroup is killed with it."""
     pod = acting.pod()
     make = MakePodDirectories(pod, ("web",))
     for _ in range(2):
@@ -81,7 +81,7 @@ async def test_directories_and_cgroup_come_and_go(acting: Acting) -> None:
 
 
 async def test_a_restarted_containerd_is_found_within_a_second(acting: Acting, containerd: Containerd) -> None:
-    """Away it is named, with what to do and left to Temporal's retries; back it is found, with all it had."""
+    """While it is down, the error says what to do and Temporal retries; once it is back, everything is found again."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     web = await acting.start(pod, sandbox)
@@ -101,13 +101,13 @@ async def test_a_restarted_containerd_is_found_within_a_second(acting: Acting, c
 
 
 async def test_a_stop_survives_a_restart_of_containerd(acting: Acting, containerd: Containerd) -> None:
-    """The retry after the lost connection goes on with the remaining grace."""
+    """The retry after the lost connection continues with the remaining grace period."""
     pod = acting.pod()
     deaf = ["sh", "-c", "trap '' TERM; while true; do sleep 1; done"]
     web = await acting.start(pod, await acting.sandbox(pod), command=deaf)
     stop = stop_request(pod, web.container_id, 6)
     stopping = asyncio.create_task(acting.run(acting.containers.stop_container, stop))
-    await asyncio.sleep(2)  # of the six: what is left is asked for in whole seconds, rounded up
+    await asyncio.sleep(2)  # of the six: what is left is requested in whole seconds, rounded up
     await asyncio.to_thread(containerd.process.stop, 10)
     with pytest.raises(ApplicationError) as lost:
         await stopping
@@ -122,7 +122,7 @@ async def test_a_stop_survives_a_restart_of_containerd(acting: Acting, container
 
 @asynccontextmanager
 async def killed_worker(containerd: Containerd, moment: float) -> AsyncIterator[RuntimeClient]:
-    """Give another worker's connection that breaks off after `moment` seconds."""
+    """Return another worker's connection that breaks after `moment` seconds."""
     client = RuntimeClient(containerd.endpoint, StartLimit(4))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(moment):

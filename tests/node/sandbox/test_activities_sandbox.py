@@ -1,4 +1,4 @@
-"""Is a sandbox found or made, twice, halfway and late, one pod of a name at a time?"""
+"""Is a sandbox found or created, also when calls are repeated, interrupted or late, for one pod of a name at a time?"""
 
 import asyncio
 from dataclasses import replace
@@ -21,7 +21,7 @@ from worker.standalone.containerd import Containerd
 
 
 async def test_a_sandbox_is_made_once(acting: Acting) -> None:
-    """The second run finds the first one's sandbox, and says so."""
+    """The second call finds the first one's sandbox, and says so."""
     pod = acting.pod()
     first, second = await acting.sandbox(pod), await acting.sandbox(pod)
     assert (first.adopted, second.adopted) == (False, True)
@@ -33,7 +33,7 @@ async def test_a_sandbox_is_made_once(acting: Acting) -> None:
 
 
 async def test_a_sandbox_that_hangs_is_given_up_when_its_pod_goes(acting: Acting, containerd: Containerd) -> None:
-    """The error says so, nothing of it is left once the runtime has noticed, and its name can be had again."""
+    """The error says so, nothing of it is left once the runtime has noticed, and its name is free again."""
     pod = acting.pod()
     terminating = acting.services.terminating
     with no_addresses(containerd):
@@ -49,7 +49,7 @@ async def test_a_sandbox_that_hangs_is_given_up_when_its_pod_goes(acting: Acting
 
 
 async def test_two_runs_at_once_make_one_sandbox(acting: Acting) -> None:
-    """A second try that overlaps the first one waits for it."""
+    """A second attempt that overlaps the first one waits for it."""
     pod = acting.pod()
     answers = await asyncio.gather(acting.sandbox(pod), acting.sandbox(pod))
     assert len({one.sandbox_id for one in answers}) == 1
@@ -57,7 +57,7 @@ async def test_two_runs_at_once_make_one_sandbox(acting: Acting) -> None:
 
 
 async def test_a_name_that_an_earlier_call_holds_is_adopted(acting: Acting) -> None:
-    """The call of a killed worker is still under way in containerd: its sandbox becomes ours."""
+    """The call of a killed worker is still in progress in containerd: its sandbox is adopted."""
     pod = acting.pod()
     config = (await asyncio.to_thread(prepare_sandbox, acting.services, pod, sandbox_spec(pod), 0)).config
     earlier = asyncio.create_task(acting.services.runtime.run_pod_sandbox(config))
@@ -69,7 +69,7 @@ async def test_a_name_that_an_earlier_call_holds_is_adopted(acting: Acting) -> N
 
 
 async def test_a_sandbox_that_died_with_containers_keeps_its_name(acting: Acting) -> None:
-    """The new one takes the next attempt and says which; what ended in the old one can still be read."""
+    """The new one is the next attempt and reports it; the exits in the old one can still be read."""
     pod = acting.pod()
     first = await acting.sandbox(pod)
     await acting.start(pod, first)
@@ -80,7 +80,7 @@ async def test_a_sandbox_that_died_with_containers_keeps_its_name(acting: Acting
 
 
 async def test_a_sandbox_that_was_left_half_made_is_removed(acting: Acting) -> None:
-    """Nobody knows of it, nothing ran in it: its name is used again."""
+    """Nothing ran in it: its name is reused."""
     pod = acting.pod()
     first = await acting.sandbox(pod)
     await acting.services.runtime.stop_pod_sandbox(first.sandbox_id)
@@ -90,7 +90,7 @@ async def test_a_sandbox_that_was_left_half_made_is_removed(acting: Acting) -> N
 
 
 async def test_a_stop_and_a_removal_may_come_twice_and_late(acting: Acting) -> None:
-    """What is gone is stopped and removed."""
+    """A sandbox that is gone counts as stopped and removed."""
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     web = await acting.start(pod, sandbox)
@@ -105,7 +105,7 @@ async def test_a_stop_and_a_removal_may_come_twice_and_late(acting: Acting) -> N
 
 
 async def test_another_uid_of_the_name_is_refused_until_it_is_gone(acting: Acting) -> None:
-    """An edited manifest's pod neither runs beside its predecessor nor misses its end."""
+    """The pod of an edited manifest neither runs beside its predecessor nor misses its end."""
     old = acting.pod()
     new = acting.pod(old.name)
     sandbox = await acting.sandbox(old)

@@ -1,11 +1,11 @@
-"""Does a pod find the names that the kubelet would give it: its host's, those of /etc/hosts, and its resolver's?"""
+"""Does a pod get the kubelet's host name, /etc/hosts and resolv.conf?"""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.node.operating import history
-from tests.node.pod_story import log_of, until_said
+from tests.node.pod_story import log_path, until_logged
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -17,7 +17,7 @@ SHOW = "hostname; cat /etc/hosts; echo ---; cat /etc/resolv.conf; echo end; slee
 def named(
     tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
 ) -> Iterator[TempoletNode]:
-    """Run a node that has a cluster's DNS."""
+    """Run a node with cluster DNS."""
     directory = tmp_path_factory.mktemp("named")
     (directory / "resolv.conf").write_text("nameserver 192.0.2.1\nsearch example.com\noptions ndots:2\n")
     keys = {
@@ -30,14 +30,14 @@ def named(
 
 
 def shown(node: TempoletNode, name: str) -> tuple[str, list[str], list[str]]:
-    """Read the host's name, /etc/hosts and resolv.conf as the container has printed them."""
-    lines = until_said(node, log_of(node, node.until_running(name)), "end")
+    """Read the host name, /etc/hosts and resolv.conf as the container has printed them."""
+    lines = until_logged(node, log_path(node, node.until_running(name)), "end")
     middle = lines.index("---")
     return lines[0], lines[1:middle], lines[middle + 1 : lines.index("end")]
 
 
 def test_a_host_in_its_domain_with_aliases(named: TempoletNode) -> None:
-    """The kernel is told the whole name where asked; /etc/hosts has it, and the aliases at its end."""
+    """With setHostnameAsFQDN the kernel gets the FQDN; /etc/hosts has it, and the aliases at its end."""
     aliases = [{"ip": "10.1.2.3", "hostnames": ["foo.local", "bar.local"]}]
     spec = {"hostname": "db-0", "subdomain": "db", "setHostnameAsFQDN": True, "hostAliases": aliases}
     named.apply(pod_manifest("domain", SHOW, **spec))
@@ -55,7 +55,7 @@ def test_a_host_in_its_domain_with_aliases(named: TempoletNode) -> None:
 
 
 def test_a_name_that_the_kernel_does_not_take_holds_the_pod(named: TempoletNode) -> None:
-    """In the kubelet's words, and in the history."""
+    """With the kubelet's message, also in the history."""
     named.apply(pod_manifest("too-long", hostname="a" * 40, subdomain="db", setHostnameAsFQDN=True))
     words = "is too long (64 characters is the max, 69 characters requested)"
     snapshot = named.until_pod("too-long", lambda one: words in one.message, "held by its name")
@@ -64,7 +64,7 @@ def test_a_name_that_the_kernel_does_not_take_holds_the_pod(named: TempoletNode)
 
 
 def test_an_override_goes_before_everything(named: TempoletNode) -> None:
-    """Of hostname and subdomain nothing is left."""
+    """It replaces hostname and subdomain."""
     named.apply(pod_manifest("override", SHOW, hostname="db-0", subdomain="db", hostnameOverride="own.name"))
     host, hosts, _ = shown(named, "override")
     ip = named.until_running("override").status["podIP"]
@@ -73,7 +73,7 @@ def test_an_override_goes_before_everything(named: TempoletNode) -> None:
 
 
 def test_a_pod_brings_its_own_resolver(named: TempoletNode) -> None:
-    """None takes nothing of the node's; what goes beyond the limits is left out, which the history tells."""
+    """With dnsPolicy None nothing of the node's is used; entries above the limits are left out, and the history says so."""
     own = {"nameservers": ["203.0.113.1"], "searches": ["own.example"], "options": [{"name": "timeout", "value": "2"}]}
     named.apply(pod_manifest("own-dns", SHOW, dnsPolicy="None", dnsConfig=own))
     _, _, resolver = shown(named, "own-dns")
@@ -93,7 +93,7 @@ def test_a_pod_brings_its_own_resolver(named: TempoletNode) -> None:
 
 
 def test_the_host_network_has_the_nodes_names_and_the_pods_aliases(named: TempoletNode) -> None:
-    """ClusterFirst falls back to the node's resolver there, unless it is asked for by name."""
+    """ClusterFirst falls back to the node's resolver; ClusterFirstWithHostNet does not."""
     aliases = [{"ip": "10.1.2.3", "hostnames": ["foo.local"]}]
     named.apply(pod_manifest("host-net", SHOW, hostNetwork=True, hostAliases=aliases))
     _, hosts, resolver = shown(named, "host-net")

@@ -1,4 +1,4 @@
-"""Is a pod run by the handler that its RuntimeClass names, and does its cgroup have room for what that takes?"""
+"""Does a pod run with its RuntimeClass's handler, and does its cgroup include the overhead?"""
 
 import grpc
 
@@ -23,7 +23,7 @@ CONTAINER = {
 
 
 def handler_of(containerd: Containerd, sandbox_id: str) -> str:
-    """Ask containerd under which handler a sandbox runs."""
+    """Ask containerd for a sandbox's handler."""
     with grpc.insecure_channel(containerd.endpoint) as channel:
         runtime = api_pb2_grpc.RuntimeServiceStub(channel)
         return str(
@@ -32,7 +32,7 @@ def handler_of(containerd: Containerd, sandbox_id: str) -> str:
 
 
 def test_a_class_that_takes_something(node: TempoletNode) -> None:
-    """Its handler runs the pod, whose cgroup has room for both; a pod that says another overhead is not started."""
+    """Its handler runs the pod, whose cgroup has room for both; a pod with another overhead is not started."""
     fixed = {"cpu": "50m", "memory": "8Mi"}
     put_object(node, "runtimeclasses", "heavy", handler="runc", overhead={"podFixed": fixed})
     node.apply(pod_manifest("heavy", containers=[CONTAINER], runtimeClassName="heavy"))
@@ -50,7 +50,7 @@ def test_a_class_that_takes_something(node: TempoletNode) -> None:
 
 
 def test_a_class_that_comes_later(node: TempoletNode) -> None:
-    """Until then the pod waits and says for what, as a kubelet's does; a handler that nobody has is the runtime's to refuse."""
+    """Until then the pod waits with the kubelet's reason; an unknown handler is refused by the runtime."""
     node.apply(pod_manifest("early", containers=[CONTAINER], runtimeClassName="late"))
     waiting = node.until_pod("early", lambda one: one.reason == "FailedCreatePodSandBox")
     words = f'Failed to create pod sandbox of default/{waiting.name}: runtimeclass.node.k8s.io "late" not found'

@@ -1,4 +1,4 @@
-"""What does a container find of users, groups, privileges, profiles and namespaces, looked at from inside?"""
+"""Which users, groups, privileges, profiles and namespaces does a container have, seen from inside?"""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.node.containerd_view import containers_of
 from tests.node.images.image_users import GROUP_ID, OTHER_GROUP_ID, USER_ID, import_image_of
 from tests.node.kept_objects import put_object
 from tests.node.operating import tempolet
-from tests.node.pod_story import log_of, until_said
+from tests.node.pod_story import log_path, until_logged
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 STAY = "trap 'exit 0' TERM; echo; echo told; while :; do sleep 0.1; done"
@@ -19,35 +19,35 @@ NODE_KEYS = {"allowedUnsafeSysctls": ["kernel.msg*"]}
 
 
 def container(name: str = "main", command: str = LOOK, **security: Any) -> dict[str, Any]:
-    """Write a container that tells what it sees."""
+    """Build a container that prints what it sees."""
     own = {"securityContext": security} if security else {}
     return {"name": name, "image": BUSYBOX, "command": ["sh", "-c", command], **own}
 
 
 def told(node: TempoletNode, pod: PodSnapshot, name: str = "main") -> str:
-    """Read what a container has written, its last line too."""
-    return "\n".join(until_said(node, log_of(node, pod, name), "told"))
+    """Read what a container has written, including its last line."""
+    return "\n".join(until_logged(node, log_path(node, pod, name), "told"))
 
 
 def seen(text: str) -> dict[str, str]:
-    """Read /proc/self/status out of what was told."""
+    """Parse /proc/self/status in the output."""
     return {key: value.strip() for key, colon, value in (one.partition(":") for one in text.splitlines()) if colon}
 
 
 def mounts(text: str) -> dict[str, set[str]]:
-    """Read what is mounted where, and how, out of what was told: device, place, kind, options, 0, 0."""
+    """Parse /proc/mounts in the output: device, path, type, options, 0, 0."""
     words = (line.split() for line in text.splitlines())
     return {one[1]: {one[0], *one[3].split(",")} for one in words if len(one) == 6}
 
 
 def look(node: TempoletNode, name: str, *containers: dict[str, Any], **spec: Any) -> PodSnapshot:
-    """Run a pod, and answer it when it runs."""
+    """Start a pod, and return it once it runs."""
     node.apply(pod_manifest(name, containers=list(containers or (container(),)), **spec))
     return node.until_running(name)
 
 
 def test_users_and_groups(node: TempoletNode) -> None:
-    """The pod's word, the container's before it; fsGroup is one of its groups."""
+    """The container's settings override the pod's; fsGroup is one of its groups."""
     pod = look(
         node,
         "ids",
@@ -65,7 +65,7 @@ def test_users_and_groups(node: TempoletNode) -> None:
 
 
 def test_the_group_of_a_volume(node: TempoletNode) -> None:
-    """Every container is in the group that a PersistentVolume names, whether it mounts that one or not."""
+    """Every container is in the group that a PersistentVolume names, whether it mounts the volume or not."""
     claim = {"namespace": "default", "name": "shared"}
     named = {"name": "shared", "annotations": {"pv.beta.kubernetes.io/gid": "7777"}}
     (node.directory / "shared").mkdir()
@@ -82,7 +82,7 @@ def test_the_group_of_a_volume(node: TempoletNode) -> None:
 
 
 def test_strict_groups(node: TempoletNode) -> None:
-    """Only the groups that the pod names, and none that the image gives its user (containerd can since 2.0)."""
+    """Only the pod's groups, and none of the image's (since containerd 2.0)."""
     context = {"supplementalGroups": [6000], "supplementalGroupsPolicy": "Strict", "runAsUser": 0, "runAsGroup": 0}
     pod = look(node, "strict", securityContext=context)
     assert seen(told(node, pod))["Groups"].split() in (["0", "6000"], ["6000"])
@@ -90,7 +90,7 @@ def test_strict_groups(node: TempoletNode) -> None:
 
 
 def test_what_it_may_do(node: TempoletNode) -> None:
-    """Capabilities, no_new_privs, seccomp and a root that nobody writes to; a plain container beside it has the usual."""
+    """Capabilities, no_new_privs, seccomp and a read-only root; a plain container beside it has the defaults."""
     tight: dict[str, Any] = {
         "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]},
         "allowPrivilegeEscalation": False,
@@ -111,7 +111,7 @@ def test_what_it_may_do(node: TempoletNode) -> None:
 
 
 def test_a_privileged_one(node: TempoletNode) -> None:
-    """It has what root of the node has, and nothing of /proc is kept from it."""
+    """It has all privileges of the node's root, and nothing of /proc is masked."""
     pod = look(node, "mighty", container(privileged=True))
     log = told(node, pod)
     own = Path("/proc/self/status").read_text()
@@ -122,7 +122,7 @@ def test_a_privileged_one(node: TempoletNode) -> None:
 
 
 def test_a_seccomp_file_of_the_nodes(node: TempoletNode) -> None:
-    """From the folder seccomp below root-dir; one that is not there keeps the container from starting, and says so."""
+    """From the folder seccomp below root-dir; a missing one keeps the container from starting, with a message."""
     profiles = node.root_dir / "seccomp" / "own"
     profiles.mkdir(parents=True, exist_ok=True)
     refuses = {"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}
@@ -142,7 +142,7 @@ def test_a_seccomp_file_of_the_nodes(node: TempoletNode) -> None:
 
 
 def test_nobody_runs_as_root_who_must_not(node: TempoletNode) -> None:
-    """By the kubelet's reason and words; a number makes it run."""
+    """With the kubelet's reason and message; a numeric user makes it run."""
     node.apply(pod_manifest("root", containers=[container()], securityContext={"runAsNonRoot": True}))
     refused = node.until_pod("root", lambda one: one.reason == "CreateContainerConfigError")
     full = f'"{refused.name}_default({refused.uid})"'
@@ -158,7 +158,7 @@ def test_nobody_runs_as_root_who_must_not(node: TempoletNode) -> None:
 
 
 def test_an_image_with_a_user(node: TempoletNode, tmp_path: Path) -> None:
-    """A number is known not to be root's, a name is not; the image's own groups count, unless the pod says that they do not."""
+    """A number can be checked not to be root, a name cannot; the image's groups apply, unless the pod's policy is Strict."""
     numbered, named = (import_image_of(node.containerd, user, tmp_path) for user in (str(USER_ID), "app"))
     groups = {"supplementalGroups": [6000]}
     spec = {"image": numbered, "imagePullPolicy": "Never"}
@@ -184,7 +184,7 @@ def test_an_image_with_a_user(node: TempoletNode, tmp_path: Path) -> None:
 
 
 def test_what_restricts_a_container_restricts_its_hooks(node: TempoletNode) -> None:
-    """The command of a hook of ours runs as the container does, in a container of its own."""
+    """A preStart hook's command has the container's restrictions, in a container of its own."""
     own: dict[str, Any] = {"runAsUser": 4000, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
     script = "[ $(id -u) = 4000 ] && ! touch /x && grep -q 'CapEff:.0000000000000000' /proc/self/status"
     hook = {"preStart.tempolet.dev/main": json.dumps({"exec": {"command": ["sh", "-c", script]}})}
@@ -196,7 +196,7 @@ def test_what_restricts_a_container_restricts_its_hooks(node: TempoletNode) -> N
 
 
 def test_sysctls(node: TempoletNode) -> None:
-    """Safe ones and those that the node allows are set in the pod and nowhere else."""
+    """Safe ones and those that the node allows are set in the pod only."""
     ours = Path("/proc/sys/kernel/msgmax").read_text()
     said = [{"name": "net.ipv4.ip_local_port_range", "value": "2000 3000"}, {"name": "kernel/msgmax", "value": "9999"}]
     shows = f"cat /proc/sys/net/ipv4/ip_local_port_range /proc/sys/kernel/msgmax; {STAY}"
@@ -209,7 +209,7 @@ def test_sysctls(node: TempoletNode) -> None:
 
 
 def test_a_pod_that_the_node_does_not_take(node: TempoletNode) -> None:
-    """It has Failed with the kubelet's reason; nothing of it was made, and its history and the operator are told why."""
+    """It is Failed with the kubelet's reason; nothing of it was created, and history and operator see why."""
     for name, context, reason, words in (
         (
             "unsafe",
@@ -237,7 +237,7 @@ def test_a_pod_that_the_node_does_not_take(node: TempoletNode) -> None:
 
 
 def test_processes_of_the_pod(node: TempoletNode) -> None:
-    """Shared ones are seen from every container, an ephemeral one's target may have ended, and a message still comes."""
+    """With a shared namespace every container sees them, an ephemeral container's target may have exited, and messages are still read."""
     short = container("short", "echo bye > /dev/termination-log; exit 3")
     node.apply(
         pod_manifest(
@@ -260,7 +260,7 @@ def test_processes_of_the_pod(node: TempoletNode) -> None:
 
 
 def test_namespaces_of_the_node(node: TempoletNode) -> None:
-    """Processes and shared memory are the node's where a pod asks for them."""
+    """A pod with hostPID and hostIPC uses the node's."""
     names = ("pid", "ipc")
     shows = f"for one in {' '.join(names)}; do readlink /proc/self/ns/$one; done; {STAY}"
     pod = look(node, "host", container(command=shows), hostPID=True, hostIPC=True)

@@ -1,6 +1,6 @@
-"""Has a pod that wants them users of its own, where the runtime can give them, and the kubelet's words where it can't?
+"""Does a pod with hostUsers: false get a user namespace where the runtime supports it, and the kubelet's message elsewhere?
 
-Which of both is asked depends on the machine: containerd gives users of their own to runc from 1.2 on.
+Which of the two is tested depends on the machine: containerd supports user namespaces with runc from 1.2 on.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from activities.clients.start_limit import StartLimit
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid, sandboxes_of
 from tests.node.operating import tempolet
-from tests.node.pod_story import log_of, until_said
+from tests.node.pod_story import log_path, until_logged
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 
@@ -37,12 +37,12 @@ async def _can(containerd: Containerd) -> bool:
 
 @pytest.fixture(scope="module")
 def able(containerd: Containerd) -> bool:
-    """Say whether this machine's runtime gives pods users of their own."""
+    """Return whether this machine's runtime supports user namespaces."""
     return asyncio.run(_can(containerd))
 
 
 def apply(node: TempoletNode, name: str) -> None:
-    """Run a pod with users of its own, which looks around and writes into a volume."""
+    """Run a pod in a user namespace that prints its ids and writes into a volume."""
     container = {
         "name": "main",
         "image": BUSYBOX,
@@ -54,7 +54,7 @@ def apply(node: TempoletNode, name: str) -> None:
 
 
 def range_of(node: TempoletNode, pod: PodSnapshot) -> int:
-    """Read from the disk with which id of the node a pod's users begin."""
+    """Read the first host id of a pod's users from the disk."""
     written = json.loads((node.root_dir / "pods" / pod.uid / "userns").read_text())
     assert written["uidMappings"] == written["gidMappings"]
     (mapping,) = written["uidMappings"]
@@ -63,7 +63,7 @@ def range_of(node: TempoletNode, pod: PodSnapshot) -> int:
 
 
 def test_two_pods_with_users_of_their_own(node: TempoletNode, able: bool) -> None:
-    """Root inside is somebody else outside; what it writes into a volume is root's there; both go without a trace."""
+    """Root inside is another user outside; what it writes into a volume belongs to root there; both are removed completely."""
     if not able:
         pytest.skip("this containerd gives no users of their own: its runc is older than 1.2, or its kernel than 6.3")
     for name in ("one", "two"):
@@ -72,7 +72,7 @@ def test_two_pods_with_users_of_their_own(node: TempoletNode, able: bool) -> Non
     begins = [range_of(node, pod) for pod in pods]
     assert begins[0] != begins[1]
     for pod, host_id in zip(pods, begins, strict=True):
-        words = [line.split() for line in until_said(node, log_of(node, pod), "told")]
+        words = [line.split() for line in until_logged(node, log_path(node, pod), "told")]
         assert words[:2] == [["0", str(host_id), "65536"], ["0"]]
         assert ["made"] in words
         (hosts,) = (line for line in words if "/etc/hosts" in line)
@@ -94,7 +94,7 @@ def test_two_pods_with_users_of_their_own(node: TempoletNode, able: bool) -> Non
 
 
 def test_a_runtime_that_can_not(node: TempoletNode, able: bool) -> None:
-    """No sandbox is made, the pod says why as a kubelet's does, and goes."""
+    """No sandbox is created, the pod reports the kubelet's reason, and can be deleted."""
     if able:
         pytest.skip("this containerd gives users of their own")
     apply(node, "refused")

@@ -1,7 +1,7 @@
-"""Headless Chromium, driven through chromedriver's HTTP API (W3C WebDriver), for the tests that look at the Temporal UI.
+"""Headless Chromium, driven through chromedriver's HTTP API (W3C WebDriver), for the tests of the Temporal UI.
 
-A dozen requests are all that is needed, so there is no browser library among our dependencies. The browser gets an empty
-profile of its own and is told to speak to nobody but the page.
+A dozen requests are enough, so no browser library is needed. The browser gets an empty profile and is told to connect only to
+the page.
 """
 
 import base64
@@ -25,7 +25,7 @@ from worker.standalone.temporal_server import free_ports
 PROGRAMS: Final = ("chromium", "chromedriver")
 FLAGS: Final = (
     "--headless",
-    "--no-sandbox",  # root has no user namespace to put its renderers into
+    "--no-sandbox",  # root has no user namespace for the renderers
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--disable-quic",
@@ -46,7 +46,7 @@ TEXT: Final = """
 
 
 def missing_browser() -> str:
-    """Say what is missing and how to get it; empty when all is there."""
+    """Return what is missing and how to get it, or an empty string."""
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     return f"no {' and no '.join(missing)} on PATH: apt-get install chromium chromium-driver" if missing else ""
 
@@ -59,10 +59,10 @@ class Browser:
     """The WebDriver session's URL."""
 
     def show(self, url: str, holds: Callable[[str], Any], what: str) -> str:
-        """Load a page and answer its text once it is as asked; raises TimeoutError with the text it had.
+        """Load a page and return its text once it satisfies a condition; raises TimeoutError with its text.
 
-        Chromium fails every request under way when an interface comes or goes, as each start of a pod makes one come.
-        So a page that could not be loaded is loaded again: it says so, or nothing comes of it.
+        Chromium fails every pending request when a network interface appears or disappears, as at each start of a pod.
+        So a page that failed to load is loaded again: it shows an error, or stays empty.
         """
         deadline = time.monotonic() + PATIENCE
         loaded = self._load(url)
@@ -75,31 +75,31 @@ class Browser:
         return text
 
     def size(self, width: int, height: int, scale: float = 1) -> None:
-        """Give the page this size in its own pixels; a picture of it has `scale` times as many."""
+        """Resize the page in CSS pixels; a picture has `scale` times as many."""
         view = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False}
         _ask("POST", f"{self.session}/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": view})
 
     def run(self, script: str) -> Any:
-        """Answer what a piece of JavaScript returns."""
+        """Return the result of a piece of JavaScript."""
         return _ask("POST", f"{self.session}/execute/sync", {"script": script, "args": []})
 
     def text(self) -> str:
-        """Answer the page's text as a reader sees it, its frames' and what is outside the window too."""
+        """Return the page's visible text, including its frames and what is outside the window."""
         return str(self.run(TEXT))
 
     def picture(self) -> bytes:
-        """Answer the window's content as PNG."""
+        """Return the window's content as PNG."""
         return base64.b64decode(_ask("GET", f"{self.session}/screenshot"))
 
     def _load(self, url: str) -> float:
-        with contextlib.suppress(RuntimeError):  # a page that cannot be loaded is seen by its text
+        with contextlib.suppress(RuntimeError):  # the text shows a page that cannot be loaded
             _ask("POST", f"{self.session}/url", {"url": url})
         return time.monotonic()
 
 
 @contextlib.contextmanager
 def browser() -> Iterator[Browser]:
-    """Run a browser with an empty profile; nothing of it is left afterwards."""
+    """Run a browser with an empty profile, which is removed afterwards."""
     port = free_ports(1)[0]
     with tempfile.TemporaryDirectory(prefix="tpl.chromium.", ignore_cleanup_errors=True) as profile:
         driver = subprocess.Popen(

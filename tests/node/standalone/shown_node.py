@@ -1,7 +1,7 @@
-"""A node whose Temporal UI decodes payloads, and the pod that is looked at there: three init containers, one crash.
+"""A node whose Temporal UI decodes payloads, and the pod that is shown there: three init containers, one crash.
 
-Shared by test_ui and by the pictures of the documentation. It has a Temporal of its own, because the UI is told at its
-start where payloads are decoded.
+Shared by test_ui and by the documentation's screenshots. It has its own Temporal, since the UI gets the codec endpoint at its
+start.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from worker.temporal.keys import create_token_file
 
 INIT: Final = ("await-database", "migrate", "warm-cache")
 COLUMNS: Final = ("Status", "Workflow ID", "PodPhase", "PodReady", "PodReason", "PodRestarts")
-"""Of the list, as an operator chooses them."""
+"""Columns of the list, as an operator chooses them."""
 CRASHING: Final = """\
 trap 'printf "lost the database" > /dev/termination-log; exit 3' USR1
 while :; do sleep 3600 & wait $!; done
@@ -33,7 +33,7 @@ while :; do sleep 3600 & wait $!; done
 
 @contextlib.contextmanager
 def shown_node(directory: Path, containerd: Containerd, name: str) -> Iterator[TempoletNode]:
-    """Run a node, its codec endpoint and its Temporal; everything is gone afterwards."""
+    """Run a node, its codec endpoint and its Temporal; everything is removed afterwards."""
     grpc_port, ui_port, codec_port = free_ports(3)
     temporal = TemporalServer(directory / "temporal", directory / "run", TemporalPorts(grpc_port, ui_port))
     codec = {"address": f"{LOOPBACK}:{codec_port}", "allowedOrigins": [temporal.ui]}
@@ -45,18 +45,18 @@ def shown_node(directory: Path, containerd: Containerd, name: str) -> Iterator[T
 
 
 def list_url(node: TempoletNode, query: str) -> str:
-    """Where the UI lists the workflows that a query finds."""
+    """Return the URL of the UI's list for a query."""
     return f"{node.temporal.ui}/namespaces/{NAMESPACE}/workflows?query={quote(query, safe='')}"
 
 
 def pod_url(node: TempoletNode, pod: PodSnapshot, tab: str) -> str:
-    """Where the UI shows a pod's workflow."""
+    """Return the URL of the UI's page of a pod's workflow."""
     run_id = wait(_run_id(node, pod))
     return f"{node.temporal.ui}/namespaces/{NAMESPACE}/workflows/{quote(pod.workflow_id, safe='')}/{run_id}/{tab}"
 
 
 def history_url(node: TempoletNode, pod: PodSnapshot) -> str:
-    """Where the UI's own server gives a pod's history to the browser."""
+    """Return the URL from which the browser gets a pod's history."""
     return f"{node.temporal.ui}/api/v1/namespaces/{NAMESPACE}/workflows/{quote(pod.workflow_id, safe='')}/history"
 
 
@@ -65,14 +65,14 @@ async def _run_id(node: TempoletNode, pod: PodSnapshot) -> str | None:
 
 
 def choose_columns(window: Browser, node: TempoletNode) -> None:
-    """Have the list show the pods' search attributes, which a user chooses once and the browser remembers."""
+    """Add the pods' search attributes to the list's columns, which a user chooses once and the browser remembers."""
     window.show(list_url(node, ""), lambda text: "Workflow ID" in text, "the list")
     columns = json.dumps(json.dumps({NAMESPACE: [{"label": name} for name in COLUMNS]}))
     window.run(f"localStorage.setItem('namespace-workflow-table-columns', {columns})")
 
 
 def shop_manifest() -> dict[str, Any]:
-    """Write a pod of three init containers whose container ends with exit code 3 on SIGUSR1."""
+    """Build a pod with three init containers whose container exits with code 3 on SIGUSR1."""
     init = [{"name": name, "image": BUSYBOX, "command": ["true"]} for name in INIT]
     return pod_manifest("shop", CRASHING, initContainers=init)
 

@@ -1,4 +1,4 @@
-"""Does a private containerd come up with its images, run pods with host ports, and leave nothing behind?"""
+"""Does a private containerd start with its images, run pods with host ports, and leave nothing behind?"""
 
 import os
 import signal
@@ -28,7 +28,7 @@ SERVE: Final = "echo hello > /index.html && exec httpd -f -p 80 -h /"
 
 @pytest.fixture
 def own(slot: int, node_dir: Path) -> Iterator[Containerd]:
-    """Give a containerd of the test's own, beside the session's."""
+    """Return a containerd for this test, beside the session's."""
     places = ContainerdPlaces(node_dir / "own", node_dir / "own-run")
     network = PodNetwork(f"tplown{slot}", f"10.216.{slot}.0/24")
     daemon = Containerd(places, network, cgroup=f"/tempolet-own-{slot}")
@@ -40,7 +40,7 @@ def own(slot: int, node_dir: Path) -> Iterator[Containerd]:
 
 
 def what_is_left(daemon: Containerd) -> list[str]:
-    """Name everything of an instance that is still there."""
+    """List what is left of an instance."""
     left = [f"shim {pid}" for pid in remains.shims_of(daemon.socket)]
     left += [f"process {pid}" for pid in remains.processes_in_cgroup(daemon.cgroup)]
     left += remains.mounts_below(daemon.places.root, daemon.places.run)
@@ -56,7 +56,7 @@ def what_is_left(daemon: Containerd) -> list[str]:
 
 
 def run_pod(daemon: Containerd, name: str, host_port: int = 0) -> tuple[str, str]:
-    """Run a web server in a pod; gives sandbox id and address."""
+    """Run a web server in a pod; returns sandbox id and address."""
     config = cri.PodSandboxConfig(
         metadata=cri.PodSandboxMetadata(name=name, uid=f"{name}-uid", namespace="default"),
         linux=cri.LinuxPodSandboxConfig(cgroup_parent=f"{daemon.cgroup}/{name}"),
@@ -80,7 +80,7 @@ def run_pod(daemon: Containerd, name: str, host_port: int = 0) -> tuple[str, str
 
 
 def fetch(address: str) -> bytes:
-    """Read a page as soon as something listens."""
+    """Read a page once something listens."""
     host, _, port = address.partition(":")
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -95,7 +95,7 @@ def fetch(address: str) -> bytes:
 
 
 def test_network_and_images_are_there(containerd: Containerd) -> None:
-    """A pod could start at once: network ready, sandbox image and busybox known to CRI."""
+    """A pod could start at once: the network is ready, and the CRI knows the sandbox image and busybox."""
     with CriClient(containerd.socket) as runtime:
         assert runtime.network_problem() == ""
         assert runtime.has_image(BUSYBOX)
@@ -104,7 +104,7 @@ def test_network_and_images_are_there(containerd: Containerd) -> None:
 
 
 def test_a_pod_answers_on_its_address_and_on_the_nodes_port(own: Containerd) -> None:
-    """The bridge, the port mapper and the images are good for a real pod; a second start finds what runs."""
+    """The bridge, the portmap plugin and the images work for a real pod; a second start finds what runs."""
     (port,) = free_ports(1)
     _, address = run_pod(own, "web", host_port=port)
     assert fetch(f"{address}:80") == b"hello\n"
@@ -130,7 +130,7 @@ def test_pods_outlive_their_containerd_and_go_with_it_when_it_stops(own: Contain
 
 
 def test_stop_takes_away_what_a_dead_containerd_left(own: Containerd) -> None:
-    """Shims, processes, mounts, veth, bridge, cgroups and host ports, and says that it was by force."""
+    """Shims, processes, mounts, veth, bridge, cgroups and host ports are removed, and the result says by force."""
     run_pod(own, "web", host_port=free_ports(1)[0])
     identity = own.process.running()
     assert identity
@@ -142,7 +142,7 @@ def test_stop_takes_away_what_a_dead_containerd_left(own: Containerd) -> None:
 
 
 def test_temporal_serves_on_loopback(temporal: TemporalServer) -> None:
-    """A second start finds the running one and changes nothing."""
+    """A second start finds the running server and changes nothing."""
     before = temporal.process.running()
     assert before
     assert temporal.start() is False

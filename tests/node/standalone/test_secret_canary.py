@@ -1,9 +1,9 @@
-"""Is a Secret's content found nowhere but in the container that it is for?
+"""Is a Secret's content found only in the container that uses it?
 
-One canary goes every way that a Secret can take: single keys, all keys, a composed value, a volume, a pull secret, a command that
-cannot be started, a path that is refused, a value that no environment can hold, a file that nobody trusts. Then everything that
-outlives it is searched for the canary, also for its base64: Temporal's files, histories with their payloads opened (which is
-what the UI's endpoint answers), what the commands tell, logs, the node's folder, and what the kernel shows of our processes.
+A canary is used in every way a Secret can be: single keys, all keys, a composed value, a volume, a pull secret, a command that
+cannot be started, a path that is refused, a value that no environment can hold, a file with unsafe permissions. Then everything
+that outlives it is searched for the canary and its base64: Temporal's files, histories with decrypted payloads (which the UI's
+endpoint returns), the commands' output, logs, the node's folder, and what the kernel shows of our processes.
 """
 
 import json
@@ -16,14 +16,14 @@ from typing import Any, Final
 from proto.pod_snapshot import PodSnapshot
 from tests.node.kept_objects import object_file, put_object
 from tests.node.operating import history, tempolet
-from tests.node.pod_story import log_of, opened, until_said
+from tests.node.pod_story import history_text, log_path, until_logged
 from tests.node.standalone.searched_files import content_of, files_below
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.temporal_server import TemporalServer
 
 CANARY: Final = "cAnArY-7f3e9a51c2d84b60"
 SHAPES: Final = (CANARY.encode(), b64encode(CANARY.encode()).rstrip(b"=")[:-2])
-"""As it is, and in base64 (the last group may hold what stands behind it)."""
+"""As it is, and in base64 (the last group depends on the bytes that follow)."""
 HELD: Final = {
     "no-start": "RunContainerError StartError CrashLoopBackOff Error",
     "no-path": "CreateContainerConfigError",
@@ -35,23 +35,23 @@ HELD: Final = {
     "no-hook": "PostStartHookError CrashLoopBackOff Error",
     "no-health": "CrashLoopBackOff Error",
 }
-"""Pods that do not come to run, each by another failure, and which reasons they may show."""
+"""Pods that do not start, each with another failure, and the reasons that they may show."""
 NODE_KEYS = {"logging": {"verbosity": 4}}
-"""It logs whatever it has to say."""
+"""It logs as much as possible."""
 
 
 def key(name: str, secret: str = "canary", wanted: str = "key") -> dict[str, Any]:
-    """Write a variable of a Secret's key."""
+    """Build a variable with a Secret's key."""
     return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": wanted}}}
 
 
 def container(name: str, **fields: Any) -> dict[str, Any]:
-    """Write a container that finds the canary in its environment."""
+    """Build a container with the canary in its environment."""
     return {"name": name, "image": BUSYBOX, "command": ["sleep", "3600"], "env": [key("SECRET")], **fields}
 
 
 def put_secrets(node: TempoletNode) -> None:
-    """Keep the canary, once in a file that everybody may read."""
+    """Write the Secrets with the canary, one of them in a file that everybody may read."""
     put_object(node, "secrets", "canary", stringData={"key": CANARY, "nul": f"{CANARY}\0", "up": f"{CANARY}/../x"})
     logins = {"auths": {"127.0.0.1:9": {"username": "robot", "password": CANARY}}}
     put_object(
@@ -75,7 +75,7 @@ def put_secrets(node: TempoletNode) -> None:
 
 
 def manifests() -> Iterator[dict[str, Any]]:
-    """Write the pod that runs and those that are held."""
+    """Build the pod that runs and those that fail."""
     shows = "tr '\\0' '\\n' </proc/1/environ | grep -c cAnArY; grep -c cAnArY /secret/key; echo end; sleep 3600"
     yield pod_manifest(
         "finds",
@@ -110,24 +110,24 @@ def manifests() -> Iterator[dict[str, Any]]:
 
 
 def is_held(reasons: str, snapshot: PodSnapshot) -> bool:
-    """Say whether a pod shows one of these reasons, and why."""
+    """Return whether a pod shows one of these reasons."""
     return snapshot.reason in reasons.split() and bool(snapshot.message)
 
 
 def told_by(node: TempoletNode, snapshot: PodSnapshot) -> str:
-    """Read all that anybody is told of a pod."""
+    """Return everything that anybody can read of a pod."""
     pod = f"{snapshot.namespace}/{snapshot.name}"
     explained = tempolet(node, "explain", pod)[1]
-    return "\n".join((opened(node, snapshot), history(node, snapshot), json.dumps(snapshot.status), explained))
+    return "\n".join((history_text(node, snapshot), history(node, snapshot), json.dumps(snapshot.status), explained))
 
 
 def found_in(content: bytes) -> bool:
-    """Say whether the canary is in it."""
+    """Return whether the content has the canary."""
     return any(shape in content for shape in SHAPES)
 
 
 def files_with_canary(*folders: Path, but: tuple[Path, ...] = ()) -> list[Path]:
-    """Search every file of these folders; a volume's files are the container's."""
+    """Search every file of these folders, except those of volumes, which belong to the container."""
     files = (path for folder in folders for path in files_below(folder))
     ours = (path for path in files if not any(path.is_relative_to(one) for one in but))
     return [path for path in ours if "volumes" not in path.parts and found_in(content_of(path))]
@@ -144,13 +144,13 @@ def processes_with_canary(node: TempoletNode, temporal: TemporalServer) -> list[
 
 
 def test_a_secret_is_found_nowhere_but_in_its_container(node: TempoletNode, temporal: TemporalServer) -> None:
-    """While the pods live, and when they are gone."""
+    """While the pods exist, and after their deletion."""
     put_secrets(node)
     put_object(node, "secrets", "canary-all", stringData={"key": CANARY})
     for manifest in manifests():
         node.apply(manifest)
-    log = log_of(node, node.until_running("finds"))
-    assert until_said(node, log, "end") == ["3", "1", "end"]
+    log = log_path(node, node.until_running("finds"))
+    assert until_logged(node, log, "end") == ["3", "1", "end"]
     for name, reasons in HELD.items():
         node.until_pod(name, partial(is_held, reasons), f"{name} held")
     pods = node.snapshots()

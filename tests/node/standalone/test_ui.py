@@ -1,4 +1,4 @@
-"""What does an operator read of a pod in the Temporal UI, in a browser where nothing was typed in before?"""
+"""What does an operator see of a pod in the Temporal UI, in a browser without any earlier setup?"""
 
 import base64
 import re
@@ -37,14 +37,14 @@ ENCRYPTED: Final = "YmluYXJ5L2VuY3J5cHRlZA"  # binary/encrypted in base64
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A pod with three init containers that has crashed once, and a browser to look at it."""
+    """A pod with three init containers that has crashed once, and a browser."""
 
     node: TempoletNode
     pod: PodSnapshot
     window: Browser
 
     def tab(self, name: str, *texts: str) -> str:
-        """Open a tab of the pod's page and answer its text once it has these."""
+        """Open a tab of the pod's page and return its text once it contains these words."""
         return self.window.show(
             pod_url(self.node, self.pod, name), lambda text: all(one in text for one in texts), f"{texts}"
         )
@@ -52,9 +52,9 @@ class Shown:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory, containerd: Containerd) -> Iterator[Shown]:
-    """Lead the pod there, once for all tests."""
+    """Bring the pod to this state, once for all tests."""
     with shown_node(tmp_path_factory.mktemp("ui"), containerd, "node-ui") as node, browser() as window:
-        window.size(1600, 2400)  # what is far outside the window is not drawn
+        window.size(1600, 2400)  # what is far outside the window is not rendered
         node.apply(shop_manifest())
         yield Shown(node, crash(node, "shop"), window)
 
@@ -69,7 +69,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory, containerd: Containerd) -> I
     ],
 )
 def test_the_list_finds_a_pod_by_its_search_attributes(shown: Shown, query: str, *, found: bool) -> None:
-    """The UI takes the queries that the README shows."""
+    """The UI accepts the queries in the README."""
     wanted = shown.pod.workflow_id if found else "No Workflows"
     text = shown.window.show(list_url(shown.node, query), lambda text: wanted in text, f"{wanted} for {query}")
     assert (shown.pod.workflow_id in text) is found
@@ -86,19 +86,19 @@ def test_the_list_shows_search_attributes_as_columns(shown: Shown) -> None:
 
 
 def test_the_timeline_is_readable(shown: Shown) -> None:
-    """Every step has its words, beside the manifest that the browser has had decoded."""
+    """Every step has a summary, beside the decoded manifest."""
     shown.tab("timeline", *SUMMARIES, '"kind": "Pod"', f'"name": "{shown.pod.name}"')
 
 
 def test_the_event_history_is_readable(shown: Shown) -> None:
-    """Summaries and results too; nothing that is encrypted is left."""
+    """Summaries and results too; nothing is shown encrypted."""
     text = shown.tab("history", *SUMMARIES, '{"sandbox_id":"', f"default/{shown.pod.name} on node-ui")
     assert "encrypted" not in text
     assert ENCRYPTED not in text
 
 
 def test_the_card_says_where_the_pod_stands(shown: Shown) -> None:
-    """Whose pod it is, and its current details: phase, last reason, each container."""
+    """Identity and current details: phase, last reason, each container."""
     text = shown.tab(
         "user-metadata",
         f"default/{shown.pod.name} on node-ui",
@@ -112,12 +112,12 @@ def test_the_card_says_where_the_pod_stands(shown: Shown) -> None:
 
 
 def test_the_search_attributes_have_a_page(shown: Shown) -> None:
-    """As Temporal knows them now."""
+    """With the current values."""
     shown.tab("search-attributes", '"PodPhase": "Running"', '"PodReady": "True"', '"PodRestarts": 1')
 
 
 def test_temporal_itself_could_show_none_of_it(shown: Shown) -> None:
-    """What the UI is given by Temporal is encrypted: only the browser asks the codec endpoint."""
+    """What Temporal sends to the UI is encrypted: only the browser calls the codec endpoint."""
     with urllib.request.urlopen(history_url(shown.node, shown.pod)) as answer:
         history = answer.read().decode()
     assert ENCRYPTED in history

@@ -1,4 +1,4 @@
-"""Does `tempolet up` bring a whole node up, and does `tempolet down` leave nothing of it, whatever died before?"""
+"""Does `tempolet up` start a whole node, and does `tempolet down` leave nothing, whatever crashed before?"""
 
 import dataclasses
 import io
@@ -47,7 +47,7 @@ spec:
 
 @pytest.fixture
 def node(slot: int, node_dir: Path) -> Iterator[Settings]:
-    """Give the settings of a node that is not up yet; it is taken away afterwards, whatever the test did."""
+    """Return the settings of a node that is not up yet; it is removed after the test."""
     directory = node_dir / "up"
     settings = Settings(
         state_dir=directory / "state",
@@ -66,7 +66,7 @@ def node(slot: int, node_dir: Path) -> Iterator[Settings]:
 
 
 def silent() -> Progress:
-    """Show nothing."""
+    """Return a progress callback that shows nothing."""
     return Progress(Console(file=io.StringIO()))
 
 
@@ -78,14 +78,14 @@ def manifest(folder: Path, name: str, text: str = POD) -> Path:
 
 
 def pids(node: Settings) -> dict[str, int]:
-    """Read which processes the node has."""
+    """Read the PIDs of the node's processes."""
     processes = {"worker": node.worker, "poller": node.poller, "temporal": node.temporal.process}
     processes["containerd"] = node.containerd.process
     return {name: found.pid for name, process in processes.items() if (found := process.running())}
 
 
 def kill(node: Settings, *names: str) -> None:
-    """Kill processes of the node as a crash would."""
+    """Kill processes of the node, as a crash would."""
     running = pids(node)
     for name in names:
         os.kill(running[name], signal.SIGKILL)
@@ -94,7 +94,7 @@ def kill(node: Settings, *names: str) -> None:
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Look until something holds."""
+    """Poll until something holds."""
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until
@@ -102,7 +102,7 @@ def wait_until(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
 
 
 def test_a_node_comes_up_is_found_again_and_goes(node: Settings, tmp_path: Path) -> None:
-    """Up, up again, down, up again: the pod runs each time it should, under the same processes while they live."""
+    """Up, up again, down, up again: the pod runs each time, with the same processes until down."""
     shown = Progress(Console(file=(output := io.StringIO()), width=200))
     up(node, [manifest(tmp_path, "web")], shown)
     first = pids(node)
@@ -133,7 +133,7 @@ def test_a_node_comes_up_is_found_again_and_goes(node: Settings, tmp_path: Path)
     ],
 )
 def test_down_leaves_nothing_after_a_crash(node: Settings, tmp_path: Path, victims: tuple[str, ...]) -> None:
-    """What can no longer go in order is removed by force, and said."""
+    """What can't be stopped in order is removed by force, and reported."""
     up(node, [manifest(tmp_path, "web")], silent())
     kill(node, *victims)
     forced = down(node, silent())
@@ -143,7 +143,7 @@ def test_down_leaves_nothing_after_a_crash(node: Settings, tmp_path: Path, victi
 
 
 def test_a_node_comes_back_after_a_crash_of_everything(node: Settings, tmp_path: Path) -> None:
-    """As after kill -9 of all four: `up` starts them again and waits for what really runs, not for old notes."""
+    """As after kill -9 of all four: `up` starts them again and waits for the actual pods, not for old snapshots."""
     up(node, [manifest(tmp_path, "web")], silent())
     first = pids(node)
     kill(node, "worker", "poller", "temporal", "containerd")
@@ -153,7 +153,7 @@ def test_a_node_comes_back_after_a_crash_of_everything(node: Settings, tmp_path:
 
 
 def test_a_refused_manifest_is_named_and_the_other_pod_runs(node: Settings, tmp_path: Path) -> None:
-    """`up` ends with the reason instead of waiting for what will not come; the node is up, and what was given runs."""
+    """`up` returns the reason instead of waiting; the node is up, and the given pod runs."""
     node.manifests.mkdir(parents=True)
     manifest(node.manifests, "bad", POD.replace("containers:", "container:"))
     shown = Progress(Console(file=(output := io.StringIO()), width=200))
@@ -177,7 +177,7 @@ def test_a_refused_manifest_is_named_and_the_other_pod_runs(node: Settings, tmp_
 def test_a_pod_that_says_why_it_does_not_run_is_not_waited_for(
     node: Settings, tmp_path: Path, change: tuple[str, str], reason: str
 ) -> None:
-    """Each `up` tells it, the first and the second; only that to which its manifest was given counts it as missing."""
+    """Each `up` reports it, the first and the second; only the one that was given its manifest counts it as missing."""
     until = time.monotonic() + PODS_WITHIN.total_seconds()
     (words,) = up(node, [manifest(tmp_path, "bad", POD.replace(*change)), manifest(tmp_path, "web")], silent())
     assert re.fullmatch(rf"default/bad-n1 is \w+ \(({reason}): .*\)", words)
@@ -188,7 +188,7 @@ def test_a_pod_that_says_why_it_does_not_run_is_not_waited_for(
 
 
 def test_a_node_has_the_configuration_that_was_given(node: Settings, tmp_path: Path) -> None:
-    """Worker and poller start with it, and its log rotation is the worker's; other keys are other settings."""
+    """Worker and poller use it, and the worker its log rotation; other keys count as other settings."""
     file = tmp_path / "kubelet.yaml"
     keys = "containerLogMaxSize: 2Ki\ncontainerLogMaxFiles: 2\ncontainerLogMonitorInterval: 3s\n"
     file.write_text(f"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{keys}")
@@ -203,7 +203,7 @@ def test_a_node_has_the_configuration_that_was_given(node: Settings, tmp_path: P
 
 
 def test_purge_takes_the_whole_state_and_names_what_it_leaves(node: Settings) -> None:
-    """A registry's address belongs to the node's state; what nobody knows is kept, and said."""
+    """A registry's address belongs to the node's state; unknown files are kept and listed."""
     registry = node.state_dir / "certs.d" / "127.0.0.1:5000"
     registry.mkdir(parents=True)
     (registry / "hosts.toml").write_text('server = "http://127.0.0.1:5000"\n')
@@ -220,7 +220,7 @@ def test_purge_takes_the_whole_state_and_names_what_it_leaves(node: Settings) ->
 
 
 def test_down_says_where_it_looked(node: Settings) -> None:
-    """Of a node that runs elsewhere nobody is told that it is down."""
+    """It never says that a node running elsewhere is down."""
     shown = Progress(Console(file=(output := io.StringIO()), width=400))
     down(node, shown)
     said = output.getvalue()
@@ -230,7 +230,7 @@ def test_down_says_where_it_looked(node: Settings) -> None:
 
 
 def test_other_settings_are_refused_while_a_node_runs(node: Settings, tmp_path: Path) -> None:
-    """Half a node with new settings and half with old ones would be neither."""
+    """Otherwise half the node would have new settings and half old ones."""
     up(node, [], silent())
     other = Settings(state_dir=tmp_path, run_dir=node.run_dir)
     with pytest.raises(UpFailed, match=r"with other settings \(state_dir, .*\): run `tempolet down` first"):
@@ -247,7 +247,7 @@ def test_other_settings_are_refused_while_a_node_runs(node: Settings, tmp_path: 
     ],
 )
 def test_a_taken_port_is_named(node: Settings, port: str, flag: str) -> None:
-    """The operator learns which port and which flag."""
+    """The message names the port and the flag."""
     number = getattr(node.ports, port)
     with socket.socket() as other:
         other.bind(("127.0.0.1", number))
@@ -259,7 +259,7 @@ def test_a_taken_port_is_named(node: Settings, port: str, flag: str) -> None:
 def test_a_containerd_that_runs_already_is_used_and_left_alone(
     node: Settings, containerd: Containerd, tmp_path: Path
 ) -> None:
-    """With its endpoint given, only this node's pods come and go; another pod of it and its images stay."""
+    """With its endpoint given, only this node's pods are removed; another pod and the images stay."""
     other = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="other", uid="other-uid", namespace="default"))
     with CriClient(containerd.socket) as runtime:
         request = cri.RunPodSandboxRequest(config=other)
@@ -279,7 +279,7 @@ def test_a_containerd_that_runs_already_is_used_and_left_alone(
 
 
 def test_root_is_asked_for(node: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without root both say so before they touch anything."""
+    """Without root both commands fail before they change anything."""
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: 1000)
         with pytest.raises(UpFailed, match="needs root"):

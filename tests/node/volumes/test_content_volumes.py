@@ -1,4 +1,4 @@
-"""Does a container find ConfigMaps, Secrets and what it is told of itself as files, and do they follow, on real containerd?"""
+"""Does a container see ConfigMaps, Secrets and the downward API as files, and are these updated, on real containerd?"""
 
 import copy
 import os
@@ -12,7 +12,7 @@ from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid
 from tests.node.kept_objects import object_file, put_object
 from tests.node.operating import history, tempolet
-from tests.node.pod_story import log_of, opened, words
+from tests.node.pod_story import history_text, log_lines, log_path
 from tests.node.standalone.searched_files import content_of, files_with
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
@@ -20,7 +20,7 @@ CANARY = "c4n4ry-of-a-secret-nobody-may-tell"
 
 
 def showing(name: str, volumes: list[dict[str, Any]], command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
-    """Write a pod with a uid of its own, that mounts each volume at `/<its name>`."""
+    """Build a pod with a uid of its own that mounts each volume at `/<its name>`."""
     manifest = pod_manifest(name, command, volumes=volumes, **spec)
     manifest["metadata"]["uid"] = f"uid-of-{name}"
     mounts = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in volumes]
@@ -29,17 +29,17 @@ def showing(name: str, volumes: list[dict[str, Any]], command: str = "sleep 3600
 
 
 def inside(node: TempoletNode, snapshot: PodSnapshot) -> Path:
-    """Give the root of the container's own view of files."""
+    """Return the root of the container's file system."""
     return Path(f"/proc/{container_pid(node.containerd, snapshot.containers['main'].container_id)}/root")
 
 
 def says(path: Path, text: str) -> Callable[[], bool]:
-    """Say whether a file holds this now."""
+    """Return whether a file contains exactly this text now."""
     return lambda: path.exists() and path.read_text() == text
 
 
 def test_files_modes_and_a_volume_of_everything(node: TempoletNode) -> None:
-    """As the container sees them: links, modes, what may not be written; and all of it goes with the pod."""
+    """As seen in the container: links, modes, read-only files; everything is removed with the pod."""
     put_object(node, "configmaps", "app", data={"app.conf": "port=80\n", "other": "x"}, binaryData={"blob": "AP8="})
     put_object(node, "secrets", "keys", stringData={"password": CANARY})
     labels = {"path": "meta/labels", "fieldRef": {"fieldPath": "metadata.labels"}}
@@ -74,8 +74,8 @@ def test_files_modes_and_a_volume_of_everything(node: TempoletNode) -> None:
     manifest["spec"]["containers"][0]["resources"] = {"limits": {"memory": "64Mi"}}
     node.apply(manifest)
     snapshot = node.until_running("files")
-    node.until(lambda: words(log_of(node, snapshot)).count("refused") == 2, "all that was printed")
-    said = [one for one in words(log_of(node, snapshot)) if not one.startswith("touch:")]
+    node.until(lambda: log_lines(log_path(node, snapshot)).count("refused") == 2, "all that was printed")
+    said = [one for one in log_lines(log_path(node, snapshot)) if not one.startswith("touch:")]
     assert said == [
         *("port=80", "400", "644", "440", 'app="web"', "64"),
         *("/all:", "app.conf", "blob", "meta", "other", "pass", "", "/maybe:", "refused", "refused"),
@@ -88,7 +88,7 @@ def test_files_modes_and_a_volume_of_everything(node: TempoletNode) -> None:
 
 
 def test_a_pod_waits_for_its_config_map_and_starts_when_it_comes(node: TempoletNode) -> None:
-    """With the kubelet's words; the next one is not held up; the object's coming is what starts it."""
+    """With the kubelet's message; other pods are not delayed; the creation of the object starts the pod."""
     node.apply(showing("late", [{"name": "conf", "configMap": {"name": "late"}}]))
     node.apply(pod_manifest("beside-late"))
     waiting = node.until_pod("late", lambda one: one.reason == "FailedMount")
@@ -103,7 +103,7 @@ def test_a_pod_waits_for_its_config_map_and_starts_when_it_comes(node: TempoletN
 
 
 def test_files_follow_their_objects_while_the_process_runs_on(node: TempoletNode) -> None:
-    """All at once and within a moment; a subPath stays as it was; history tells what changed, not what is in it."""
+    """Atomically and at once; a subPath is not updated; the history says what changed, without the content."""
     put_object(node, "configmaps", "live", data={"a": "1", "b": "1"})
     put_object(node, "secrets", "live", stringData={"token": f"{CANARY}-1"})
     volumes = [
@@ -133,11 +133,11 @@ def test_files_follow_their_objects_while_the_process_runs_on(node: TempoletNode
     assert "configmap live changed" in told
     assert "volume conf refreshed in " in told
     assert "secret live changed" in told
-    assert CANARY not in opened(node, after) + told
+    assert CANARY not in history_text(node, after) + told
 
 
 def test_a_change_while_the_poller_and_the_worker_are_away_is_made_good(node: TempoletNode) -> None:
-    """The poller compares when it comes back; a worker that was killed finds its mounts."""
+    """The poller compares when it is back; a killed worker's mounts are found again."""
     put_object(node, "configmaps", "away", data={"a": "1"})
     node.apply(showing("away", [{"name": "conf", "configMap": {"name": "away"}}]))
     snapshot = node.until_running("away")
@@ -152,7 +152,7 @@ def test_a_change_while_the_poller_and_the_worker_are_away_is_made_good(node: Te
 
 
 def test_a_worker_that_is_killed_while_files_change_leaves_them_whole(node: TempoletNode) -> None:
-    """Forty changes, two kills: in the end the last version, and nothing of the others."""
+    """Forty changes, two kills: the last version is there at the end, and nothing of the others."""
     put_object(node, "configmaps", "churn", data={"a": "0", "b": "0"})
     node.apply(showing("churn", [{"name": "conf", "configMap": {"name": "churn"}}]))
     snapshot = node.until_running("churn")
@@ -171,7 +171,7 @@ def test_a_worker_that_is_killed_while_files_change_leaves_them_whole(node: Temp
 
 
 def test_an_object_that_breaks_a_rule_changes_nothing_until_it_is_mended(node: TempoletNode) -> None:
-    """The files stay, the container goes on and starts again with them; the reason is told without a value."""
+    """The files stay, and a restarted container still uses them; the reason is reported without a value."""
     put_object(node, "secrets", "broken", stringData={"token": "good"})
     command = "cat /keys/token; echo; sleep 3600"
     node.apply(showing("broken", [{"name": "keys", "secret": {"secretName": "broken"}}], command))
@@ -187,7 +187,7 @@ def test_an_object_that_breaks_a_rule_changes_nothing_until_it_is_mended(node: T
 
 
 def test_an_immutable_object_and_one_that_is_gone_leave_their_files(node: TempoletNode) -> None:
-    """Neither is followed, and the history does not grow."""
+    """Neither is watched, and the history does not grow."""
     put_object(node, "configmaps", "fixed", data={"a": "1"}, immutable=True)
     put_object(node, "configmaps", "fleeting", data={"a": "1"})
     put_object(node, "configmaps", "mark", data={"a": "1"})
@@ -227,7 +227,7 @@ def test_files_that_tell_of_the_pod_follow_its_edit(node: TempoletNode) -> None:
 
 
 def test_another_volume_is_mounted_inside_one_that_may_not_be_written(node: TempoletNode) -> None:
-    """Its mount point is there before the runtime looks for it, and stays when the files change."""
+    """The mount point exists before the runtime needs it, and stays when the files change."""
     put_object(node, "configmaps", "outer", data={"a": "1"})
     volumes = [{"name": "conf", "configMap": {"name": "outer"}}, {"name": "run", "emptyDir": {}}]
     manifest = showing("nested", volumes, "echo hi > /conf/run/x; sleep 3600")
@@ -242,25 +242,25 @@ def test_another_volume_is_mounted_inside_one_that_may_not_be_written(node: Temp
 
 
 def test_the_pods_group_may_read_a_secret(node: TempoletNode) -> None:
-    """A program that is not root, in the pod's group, reads a file of mode 0400."""
+    """A program in the pod's group that is not root reads a file with mode 0400."""
     put_object(node, "secrets", "grouped", stringData={"token": "readable"})
     volume = {"name": "keys", "secret": {"secretName": "grouped", "defaultMode": 0o400}}
     security = {"fsGroup": 4242, "runAsUser": 1000, "runAsGroup": 1000}
     command = "id -G; stat -L -c '%a %g' /keys/token; cat /keys/token; echo; sleep 3600"
     node.apply(showing("grouped", [volume], command, securityContext=security))
     snapshot = node.until_running("grouped")
-    node.until(lambda: words(log_of(node, snapshot))[-1:] == ["readable"], "the secret read")
-    assert words(log_of(node, snapshot)) == ["1000 4242", "440 4242", "readable"]
+    node.until(lambda: log_lines(log_path(node, snapshot))[-1:] == ["readable"], "the secret read")
+    assert log_lines(log_path(node, snapshot)) == ["1000 4242", "440 4242", "readable"]
 
 
 def test_a_secret_is_nowhere_but_in_its_container(node: TempoletNode) -> None:
-    """Not in Temporal's database, our logs, our files, what commands print, or what our processes were started with."""
+    """Not in Temporal's database, our logs and files, the commands' output, or our processes' arguments and environment."""
     put_object(node, "secrets", "hidden", stringData={"token": CANARY})
     volume = {"name": "keys", "secret": {"secretName": "hidden"}}
     node.apply(showing("hidden", [volume], "test -s /keys/token && sleep 3600"))
     snapshot = node.until_running("hidden")
     assert (inside(node, snapshot) / "keys/token").read_text() == CANARY
-    said = node.log("worker") + node.log("poller") + history(node, snapshot) + opened(node, snapshot)
+    said = node.log("worker") + node.log("poller") + history(node, snapshot) + history_text(node, snapshot)
     for command in ("explain", "pods"):
         said += tempolet(node, command, *([f"default/{snapshot.name}"] if command == "explain" else []))[1]
     assert CANARY not in said

@@ -1,4 +1,4 @@
-"""Does a container find what a CSI driver gives, whoever dies in between, and is all of it gone with the last pod?"""
+"""Does a container get its CSI volume, whichever process dies in between, and is all of it removed with the last pod?"""
 
 import signal
 import tempfile
@@ -15,7 +15,7 @@ from tests.csi.orders import Order, Setup
 from tests.csi.process import DriverProcess
 from tests.node.kept_objects import put_object
 from tests.node.operating import history
-from tests.node.pod_story import log_of, story, words
+from tests.node.pod_story import log_lines, log_path, story
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 STAGE, PUBLISH = "NodeStageVolume", "NodePublishVolume"
@@ -26,8 +26,8 @@ CANARY = "canary-of-the-csi-test"
 
 @pytest.fixture
 def driver(node: TempoletNode) -> Iterator[DriverProcess]:
-    """Run a driver of this test's own, with its object."""
-    name = f"d{uuid.uuid4().hex[:6]}.test"  # it is part of a socket's path, which has 107 characters
+    """Run a driver for this test, with its CSIDriver object."""
+    name = f"d{uuid.uuid4().hex[:6]}.test"  # it is part of a socket's path, which is limited to 107 characters
     lifecycles = ["Persistent", "Ephemeral"]
     put_object(node, "csidrivers", name, spec={"attachRequired": False, "volumeLifecycleModes": lifecycles})
     with (
@@ -39,7 +39,7 @@ def driver(node: TempoletNode) -> Iterator[DriverProcess]:
 
 
 def bind(node: TempoletNode, driver: DriverProcess, name: str, **csi: Any) -> None:
-    """Put a volume and its claim into the node's objects; keywords go into the volume's csi part."""
+    """Write a volume and its claim; keywords go into the volume's csi field."""
     volume = driver.folder.volume(f"handle-{name}")
     volume.mkdir(parents=True)
     (volume / "file").write_text(f"content of {name}\n")
@@ -51,7 +51,7 @@ def bind(node: TempoletNode, driver: DriverProcess, name: str, **csi: Any) -> No
 
 
 def claiming(pod: str, claim: str, command: str = "cat /data/file; sleep 3600") -> dict[str, Any]:
-    """Write a pod that mounts a claim at /data."""
+    """Build a pod that mounts a claim at /data."""
     manifest = pod_manifest(pod, command)
     manifest["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
     manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
@@ -59,23 +59,23 @@ def claiming(pod: str, claim: str, command: str = "cat /data/file; sleep 3600") 
 
 
 def life(driver: DriverProcess) -> list[str]:
-    """The calls that make and undo a volume, in order."""
+    """Return the calls that mount and unmount a volume, in order."""
     return [one["call"] for one in driver.folder.calls(*LIFE)]
 
 
 def printed(node: TempoletNode, snapshot: PodSnapshot, text: str) -> None:
-    """Wait until a container has said something."""
-    node.until(lambda: text in words(log_of(node, snapshot)), f"{text!r} said by {snapshot.name}")
+    """Wait until a container has logged a text."""
+    node.until(lambda: text in log_lines(log_path(node, snapshot)), f"{text!r} said by {snapshot.name}")
 
 
 def left(node: TempoletNode, driver: DriverProcess) -> list[str]:
-    """What lies or is mounted on the node of the driver's volumes."""
+    """Return what is left of the driver's volumes on the node: folders and mounts."""
     lying = [str(one) for one in (node.root_dir / "plugins/kubernetes.io/csi").glob(f"{driver.setup.name}/*")]
     return lying + [one for one in mounts.mounts_below(node.root_dir) if "csi" in one]
 
 
 def test_a_claim_brings_its_content_and_goes_with_its_pod(node: TempoletNode, driver: DriverProcess) -> None:
-    """Seen in the container, written to the volume; unpublished and unstaged in order; told in the story, without its key."""
+    """Visible in the container, written to the volume; unpublished and unstaged in order; in the story, without its key."""
     put_object(node, "secrets", "vault", stringData={"key": CANARY})
     secret = {"nodeStageSecretRef": {"namespace": "default", "name": "vault"}}
     bind(node, driver, "life", **secret)
@@ -97,7 +97,7 @@ def test_a_claim_brings_its_content_and_goes_with_its_pod(node: TempoletNode, dr
 
 
 def test_two_pods_share_one_volume(node: TempoletNode, driver: DriverProcess) -> None:
-    """Staged once, and taken off the node with the second."""
+    """It is staged once, and unstaged with the second pod."""
     bind(node, driver, "both")
     for name in ("one", "two"):
         node.apply(claiming(name, "both"))
@@ -114,7 +114,7 @@ def test_two_pods_share_one_volume(node: TempoletNode, driver: DriverProcess) ->
 def test_a_worker_that_is_killed_between_stage_and_publish(
     node: TempoletNode, driver: DriverProcess, tmp_path: Path
 ) -> None:
-    """The next one goes on, and nothing stays behind."""
+    """The next worker continues, and nothing is left behind."""
     bind(node, driver, "killed")
     go = tmp_path / "go"
     driver.folder.order(PUBLISH, Order(until=str(go)))
@@ -132,7 +132,7 @@ def test_a_worker_that_is_killed_between_stage_and_publish(
 def test_a_worker_that_is_killed_and_a_pod_that_goes_meanwhile(
     node: TempoletNode, driver: DriverProcess, tmp_path: Path
 ) -> None:
-    """What was half done is undone by what lies on disk, though nobody ever finished it."""
+    """Unfinished work is undone from the records on disk."""
     bind(node, driver, "halfway")
     driver.folder.order(PUBLISH, Order(until=str(tmp_path / "never")))
     node.apply(claiming("halfway", "halfway"))
@@ -147,7 +147,7 @@ def test_a_worker_that_is_killed_and_a_pod_that_goes_meanwhile(
 
 
 def test_a_pod_waits_for_a_driver_that_is_not_there(node: TempoletNode, driver: DriverProcess) -> None:
-    """The kubelet's words while it waits; it goes on by itself when the driver registers."""
+    """With the kubelet's message; it continues by itself when the driver registers."""
     bind(node, driver, "late")
     driver.stop()
     node.apply(claiming("late", "late"))
@@ -156,7 +156,7 @@ def test_a_pod_waits_for_a_driver_that_is_not_there(node: TempoletNode, driver: 
         'MountVolume.SetUp failed for volume "data" : kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: '
         f"driver name {driver.setup.name} not found in the list of registered CSI drivers"
     )
-    # the first try may come before the worker has noticed that the driver is gone, and fails with other words
+    # the first attempt may precede the worker's notice that the driver is gone, and fails with another message
     node.until_pod("late", lambda one: (one.reason, one.message) == ("FailedMount", words), words)
     node.until_running("beside")
     driver.start()
@@ -166,7 +166,7 @@ def test_a_pod_waits_for_a_driver_that_is_not_there(node: TempoletNode, driver: 
 
 
 def test_a_driver_that_dies_between_stage_and_publish(node: TempoletNode, driver: DriverProcess) -> None:
-    """Restarted, it is registered anew and the pod goes on."""
+    """When restarted, it registers again and the pod continues."""
     bind(node, driver, "dying")
     driver.folder.order(STAGE, Order(times=1, die=True))
     node.apply(claiming("dying", "dying"))
@@ -180,7 +180,7 @@ def test_a_driver_that_dies_between_stage_and_publish(node: TempoletNode, driver
 
 
 def test_a_busy_volume_stays_visible_until_it_is_free(node: TempoletNode, driver: DriverProcess) -> None:
-    """Somebody on the node has a file open: the pod stays, with the driver's words, and goes when it is closed."""
+    """A process on the node has a file open: the pod stays, with the driver's message, and is removed when it is closed."""
     bind(node, driver, "busy")
     node.apply(claiming("busy", "busy"))
     snapshot = node.until_running("busy")
@@ -197,7 +197,7 @@ def test_a_busy_volume_stays_visible_until_it_is_free(node: TempoletNode, driver
 def test_a_driver_that_hangs_holds_up_its_own_pod_only(
     node: TempoletNode, driver: DriverProcess, tmp_path: Path
 ) -> None:
-    """Others start beside it, and a pod that goes waits for no answer of it."""
+    """Other pods start meanwhile, and a deleted pod does not wait for the driver."""
     bind(node, driver, "slow")
     driver.folder.order(STAGE, Order(until=str(tmp_path / "never")))
     node.apply(claiming("slow", "slow"))
@@ -210,7 +210,7 @@ def test_a_driver_that_hangs_holds_up_its_own_pod_only(
 
 
 def test_a_volume_of_the_pods_own(node: TempoletNode, driver: DriverProcess) -> None:
-    """Inline: published to its pod only, read-only as asked."""
+    """Inline: published to its pod only, read-only if requested."""
     manifest = claiming("own", "none", "touch /data/x 2>/data.err; cat /data.err; sleep 3600")
     manifest["spec"]["volumes"] = [{"name": "data", "csi": {"driver": driver.setup.name, "readOnly": True}}]
     node.apply(manifest)
@@ -222,7 +222,7 @@ def test_a_volume_of_the_pods_own(node: TempoletNode, driver: DriverProcess) -> 
 
 
 def test_a_device(node: TempoletNode, driver: DriverProcess) -> None:
-    """A block volume is a device in the container, of the size of what is behind it."""
+    """A block volume is a device in the container, with the size of its backing file."""
     bind(node, driver, "disk", volumeMode="Block")
     manifest = pod_manifest("disk", "[ -b /dev/disk ] && wc -c < /dev/disk; sleep 3600")
     manifest["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}]
@@ -235,7 +235,7 @@ def test_a_device(node: TempoletNode, driver: DriverProcess) -> None:
 
 
 def test_a_pod_that_waits_for_its_claim_goes_on_at_once(node: TempoletNode, driver: DriverProcess) -> None:
-    """The claim is put there while the pod waits: nobody waits for the next try."""
+    """The claim is written while the pod waits: it does not wait for the next retry."""
     node.apply(claiming("early", "early"))
     waiting = node.until_pod("early", lambda one: one.reason == "FailedMount")
     assert (

@@ -1,4 +1,4 @@
-"""Does a running pod see what its CSI driver renews, and does a driver get back what a forgotten pod had?"""
+"""Does a running pod see its CSI volume republished, and is the volume of a lost pod unmounted?"""
 
 import tempfile
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ NAME = "again.test"
 
 @pytest.fixture
 def node(containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
-    """Run a node that looks after its pods every second; in a short folder, for a socket's path has 107 characters."""
+    """Run a node with a syncFrequency of one second, in a short folder: a socket's path is limited to 107 characters."""
     with (
         tempfile.TemporaryDirectory(prefix="tpl.", dir="/tmp") as folder,
         tempolet_node(Path(folder), containerd, temporal, keys={"syncFrequency": "1s"}) as made,
@@ -29,7 +29,7 @@ def node(containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletN
 
 
 def test_a_volume_is_published_again_while_its_pod_runs(node: TempoletNode) -> None:
-    """Every syncFrequency, and no event of history is spent on it; a new worker goes on with it."""
+    """Every syncFrequency, without events in the history; a new worker continues."""
     spec = {"requiresRepublish": True, "volumeLifecycleModes": ["Ephemeral"], "podInfoOnMount": True}
     put_object(node, "csidrivers", NAME, spec=spec)
     manifest = pod_manifest("again")
@@ -54,12 +54,12 @@ def test_a_volume_is_published_again_while_its_pod_runs(node: TempoletNode) -> N
 
 
 async def terminate(node: TempoletNode, snapshot: PodSnapshot) -> None:
-    """Take a pod's workflow away, as no operator should."""
+    """Terminate a pod's workflow, as no operator should."""
     await (await node.workflow(snapshot)).terminate("the test says so")
 
 
 def test_the_volume_of_a_pod_that_nobody_remembers_is_given_back(node: TempoletNode) -> None:
-    """Its workflow and its manifest are gone: the janitor waits for the worker, and the folders go when the driver has it."""
+    """Its workflow and its manifest are gone: the cleanup waits for the worker, and the folders are removed after unmounting."""
     modes, reference = ["ReadWriteOnce"], {"namespace": "default", "name": "disk"}
     made_of = {"driver": NAME, "volumeHandle": "disk"}
     put_object(node, "csidrivers", NAME, spec={"attachRequired": False})

@@ -1,4 +1,4 @@
-"""Does a pod on real containerd end for what it writes to the node's disk, with the kubelet's words, and only then?"""
+"""Is a pod on real containerd evicted for exceeding its local storage, with the kubelet's message, and only then?"""
 
 import signal
 from typing import Any
@@ -9,7 +9,7 @@ from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
 def writing(name: str, megabytes: int, limit: str = "2Mi", **spec: Any) -> dict[str, Any]:
-    """Write a pod that fills its emptyDir so far, and waits."""
+    """Build a pod that writes this much into its emptyDir, and waits."""
     command = f"dd if=/dev/zero of=/data/big bs=1M count={megabytes}; ln /data/big /data/again; sleep 3600"
     manifest = pod_manifest(name, command, volumes=[{"name": "data", "emptyDir": {"sizeLimit": limit}}], **spec)
     manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
@@ -17,7 +17,7 @@ def writing(name: str, megabytes: int, limit: str = "2Mi", **spec: Any) -> dict[
 
 
 def test_a_pod_that_fills_its_empty_dir_is_evicted(node: TempoletNode) -> None:
-    """With another worker than the one that started it; one below its limit, and one of the system, live."""
+    """By another worker than the one that started it; a pod below its limit and a system pod keep running."""
     node.apply(writing("below", 1))
     node.apply(writing("vital", 4, priorityClassName="system-node-critical", priority=2_000_001_000))
     node.apply(writing("full", 4))
@@ -48,7 +48,7 @@ def test_a_pod_that_fills_its_empty_dir_is_evicted(node: TempoletNode) -> None:
 
 
 def test_containers_that_write_too_much_are_evicted(node: TempoletNode) -> None:
-    """Into their root file system or their logs; each alone, or the pod altogether; one below its limits lives."""
+    """For their root file system or their logs; one container alone, or the whole pod; a pod below its limits keeps running."""
     fills = "dd if=/dev/zero of=/big bs=1M count=4; sleep 3600"
     node.apply(limited("root", {"small": ("2Mi", fills), "large": ("9Mi", "sleep 3600")}))
     node.apply(limited("logs", {"small": ("1Mi", "yes | head -c 300000; sleep 3600"), "large": ("9Mi", "sleep 3600")}))
@@ -73,12 +73,12 @@ def test_containers_that_write_too_much_are_evicted(node: TempoletNode) -> None:
 
 
 def until_begun(node: TempoletNode, name: str) -> PodSnapshot:
-    """Wait until a pod runs, or has run: a look at its disk may come as soon as it does."""
+    """Wait until a pod runs, or has run: it may be evicted at once."""
     return node.until_pod(name, lambda one: one.phase != "Pending", f"{name} begun")
 
 
 def limited(name: str, containers: dict[str, tuple[str, str]]) -> dict[str, Any]:
-    """Write a pod of containers by name, each with its limit and command."""
+    """Build a pod of containers by name, each with its limit and command."""
     written = [
         {
             "name": one,

@@ -1,6 +1,6 @@
-"""Do pods on real containerd get folders, devices and a server's files by claims and volumes of the node's own?
+"""Do pods on real containerd get folders, devices and NFS exports by claims and PersistentVolumes of the node?
 
-The server's mount.nfs is a stand-in on the worker's PATH that binds a folder; devices are loop devices.
+The mount.nfs on the worker's PATH is a fake that bind-mounts a folder; devices are loop devices.
 """
 
 import os
@@ -13,7 +13,7 @@ import pytest
 from activities.files.mounts import mounts_below
 from tests.activities.volumes.stand_ins import StandIns
 from tests.node.kept_objects import put_object
-from tests.node.pod_story import log_of, words
+from tests.node.pod_story import log_lines, log_path
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -21,7 +21,7 @@ from worker.standalone.temporal_server import TemporalServer
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> StandIns:
-    """Give a mount.nfs that binds a folder with one file."""
+    """Write a mount.nfs that bind-mounts a folder with one file."""
     made = StandIns(tmp_path_factory.mktemp("programs") / "bin")
     export = made.folder.parent / "export"
     export.mkdir()
@@ -34,7 +34,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> StandIns:
 def node(
     tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer, programs: StandIns
 ) -> Iterator[TempoletNode]:
-    """Run a node that finds the stand-ins."""
+    """Run a node with the fake programs on its PATH."""
     directory = tmp_path_factory.mktemp("storage")
     path, os.environ["PATH"] = os.environ["PATH"], f"{programs.folder}:{os.environ['PATH']}"
     try:
@@ -45,7 +45,7 @@ def node(
 
 
 def claim(node: TempoletNode, name: str, source: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """Put a claim and its volume there; answers the pod's volume."""
+    """Write a claim and its volume; returns the pod's volume."""
     reference = {"namespace": "default", "name": name}
     modes = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", **spec}
     size = {"requests": {"storage": "1Mi"}}
@@ -56,18 +56,18 @@ def claim(node: TempoletNode, name: str, source: dict[str, Any], **spec: Any) ->
 
 
 def using(name: str, command: str, volume: dict[str, Any]) -> dict[str, Any]:
-    """Write a pod that mounts a volume at /data."""
+    """Build a pod that mounts a volume at /data."""
     manifest = pod_manifest(name, command, volumes=[volume])
     manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     return manifest
 
 
 def test_a_server_s_folder(node: TempoletNode, programs: StandIns) -> None:
-    """Mounted by the node's own program, and undone; the file stays."""
+    """Mounted by the node's mount.nfs, and unmounted; the file stays."""
     volume = {"name": "data", "nfs": {"server": "nfs.example", "path": "/export"}}
     node.apply(using("nfs", "cat /data/file; sleep 3600", volume))
     snapshot = node.until_running("nfs")
-    node.until(lambda: words(log_of(node, snapshot)) == ["from the server"], "what is on the server")
+    node.until(lambda: log_lines(log_path(node, snapshot)) == ["from the server"], "what is on the server")
     assert programs.asked("mount.nfs")[-1].startswith("nfs.example:/export /")
     node.take_away("nfs")
     assert mounts_below(node.root_dir) == []
@@ -75,7 +75,7 @@ def test_a_server_s_folder(node: TempoletNode, programs: StandIns) -> None:
 
 
 def test_a_server_that_refuses(node: TempoletNode, programs: StandIns) -> None:
-    """FailedMount with its words; the pod runs once it is let in."""
+    """FailedMount with its message; the pod runs once the server allows it."""
     working = (programs.folder / "mount.nfs").read_text()
     programs.put("mount.nfs", "echo access denied; exit 32")
     try:
@@ -91,7 +91,7 @@ def test_a_server_that_refuses(node: TempoletNode, programs: StandIns) -> None:
 
 
 def test_a_folder_of_the_node_by_a_claim(node: TempoletNode, tmp_path: Path) -> None:
-    """What the pod writes stays there."""
+    """What the pod writes is kept."""
     volume = claim(node, "folder", {"local": {"path": str(tmp_path)}})
     node.apply(using("folder", "echo written > /data/file; sleep 3600", volume))
     node.until_running("folder")
@@ -102,17 +102,17 @@ def test_a_folder_of_the_node_by_a_claim(node: TempoletNode, tmp_path: Path) -> 
 
 
 def test_a_device_of_the_node_by_a_claim(node: TempoletNode, device: Path) -> None:
-    """Formatted, mounted, and let go with its pod."""
+    """Formatted, mounted, and detached with its pod."""
     volume = claim(node, "disk", {"local": {"path": str(device)}})
     node.apply(using("disk", "grep ' /data ' /proc/mounts | cut -d' ' -f3; sleep 3600", volume))
     snapshot = node.until_running("disk")
-    node.until(lambda: words(log_of(node, snapshot)) == ["ext4"], "the file system")
+    node.until(lambda: log_lines(log_path(node, snapshot)) == ["ext4"], "the file system")
     node.take_away("disk")
     assert mounts_below(node.root_dir) == []
 
 
 def test_a_device_as_a_device(node: TempoletNode, device: Path) -> None:
-    """VolumeDevices: the container finds it where it asks for it, and may write."""
+    """With volumeDevices the container has it at the given path, and may write."""
     volume = claim(node, "block", {"local": {"path": str(device)}}, volumeMode="Block")
     manifest = pod_manifest("block", "echo marked | dd of=/dev/mine conv=notrunc; sleep 3600", volumes=[volume])
     manifest["spec"]["containers"][0]["volumeDevices"] = [{"name": "data", "devicePath": "/dev/mine"}]

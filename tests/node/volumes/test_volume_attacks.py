@@ -1,4 +1,4 @@
-"""Does what root in a container does to its volumes ever reach the node, and does a worker's death leave anything, on real containerd?"""
+"""Can root in a container reach the node through its volumes, and does a worker's death leave anything behind, on real containerd?"""
 
 import signal
 import time
@@ -12,7 +12,7 @@ from activities.files import mounts
 from activities.files.mounts import mounts_below
 from tests.activities.volumes.flipping_container import flipping
 from tests.node.kept_objects import put_object
-from tests.node.pod_story import log_of, words
+from tests.node.pod_story import log_lines, log_path
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -21,7 +21,7 @@ HOST: Final = "of-the-host"
 
 
 def ten_volumes(name: str, outside: Path) -> dict[str, Any]:
-    """Write a pod with ten volumes of every kind that needs undoing, one of them with a path of its own, and a folder of the node."""
+    """Build a pod with ten volumes of every kind that is mounted, one of them with a subPath, and a folder of the node."""
     volumes: list[dict[str, Any]] = [
         *({"name": f"m{number}", "emptyDir": {"medium": "Memory"}} for number in range(4)),
         *({"name": f"d{number}", "emptyDir": {}} for number in range(2)),
@@ -39,14 +39,14 @@ def ten_volumes(name: str, outside: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def outside(node: TempoletNode, tmp_path: Path) -> Path:
-    """Give a folder of the node with something precious in it, and the objects that a pod of ten volumes shows."""
+    """Return a folder of the node that must not change, and write the objects of a pod with ten volumes."""
     put_object(node, "secrets", "ten", stringData={"s": "secret"})
     put_object(node, "configmaps", "ten", data={"c": "config"})
     return precious(tmp_path)
 
 
 def precious(above: Path) -> Path:
-    """Make a folder of the node, and one in it, each with a file."""
+    """Create a folder of the node, and one in it, each with a file."""
     folder = above / "precious"
     (folder / "part").mkdir(parents=True)
     for place in (folder, folder / "part"):
@@ -55,13 +55,13 @@ def precious(above: Path) -> Path:
 
 
 def is_whole(outside: Path) -> bool:
-    """Say whether what lay there still does."""
+    """Return whether its files are unchanged."""
     return [(place / "file").read_text() for place in (outside, outside / "part")] == [HOST, HOST]
 
 
 @pytest.mark.parametrize("after", [0.03, 0.15, 0.3])
 def test_a_worker_killed_while_it_unmounts_forgets_nothing(node: TempoletNode, outside: Path, after: float) -> None:
-    """The next one goes on: no mount, no file and no folder of the pod is left, and nothing went through a mount."""
+    """The next worker continues: no mount, file or folder of the pod is left, and nothing was deleted through a mount."""
     name = f"ends-{round(after * 1000)}"
     node.apply(ten_volumes(name, outside))
     snapshot = node.until_running(name)
@@ -71,7 +71,7 @@ def test_a_worker_killed_while_it_unmounts_forgets_nothing(node: TempoletNode, o
     node.remove(name)
     node.until(lambda: len(mounts_below(pod_dir)) < mounted, "its unmounting begun")
     node.stop("worker", signal.SIGKILL)
-    time.sleep(after)  # what was under way in the kernel ends
+    time.sleep(after)  # let pending system calls finish
     node.start("worker")
     node.until_gone(name)
     node.until(lambda: not pod_dir.exists(), "its directory gone")
@@ -81,14 +81,14 @@ def test_a_worker_killed_while_it_unmounts_forgets_nothing(node: TempoletNode, o
 
 @pytest.mark.parametrize("after", [0.02, 0.1, 0.2])
 def test_a_worker_killed_while_ten_volumes_are_mounted(node: TempoletNode, outside: Path, after: float) -> None:
-    """And the pod taken away before the next one comes: nothing is left, whatever was half made."""
+    """The pod is deleted before the next worker starts: nothing is left, however far the mounts had come."""
     name = f"begins-{round(after * 1000)}"
     manifest = ten_volumes(name, outside)
     manifest["metadata"]["uid"] = f"uid-of-{name}"
     node.apply(manifest)
     pod_dir = node.root_dir / "pods" / f"uid-of-{name}"
     node.until((pod_dir / "volumes").exists, "its volumes begun")
-    time.sleep(after)  # wherever that is on the way
+    time.sleep(after)  # however far the mounts are
     node.stop("worker", signal.SIGKILL)
     node.remove(name)
     node.start("worker")
@@ -100,7 +100,7 @@ def test_a_worker_killed_while_ten_volumes_are_mounted(node: TempoletNode, outsi
 
 @pytest.fixture
 def shared_node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
-    """Run a node whose folder is a shared mount, as a machine's root is under systemd; nothing of it stays mounted."""
+    """Run a node whose folder is a shared mount, as the root is under systemd; no mount is left of it."""
     folder = tmp_path / "shared"
     folder.mkdir()
     mounts.bind(folder, folder)
@@ -115,7 +115,7 @@ def shared_node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer
 
 
 def test_what_a_privileged_container_mounts_in_its_volume(shared_node: TempoletNode, tmp_path: Path) -> None:
-    """A folder of the node, bound into its emptyDir and so passed on to the node: told, and nothing of it is deleted."""
+    """A folder of the node, bind-mounted into its emptyDir and so propagated to the node: reported, and nothing in it is deleted."""
     outside, node = precious(tmp_path), shared_node
     manifest = pod_manifest("binds", "mkdir /data/in && mount --bind /outside /data/in && echo done; sleep 3600")
     manifest["spec"]["volumes"] = [
@@ -131,8 +131,8 @@ def test_what_a_privileged_container_mounts_in_its_volume(shared_node: TempoletN
     }
     node.apply(manifest)
     snapshot = node.until_running("binds")
-    log = log_of(node, snapshot)
-    node.until(lambda: words(log) == ["done"], "its mount")
+    log = log_path(node, snapshot)
+    node.until(lambda: log_lines(log) == ["done"], "its mount")
     inside = node.root_dir / "pods" / snapshot.uid / "volumes/kubernetes.io~empty-dir/data/in"
     node.until(lambda: str(inside) in mounts_below(node.root_dir), "its mount on the node")
     node.remove("binds")
@@ -145,7 +145,7 @@ def test_what_a_privileged_container_mounts_in_its_volume(shared_node: TempoletN
 
 
 def test_a_path_that_is_flipped_while_containers_mount_it(node: TempoletNode, outside: Path) -> None:
-    """A folder and a link to the node's swap places 10,000 times; containers start over and over, and see the volume only."""
+    """A folder and a link to the host are swapped 10,000 times; containers restart continuously, and see only the volume."""
     data = {"name": "data", "mountPath": "/data"}
     see = {"image": BUSYBOX, "command": ["sh", "-c", "cat /seen/file >>/data/all; exit 1"]}
     part = {"name": "data", "mountPath": "/seen", "subPath": "path"}

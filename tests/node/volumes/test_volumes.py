@@ -1,4 +1,4 @@
-"""Does a container find its volumes on real containerd, do they outlive it, and are they gone with their pod?"""
+"""Does a container see its volumes on real containerd, do they survive its restart, and are they removed with their pod?"""
 
 import os
 import signal
@@ -13,12 +13,12 @@ import pytest
 from activities.files import mounts
 from activities.files.mounts import mounts_below
 from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
-from tests.node.pod_story import log_of, story, words
+from tests.node.pod_story import log_lines, log_path, story
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
 def with_volumes(name: str, command: str, volumes: list[dict[str, Any]], **spec: Any) -> dict[str, Any]:
-    """Write a pod that mounts each volume at `/<its name>`."""
+    """Build a pod that mounts each volume at `/<its name>`."""
     manifest = pod_manifest(name, command, volumes=volumes, **spec)
     [container] = manifest["spec"]["containers"]
     container["volumeMounts"] = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in volumes]
@@ -26,12 +26,12 @@ def with_volumes(name: str, command: str, volumes: list[dict[str, Any]], **spec:
 
 
 def volumes_of(node: TempoletNode, uid: str) -> Path:
-    """Say where the kubelet keeps a pod's volumes."""
+    """Return the kubelet's folder for a pod's volumes."""
     return node.root_dir / "pods" / uid / "volumes"
 
 
 def test_an_empty_dir_is_shared_and_outlives_its_containers(node: TempoletNode) -> None:
-    """What the init container writes the container reads, also after a crash; it goes with the pod."""
+    """The container reads the init container's files, also after a crash; they are removed with the pod."""
     command = "cat /data/first; echo ran >> /data/runs; [ $(wc -l < /data/runs) -ge 2 ] || exit 1; sleep 3600"
     init = {
         "name": "init",
@@ -51,7 +51,7 @@ def test_an_empty_dir_is_shared_and_outlives_its_containers(node: TempoletNode) 
 
 
 def test_a_host_path_of_another_type_keeps_its_pod_waiting(node: TempoletNode, tmp_path: Path) -> None:
-    """The kubelet's words stand in its status; made right, the pod runs, and its folder outlives it. Others are untouched."""
+    """With the kubelet's message in its status; once corrected, the pod runs, and the folder is kept. Other pods are not affected."""
     there = tmp_path / "there"
     there.write_text("a file")
     volume = {"name": "host", "hostPath": {"path": str(there), "type": "Directory"}}
@@ -75,16 +75,16 @@ def test_a_host_path_of_another_type_keeps_its_pod_waiting(node: TempoletNode, t
 
 
 def test_an_empty_dir_in_memory_has_its_size(node: TempoletNode) -> None:
-    """A tmpfs of the sizeLimit, full when that is used; its mount is gone with the pod, and so is what a worker killed left."""
+    """A tmpfs with the sizeLimit; it is unmounted with the pod, also after a killed worker."""
     command = "df -k /data | tail -1; dd if=/dev/zero of=/data/big bs=1M count=3; sleep 3600"
     volumes = [{"name": "data", "emptyDir": {"medium": "Memory", "sizeLimit": "2Mi"}}]
     node.apply(with_volumes("memory", command, volumes))
     snapshot = node.until_running("memory")
     folder = volumes_of(node, snapshot.uid) / "kubernetes.io~empty-dir/data"
-    log = log_of(node, snapshot)
-    node.until(lambda: any("No space left" in one for one in words(log)), "its tmpfs full")
-    shown = node.until(lambda: [one for one in words(log) if one.startswith("tmpfs")], "its size")
-    assert shown[0].split()[:2] == ["tmpfs", "2048"]  # stdout and stderr come by two ways, in any order
+    log = log_path(node, snapshot)
+    node.until(lambda: any("No space left" in one for one in log_lines(log)), "its tmpfs full")
+    shown = node.until(lambda: [one for one in log_lines(log) if one.startswith("tmpfs")], "its size")
+    assert shown[0].split()[:2] == ["tmpfs", "2048"]  # stdout and stderr arrive in any order
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
     node.take_away("memory")
@@ -93,7 +93,7 @@ def test_an_empty_dir_in_memory_has_its_size(node: TempoletNode) -> None:
 
 
 def test_host_paths_of_every_kind(node: TempoletNode, tmp_path: Path) -> None:
-    """A file, a socket, a device: each is what it is inside, too, also where nothing was and no type is given."""
+    """A file, a socket and a device keep their type inside; without a type, a missing path is created."""
     (tmp_path / "file").write_text("inside\n")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
@@ -120,11 +120,11 @@ def test_host_paths_of_every_kind(node: TempoletNode, tmp_path: Path) -> None:
             "/null character special file",
             "/any directory",
         ]
-        node.until(lambda: words(log_of(node, snapshot)) == expected, "each as it is")
+        node.until(lambda: log_lines(log_path(node, snapshot)) == expected, "each as it is")
 
 
 def test_a_mount_that_is_read_only(node: TempoletNode, tmp_path: Path) -> None:
-    """No write gets through; with recursiveReadOnly none into what is mounted below either, and the status says so."""
+    """Writes fail; with recursiveReadOnly also in mounts below it, as the status shows."""
     (tmp_path / "below").mkdir()
     mounts.mount("none", tmp_path / "below", "tmpfs")
     try:
@@ -136,9 +136,9 @@ def test_a_mount_that_is_read_only(node: TempoletNode, tmp_path: Path) -> None:
         ]
         node.apply(manifest)
         snapshot = node.until_running("fixed")
-        log = log_of(node, snapshot)
-        node.until(lambda: "/plain/below" in words(log) and len(words(log)) >= 4, "all four tried")
-        assert [one for one in words(log) if one.startswith("/")] == ["/plain/below"]
+        log = log_path(node, snapshot)
+        node.until(lambda: "/plain/below" in log_lines(log) and len(log_lines(log)) >= 4, "all four tried")
+        assert [one for one in log_lines(log) if one.startswith("/")] == ["/plain/below"]
         [status] = snapshot.status["containerStatuses"]
         assert [one["recursiveReadOnly"] for one in status["volumeMounts"]] == ["Disabled", "Enabled"]
         node.take_away("fixed")
@@ -147,7 +147,7 @@ def test_a_mount_that_is_read_only(node: TempoletNode, tmp_path: Path) -> None:
 
 
 def test_a_volume_that_somebody_uses_holds_its_pod_up_and_no_other(node: TempoletNode) -> None:
-    """The reason is told, nothing is removed meanwhile, and the unmount is tried again until it works."""
+    """The reason is reported, nothing is removed meanwhile, and the unmount is retried until it works."""
     volumes: list[dict[str, Any]] = [
         {"name": "busy", "emptyDir": {"medium": "Memory"}},
         {"name": "idle", "emptyDir": {}},
@@ -173,7 +173,7 @@ def test_a_volume_that_somebody_uses_holds_its_pod_up_and_no_other(node: Tempole
 
 
 def test_after_the_machine_was_down_volumes_in_memory_are_mounted_anew(node: TempoletNode) -> None:
-    """The sandbox is a new one; what was on disk is there, what was in memory is not."""
+    """The sandbox is new; files on disk are kept, those in memory are not."""
     volumes: list[dict[str, Any]] = [
         {"name": "fast", "emptyDir": {"medium": "Memory"}},
         {"name": "disk", "emptyDir": {}},
@@ -199,14 +199,14 @@ def test_after_the_machine_was_down_volumes_in_memory_are_mounted_anew(node: Tem
 
 @pytest.mark.parametrize("after", [0.02, 0.1, 0.2])
 def test_a_worker_killed_while_it_mounts_leaves_one_of_each(node: TempoletNode, after: float) -> None:
-    """Each volume is mounted once, the pod runs, and nothing is left of it."""
+    """Each volume is mounted once, the pod runs, and nothing is left afterwards."""
     volumes: list[dict[str, Any]] = [{"name": f"m{number}", "emptyDir": {"medium": "Memory"}} for number in range(5)]
     name = f"killed-{round(after * 1000)}"
     manifest = with_volumes(name, "touch /m0/x; sleep 3600", volumes)
-    manifest["metadata"]["uid"] = f"uid-of-{name}"  # so its folders are told from those of the pods before it
+    manifest["metadata"]["uid"] = f"uid-of-{name}"  # to tell its folders from those of earlier pods
     node.apply(manifest)
     node.until(volumes_of(node, f"uid-of-{name}").exists, "its folders")
-    time.sleep(after)  # wherever that is on the way
+    time.sleep(after)  # however far the mounts are
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
     snapshot = node.until_running(name)
@@ -217,7 +217,7 @@ def test_a_worker_killed_while_it_mounts_leaves_one_of_each(node: TempoletNode, 
 
 
 def test_a_volume_is_the_fs_groups(node: TempoletNode) -> None:
-    """Whoever the container runs as writes to it by its group, and what it makes there is the group's; the node's stays."""
+    """The container writes to it as any user through its group, and new files have that group; the node's own folder is unchanged."""
     command = "id -G; stat -c '%g %a' /disk /fast; touch /disk/new && stat -c %g /disk/new; sleep 3600"
     volumes: list[dict[str, Any]] = [
         {"name": "disk", "emptyDir": {}},
@@ -226,13 +226,13 @@ def test_a_volume_is_the_fs_groups(node: TempoletNode) -> None:
     security = {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 4321}
     node.apply(with_volumes("grouped", command, volumes, securityContext=security))
     snapshot = node.until_running("grouped")
-    node.until(lambda: len(words(log_of(node, snapshot))) >= 4, "its words")
-    assert words(log_of(node, snapshot)) == ["1000 4321", "4321 2777", "4321 3777", "4321"]
+    node.until(lambda: len(log_lines(log_path(node, snapshot))) >= 4, "its words")
+    assert log_lines(log_path(node, snapshot)) == ["1000 4321", "4321 2777", "4321 3777", "4321"]
 
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Iterator[Path]:
-    """Give a folder of the node whose mounts are shared, as a node's own are."""
+    """Return a folder of the node with shared mount propagation."""
     made = tmp_path / "shared"
     (made / "host").mkdir(parents=True)
     (made / "pod").mkdir()
@@ -244,7 +244,7 @@ def shared(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_mounts_that_are_passed_on(node: TempoletNode, shared: Path) -> None:
-    """What the node mounts later is seen inside by HostToContainer; what a privileged container mounts, by both of them."""
+    """Later mounts of the node appear inside with HostToContainer; those of a privileged container need Bidirectional."""
     volume = {"name": "host", "hostPath": {"path": str(shared)}}
     mount = {"name": "host", "mountPath": "/host"}
     manifest = pod_manifest("passed", volumes=[volume])

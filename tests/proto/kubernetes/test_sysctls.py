@@ -1,4 +1,4 @@
-"""Which sysctls may a pod set, which may an operator allow, and which namespace holds one?
+"""Which sysctls may a pod set, which may an operator allow, and which namespace is one in?
 
 The rows are the kubelet's (pkg/kubelet/sysctl allowlist_test.go, safe_sysctls_test.go, component-helpers namespace_test.go).
 """
@@ -61,7 +61,7 @@ ALLOWED = (*safe_sysctls("6.1.0"), "kernel.msg*", "kernel.sem", "net.b.*")
     ],
 )
 def test_what_a_pod_may_set(name: str, host_network: bool, host_ipc: bool, why: str) -> None:
-    """In the words that its rejection is told with."""
+    """With the kubelet's message for a rejected pod."""
     assert why_forbidden(name, ALLOWED, host_network=host_network, host_ipc=host_ipc) == why
 
 
@@ -75,7 +75,7 @@ def test_what_a_pod_may_set(name: str, host_network: bool, host_ipc: bool, why: 
     ],
 )
 def test_a_kernel_says_what_is_safe(release: str, safe: int) -> None:
-    """As many of the list as it has in a namespace."""
+    """Those of the list that are namespaced in its version."""
     assert len(safe_sysctls(release)) == safe
     assert safe_sysctls(release)[:5] == tuple(name for name, _ in SAFE[:5])
 
@@ -97,7 +97,7 @@ def test_a_kernel_says_what_is_safe(release: str, safe: int) -> None:
     ],
 )
 def test_what_an_operator_may_list(text: str, listable: bool, known: bool) -> None:
-    """A name or the beginning of names, of what lies in a namespace."""
+    """A name or a prefix of names of namespaced sysctls."""
     assert (is_listable(text), namespace_of(text) is not None) == (listable, known)
 
 
@@ -112,12 +112,12 @@ def test_what_an_operator_may_list(text: str, listable: bool, known: bool) -> No
     ],
 )
 def test_namespaces(name: str, namespace: Namespace | None) -> None:
-    """By the whole name, or by what it begins with."""
+    """By the whole name, or by a prefix."""
     assert namespace_of(name) is namespace
 
 
 def test_names() -> None:
-    """Dots and slashes part them; what parts first decides which is which."""
+    """Dots and slashes separate the parts; the first separator determines which is which."""
     assert is_name("net/ipv4/conf/eno2.100/rp_filter")
     assert not is_name("a..b")
     assert not is_name("*")

@@ -1,1 +1,1 @@
-"""The corpus of lives: pods and nodes led by chance over a fake runtime, recorded once per behaviour and replayed by the tests."""
+"""Generated lives: random lives of pods and nodes over a fake runtime, recorded once for each behaviour and replayed by the tests."""

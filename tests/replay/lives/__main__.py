@@ -1,7 +1,7 @@
-"""`python -m tests.replay.lives --seeds 0:500`: lead lives and keep them; `--show 17` writes one as JSON.
+"""`python -m tests.replay.lives --seeds 0:500` generates and stores lives; `--show 17` prints one as JSON.
 
-Run once a behaviour, when its release is near. An archive that is there is never replaced: while its behaviour is not released,
-delete the files by hand and record anew.
+Run once for each behaviour, shortly before its release. An existing archive is never replaced: while its behaviour is not
+released, delete the files by hand and record again.
 """
 
 import argparse
@@ -18,7 +18,7 @@ PER_ARCHIVE = 100
 
 
 def main() -> int:
-    """Record, or show one life."""
+    """Record lives, or print one."""
     parser = argparse.ArgumentParser(prog="python -m tests.replay.lives", description=__doc__)
     parser.add_argument("--kind", choices=("pod", "node"), default="pod")
     parser.add_argument(
@@ -50,9 +50,9 @@ def main() -> int:
 
 
 def faithful(runs: list[RecordedRun]) -> list[RecordedRun]:
-    """Leave out lives that do not replay with the very code that led them.
+    """Leave out lives that do not replay with the very code that recorded them.
 
-    The SDK replays a workflow task that brought no commands together with the next one, and then tells the later one's time.
+    The SDK replays a workflow task without commands together with the next one, at the time of the later one.
     """
     differ = asyncio.run(differing(runs))
     for name, why in differ.items():
@@ -62,12 +62,12 @@ def faithful(runs: list[RecordedRun]) -> list[RecordedRun]:
 
 
 async def differing(runs: list[RecordedRun]) -> dict[str, str]:
-    """Replay runs and give what differs, by name."""
+    """Replay runs and return the differences, by name."""
     return {name: why async for name, why in replay_all(runs) if why}
 
 
 def show(kind: str, behaviour: int, asked: str) -> int:
-    """Write recorded runs as `tempolet history` and the UI read them."""
+    """Print recorded runs in the format that `tempolet history` and the UI read."""
     seed, _, number = asked.partition("/")
     for path in archives(kind):
         for run in read(path) if behaviour_of(path) == behaviour else ():

@@ -1,7 +1,7 @@
-"""Where recorded lives are kept: a tar of histories in Temporal's own binary form, one member a run, compressed with zstandard.
+"""The archives of recorded lives: a tar of histories in Temporal's binary form, one member for each run, compressed with zstandard.
 
-A member's name tells whose life it is and which run of it: `0017/2`. Payloads are open, identities and stack traces tell nothing of
-the machine. One archive holds a hundred seeds or fewer, so that a test that fails names a part of the corpus, and a verdict its seed.
+A member's name is seed and run: `0017/2`. Payloads are not encrypted; identities and stack traces are removed. An archive holds
+at most a hundred seeds, so a failed test names a part of the lives and the seed.
 """
 
 import io
@@ -22,7 +22,7 @@ FOLDER: Final = Path(__file__).parent
 SUFFIX: Final = ".tar.zst"
 _LEVEL: Final = 19
 _WINDOW: Final = 27
-"""2^27 bytes: all lives of an archive resemble each other."""
+"""2^27 bytes, as the lives of an archive resemble each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class RecordedRun:
 
     @property
     def name(self) -> str:
-        """What a verdict calls it."""
+        """The name in test results."""
         return f"{self.seed:04d}/{self.number}"
 
 
 def path_of(kind: str, behaviour: int, part: int, folder: Path = FOLDER) -> Path:
-    """Name an archive: kind is pod or node, part counts from 0."""
+    """Return the path of an archive; kind is pod or node, part counts from 0."""
     return folder / f"{'' if kind == 'pod' else f'{kind}-'}v{behaviour}-{part:02d}{SUFFIX}"
 
 
@@ -52,12 +52,12 @@ def archives(kind: str, folder: Path = FOLDER) -> list[Path]:
 
 
 def behaviour_of(path: Path) -> int:
-    """Read the behaviour out of an archive's name."""
+    """Return the behaviour from an archive's name."""
     return int(path.name.removesuffix(SUFFIX).removeprefix("node-").removeprefix("v").partition("-")[0])
 
 
 def write(path: Path, runs: Sequence[RecordedRun]) -> None:
-    """Write an archive; raises FileExistsError, for a recorded one is never replaced."""
+    """Write an archive; raises FileExistsError, since a recorded one is never replaced."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for run in runs:
@@ -87,7 +87,7 @@ def read(path: Path) -> Iterator[RecordedRun]:
 
 
 def clean(message: Message) -> None:
-    """Cut off what tells of the machine: where in the code a failure arose, and who worked."""
+    """Remove stack traces and worker identities."""
     if isinstance(message, Failure):
         message.stack_trace = ""
         if message.HasField("encoded_attributes"):
@@ -110,5 +110,5 @@ def _messages(value: object) -> list[Message]:
 
 
 def as_json(run: RecordedRun) -> str:
-    """Write a run as `tempolet history` and the UI read it."""
+    """Return a run in the format that `tempolet history` and the UI read."""
     return json.dumps({"workflowId": run.history.workflow_id, **json.loads(run.history.to_json())}, indent=1)

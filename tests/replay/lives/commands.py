@@ -1,9 +1,9 @@
-"""Are the commands of a replay those of the recorded run, with all that they carry?
+"""Compares the commands of a replay with those of the recorded run, including their content.
 
-Temporal's own replay compares the kind and the id of a command. What an activity is asked, how long a timer lasts, which search
-attributes are set, what an Update is answered and what the next run starts with it does not look at; here that is compared with the
-history's events. Left out is what may differ without leading a life otherwise: time limits, retries, summaries for the UI; and what
-a history does not keep: what a local activity was asked.
+Temporal's own replay compares only the kind and the id of a command. It ignores an activity's input, a timer's duration, search
+attributes, an Update's result and the next run's input; here these are compared with the history's events. Ignored is what may
+differ without a different outcome (timeouts, retries, summaries for the UI), and what a history does not keep (a local
+activity's input).
 """
 
 import json
@@ -17,23 +17,23 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.bridge.proto.workflow_commands import WorkflowCommand
 
 EMPTY: Final[tuple[Any, ...]] = (None, "", "PT0S", 0, False, [], {})
-"""What a field has that no release before it knew: payloads only grow."""
+"""Values that a new field may have in old payloads: payloads may only gain fields."""
 _MISSING: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command, as it was given or as history has it."""
+    """One command, as issued or as recorded."""
 
     kind: str
     name: str = ""
-    """What the same kind is told apart by; empty: by order."""
+    """Distinguishes commands of the same kind; empty: by order."""
     content: tuple[bytes | float | str, ...] = ()
     """Payloads' data, times in seconds, types."""
 
 
 def given(command: WorkflowCommand) -> Step | None:
-    """Read a command; None for one whose content no history has."""
+    """Read a command; None if the history does not keep its content."""
     match command.WhichOneof("variant"):
         case "schedule_activity":
             asked = command.schedule_activity
@@ -55,7 +55,7 @@ def given(command: WorkflowCommand) -> Step | None:
 
 
 def recorded(event: HistoryEvent) -> Step | None:
-    """Read an event; None for one that no command has brought."""
+    """Read an event; None if no command caused it."""
     match event.WhichOneof("attributes"):
         case "activity_task_scheduled_event_attributes":
             asked = event.activity_task_scheduled_event_attributes
@@ -78,9 +78,9 @@ def recorded(event: HistoryEvent) -> Step | None:
 
 
 def differences(events: Sequence[HistoryEvent], said: Sequence[Step]) -> Iterator[str]:
-    """Name what a replay said otherwise than the recorded run.
+    """Describe the differences between a replay's commands and the recorded run.
 
-    A command that was taken back within its workflow task has left no event, so commands may be skipped.
+    A command that was cancelled within its workflow task has left no event, so commands may be skipped.
     """
     left: dict[str, list[Step]] = {}
     for step in said:
@@ -101,7 +101,7 @@ def differences(events: Sequence[HistoryEvent], said: Sequence[Step]) -> Iterato
 
 
 def otherwise(was: Step, now: Step) -> str:
-    """Say what of a command differs; empty where nothing does."""
+    """Describe how two commands differ; empty if they do not."""
     for before, after in zip_longest(was.content, now.content, fillvalue=_MISSING):
         if before != after and (told := _differs("", _read(before), _read(after))):
             return told

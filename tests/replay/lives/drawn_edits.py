@@ -1,4 +1,4 @@
-"""Edits of a pod that its source makes: some can be taken over in place, others need another pod."""
+"""Random edits of a pod by its source: some are applied in place, others need a new pod."""
 
 import copy
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tests.replay.lives.drawn_pod import GATE, IMAGES
 
 
 def edit(rng: Random, pod: PodJson) -> PodJson:
-    """Edit one or two things of a pod."""
+    """Edit one or two fields of a pod."""
     edited = copy.deepcopy(pod)
     for change in rng.sample(CHANGES, rng.choice([1, 1, 2])):
         change(rng, edited)
@@ -19,7 +19,7 @@ def edit(rng: Random, pod: PodJson) -> PodJson:
 
 
 def resize(rng: Random, pod: PodJson) -> PodJson:
-    """Change nothing but what a container may use, where any says what that is."""
+    """Change only the containers' resources, if any has some."""
     edited = copy.deepcopy(pod)
     limited = [one for one in edited["spec"]["containers"] if "memory" in one.get("resources", {}).get("limits", {})]
     if limited:

@@ -1,7 +1,7 @@
-"""One pod's life, led by a seed from its first listing until nothing of it is left; its runs are then fetched.
+"""One pod's life, generated from a seed, from its first listing until nothing of it is left; its runs are then fetched.
 
-What happens is drawn from `happenings`; here stand the beginning (a manifest's pod or the API's, with all that may be known of it
-before), the loss of a history, and the end. A seed draws the same pod and the same happenings again; what meets what when is up to
+The events come from `happenings`; here are the start (a pod of a manifest or of the API, with its earlier status), the loss of a
+history, and the end. The same seed draws the same pod and the same events; their timing relative to each other depends on
 the clock, so a life is recorded once and kept.
 """
 
@@ -22,21 +22,21 @@ from proto.temporal.pod_inputs import Ended, FirstSight, GivenCondition, Rejecte
 from proto.temporal.resources import Allocatable
 from proto.temporal.signals import BehaviourCommitted, DeletionRequested, PodListed
 from tests.replay.lives.drawn_pod import GATE, IMAGES, draw_pod
-from tests.replay.lives.fake_runtime import FakePod, FakeRuntime, Moods
+from tests.replay.lives.fake_runtime import FakePod, FakeRuntime, FaultRates
 from tests.workflows.decide.runtime_model import RuntimeModel
 from workflows.decide.versions import BEHAVIOURS
 
 LOOK: Final = 0.05
-"""Seconds between two looks at what is waited for."""
+"""Seconds between two polls."""
 OLDER: Final = 0.2
-"""How often a pod begins under the behaviour before, until its node is committed to the newer one."""
+"""Chance that a pod starts with the previous behaviour, until its node is committed to the newer one."""
 END_WITHIN: Final = 240
-"""Seconds that a deleted pod may take; one that takes longer is told of and terminated."""
+"""Seconds until a deleted pod that is not gone is reported and terminated."""
 
 
 @dataclass
 class DrawnLife:
-    """A pod that is led, and what leads it."""
+    """One pod with its workflow and its runtime."""
 
     seed: int
     behaviour: int
@@ -45,12 +45,12 @@ class DrawnLife:
     runtime: FakeRuntime
     rng: Random = field(init=False)
     pod: PodJson = field(init=False)
-    """As it was listed first."""
+    """The pod as first listed."""
     listed: PodJson = field(init=False)
-    """As its source lists it now."""
+    """The pod as its source lists it now."""
     fake: FakePod = field(init=False)
     starts: list[str] = field(default_factory=list)
-    """The first run of each workflow that this life has had."""
+    """The first run of each workflow in this life."""
     sequence: int = 0
     begins_with: int = field(init=False)
     """The behaviour of the runs that the poller starts."""
@@ -66,32 +66,32 @@ class DrawnLife:
         lasting = [one["name"] for one in self.pod["spec"].get("initContainers", ()) if "restartPolicy" in one]
         model = RuntimeModel(first, datetime.now(UTC), sidecars=tuple(lasting))
         model.images = {image for image in IMAGES if rng.random() < 0.7}
-        moods = Moods(
+        fault_rates = FaultRates(
             fails=rng.choice([0, 0, 0, 0.03, 0.1, 0.25]),
             slow=rng.choice([0, 0, 0.1, 0.3]),
             again=rng.choice([0, 0, 0, 0.1]),
             ends=rng.choice([0, 0, 0.2, 0.5, 1]),
         )
-        self.fake = FakePod(self.client, self.workflow_id, self.pod, Random(self.seed + 1), moods, model)
+        self.fake = FakePod(self.client, self.workflow_id, self.pod, Random(self.seed + 1), fault_rates, model)
         self.runtime.pods[self.pod["metadata"]["uid"]] = self.fake
 
     @property
     def workflow_id(self) -> str:
-        """Name the pod's workflow."""
+        """Return the ID of the pod's workflow."""
         meta = self.pod["metadata"]
         return str(names.PodWorkflowId(self.node, meta["namespace"], meta["name"], meta["uid"]))
 
     @property
     def handle(self) -> WorkflowHandle[Any, Any]:
-        """Give a handle on whatever run is the newest."""
+        """Return a handle to the newest run."""
         return self.client.get_workflow_handle(self.workflow_id)
 
     @property
     def source(self) -> str:
-        """Name the pod's source."""
+        """Return the pod's source."""
         return names.API_SOURCE if self.from_api else "file"
 
-    # --- beginning and end
+    # --- start and end
 
     async def begin(self, first_sight: FirstSight | None = None) -> None:
         """Start the pod's workflow as the poller does."""
@@ -127,12 +127,12 @@ class DrawnLife:
         self.starts.append(made.first_execution_run_id)
 
     def counted(self) -> int:
-        """Number what the source says: the API counts, a folder of manifests does not."""
+        """Return the next resource version: the API has one, a manifest folder does not."""
         self.sequence += 1
         return self.sequence if self.from_api else 0
 
     def seen_before(self) -> FirstSight:
-        """Draw what the API told of the pod when it was first listed."""
+        """Draw the pod's status in the API at its first listing."""
         rng, now = self.rng, datetime.now(UTC)
         return FirstSight(
             ended=Ended(rng.choice(["Succeeded", "Failed"]), "NodeLost", "") if rng.random() < 0.12 else None,
@@ -144,28 +144,28 @@ class DrawnLife:
         )
 
     async def until(self, holds: Callable[[], bool], seconds: float) -> None:
-        """Wait until something holds, at most for so long: a machine that is busy leads the same life, only later."""
+        """Wait until something holds, or for this many seconds; a busy machine runs the same life, only slower."""
         over = asyncio.get_running_loop().time() + seconds
-        while not holds() and asyncio.get_running_loop().time() < over:  # noqa: ASYNC110 - what is looked at has no event
+        while not holds() and asyncio.get_running_loop().time() < over:  # noqa: ASYNC110 - what is polled has no event
             await asyncio.sleep(LOOK)
 
     async def calm(self) -> None:
-        """Wait until every container has come up, or is not going to."""
+        """Wait until every container has started, or will not start."""
         wanted = len(self.pod["spec"]["containers"])
         await self.until(lambda: sum(one.name.startswith("main") for one in self.fake.model.live()) == wanted, 20)
 
     async def go_on(self, actions: int) -> None:
-        """Wait until so many more actions have been asked, or none is asked for a while."""
+        """Wait for this many more actions, or until none has been called for a while."""
         before = self.fake.asked
         await self.until(lambda: self.fake.asked >= before + actions, self.rng.choice([0.5, 1, 2]))
 
     async def commit(self) -> None:
-        """Commit the node to the newer behaviour: new runs begin with it, and the open one is asked to take it up."""
+        """Commit the node to the newer behaviour: new runs start with it, and the open run is asked to move to it."""
         self.begins_with = self.behaviour
         await self.fake.tell(names.BEHAVIOUR_COMMITTED, BehaviourCommitted(self.behaviour))
 
     async def lose_history(self) -> None:
-        """Let Temporal forget the pod, and its source list it again."""
+        """Let Temporal lose the pod's history, and the source list the pod again."""
         try:
             await self.handle.terminate("its history is lost")
         except RPCError:
@@ -175,28 +175,28 @@ class DrawnLife:
         await self.begin(FirstSight(started_at=since, deleted=self.rng.random() < 0.15))
 
     async def is_over(self) -> bool:
-        """Say whether the workflow has ended."""
+        """Return whether the workflow has ended."""
         described = await self.handle.describe()
         return described.status is not WorkflowExecutionStatus.RUNNING
 
     async def say_deleted(self, grace: timedelta | None = None) -> None:
-        """Let the source want the pod no more."""
+        """Let the source delete the pod."""
         grace = grace or self.rng.choice([None, None, timedelta(0), timedelta(seconds=1), timedelta(seconds=100)])
         said = ("PodDeleted", "its object was deleted") if self.from_api else ("ManifestRemoved", "web.yaml is gone")
         request = DeletionRequested(self.source, *said, grace=grace, sequence=self.counted())
         await self.fake.tell(names.DELETION_REQUESTED, request)
 
     async def end(self) -> bool:
-        """Delete the pod and wait until its workflow has ended; False when it had to be terminated."""
+        """Delete the pod and wait until its workflow has ended; False if it had to be terminated."""
         over = asyncio.get_running_loop().time() + END_WITHIN
         while not await self.is_over():
-            self.fake.stubborn = False
+            self.fake.ignores_sigterm = False
             if asyncio.get_running_loop().time() > over:
                 await self.handle.terminate("it does not end")
                 return False
             await self.say_deleted()
-            await self._ended_soon(3 if self.fake.moods.fails else 6)
-            self.fake.moods.settle()
+            await self._ended_soon(3 if self.fake.fault_rates.fails else 6)
+            self.fake.fault_rates.settle()
         return True
 
     async def _ended_soon(self, seconds: float) -> None:
@@ -205,10 +205,10 @@ class DrawnLife:
                 return
             await asyncio.sleep(0.25)
 
-    # --- what is kept
+    # --- results
 
     async def runs(self) -> list[WorkflowHistory]:
-        """Fetch every run of every workflow that this life has had, in their order."""
+        """Fetch every run of every workflow in this life, in order."""
         found = []
         for first in self.starts:
             run_id = first
@@ -220,7 +220,7 @@ class DrawnLife:
 
 
 def _settings(rng: Random) -> NodeSettings:
-    """Draw a node's settings: mostly with back-offs that are soon over, seldom with ones that an operator has to skip."""
+    """Draw a node's settings: mostly with short back-offs, seldom with ones that an operator has to skip."""
     quick = rng.random() < 0.9
     return NodeSettings(
         max_container_restart_period=timedelta(milliseconds=300) if quick else timedelta(seconds=300),

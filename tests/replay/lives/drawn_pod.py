@@ -1,4 +1,4 @@
-"""A pod of any shape, drawn from a seed: defaulted, as a source lists it after admission."""
+"""A random pod, drawn from a seed: defaulted, as a source lists it after admission."""
 
 from collections.abc import Iterable
 from random import Random
@@ -11,7 +11,7 @@ Container = dict[str, Any]
 GATE: Final = "example.com/lb"
 IMAGES: Final = ("busybox:1", "busybox:2", "registry.example/app:3")
 MISSING_IMAGE: Final = "registry.example/missing:404"
-"""No pull of it succeeds."""
+"""Pulling it always fails."""
 POLICIES: Final = (*("IfNotPresent",) * 8, *("Always",) * 3, "Never")
 PROBE: Final = {"tcpSocket": {"port": 80}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 1}
 RULES: Final[tuple[list[PodJson], ...]] = (
@@ -42,7 +42,7 @@ SECURITY: Final[tuple[PodJson, ...]] = (
     *({},) * 24,
     {"fsGroup": 1000, "runAsUser": 1000},
     {"sysctls": [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]},
-    {"sysctls": [{"name": "kernel.sem", "value": "1"}]},  # unsafe: the node does not take the pod
+    {"sysctls": [{"name": "kernel.sem", "value": "1"}]},  # unsafe: the node rejects the pod
     {"supplementalGroups": [7], "supplementalGroupsPolicy": "Strict"},
 )
 

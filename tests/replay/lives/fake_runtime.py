@@ -1,7 +1,7 @@
-"""The activities of every pod that is led at the same time, each over a runtime in memory that is slow, fails and tells as drawn.
+"""The activities of all pods of a generator, each over a runtime in memory with random delays and failures.
 
-What the runtime holds is `tests.workflows.decide.runtime_model`, one a pod; here it gets time, moods and a voice: an action lasts, fails
-before or after it took effect, or is tried again; a container that was started ends when it was drawn to, and a hint says so.
+The state of a pod's runtime is `tests.workflows.decide.runtime_model`. This adds time and faults: an action lasts, fails before or
+after it took effect, or is retried; a started container exits at a random time, and a hint is sent.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ REASONS: Final[dict[type, tuple[str, ...]]] = {
     volumes.MountVolumes: ("FailedMount",),
     volumes.UnmountVolumes: ("FailedUnmount",),
 }
-"""How an action may fail; any other kind as an unexpected defect or without an answer."""
+"""Failure reasons of each action; other actions fail with an unexpected error or a timeout."""
 ANY_REASON: Final = ("UnexpectedError", "DeadlineExceeded")
 RARE: Final = (
     requests.DeletePodObject,
@@ -63,26 +63,26 @@ RARE: Final = (
     resize.UpdateContainerResources,
 )
 RARE_FAILS: Final = 0.35
-"""How often these fail: few lives have them."""
+"""Chance that these fail: few lives have them."""
 SPEED: Final = 0.05
-"""Seconds between two looks of what lasts."""
+"""Seconds between two polls of a lasting action."""
 
 
 @dataclass
-class Moods:
+class FaultRates:
     """How a pod's runtime behaves: chances between 0 and 1."""
 
     fails: float = 0
     slow: float = 0
     again: float = 0
-    """An activity's first try fails and the next one does not."""
+    """An activity's first attempt fails and the next one succeeds."""
     ends: float = 0
-    """A container ends by itself."""
+    """A container exits by itself."""
     left: int = 12
-    """Failures still to come: a life must end."""
+    """Remaining failures: a life must end."""
 
     def settle(self) -> None:
-        """Let everything go well from now on."""
+        """Let everything succeed from now on."""
         self.fails = self.slow = self.again = self.ends = 0
         self.left = 0
 
@@ -95,33 +95,33 @@ class FakePod:
     workflow_id: str
     source: PodJson
     rng: Random
-    moods: Moods
+    fault_rates: FaultRates
     model: RuntimeModel
     sequence: int = 0
     asked: int = 0
-    """How many actions so far."""
+    """Number of actions so far."""
     predecessors: int = 0
-    """How often a sandbox is still refused for another pod of its name."""
-    stubborn: bool = False
-    """Containers end when their grace is over, and no sooner."""
+    """How often a sandbox is still refused because another pod has its name."""
+    ignores_sigterm: bool = False
+    """Containers exit only when their grace period is over."""
     versions: dict[str, int] = field(default_factory=dict)
-    """Of objects that volumes show."""
-    sooner: set[str] = field(default_factory=set)
+    """Versions of the objects in volumes."""
+    shortened: set[str] = field(default_factory=set)
     """Containers whose stop was shortened."""
     probing: dict[str, requests.ProbeContainer] = field(default_factory=dict)
     fates: set["asyncio.Task[None]"] = field(default_factory=set)
     defects: list[str] = field(default_factory=list)
-    """What the model says may never happen."""
+    """Violations of what the model asserts."""
 
     async def tell(self, name: str, said: Any) -> None:
-        """Signal the pod's workflow; one that is over does not hear it."""
+        """Signal the pod's workflow; ignored if it has closed."""
         try:
             await self.client.get_workflow_handle(self.workflow_id).signal(name, said)
         except RPCError:
             return
 
     def verdict(self, asked: requests.ProbeContainer, kind: ProbeKind, *, success: bool) -> ProbeVerdict:
-        """Word what a probe has found."""
+        """Build a probe's verdict."""
         self.sequence += 1
         return ProbeVerdict(asked.name, asked.container_id, kind, success, "" if success else "refused", self.sequence)
 
@@ -138,33 +138,33 @@ class FakePod:
         if isinstance(answer, MountedVolumes):
             return self.mounted(request)
         if isinstance(answer, requests.RuntimeContainer):
-            return self.dressed(answer)
+            return self.with_runtime_details(answer)
         return answer
 
     def mounted(self, request: MountVolumes) -> MountedVolumes:
-        """Say what the volumes show."""
+        """Return the content of the volumes."""
         shown = {name for one in request.volumes for name, _ in shown_objects(one)}
         return MountedVolumes(
             tuple(MountedVolume(one["name"], f"/volumes/{one['name']}") for one in request.volumes),
             objects={name: str(self.versions.get(name, 1)) for name in sorted(shown)},
         )
 
-    def dressed(self, one: requests.RuntimeContainer) -> requests.RuntimeContainer:
-        """Add what a runtime tells beside that."""
+    def with_runtime_details(self, one: requests.RuntimeContainer) -> requests.RuntimeContainer:
+        """Add what a real runtime reports besides."""
         return replace(one, stop_signal="SIGTERM", user=LinuxUser(1000, 1000), image="busybox:1", image_ref="sha256:1")
 
     def end(self, container_id: str, code: int) -> bool:
-        """Let a container end; False when it has already."""
+        """Let a container exit; False if it already has."""
         if not self.model.lives(container_id):
             return False
         self.model.now = datetime.now(UTC)
         self.model.end(container_id, code)
         return True
 
-    def begin_fate(self, one: requests.RuntimeContainer, *, is_init: bool) -> None:
-        """Draw when a container that has come up ends."""
+    def schedule_exit(self, one: requests.RuntimeContainer, *, is_init: bool) -> None:
+        """Draw when a started container exits."""
         rng = self.rng
-        if is_init or rng.random() < self.moods.ends:
+        if is_init or rng.random() < self.fault_rates.ends:
             code = rng.choice([0, 0, 0, 0, 0, 0, 1, 137] if is_init else [0, 0, 0, 1, 42, 137])
             delay = rng.choice([0.01, 0.05, 0.1, 0.3] if is_init else [0.01, 0.1, 0.3, 0.8, 1.5])
             task = asyncio.create_task(self._ends_after(one.container_id, delay, code))
@@ -178,7 +178,7 @@ class FakePod:
 
 
 class FakeRuntime:
-    """The activities, for all pods of a node."""
+    """The activities for all pods of a node."""
 
     def __init__(self) -> None:
         self.pods: dict[str, FakePod] = {}
@@ -196,21 +196,23 @@ class FakeRuntime:
         return activity.defn(name=name)(act)
 
     async def act(self, pod: FakePod, request: Any) -> Any:
-        """Carry an action out, as the pod's moods have it."""
-        rng, moods, info = pod.rng, pod.moods, activity.info()
+        """Carry an action out, with the pod's faults."""
+        rng, fault_rates, info = pod.rng, pod.fault_rates, activity.info()
         pod.asked += 1
-        chance = max(moods.fails, RARE_FAILS) if isinstance(request, RARE) and moods.left else moods.fails
-        fails, again = rng.random() < chance and moods.left > 0, rng.random() < moods.again
+        chance = (
+            max(fault_rates.fails, RARE_FAILS) if isinstance(request, RARE) and fault_rates.left else fault_rates.fails
+        )
+        fails, again = rng.random() < chance and fault_rates.left > 0, rng.random() < fault_rates.again
         if (again and info.attempt == 1) or (fails and info.is_local):
             raise ApplicationError("no container runtime answers", type="RuntimeUnavailable")
         if isinstance(request, requests.RunPodSandbox) and pod.predecessors:
             pod.predecessors -= 1
             raise ApplicationError("0123-4567", type="PredecessorPresent", non_retryable=True)
-        await self._pass(rng.choice([0.3, 0.8, 2]) if rng.random() < moods.slow else rng.random() * 0.02)
+        await self._pass(rng.choice([0.3, 0.8, 2]) if rng.random() < fault_rates.slow else rng.random() * 0.02)
         if isinstance(request, requests.PullImage) and MISSING_IMAGE in request.image:
             raise ApplicationError(f"{request.image} not found", type="ErrImagePull", non_retryable=True)
         if fails:
-            moods.left -= 1
+            fault_rates.left -= 1
             if rng.random() < 0.3:
                 await self._effect(pod, request)
             reason = rng.choice(REASONS.get(type(request), ANY_REASON))
@@ -226,7 +228,7 @@ class FakeRuntime:
             case requests.StopContainer():
                 await self._await_end(pod, request)
             case requests.ShortenStop(container_id=container_id):
-                pod.sooner.add(container_id)
+                pod.shortened.add(container_id)
             case requests.AwaitPredecessor():
                 await self._pass(pod.rng.choice([0, 0.2, 1, 5]))
             case requests.StartContainer() if request.end_within and pod.rng.random() < 0.5:
@@ -234,13 +236,13 @@ class FakeRuntime:
         answer = pod.do(request)
         if isinstance(request, requests.StartContainer):
             name = str(request.container["name"])
-            pod.begin_fate(answer, is_init=name in pod.model.init and name not in pod.model.sidecars)
+            pod.schedule_exit(answer, is_init=name in pod.model.init and name not in pod.model.sidecars)
         if isinstance(request, resize.UpdateContainerResources) and not answer.gone:
             return replace(answer, cpu_shares=512, memory_limit_in_bytes=2**27)
         return answer
 
     async def _pass(self, seconds: float) -> None:
-        """Let time pass, alive: a cancel comes with a heartbeat."""
+        """Let time pass with heartbeats, through which a cancellation arrives."""
         over = asyncio.get_running_loop().time() + seconds
         while (left := over - asyncio.get_running_loop().time()) > 0:
             if not activity.info().is_local:
@@ -264,19 +266,19 @@ class FakeRuntime:
         rng, info = pod.rng, activity.info()
         if request.retry and info.attempt < request.retry.max_attempts and rng.random() < 0.4:
             raise ApplicationError("exit code 3", type="HookFailed")
-        await self._pass(rng.choice([0, 0.3, 4]) if pod.moods.slow else 0)
-        if rng.random() < 0.15 and not (request.container_id == "" and pod.moods.left <= 0):
-            pod.moods.left -= 1
+        await self._pass(rng.choice([0, 0.3, 4]) if pod.fault_rates.slow else 0)
+        if rng.random() < 0.15 and not (request.container_id == "" and pod.fault_rates.left <= 0):
+            pod.fault_rates.left -= 1
             return HookEnded(succeeded=False, message="exit code 3", tries=info.attempt)
         answer = pod.do(request)
         assert isinstance(answer, HookEnded)
         return replace(answer, tries=info.attempt)
 
     async def _await_end(self, pod: FakePod, request: requests.StopContainer) -> None:
-        """Let a stubborn container live until its grace is over, or shortened."""
-        if not pod.stubborn and pod.rng.random() >= 0.2:
+        """Let a container that ignores SIGTERM live until its grace period is over, or shortened."""
+        if not pod.ignores_sigterm and pod.rng.random() >= 0.2:
             return
-        while datetime.now(UTC) < request.asked_at + request.grace and request.container_id not in pod.sooner:
-            if not pod.model.lives(request.container_id) or not (pod.stubborn or pod.moods.left):
+        while datetime.now(UTC) < request.asked_at + request.grace and request.container_id not in pod.shortened:
+            if not pod.model.lives(request.container_id) or not (pod.ignores_sigterm or pod.fault_rates.left):
                 return
             await self._pass(SPEED * 2)

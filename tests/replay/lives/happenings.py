@@ -1,4 +1,4 @@
-"""What may happen to a pod while it is led: one function each, drawn by weight; and how a whole life goes."""
+"""What may happen to a pod in its life: one function each, drawn by weight; and the course of a whole life."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,15 +20,15 @@ from tests.replay.lives.drawn_pod import GATE
 
 OPERATOR: Final = "root@node-1"
 MANY: Final = 2100
-"""Signals, more than a run takes before it is continued as new."""
+"""Number of signals, more than a run receives before it continues as new."""
 AT_ONCE: Final = 25
 TRIES: Final = 6
-"""To find a container in its back-off."""
+"""Attempts to find a container in back-off."""
 ANSWER_WITHIN: Final = timedelta(seconds=5)
 
 
 async def lead(life: DrawnLife) -> bool:
-    """Lead a pod through its life; False when it did not end by itself."""
+    """Run a pod through its life; False if it did not end by itself."""
     rng = life.rng
     life.fake.predecessors = rng.choice([0] * 12 + [1, 2])
     await life.begin(life.seen_before() if rng.random() < 0.6 else None)
@@ -45,7 +45,7 @@ async def lead(life: DrawnLife) -> bool:
             await happening(life)
     await life.go_on(rng.choice([0, 1, 5]))
     if rng.random() < 0.2:
-        life.fake.moods.settle()
+        life.fake.fault_rates.settle()
     return await life.end()
 
 
@@ -53,7 +53,7 @@ async def lead(life: DrawnLife) -> bool:
 
 
 async def container_ends(life: DrawnLife) -> None:
-    """Let a container end; the hint may be lost."""
+    """Let a container exit; the hint may be lost."""
     live = [one.container_id for one in life.fake.model.live()]
     if live and life.fake.end(ended := life.rng.choice(live), life.rng.choice([0, 1, 1, 42, 137])):
         hint = RuntimeChanged("event", exited=(ended,)) if life.rng.random() < 0.8 else RuntimeChanged("resync")
@@ -61,7 +61,7 @@ async def container_ends(life: DrawnLife) -> None:
 
 
 async def container_is_unknown(life: DrawnLife) -> None:
-    """Let the runtime lose sight of a container."""
+    """Let the runtime lose track of a container."""
     if live := life.fake.model.live():
         one = life.rng.choice(live)
         life.fake.model.containers[one.container_id] = replace(one, state=ContainerState.UNKNOWN)
@@ -69,14 +69,14 @@ async def container_is_unknown(life: DrawnLife) -> None:
 
 
 async def container_is_pruned(life: DrawnLife) -> None:
-    """Let somebody remove a container from the runtime, dead or alive."""
+    """Remove a container from the runtime, dead or alive."""
     if life.fake.model.containers:
         del life.fake.model.containers[life.rng.choice(list(life.fake.model.containers))]
         await life.fake.tell(names.RUNTIME_CHANGED, RuntimeChanged("relist"))
 
 
 async def sandbox_dies(life: DrawnLife) -> None:
-    """Let a sandbox be lost, with what runs in it or without."""
+    """Let a sandbox die, with or without its containers."""
     if ready := life.fake.model.ready():
         sandbox_id = ready[0].sandbox_id
         if life.rng.random() < 0.5:
@@ -87,19 +87,19 @@ async def sandbox_dies(life: DrawnLife) -> None:
 
 
 async def sandbox_is_removed(life: DrawnLife) -> None:
-    """Let somebody remove a sandbox with all that is in it."""
+    """Remove a sandbox with its containers."""
     if life.fake.model.sandboxes:
         life.fake.model.remove_sandbox(life.rng.choice(list(life.fake.model.sandboxes)))
         await life.fake.tell(names.RUNTIME_CHANGED, RuntimeChanged("relist", sandbox_lost=True))
 
 
 async def resync(life: DrawnLife) -> None:
-    """Let the poller compare and find a difference, which may be none."""
+    """Send the hint of a resync, whether there is a difference or not."""
     await life.fake.tell(names.RUNTIME_CHANGED, RuntimeChanged(life.rng.choice(["resync", "restart", "relist"])))
 
 
 async def probe_speaks(life: DrawnLife) -> None:
-    """Let a probe's verdict turn; it may come late, or of an instance that is gone."""
+    """Change a probe's verdict; it may arrive late, or for an instance that is gone."""
     if life.fake.probing:
         asked = life.rng.choice(list(life.fake.probing.values()))
         kinds = [kind for kind in ProbeKind if kind.field in asked.container]
@@ -110,7 +110,7 @@ async def probe_speaks(life: DrawnLife) -> None:
 
 
 async def objects_change(life: DrawnLife) -> None:
-    """Let somebody edit the objects that volumes show, or delete one."""
+    """Edit or delete an object that a volume shows."""
     name = life.rng.choice(["configmaps/app", "configmaps/app", "secrets/key"])
     life.fake.versions[name] = life.fake.versions.get(name, 1) + 1
     version = str(life.fake.versions[name]) if life.rng.random() < 0.9 else ""
@@ -118,14 +118,14 @@ async def objects_change(life: DrawnLife) -> None:
 
 
 async def too_much_on_disk(life: DrawnLife) -> None:
-    """Let a volume, a container or the pod hold more than it may."""
+    """Let a volume, a container or the pod exceed its storage limit."""
     where = life.rng.choice([{"empty_dir": "data"}, {"container": "main-0"}, {}])
     hint = StorageExceeded("local-storage", used_bytes=life.rng.choice([1, 1 << 21]), **where)
     await life.fake.tell(names.STORAGE_EXCEEDED, hint)
 
 
 async def many_hints(life: DrawnLife) -> None:
-    """Send more signals than a run takes; few of them are news."""
+    """Send more signals than one run receives; few of them change anything."""
     said: list[tuple[str, Any]] = [
         (names.RUNTIME_CHANGED, RuntimeChanged("event", exited=("nobody",))),
         (names.POD_LISTED, PodListed(life.source)),
@@ -135,18 +135,18 @@ async def many_hints(life: DrawnLife) -> None:
         await asyncio.gather(*(life.fake.tell(name, hint) for _ in range(AT_ONCE)))
 
 
-# --- said by the source
+# --- from the source
 
 
 async def listed_again(life: DrawnLife) -> None:
-    """Let the source list the pod once more, as it is now."""
+    """List the pod again, unchanged."""
     edited = life.listed != life.pod
     said = PodListed(life.source, life.counted(), life.listed if edited else None, in_place=True)
     await life.fake.tell(names.POD_LISTED, said)
 
 
 async def edited(life: DrawnLife) -> None:
-    """Let the source list the pod otherwise."""
+    """List the pod with an edit."""
     life.listed = edit(life.rng, life.listed)
     life.fake.model.ephemeral.update(one["name"] for one in life.listed["spec"].get("ephemeralContainers", ()))
     in_place = life.from_api or life.rng.random() < 0.9
@@ -154,14 +154,14 @@ async def edited(life: DrawnLife) -> None:
 
 
 async def resized(life: DrawnLife) -> None:
-    """Let the source give a running container more or less."""
+    """Resize a running container."""
     await life.calm()
     life.listed = resize(life.rng, life.listed)
     await life.fake.tell(names.POD_LISTED, PodListed(life.source, life.counted(), life.listed, in_place=True))
 
 
 async def said_late(life: DrawnLife) -> None:
-    """Let a word of the API arrive after a newer one."""
+    """Deliver an old version of the pod after a newer one."""
     if life.from_api:
         await life.fake.tell(
             names.POD_LISTED, PodListed(life.source, max(life.sequence - 1, 1), life.pod, in_place=True)
@@ -169,7 +169,7 @@ async def said_late(life: DrawnLife) -> None:
 
 
 async def status_given(life: DrawnLife) -> None:
-    """Let others write into the pod's status in the API."""
+    """Write to the pod's status in the API."""
     rng = life.rng
     given = GivenCondition(rng.choice(["True", "False"]), datetime.now(UTC), "ByHand", "")
     ended = Ended(rng.choice(["Succeeded", "Failed"]), "NodeLost", "given up") if rng.random() < 0.15 else None
@@ -179,18 +179,18 @@ async def status_given(life: DrawnLife) -> None:
 
 
 async def deleted(life: DrawnLife) -> None:
-    """Let the source want the pod no more; a manifest may come back."""
+    """Delete the pod; a manifest may reappear."""
     await life.say_deleted()
     if life.rng.random() < 0.5:
         await asyncio.sleep(life.rng.choice([0, 0.1, 0.5]))
         await listed_again(life)
 
 
-# --- asked by an operator
+# --- from an operator
 
 
 async def asked(life: DrawnLife, name: str, what: Any) -> bool:
-    """Ask for an Update; False when it is refused, or the pod is gone."""
+    """Send an Update; False if it is refused, or the pod is gone."""
     try:
         await life.handle.execute_update(name, what, rpc_timeout=ANSWER_WITHIN)
     except (WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError, RPCError):
@@ -199,8 +199,8 @@ async def asked(life: DrawnLife, name: str, what: Any) -> bool:
 
 
 async def operator_skips(life: DrawnLife) -> None:
-    """Let a container crash until it has to wait, and end that wait."""
-    life.fake.moods.ends = 1
+    """Let a container crash until it is in back-off, and skip that."""
+    life.fake.fault_rates.ends = 1
     who = life.rng.choice(["", "", "main-0"])
     for _ in range(TRIES):
         live = [one.container_id for one in life.fake.model.live() if one.name.startswith("main")]
@@ -212,15 +212,15 @@ async def operator_skips(life: DrawnLife) -> None:
 
 
 async def operator_sets_condition(life: DrawnLife) -> None:
-    """Open or shut a readiness gate."""
+    """Set a readiness gate to true or false."""
     status = life.rng.choice(["True", "False", "Unknown"])
     await asked(life, names.SET_CONDITION, SetCondition(OPERATOR, GATE, status, "ByHand"))
 
 
 async def operator_hastens(life: DrawnLife) -> None:
-    """Delete the pod and let its stop be over sooner."""
+    """Delete the pod and shorten its stop."""
     await life.calm()
-    life.fake.stubborn = True
+    life.fake.ignores_sigterm = True
     await life.say_deleted(timedelta(seconds=30))
     grace = life.rng.choice([None, timedelta(0), timedelta(seconds=1), timedelta(seconds=5)])
     await life.go_on(life.rng.choice([0, 1, 2]))
@@ -228,7 +228,7 @@ async def operator_hastens(life: DrawnLife) -> None:
 
 
 async def operator_evicts(life: DrawnLife) -> None:
-    """End the pod for the node's sake."""
+    """Evict the pod."""
     grace = life.rng.choice([None, timedelta(0), timedelta(seconds=1)])
     await asked(life, names.EVICT_POD, EvictPod(OPERATOR, "Evicted", "The node was low on resource: memory. ", grace))
 
@@ -251,18 +251,18 @@ async def cancelled(life: DrawnLife) -> None:
 
 
 async def history_is_lost(life: DrawnLife) -> None:
-    """Let Temporal forget the pod."""
+    """Let Temporal lose the pod's history."""
     await life.lose_history()
 
 
-async def runtime_changes_its_mood(life: DrawnLife) -> None:
-    """Let more fail from now on, or nothing."""
-    life.fake.moods.fails = life.rng.choice([0, 0.2, 0.5])
-    life.fake.moods.ends = life.rng.choice([0, 0.3, 1])
+async def fault_rates_change(life: DrawnLife) -> None:
+    """Change the chances of failures and exits."""
+    life.fake.fault_rates.fails = life.rng.choice([0, 0.2, 0.5])
+    life.fake.fault_rates.ends = life.rng.choice([0, 0.3, 1])
 
 
 async def release_is_committed(life: DrawnLife) -> None:
-    """Leave no way back to the release before."""
+    """Commit the node to the newer release."""
     await life.commit()
 
 
@@ -289,7 +289,7 @@ HAPPENINGS: Final[dict[Callable[[DrawnLife], Awaitable[None]], int]] = {
     operator_looks_in: 5,
     cancelled: 3,
     history_is_lost: 2,
-    runtime_changes_its_mood: 3,
+    fault_rates_change: 3,
     release_is_committed: 8,
 }
-"""With their weights."""
+"""The events with their weights."""

@@ -1,4 +1,4 @@
-"""One node's workflow, led by a seed: images appear, are removed and prepulled, the configuration changes; it never ends by itself."""
+"""One node's workflow, generated from a seed: images appear, are removed and prepulled, the configuration changes; it never ends itself."""
 
 import asyncio
 from collections.abc import Callable
@@ -50,13 +50,13 @@ class Disk:
 
 
 class FakeNodes:
-    """The activities of all nodes that are led, told apart by the workflow that asks."""
+    """The activities of all nodes, told apart by the calling workflow."""
 
     def __init__(self) -> None:
         self.disks: dict[str, Disk] = {}
 
     def activities(self) -> list[Callable[..., Any]]:
-        """List them."""
+        """Return the activities."""
         return [self.watch_images, self.remove_image, self.prepull_image]
 
     def _disk(self, *, may_fail: bool = True) -> Disk:
@@ -68,7 +68,7 @@ class FakeNodes:
 
     @activity.defn(name=names.WATCH_IMAGES)
     async def watch_images(self, request: WatchImages) -> ImageUse:
-        """Tell when the disk is too full, or when that has changed."""
+        """Return when the disk is too full, or when that has changed."""
         disk = self._disk()
         while True:
             used = sum(disk.sizes.values())
@@ -93,7 +93,7 @@ class FakeNodes:
 
     @activity.defn(name=names.REMOVE_IMAGE)
     async def remove_image(self, request: RemoveImage) -> RemovedImage:
-        """Remove one, unless somebody uses it by now."""
+        """Remove an image, unless it is in use by now."""
         disk = self._disk()
         if disk.rng.random() < 0.1:
             return RemovedImage("default/web main")
@@ -102,7 +102,7 @@ class FakeNodes:
 
     @activity.defn(name=names.PREPULL_IMAGE)
     async def prepull_image(self, request: PrepullImage) -> PulledImage:
-        """Pull one."""
+        """Pull an image."""
         disk = self._disk()
         await asyncio.sleep(disk.rng.choice([0, 0.1]))
         present = request.image in disk.sizes
@@ -112,7 +112,7 @@ class FakeNodes:
 
 @dataclass
 class NodeLife:
-    """A node that is led."""
+    """One node with its workflow."""
 
     seed: int
     behaviour: int
@@ -131,16 +131,16 @@ class NodeLife:
 
     @property
     def workflow_id(self) -> str:
-        """Name the node's workflow."""
+        """Return the ID of the node's workflow."""
         return names.node_workflow_id(self.name)
 
     @property
     def handle(self) -> WorkflowHandle[Any, Any]:
-        """Give a handle on whatever run is the newest."""
+        """Return a handle to the newest run."""
         return self.client.get_workflow_handle(self.workflow_id)
 
     async def lead(self) -> None:
-        """Lead the node for a while, then terminate its workflow: it would go on for ever."""
+        """Run the node for a while, then terminate its workflow, which would run for ever."""
         await self.configured()
         for _ in range(self.rng.choice([3, 6, 10, 16])):
             await asyncio.sleep(self.rng.choice([0, 0.1, 0.3, 0.8]))
@@ -153,13 +153,13 @@ class NodeLife:
                 await asyncio.gather(*(self.configured(same=True) for _ in range(AT_ONCE)))
             await self.configured()
         if self.disk.fails:
-            await asyncio.sleep(11)  # the first pause of a prepull that has failed
+            await asyncio.sleep(11)  # the first delay of a prepull that has failed
         self.disk.fails = 0
         await asyncio.sleep(1)
         await self.handle.terminate("led long enough")
 
     async def configured(self, *, same: bool = False) -> None:
-        """Start the workflow or tell it the node's configuration, as the poller does at each start."""
+        """Start the workflow or signal it the node's configuration, as the poller does at each start."""
         rng = self.rng
         high = 85 if same else rng.choice([85, 85, 60, 95])
         age = None if same or rng.random() < 0.8 else timedelta(minutes=30)
@@ -169,7 +169,7 @@ class NodeLife:
         self.first_run = self.first_run or made.first_execution_run_id or ""
 
     async def _started_or_told(self, said: NodeConfigured) -> WorkflowHandle[Any, Any]:
-        """Start it, or tell the open one; a run that is just being continued is asked again."""
+        """Start the workflow, or signal the open one; retried while a run is being continued as new."""
         try:
             return await self._start(said)
         except RPCError:
@@ -191,7 +191,7 @@ class NodeLife:
         )
 
     async def images_come(self) -> None:
-        """Let pods bring images, used or not, and let others go."""
+        """Add images, used or not, and remove others."""
         self.disk.changes += 1
         name = f"{self.rng.choice(['used', 'idle', 'idle'])}-{self.disk.changes}"
         self.disk.sizes[name] = self.rng.choice([5, 20, 40])
@@ -200,7 +200,7 @@ class NodeLife:
                 del self.disk.sizes[one]
 
     async def commit(self) -> None:
-        """Commit the node to the newer behaviour, which the open run is asked to take up."""
+        """Commit the node to the newer behaviour, and ask the open run to move to it."""
         self.begins_with = self.behaviour
         await self.handle.signal(names.BEHAVIOUR_COMMITTED, BehaviourCommitted(self.behaviour))
 
@@ -209,7 +209,7 @@ class NodeLife:
         await self.handle.cancel()
 
     async def runs(self) -> list[WorkflowHistory]:
-        """Fetch every run, in their order."""
+        """Fetch every run, in order."""
         found = []
         run_id = self.first_run
         while run_id:

@@ -1,6 +1,6 @@
-"""Leads many lives at a time on development servers of Temporal of its own, and gives their runs.
+"""Generates many lives at a time on Temporal development servers of its own, and returns their runs.
 
-Two servers: on the second one Temporal suggests after few events that a run be continued as new, which otherwise takes four thousand.
+There are two servers: the second one suggests continue-as-new after few events, instead of four thousand.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ from workflows.pod import PodWorkflow
 NODE: Final = "recorded"
 LED_AT_ONCE: Final = 30
 SHORT: Final = 4
-"""Each fourth seed's runs are continued as new after few events."""
+"""The runs of every fourth seed continue as new after few events."""
 FEW_EVENTS: Final = "limit.historyCount.suggestContinueAsNew=40"
 
 
 def record(kind: str, behaviour: int, seeds: Iterable[int]) -> list[RecordedRun]:
-    """Lead these seeds' lives and give all their runs."""
+    """Generate the lives of these seeds and return all their runs."""
     return asyncio.run(_record(kind, behaviour, list(seeds)))
 
 
@@ -51,7 +51,7 @@ async def _record(kind: str, behaviour: int, seeds: list[int]) -> list[RecordedR
 
 
 async def _led(kind: str, behaviour: int, seeds: list[int], settings: tuple[str, ...]) -> list[RecordedRun]:
-    """Lead these lives on a server with these settings."""
+    """Generate these lives on a server with these settings."""
     with tempfile.TemporaryDirectory() as folder, development_server(Path(folder), *settings) as address:
         async with _leading(kind, behaviour, address) as lead_one:
             return await _lead_all(seeds, lead_one)
@@ -114,7 +114,7 @@ async def _lead_all(seeds: list[int], lead_one: Callable[[int], Awaitable[list[R
         async with room:
             try:
                 return await lead_one(seed)
-            except Exception:  # noqa: BLE001 - the other lives are worth keeping
+            except Exception:  # noqa: BLE001 - keep the other lives
                 print(f"seed {seed} is left out:\n{traceback.format_exc(limit=-3)}", file=sys.stderr)
                 return []
 

@@ -1,4 +1,4 @@
-"""Replays recorded runs on today's workflow code, and compares what it commands with what was commanded."""
+"""Replays recorded runs with today's workflow code, and compares the commands with the recorded ones."""
 
 import functools
 from collections.abc import AsyncIterator, Iterable
@@ -24,24 +24,24 @@ from workflows.pod import PodWorkflow
 
 @functools.cache
 def quiet_runtime() -> Runtime:
-    """Make a runtime of the SDK that logs nothing: a verdict says what differs."""
+    """Create an SDK runtime that logs nothing: the result names the differences."""
     return Runtime(telemetry=TelemetryConfig(logging=None))
 
 
 @dataclass
 class ListeningRunner(WorkflowRunner):
-    """Runs workflows without a sandbox, as the worker does, and notes their commands."""
+    """Runs workflows without a sandbox, as the worker does, and records their commands."""
 
     inner: UnsandboxedWorkflowRunner = field(default_factory=UnsandboxedWorkflowRunner)
     said: list[Step] = field(default_factory=list)
-    """Of the run that is replayed now: they are replayed one after the other."""
+    """Commands of the run being replayed; runs are replayed one after the other."""
 
     def prepare_workflow(self, defn: Any) -> None:
-        """Leave that to the runner inside."""
+        """Delegate to the inner runner."""
         self.inner.prepare_workflow(defn)
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        """Make an instance whose completions are listened to."""
+        """Create an instance whose completions are recorded."""
         instance = self.inner.create_instance(det)
         activate = instance.activate
         self.said = said = list[Step]()
@@ -56,7 +56,7 @@ class ListeningRunner(WorkflowRunner):
 
 
 async def replay_all(runs: Iterable[RecordedRun]) -> AsyncIterator[tuple[str, str]]:
-    """Replay runs; gives of each its name and what differs, which is nothing for one that is led as it was."""
+    """Replay runs; yields the name of each and its differences, if any."""
     runner, kept = ListeningRunner(), list(runs)
 
     async def histories() -> AsyncIterator[WorkflowHistory]:

@@ -1,4 +1,4 @@
-"""What the recorded lives reach, counted in their histories: each thing that may happen by a name, and how often it did."""
+"""Counts by name what happens in the recorded lives."""
 
 import json
 from collections import Counter
@@ -11,7 +11,7 @@ from proto.temporal.names import REMOVE_POD_DIRECTORIES
 from tests.replay.lives.archive import RecordedRun
 
 SIGNALS_A_RUN: Final = 2000
-"""As `workflows.loop` has it: of a run with so many, they are the reason to continue it."""
+"""As in `workflows.loop`: a run with this many signals continues as new for that reason."""
 
 
 def tally(runs: Iterable[RecordedRun]) -> Counter[str]:
@@ -20,7 +20,7 @@ def tally(runs: Iterable[RecordedRun]) -> Counter[str]:
 
 
 def words(run: RecordedRun) -> Iterator[str]:
-    """Name what happened in a run."""
+    """Return the names of what happened in a run."""
     asked: dict[int, str] = {}
     for event in run.history.events:
         yield from _of_activity(event, asked)
@@ -40,7 +40,7 @@ def words(run: RecordedRun) -> Iterator[str]:
 
 
 def _of_activity(event: HistoryEvent, asked: dict[int, str]) -> Iterator[str]:
-    """Name what became of an activity, local ones by their markers."""
+    """Return the name of an activity's outcome; local activities are found by their markers."""
     match event.WhichOneof("attributes"):
         case "activity_task_scheduled_event_attributes":
             asked[event.event_id] = event.activity_task_scheduled_event_attributes.activity_type.name
@@ -67,7 +67,7 @@ def _of_activity(event: HistoryEvent, asked: dict[int, str]) -> Iterator[str]:
 
 
 def _of_ends(run: RecordedRun) -> Iterator[str]:
-    """Name how a run began and ended."""
+    """Return the names of a run's start and end."""
     first, last = run.history.events[0], run.history.events[-1]
     start = json.loads(first.workflow_execution_started_event_attributes.input.payloads[0].data)
     if "source" in start:
@@ -87,14 +87,14 @@ def _of_ends(run: RecordedRun) -> Iterator[str]:
 
 
 def _carried(last: HistoryEvent) -> dict[str, Any]:
-    """Read what the next run is started with."""
+    """Read the input of the next run."""
     given = last.workflow_execution_continued_as_new_event_attributes.input.payloads[0]
     carried: dict[str, Any] = json.loads(given.data)
     return carried
 
 
 def _why_continued(run: RecordedRun) -> str:
-    """Tell the reasons apart: a pod that is listed again has been cleaned up, and the next run knows nothing of it."""
+    """Return why a run was continued: when a pod was listed again, it was cleaned up first, and the next run has no state."""
     events, last = run.history.events, run.history.events[-1]
     carried = _carried(last)["observed"]
     removed = any(

@@ -95,7 +95,7 @@ def test_a_release_that_no_longer_knows_the_numbers_does_not_start(
 
 
 def test_a_disk_that_takes_no_file_keeps_nobody_from_starting(tmp_path: Path) -> None:
-    """The lower numbers hold then; only the command fails."""
+    """The lower numbers apply then; only the command fails."""
     (tmp_path / "file").touch()
     here = Commitment(tmp_path / "file" / "state")
     assert here.settle(at_start=True) == BEFORE_COMMITS

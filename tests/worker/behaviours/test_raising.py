@@ -33,7 +33,7 @@ def commitment(tmp_path: Path) -> Commitment:
 
 
 async def signals_of(client: Client, workflow_id: str, run_id: str) -> int:
-    """Count the commitments that a run was told of."""
+    """Count a run's signals of a commitment."""
     history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
     told = [event.workflow_execution_signaled_event_attributes.signal_name for event in history.events]
     return told.count(names.BEHAVIOUR_COMMITTED)
@@ -56,7 +56,7 @@ async def test_runs_are_raised_once_the_node_is_committed(
     tempolet: Commands,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody is asked before; each run is asked once; afterwards the older number is one of closed runs only."""
+    """Not before; each run is signalled once; afterwards only closed runs have the older number."""
     node.behaviour = OLDEST
     pod = pod_json(name=node.name)
     await node.start(pod)

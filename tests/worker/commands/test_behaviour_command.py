@@ -92,5 +92,5 @@ def test_each_number_has_a_row() -> None:
 def test_what_is_said_of_it(
     committed: Behaviours, found: dict[tuple[str, int | None, bool], int], said: list[str]
 ) -> None:
-    """What the node is committed to, what comes next, and what nobody needs any more."""
+    """The node's committed behaviour, what comes next, and what is no longer needed."""
     assert notes(committed, Counter(found)) == [f"committed: {committed}", *said]

@@ -58,7 +58,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Machine:
-    """Give a node without pods."""
+    """Return a node without pods."""
     return Machine(tmp_path, capfd)
 
 

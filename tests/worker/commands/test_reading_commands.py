@@ -39,7 +39,7 @@ class Commands:
     capsys: pytest.CaptureFixture[str]
 
     async def __call__(self, *words: str) -> tuple[int, str, str]:
-        """Give exit code, output and errors; in a thread, for a command has an event loop of its own."""
+        """Return exit code, output and errors; in a thread, for a command has an event loop of its own."""
         options = ["--tempolet-config", str(self.own_config)]
         command, *more = words
         code = await asyncio.to_thread(run, [command, *options, *more])
@@ -47,7 +47,7 @@ class Commands:
         return code, said.out, said.err
 
     def config(self) -> NodeConfig:
-        """Give the configuration that the commands use."""
+        """Return the configuration that the commands use."""
         return load_node_config(Flags(tempolet_config=self.own_config))
 
 

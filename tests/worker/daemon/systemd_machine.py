@@ -129,7 +129,7 @@ class Machine:
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
     def pid(self, unit: str) -> int:
-        """Give the id of a unit's main process as the test sees it."""
+        """Return the PID of a unit's main process in the test's namespace."""
         inside = self.show(unit)["MainPID"]
         for status in Path("/proc").glob("[0-9]*/status"):
             with contextlib.suppress(OSError):
@@ -144,7 +144,7 @@ class Machine:
 
 
 def same_namespace(one: int, other: int) -> bool:
-    """Say whether two processes are in one PID namespace."""
+    """Return whether two processes are in one PID namespace."""
     return Path(f"/proc/{one}/ns/pid").readlink() == Path(f"/proc/{other}/ns/pid").readlink()
 
 

@@ -31,7 +31,7 @@ class Systemd:
         return data.decode().split("\n")
 
     def waiting(self) -> list[str]:
-        """Give all lines that were sent and not yet heard."""
+        """Return all lines that were sent and not yet heard."""
         lines: list[str] = []
         while True:
             try:

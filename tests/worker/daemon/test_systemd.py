@@ -34,7 +34,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def our_unit(role: str, command: str, log: Path) -> str:
-    """Give our own unit with another command, as a drop-in of the operator's would change it."""
+    """Return our own unit with another command, as an operator's drop-in would change it."""
     text = (UNITS / f"tempolet-{role}.service").read_text()
     lines = [line for line in text.splitlines() if not line.startswith("ExecStart=")]
     lines.insert(lines.index("[Service]") + 1, f"ExecStart={command}")
@@ -97,7 +97,7 @@ def test_a_fault_that_health_names_ends_the_same_way(machine: Machine, stand_in:
 
 
 def has_restarted(machine: Machine, unit: str, times: int) -> bool:
-    """Say whether systemd has started a unit again so many times."""
+    """Return whether systemd has restarted a unit this many times."""
     return machine.show(unit)["NRestarts"] == str(times)
 
 
@@ -182,7 +182,7 @@ def test_the_workers_mounts_reach_containerd(setting: str) -> None:
 def real(
     request: pytest.FixtureRequest, machine: Machine, tmp_path: Path, settings: TemporalSettings
 ) -> Iterator[Callable[[str], str]]:
-    """Give a way to start the real program as our unit, at a Temporal's address; there is no container runtime."""
+    """Return a function that starts the real program as our unit, with a Temporal's address; there is no container runtime."""
     role, unit = request.param, f"tempolet-{request.param}.service"
 
     def start(temporal: str) -> str:

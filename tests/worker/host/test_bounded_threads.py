@@ -1,4 +1,4 @@
-"""Does a hanging file system delay nobody else, and do the others cost no threads?"""
+"""Does a hanging file system delay no other, and do the others need no threads?"""
 
 import asyncio
 import threading

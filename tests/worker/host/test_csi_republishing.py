@@ -1,4 +1,4 @@
-"""Are volumes published again where their driver asks for that, and those of pods that nobody remembers given back?"""
+"""Are volumes republished where their driver requires it, and those of lost pods unmounted?"""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    """Give a node with a driver."""
+    """Return a node with a driver."""
     async with NodeWithDriver(tmp_path, Setup()) as made:
         yield made
 
@@ -96,7 +96,7 @@ async def test_a_pod_that_goes_is_not_published_to(node: Node) -> None:
 
 @pytest.mark.parametrize("mode", ["Filesystem", "Block"])
 async def test_the_volumes_of_a_pod_that_nobody_remembers(node: Node, mode: str) -> None:
-    """The janitor leaves the pod's folder until the worker has given them back; nothing is removed through a mount."""
+    """The pod's folder stays until the worker has unmounted them; nothing is removed through a mount."""
     node.bind(volumeMode=mode)
     node.driver.volume("vol-1").mkdir(parents=True)
     (node.driver.volume("vol-1") / "file").write_text("kept")

@@ -66,7 +66,7 @@ class OneNode:
 
 @pytest.fixture
 def one_node(tmp_path: Path) -> OneNode:
-    """Give a node."""
+    """Return a node."""
     return OneNode(tmp_path)
 
 

@@ -85,7 +85,7 @@ class OneNode:
 
 @pytest.fixture
 def one_node(tmp_path: Path) -> OneNode:
-    """Give a node."""
+    """Return a node."""
     return OneNode(tmp_path)
 
 
@@ -104,7 +104,7 @@ async def test_only_full_logs_of_running_containers_are_rotated(one_node: OneNod
 
 
 async def test_a_log_that_is_gone_is_begun_anew(one_node: OneNode) -> None:
-    """A worker died between renaming and reopening, or somebody removed the log."""
+    """A worker died between renaming and reopening, or the log was removed by others."""
     log = one_node.pod("a", None)
     await one_node.rotator.look()
     assert lying(log) == 1

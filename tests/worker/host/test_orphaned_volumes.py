@@ -1,7 +1,4 @@
-"""Is what a pod that nobody remembers has mounted undone by the worker, and its folder left alone until then?
-
-mount.nfs is a stand-in that binds a folder.
-"""
+"""Does the worker unmount what a lost pod has mounted, and is its folder left alone until then?"""
 
 import os
 from collections.abc import AsyncIterator
@@ -26,7 +23,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts
 
 @pytest.fixture
 async def services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[NodeServices]:
-    """Give a node with a mount.nfs; whatever is left mounted is undone."""
+    """Return a node with a mount.nfs; whatever is left mounted is undone."""
     programs = StandIns(tmp_path / "bin")
     programs.put("mount.nfs", f'exec mount --bind {tmp_path}/export "$2"')
     monkeypatch.setenv("PATH", f"{programs.folder}:{os.environ['PATH']}")

@@ -98,7 +98,7 @@ class OnePod:
 
 @pytest.fixture
 def web(tmp_path: Path) -> OnePod:
-    """Give a pod."""
+    """Return a pod."""
     return OnePod(tmp_path)
 
 

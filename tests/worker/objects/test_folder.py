@@ -41,7 +41,7 @@ def put(folder: ObjectFolder, place: str, content: Any, mode: int = 0o600) -> Pa
 
 
 def settled(path: Path) -> None:
-    """Set an old modification time, so that nobody seems to be writing it."""
+    """Set an old modification time, so that it seems to be complete."""
     past = time.time() - 10
     os.utime(path, (past, past))
 

@@ -18,7 +18,7 @@ BOUND = WorkflowSerializationContext(namespace="tempolet", workflow_id="pod/n/de
 
 @pytest.fixture(params=["sealed", "plain"])
 def converter(request: pytest.FixtureRequest, tmp_path: Path) -> DataConverter:
-    """Give what clients convert with."""
+    """Return what clients convert with."""
     if request.param == "plain":
         return plain_data_converter()
     create_key_file(tmp_path / "keys")

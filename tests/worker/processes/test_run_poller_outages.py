@@ -217,6 +217,6 @@ async def _holds(node: Node, *sandboxes: str) -> bool:
 
 
 async def _is_anew(node: Node, workflow_id: str, first_run: str) -> bool:
-    """Say whether the pod's workflow runs, in another run than the first."""
+    """Return whether the pod's workflow runs, in another run than the first."""
     found = await node.client.get_workflow_handle(workflow_id).describe()
     return found.status is WorkflowExecutionStatus.RUNNING and found.run_id != first_run

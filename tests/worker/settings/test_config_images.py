@@ -81,7 +81,7 @@ def test_a_verification_that_cannot_be(tmp_path: Path, text: str, words: str) ->
 
 @pytest.fixture
 def flags(tmp_path: Path) -> Flags:
-    """Give a folder with one program, and a configuration file yet to be written."""
+    """Return a folder with one program, and a configuration file yet to be written."""
     (tmp_path / "bin").mkdir()
     for name in ("ecr", "gcr"):
         (tmp_path / "bin" / name).write_text("#!/bin/sh\n")

@@ -21,7 +21,7 @@ ROOM = Path(worker.__file__).parent
 
 
 def attributes_read() -> Iterator[str]:
-    """Give each attribute name that the worker's code reads, outside of the configuration itself."""
+    """Return each attribute name that the worker's code reads, outside of the configuration itself."""
     for path in ROOM.rglob("*.py"):
         if "settings" in path.relative_to(ROOM).parts or path.name == "config.py":
             continue
@@ -31,7 +31,7 @@ def attributes_read() -> Iterator[str]:
 
 
 def own_keys(section: type) -> Iterator[str]:
-    """Give the leaves of our own file."""
+    """Return the leaves of our own file."""
     for name, kind in get_type_hints(section).items():
         if isinstance(kind, type) and is_dataclass(kind):
             yield from own_keys(kind)

@@ -127,7 +127,7 @@ def test_one_rule_masquerades_the_subnet() -> None:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Give a node's settings with nothing at its default place."""
+    """Return a node's settings with nothing at its default place."""
     ports = Ports(temporal=17233, ui=18233, codec=18234, worker_healthz=0, poller_healthz=0)
     return Settings(state_dir=tmp_path / "state", run_dir=tmp_path / "run", ports=ports, hostname_override="n1")
 

@@ -31,7 +31,7 @@ OWN = "apiVersion: tempolet.dev/v1alpha1\nkind: TempoletConfiguration\n"
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Give a node's settings with nothing at its default place."""
+    """Return a node's settings with nothing at its default place."""
     return Settings(state_dir=tmp_path / "state", run_dir=tmp_path / "run", hostname_override="n1", ports=Ports(1, 2))
 
 

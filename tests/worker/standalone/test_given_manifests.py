@@ -19,7 +19,7 @@ spec: {containers: [{name: web, image: busybox}]}
 
 @pytest.fixture
 def node(tmp_path: Path) -> Settings:
-    """Give a node that has its folders and nothing else."""
+    """Return a node that has its folders and nothing else."""
     settings = Settings(state_dir=tmp_path / "state", run_dir=tmp_path / "run", hostname_override="n1")
     settings.manifests.mkdir(parents=True)
     settings.run_dir.mkdir()

@@ -45,7 +45,7 @@ COUNTED = ("running", "finished", "waiting", "failing", "refused")
 
 
 def waits(reason: str) -> dict[str, Any]:
-    """Give the status of a container that waits, after it ended as Error."""
+    """Return the status of a container that waits, after it ended as Error."""
     ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
     return {"containerStatuses": [{"name": "main", "state": {"waiting": {"reason": reason}}, "lastState": ended}]}
 

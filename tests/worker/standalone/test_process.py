@@ -13,12 +13,12 @@ from worker.standalone.machine.process import Command, Identity, Supervised, end
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Supervised:
-    """Give a process that is not started yet."""
+    """Return a process that is not started yet."""
     return Supervised(tmp_path / "run" / "sleeper.pid")
 
 
 def command(tmp_path: Path, script: str = "echo up; exec sleep 60") -> Command:
-    """Give a command whose output goes to a log."""
+    """Return a command whose output goes to a log."""
     return Command(["sh", "-c", script], tmp_path / "log" / "sleeper.log", {"TEMPOLET_TEST": "x"})
 
 

@@ -1,6 +1,6 @@
-"""A pod that the state machine leads as PodWorkflow does, synchronously, and what must hold of it after every step.
+"""A pod driven by the state machine as PodWorkflow drives it, but synchronously, with the invariants checked after every step.
 
-`test_machine` decides what happens to it; here stands the loop, the model of the runtime behind it, and the assertions.
+`test_machine` decides what happens to the pod; here are the loop, the model of the runtime behind it, and the assertions.
 """
 
 import copy
@@ -24,7 +24,7 @@ from proto.temporal.activities.resize import UpdateContainerResources
 from proto.temporal.operator import AddEphemeralContainer
 from proto.temporal.pod import ContainerState, Lifecycle, NodeSettings, Observed, PodJson
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, ProbeVerdict, RuntimeChanged
-from tests.workflows.decide.hooks.hook_watch import is_before_start, look_at_hooks, starts_under_way
+from tests.workflows.decide.hooks.hook_watch import check_hooks, is_before_start, starts_under_way
 from tests.workflows.decide.runtime_model import Lasting, Refused, RuntimeModel
 from tests.workflows.decide.situations import KEY, NOW
 from workflows.decide.actions import Action, Wake, key
@@ -45,18 +45,18 @@ from workflows.decide.versions import TIMER_A_WAIT
 
 STEPS_TO_SETTLE = 400
 OWN_GRACE = timedelta(seconds=30)
-"""What `situations.pod` asks for."""
+"""The grace period of `situations.pod`."""
 TERMINAL = ("Succeeded", "Failed")
 GATE = "example.com/gate"
 """The readiness gate of a pod that has one."""
 
 
 class DrivenPod:
-    """One pod, its core and its runtime."""
+    """One pod, its state and its runtime."""
 
     def is_listed(self, source: PodJson, init: tuple[str, ...], behaviour: int) -> None:
-        """Let a source list it, to be led by this behaviour."""
-        self.takes_over(source)
+        """Let a source list the pod, which follows this behaviour."""
+        self.use_spec(source)
         self.now, self.behaviour = NOW, behaviour
         lasting = [one.name for one in self.spec.init_containers or () if one.restart_policy == "Always"]
         self.runtime = RuntimeModel(init, NOW, sidecars=tuple(lasting))
@@ -64,23 +64,23 @@ class DrivenPod:
         self.sequence = 0
         self.lost_hints = False
         self.unsized: set[str] = set()
-        """Containers that were there when a history was lost, which tells of no size."""
-        self.born()
+        """Containers that existed when a history was lost: their sizes are unknown."""
+        self.reset()
 
     def hears(self, signal: signals.Signal) -> None:
-        """Let a signal arrive; an edit in place is the pod from then on."""
+        """Receive a signal; an edit in place replaces the pod's spec."""
         if edited := signals.apply_signal(self.situation(), signal):
-            self.takes_over(edited)
+            self.use_spec(edited)
         self.step()
 
-    def takes_over(self, source: PodJson) -> None:
-        """Go on with the pod as this says."""
+    def use_spec(self, source: PodJson) -> None:
+        """Use this spec from now on."""
         spec = V1PodSpec.from_dict(source["spec"])
         assert spec is not None
         self.source, self.spec = source, spec
 
-    def born(self) -> None:
-        """Begin a life: nothing is known."""
+    def reset(self) -> None:
+        """Start a life with nothing observed."""
         self.observed = Observed(started_at=self.now)
         self.under_way: dict[str, Action] = {}
         self.answers: dict[str, Answer] = {}
@@ -90,14 +90,14 @@ class DrivenPod:
         self.guessed: set[str] = set()
         self.hooks_known: set[str] = set()
         self.final_phase = ""
-        self.wishes: set[tuple[datetime, timedelta]] = set()
+        self.requested_graces: set[tuple[datetime, timedelta]] = set()
         self.over = False
         self.step()
 
     # --- the loop of PodWorkflow
 
     def situation(self) -> Situation:
-        """Gather what a decision may look at."""
+        """Build the input of the decisions."""
         return Situation(
             KEY,
             self.spec,
@@ -110,7 +110,7 @@ class DrivenPod:
         )
 
     def step(self) -> None:
-        """Move the lifecycle, begin what is due, build the status."""
+        """Advance the lifecycle, start the actions that are due, build the status."""
         if self.over:
             return
         while event := lifecycle.next_event(self.situation()):
@@ -136,14 +136,14 @@ class DrivenPod:
                 assert not isinstance(action, begins), "nothing begins in a pod that goes"
                 if isinstance(action, StopContainer | ShortenStop):
                     assert (action.asked_at, action.grace) in self.graces(), "a grace that somebody asked for"
-            look_at_hooks(self.situation(), action, self.hooks_known, self.runtime)
+            check_hooks(self.situation(), action, self.hooks_known, self.runtime)
             self.under_way[key(action)] = action
         assert starts_under_way(self.situation()) <= 1, "one start at a time, its preStart hook included"
         self.waits = self.timers_after(plan)
-        self.look_at_status()
+        self.check_status()
 
     def timers_after(self, plan: Plan) -> tuple[Wake, ...]:
-        """Say which timers run: the nearest wait's, or from behaviour 3 on one a wait, kept while not all is asked."""
+        """Return the running timers: one for the nearest wait, or from behaviour 3 on one for each; incomplete plans keep the old ones."""
         if self.behaviour < TIMER_A_WAIT:
             return () if plan.wake is None else (plan.wake,)
         kept = () if plan.complete else tuple(one for one in self.waits if one.at > self.now)
@@ -155,29 +155,29 @@ class DrivenPod:
         return min(self.waits, key=lambda one: one.at, default=None)
 
     def graces(self) -> set[tuple[datetime, timedelta]]:
-        """Say which graces were asked for: by a deletion, or by the pod itself when it was evicted or had finished."""
+        """Return the requested grace periods: of a deletion, an eviction or a finished pod."""
         eviction, finished_at = self.observed.eviction, self.observed.finished_at
         asked = {(eviction.at, eviction.grace or OWN_GRACE)} if eviction else set()
-        return self.wishes | asked | ({(finished_at, OWN_GRACE)} if finished_at else set())
+        return self.requested_graces | asked | ({(finished_at, OWN_GRACE)} if finished_at else set())
 
-    def is_looked_into(self, asked: AddEphemeralContainer) -> None:
-        """Let an operator add an ephemeral container, as the workflow does for him."""
+    def add_ephemeral_container(self, asked: AddEphemeralContainer) -> None:
+        """Let an operator add an ephemeral container, with the workflow's validation."""
         if ephemeral.why_not(self.situation(), asked) is None:
             self.runtime.ephemeral.add(asked.container["name"])
             self.hears(asked)
 
     def is_deleted(self, grace: timedelta | None = None) -> None:
-        """Let its source want it gone."""
-        self.wishes.add((self.now, OWN_GRACE if grace is None else max(grace, SHORTEST)))
+        """Let the source delete the pod."""
+        self.requested_graces.add((self.now, OWN_GRACE if grace is None else max(grace, SHORTEST)))
         self.hears(DeletionRequested("file", "ManifestRemoved", grace=grace))
 
     def is_edited(self, source: PodJson) -> None:
-        """Let its source list it otherwise; if that takes another pod, this one goes by its own grace."""
-        self.wishes.add((self.now, OWN_GRACE))
+        """Let the source edit the pod; if that needs a new pod, this one is deleted with its own grace period."""
+        self.requested_graces.add((self.now, OWN_GRACE))
         self.hears(PodListed("file", pod=source, in_place=True))
 
     def decide(self) -> Plan:
-        """Ask twice: the answer is the same, and nothing is written down by asking."""
+        """Decide twice: the plan is the same, and deciding changes nothing."""
         before = copy.deepcopy(self.observed)
         plan = pod_actions(self.situation())
         assert pod_actions(self.situation()) == plan
@@ -185,7 +185,7 @@ class DrivenPod:
         return plan
 
     def end_of_life(self) -> None:
-        """Nothing of a deleted pod is left; one that was listed again begins anew."""
+        """Nothing of a deleted pod is left; a pod that was listed again starts over."""
         assert not self.due()
         assert not self.runtime.sandboxes
         assert not self.runtime.containers
@@ -193,19 +193,19 @@ class DrivenPod:
         again, self.over = self.observed.listed_again, True
         self.hints.clear()
         if again:
-            self.begins_anew()
+            self.start_over()
 
-    def begins_anew(self) -> None:
-        """Begin another life, into which nobody looks yet."""
-        self.takes_over(without_ephemeral(self.observed.listed_pod or self.source))
+    def start_over(self) -> None:
+        """Start another life, without ephemeral containers."""
+        self.use_spec(without_ephemeral(self.observed.listed_pod or self.source))
         self.runtime.ephemeral.clear()
-        self.born()
+        self.reset()
 
-    def look_at_status(self) -> None:
-        """Counts only grow, known exits stay, a terminal phase is final."""
+    def check_status(self) -> None:
+        """Restart counts only grow, known exits stay, a terminal phase is final."""
         status = pod_status(self.situation())
         conditions.settle(self.observed, status.conditions or [])
-        self.look_at_readiness({one.type: one.status for one in status.conditions or []})
+        self.check_readiness({one.type: one.status for one in status.conditions or []})
         looking_in = status.ephemeral_container_statuses or ()
         for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ()), *looking_in):
             assert one.restart_count >= self.restarts.get(one.name, 0)
@@ -216,7 +216,7 @@ class DrivenPod:
                     continue
                 assert self.known_exits.setdefault(end.container_id, end.exit_code) == end.exit_code
                 if end.reason == UNKNOWN_REASON:
-                    self.guessed.add(end.container_id)  # whatever the end is called later, as by a restart of all
+                    self.guessed.add(end.container_id)  # even if another reason replaces it later
                 elif end.container_id in self.runtime.exit_codes.keys() - self.guessed:
                     assert end.exit_code == self.runtime.exit_codes[end.container_id]
         if self.observed.eviction:
@@ -227,13 +227,13 @@ class DrivenPod:
         elif status.phase in TERMINAL:
             self.final_phase = status.phase
 
-    def look_at_readiness(self, shown: dict[str, str]) -> None:
-        """Ready is no more than containers and gates together, and no less."""
+    def check_readiness(self, shown: dict[str, str]) -> None:
+        """Ready is true exactly when all containers are ready and all gates are true."""
         gates = [shown.get(one.condition_type, "") for one in self.spec.readiness_gates or ()]
         assert (shown["Ready"] == "True") == all(one == "True" for one in [shown["ContainersReady"], *gates])
 
     def due(self) -> list[str]:
-        """The keys of what is under way and comes to an end: not the probing of a container that lives."""
+        """Return the keys of the pending actions that will end: not the probing of a live container."""
         return [
             name
             for name, action in self.under_way.items()
@@ -241,7 +241,7 @@ class DrivenPod:
         ]
 
     def effect(self, name: str) -> None:
-        """Let an action do what it does; its answer is on the way."""
+        """Let an action take effect; its result is pending."""
         try:
             self.answers[name] = answer = self.runtime.do(self.under_way[name])
             if isinstance(answer, RuntimeContainer) and answer.state is ContainerState.EXITED:
@@ -254,20 +254,20 @@ class DrivenPod:
             self.step()
 
     def answer(self, name: str) -> None:
-        """Let an answer arrive."""
+        """Deliver a result."""
         action, answer = self.under_way.pop(name), self.answers.pop(name)
         if isinstance(action, RunHook) and not is_before_start(action):
             self.hooks_known.add(name)
         fold(self.situation(), action, answer)
         self.step()
 
-    def later(self, by: timedelta) -> None:
-        """Let time pass."""
+    def advance(self, by: timedelta) -> None:
+        """Advance the time."""
         self.now += by
         self.runtime.now = self.now
 
-    def work_off(self) -> None:
-        """Let the oldest action under way work and answer."""
+    def finish_oldest_action(self) -> None:
+        """Let the oldest pending action take effect and return."""
         if due := self.due():
             name = due[0]
             self.effect(name)
@@ -275,11 +275,11 @@ class DrivenPod:
                 self.answer(name)
 
     def hear_resync(self) -> None:
-        """The poller compared and found a difference."""
+        """Send the hint of a resync that found a difference."""
         self.hears(RuntimeChanged("resync"))
 
     def settle(self) -> None:
-        """Let everything that is on the way arrive, and every timer fire."""
+        """Deliver everything that is pending, and fire every timer."""
         for _ in range(STEPS_TO_SETTLE):
             if self.over:
                 return
@@ -289,16 +289,16 @@ class DrivenPod:
                 self.lost_hints = False
                 self.hear_resync()
             elif self.due():
-                self.work_off()
+                self.finish_oldest_action()
             elif self.wake:
-                self.later(max(self.wake.at - self.now, timedelta()))
+                self.advance(max(self.wake.at - self.now, timedelta()))
                 self.step()
             else:
                 return
         raise AssertionError(f"not at rest after {STEPS_TO_SETTLE} steps: {self.under_way}, {self.wake}")
 
-    def everyone_is_probed(self) -> None:
-        """Whatever runs and has probes is probed, and has failed none that it lives by."""
+    def check_probing(self) -> None:
+        """Every running container that has probes is probed, and has failed neither its liveness nor its startup probe."""
         sidecars = [one for one in self.spec.init_containers or () if one.name in self.runtime.sidecars]
         for one in (*sidecars, *self.spec.containers):
             facts = self.observed.containers.get(one.name)

@@ -1,4 +1,4 @@
-"""Valid pods to spoil, and the API's long sentences, for the tests of validation."""
+"""A valid pod for the tests of validation to change, and the API's long messages."""
 
 from typing import Any
 

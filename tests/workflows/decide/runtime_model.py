@@ -1,8 +1,8 @@
-"""A runtime in memory, for the state machine over the pure core: what CRI would hold, and nothing it would not.
+"""A runtime in memory for the state machine over the pure core; it holds what a CRI runtime would, and nothing else.
 
-Every call may come twice, as from an activity that is tried again: what is there already is found. It asserts by itself what
-may never happen: two live sandboxes of a pod, two live instances of a container, a container before its turn, a sidecar
-stopped before what it serves.
+Every call may be repeated, as by a retried activity: existing things are found. It asserts by itself what may never happen:
+two live sandboxes of a pod, two live instances of a container, a container started before its turn, a sidecar stopped before
+the containers that it serves.
 """
 
 import itertools
@@ -47,11 +47,11 @@ from workflows.decide.resources.resources import compute
 
 
 class Refused(Exception):
-    """The runtime can't do it now."""
+    """The runtime refuses the call for now."""
 
 
 class Lasting(Exception):
-    """It goes on until its container has ended."""
+    """The action lasts until its container has exited."""
 
 
 @dataclass
@@ -59,49 +59,49 @@ class RuntimeModel:
     """One pod's part of a runtime."""
 
     init: tuple[str, ...]
-    """The init containers' names, in order."""
+    """Names of the init containers, in order."""
     now: datetime
     sidecars: tuple[str, ...] = ()
-    """Those of them that run on."""
+    """The sidecars among them."""
     ephemeral: set[str] = field(default_factory=set)
-    """Those that look into the pod: each is made once, in whatever sandbox."""
+    """Ephemeral containers: each is created once, in whichever sandbox."""
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: bool = False
     mounted: bool = False
     objects: ShownObjects = field(default_factory=ShownObjects)
     images: set[str] = field(default_factory=set)
-    """Those that are on the node."""
+    """The images on the node."""
     succeeded: set[tuple[str, str]] = field(default_factory=set)
-    """(sandbox, init container) that truly ended well."""
+    """(sandbox, init container) that really succeeded."""
     resources: dict[str, PodJson] = field(default_factory=dict)
-    """By container id: what it was given."""
+    """Resources of each container, by id."""
     cgroup: CgroupFigures | None = None
-    """What the pod's cgroup was set to."""
+    """Resources of the pod's cgroup."""
     came_up: set[tuple[str, str]] = field(default_factory=set)
-    """(sandbox, container) that truly came up."""
+    """(sandbox, container) that really started."""
     exit_codes: dict[str, int] = field(default_factory=dict)
-    """How each container truly ended, for ever."""
+    """How each container really exited; never forgotten."""
     hooks_fail: set[str] = field(default_factory=set)
-    """Containers whose hooks fail: by id, by name those that run before a start or after an end."""
+    """Containers whose hooks fail: by id; preStart and postStop hooks by name."""
     prepared: set[tuple[str, str, int]] = field(default_factory=set)
-    """(sandbox, container, attempt) of which a preStart hook went well."""
+    """(sandbox, container, attempt) whose preStart hook succeeded."""
     early_ends: list[int] = field(default_factory=list)
-    """Exit codes of the next containers whose start waits for their end."""
+    """Exit codes of the next containers whose start waits for their exit."""
     forgotten: bool = False
     """Whether the core may not know of all this: its history is lost, and it has not read the runtime yet."""
     ids: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def live(self) -> list[RuntimeContainer]:
-        """The containers that have not ended."""
+        """The containers that have not exited."""
         return [one for one in self.containers.values() if one.state is not ContainerState.EXITED]
 
     def lives(self, container_id: str) -> bool:
-        """Say whether a container is there and has not ended."""
+        """Return whether a container exists and has not exited."""
         return container_id in {one.container_id for one in self.live()}
 
     def runs(self, container_id: str) -> bool:
-        """Say whether a container is there and runs."""
+        """Return whether a container exists and runs."""
         found = self.containers.get(container_id)
         return found is not None and found.state is ContainerState.RUNNING
 
@@ -110,7 +110,7 @@ class RuntimeModel:
         return [one for one in self.sandboxes.values() if one.ready]
 
     def end(self, container_id: str, code: int) -> None:
-        """Let a container end."""
+        """Let a container exit."""
         one = self.containers[container_id]
         self.exit_codes[container_id] = code
         if code == 0:
@@ -120,11 +120,11 @@ class RuntimeModel:
         )
 
     def lose_sandbox(self, sandbox_id: str) -> None:
-        """Let a sandbox die; what runs in it goes on."""
+        """Let a sandbox die; its containers keep running."""
         self.sandboxes[sandbox_id] = replace(self.sandboxes[sandbox_id], ready=False)
 
-    def do(self, action: Action) -> Answer:  # noqa: C901, PLR0912 - a table, one row a kind
-        """Carry an action out; raises Refused or Lasting."""
+    def do(self, action: Action) -> Answer:  # noqa: C901, PLR0912 - a table, one row for each kind
+        """Carry out an action; raises Refused or Lasting."""
         match action:
             case MakePodDirectories():
                 self.directories = True
@@ -180,7 +180,7 @@ class RuntimeModel:
         return None
 
     def run_sandbox(self, asked: int) -> PodSandbox:
-        """Find the ready sandbox of this attempt or a later one, or make one under the first free attempt."""
+        """Find the ready sandbox of this attempt or a later one, or create one with the first free attempt."""
         found = [one for one in self.ready() if one.attempt >= asked]
         if found:
             return PodSandbox(found[0].sandbox_id, found[0].attempt, found[0].ips, self.now, adopted=True)
@@ -192,7 +192,7 @@ class RuntimeModel:
         return PodSandbox(made.sandbox_id, made.attempt, made.ips, self.now)
 
     def stop_sandbox(self, sandbox_id: str) -> None:
-        """Stop a sandbox, and whatever still runs in it."""
+        """Stop a sandbox and its running containers."""
         if sandbox_id in self.sandboxes:
             self.lose_sandbox(sandbox_id)
         for one in self.live():
@@ -200,13 +200,13 @@ class RuntimeModel:
                 self.end(one.container_id, 137)
 
     def remove_sandbox(self, sandbox_id: str) -> None:
-        """Forget a sandbox with all that was in it."""
+        """Remove a sandbox with its containers."""
         self.stop_sandbox(sandbox_id)
         self.sandboxes.pop(sandbox_id, None)
         self.containers = {name: one for name, one in self.containers.items() if one.sandbox_id != sandbox_id}
 
     def start(self, action: StartContainer) -> RuntimeContainer:
-        """Find the container of this attempt in this sandbox, or make it under the first free attempt."""
+        """Find the container of this attempt in this sandbox, or create it with the first free attempt."""
         name = str(action.container["name"])
         own = [one for one in self.containers.values() if one.name == name]
         for one in own:
@@ -248,7 +248,7 @@ class RuntimeModel:
         return self.containers[made.container_id]
 
     def run_own_hook(self, hook: RunHook) -> HookEnded:
-        """Run a hook that needs no container, perhaps for the second time; one before a start fails once at the most."""
+        """Run a hook that needs no container, perhaps for the second time; a preStart hook fails at most once."""
         if hook.name in self.hooks_fail or not self.sandboxes.get(hook.sandbox_id):
             self.hooks_fail.discard(hook.name)
             return HookEnded(succeeded=False, message="exit code 3")
@@ -257,7 +257,7 @@ class RuntimeModel:
         return HookEnded(succeeded=True)
 
     def resize(self, action: UpdateContainerResources) -> RuntimeResources:
-        """Give a container other resources; one that is gone or has ended has no use for them."""
+        """Update a container's resources; ignored if it is gone or has exited."""
         found = self.containers.get(action.container_id)
         if found is None:
             return RuntimeResources(gone=True)
@@ -265,21 +265,21 @@ class RuntimeModel:
         return RuntimeResources(cpu_shares=2)
 
     def give(self, one: RuntimeContainer, resources: PodJson) -> None:
-        """Give a container its part of what the pod has, which is never less."""
+        """Set a container's share of the pod's resources, which never shrinks."""
         whole = self.cgroup.memory_limit if self.cgroup else None
         if one.state is not ContainerState.EXITED and not self.forgotten:
             assert whole is None or compute(resources).memory_limit <= whole, "the pod has what its container gets"
         self.resources[one.container_id] = resources
 
     def run_hook(self, container_id: str) -> HookEnded:
-        """Run a hook, perhaps for the second time; one whose container does not run fails."""
+        """Run a hook, perhaps for the second time; it fails if its container does not run."""
         found = self.containers.get(container_id)
         if found is None or found.state is not ContainerState.RUNNING:
             return HookEnded(succeeded=False, message="container is not running")
         return HookEnded(succeeded=container_id not in self.hooks_fail)
 
     def stop(self, action: StopContainer | ShortenStop) -> RuntimeContainer:
-        """Stop a container; one that is gone has ended, nobody can say how."""
+        """Stop a container; one that is gone has exited with an unknown code."""
         found = self.containers.get(action.container_id)
         if found is None:
             return RuntimeContainer(action.name, action.container_id, "", 0, ContainerState.EXITED)
@@ -289,9 +289,9 @@ class RuntimeModel:
         return self.containers[action.container_id]
 
     def is_turn_to_stop(self, action: StopContainer | ShortenStop, found: RuntimeContainer) -> bool:
-        """Say whether nothing lives on that a sidecar is to outlive.
+        """Return whether no container that a sidecar must outlive is still alive.
 
-        It is stopped alone when nobody knows its state, when it has failed a probe or its postStart hook, or for an edit.
+        A sidecar is stopped alone when its state is unknown, when it has failed a probe or its postStart hook, or for an edit.
         """
         subject = f"Init container {found.name}"
         own_reasons = (f"{subject} failed", f"{subject} definition changed", FAILED_POST_START)

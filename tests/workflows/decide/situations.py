@@ -1,7 +1,7 @@
-"""Situations for the tests of `workflows/decide/`: a pod, what is known of it, and a time, each in one short call.
+"""Builds situations for the tests of `workflows/decide/`: a pod, what is observed of it, and a time, each in one short call.
 
-Times are seconds from NOW, ids are told by name and attempt: the second instance of web is "web-1", sandboxes are "s0" and
-"s1". What a row does not say is as it is for a healthy pod whose sandbox "s0" is ready.
+Times are seconds from NOW. Ids consist of name and attempt: the second instance of web is "web-1", sandboxes are "s0" and
+"s1". By default a pod is healthy and its sandbox "s0" is ready.
 """
 
 from collections.abc import Sequence
@@ -44,17 +44,17 @@ IMAGE: Final = "busybox:1"
 
 
 def at(seconds: float) -> datetime:
-    """Say the time so many seconds after NOW."""
+    """Return the time this many seconds after NOW."""
     return NOW + timedelta(seconds=seconds)
 
 
 def container(name: str, **fields: Any) -> dict[str, Any]:
-    """Write one container."""
+    """Build a container."""
     return {"name": name, "image": IMAGE, "imagePullPolicy": "IfNotPresent", **fields}
 
 
 def pod(*names: str, init: Sequence[str] = (), **spec: Any) -> PodJson:
-    """Write a pod with these containers; one called web when none is named. An init container `+name` is a sidecar."""
+    """Build a pod with these containers, by default one named web. An init container `+name` is a sidecar."""
     containers: dict[str, Any] = {"containers": [container(name) for name in names or ("web",)]}
     if init:
         containers["initContainers"] = [init_container(name) for name in init]
@@ -65,23 +65,23 @@ def pod(*names: str, init: Sequence[str] = (), **spec: Any) -> PodJson:
 
 
 def init_container(name: str) -> dict[str, Any]:
-    """Write an init container; a name with a plus before it is that of a sidecar."""
+    """Build an init container; a name with a plus before it makes a sidecar."""
     return container(name[1:], restartPolicy="Always") if name.startswith("+") else container(name)
 
 
 def sandbox(attempt: int = 0, *, ready: bool = True, stopped: bool = False) -> Sandbox:
-    """Say what is known of a sandbox."""
+    """Build the facts of a sandbox."""
     return Sandbox(f"s{attempt}", attempt, ready=ready, stopped=stopped, ips=("10.88.0.5",), created_at=NOW)
 
 
 def up(name: str = "web", attempt: int = 0, *, sandbox_id: str = "s0", **fields: Any) -> ContainerFacts:
-    """Say what is known of a container that runs."""
+    """Build the facts of a running container."""
     known = {"state": ContainerState.RUNNING, "created_at": at(-60), "started_at": at(-60), **fields}
     return ContainerFacts(attempt, f"{name}-{attempt}", sandbox_id, **known)
 
 
 def down(code: int, name: str = "web", attempt: int = 0, *, ended: float = 0, **fields: Any) -> ContainerFacts:
-    """Say what is known of a container that ended with this code, `ended` seconds after NOW."""
+    """Build the facts of a container that exited with this code, `ended` seconds after NOW."""
     facts = up(name, attempt, **fields)
     reason = "Completed" if code == 0 else "Error"
     facts.exit = Exit(facts.container_id, code, reason, "", facts.started_at, at(ended))
@@ -90,19 +90,19 @@ def down(code: int, name: str = "web", attempt: int = 0, *, ended: float = 0, **
 
 
 def done(name: str, *, sandbox_id: str = "s0") -> ContainerFacts:
-    """Say what is known of an init container that has succeeded."""
+    """Build the facts of an init container that has succeeded."""
     return down(0, name, sandbox_id=sandbox_id, done_in_sandbox=sandbox_id)
 
 
 def deletion(*, grace: float = 30, asked: float = 0, again: float | None = None) -> Deletion:
-    """Say that the pod shall go; `again` is when that grace was asked for, where that was later."""
+    """Build a deletion; `again` is the time at which this grace period was requested, if it was after the deletion."""
     since = None if again is None else at(again)
     return Deletion(at(asked), timedelta(seconds=grace), "ManifestRemoved", "web.yaml is gone", since)
 
 
 @dataclass(frozen=True)
-class Around:
-    """What of a situation is neither pod nor knowledge."""
+class Context:
+    """The parts of a situation besides the pod and what is observed of it."""
 
     now: datetime = NOW
     busy: tuple[Action, ...] = ()
@@ -111,11 +111,11 @@ class Around:
     from_api: bool = False
 
 
-HERE: Final = Around()
+DEFAULT_CONTEXT: Final = Context()
 
 
-def situation(source: PodJson | None = None, around: Around = HERE, **known: Any) -> Situation:
-    """Build a situation: directories are made, images are there and sandbox s0 is ready unless said otherwise."""
+def situation(source: PodJson | None = None, context: Context = DEFAULT_CONTEXT, **known: Any) -> Situation:
+    """Build a situation; by default directories exist, images are present and sandbox s0 is ready."""
     source = source or pod()
     everyone = [*source["spec"].get("initContainers", ()), *source["spec"]["containers"]]
     images = {image_key(one["image"], one["imagePullPolicy"]): ImageFacts("sha256:1", pulled=True) for one in everyone}
@@ -123,14 +123,22 @@ def situation(source: PodJson | None = None, around: Around = HERE, **known: Any
     observed.setdefault("next_sandbox_attempt", observed["sandbox"].attempt + 1 if observed["sandbox"] else 0)
     spec = V1PodSpec.from_dict(source["spec"])
     assert spec is not None
-    busy = {key(action): action for action in around.busy}
+    busy = {key(action): action for action in context.busy}
     return Situation(
-        KEY, spec, source, Observed(**observed), around.now, around.settings, around.behaviour, busy, around.from_api
+        KEY,
+        spec,
+        source,
+        Observed(**observed),
+        context.now,
+        context.settings,
+        context.behaviour,
+        busy,
+        context.from_api,
     )
 
 
 def seen(name: str = "web", attempt: int = 0, code: int | None = None, **fields: Any) -> RuntimeContainer:
-    """Say what the runtime tells of a container; with an exit code it has ended."""
+    """Build a container as the runtime reports it; with an exit code it has exited."""
     told = {
         "sandbox_id": "s0",
         "state": ContainerState.RUNNING if code is None else ContainerState.EXITED,
@@ -146,17 +154,17 @@ def seen(name: str = "web", attempt: int = 0, code: int | None = None, **fields:
 
 
 def seen_sandbox(attempt: int = 0, *, ready: bool = True, ips: tuple[str, ...] = ("10.88.0.5",)) -> Sandbox:
-    """Say what the runtime tells of a sandbox."""
+    """Build a sandbox as the runtime reports it."""
     return Sandbox(f"s{attempt}", attempt, ready, ips, NOW)
 
 
-def told(answers: Sequence[Action | Wake]) -> list[str]:
-    """Write a decision in short words: what is asked of which, or when to look again (seconds from NOW)."""
-    return [words(one) for one in answers]
+def describe_all(answers: Sequence[Action | Wake]) -> list[str]:
+    """Describe a decision in short: each action with its subject, or the time of a wait (seconds from NOW)."""
+    return [describe(one) for one in answers]
 
 
-def words(answer: Action | Wake) -> str:
-    """Write one answer in short words."""
+def describe(answer: Action | Wake) -> str:
+    """Describe one action or wait in short."""
     if isinstance(answer, Wake):
         return f"wake {(answer.at - NOW).total_seconds():g}"
     subject = key(answer).partition("/")[2]
@@ -169,12 +177,12 @@ UNKNOWN: Final = "ContainerStatusUnknown"
 
 
 def starting(name: str = "web", attempt: int = 0) -> StartContainer:
-    """Write the request of a start."""
+    """Build the request of a start."""
     return StartContainer(KEY, "s0", attempt, "sha256:1", container(name), {})
 
 
 def stopping(name: str = "web", attempt: int = 0) -> StopContainer:
-    """Write the request of a stop."""
+    """Build the request of a stop."""
     return StopContainer(KEY, name, f"{name}-{attempt}", DEFAULT, at(0), "ManifestRemoved")
 
 

@@ -1,8 +1,8 @@
-"""Does the pure core lead every pod to where it belongs, whatever happens in whatever order?
+"""Does the pure core bring every pod to the expected state, whatever happens in whatever order?
 
 A state machine drives `hear`, `pod_actions`, `fold` and `lifecycle` as PodWorkflow does, against a model of the runtime.
-Actions take effect, fail, succeed without an answer and are tried again; hints come late, twice, in any order or never;
-containers and sandboxes end, vanish and are pruned; the pod is deleted and listed again at any time.
+Actions take effect, fail, succeed without a result and are retried; hints arrive late, twice, in any order or never;
+containers and sandboxes exit, vanish and are pruned; the pod is deleted and listed again at any time.
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ RESTART_ALL_ON_137 = {"action": "RestartAllContainers", "exitCodes": {"operator"
 
 
 class PodMachine(RefreshedPod, RuleBasedStateMachine):
-    """One pod, its core and its runtime."""
+    """One pod, its state and its runtime."""
 
     @initialize(
         policy=st.sampled_from(["Always", "OnFailure", "Never"]),
@@ -114,31 +114,31 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
 
     @rule(steps=st.integers(1, 6))
     def goes_well(self, steps: int) -> None:
-        """Actions work at once, and init containers succeed."""
+        """Actions succeed at once, and init containers succeed."""
         for _ in range(steps):
             ends = set(self.runtime.init) - set(self.runtime.sidecars)
             waits = [one for one in self.runtime.live() if one.name in ends]
             if waits and not self.due():
                 self.runtime.end(waits[0].container_id, 0)
                 self.hears(RuntimeChanged("event", exited=(waits[0].container_id,)))
-            self.work_off()
+            self.finish_oldest_action()
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data())
     def takes_effect(self, data: st.DataObject) -> None:
-        """An activity does its work, perhaps for the second time; its answer may be lost."""
+        """An activity takes effect, perhaps for the second time; its result may be lost."""
         self.effect(self.pick(data, list(self.under_way)))
 
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
     def answers_arrive(self, data: st.DataObject) -> None:
-        """An answer arrives."""
+        """A result arrives."""
         self.answer(self.pick(data, list(self.answers)))
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), worked=st.booleans())
     def fails(self, data: st.DataObject, worked: bool) -> None:
-        """An action fails; it may have done its work nevertheless."""
+        """An action fails, perhaps after it took effect."""
         name = self.pick(data, list(self.under_way))
         if worked:
             self.effect(name)
@@ -153,25 +153,25 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
     @precondition(lambda self: self.runtime.live())
     @rule(data=st.data())
     def hook_will_fail(self, data: st.DataObject) -> None:
-        """What a container's hooks are to do cannot be done."""
+        """A container's hooks will fail."""
         self.runtime.hooks_fail.add(self.pick(data, [one.container_id for one in self.runtime.live()]))
 
     @rule(data=st.data())
     def next_own_hook_will_fail(self, data: st.DataObject) -> None:
-        """What is to be done before a container's next start, or after its next end, cannot be done then."""
+        """The hook before a container's next start, or after its next exit, will fail."""
         self.runtime.hooks_fail.add(self.pick(data, [one.name for one in self.situation().all_containers]))
 
     @precondition(lambda self: self.runtime.live())
     @rule(data=st.data(), code=st.sampled_from([0, 0, 1, 137]))
     def container_ends(self, data: st.DataObject, code: int) -> None:
-        """A container ends by itself."""
+        """A container exits by itself."""
         container_id = self.pick(data, [one.container_id for one in self.runtime.live()])
         self.runtime.end(container_id, code)
         self.hints.append(RuntimeChanged("event", exited=(container_id,)))
 
     @rule(codes=st.lists(st.sampled_from([0, 0, 1, 137]), min_size=1, max_size=3))
     def ends_come_early(self, codes: list[int]) -> None:
-        """The next init containers end before their starts have answered."""
+        """The next init containers exit before their starts have returned."""
         self.runtime.early_ends = codes
 
     @precondition(lambda self: self.runtime.live())
@@ -185,28 +185,28 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
     @precondition(lambda self: self.runtime.containers)
     @rule(data=st.data())
     def container_is_pruned(self, data: st.DataObject) -> None:
-        """Somebody removes a container, dead or alive, from the runtime."""
+        """A container is removed from the runtime by others, dead or alive."""
         del self.runtime.containers[self.pick(data, list(self.runtime.containers))]
         self.hints.append(RuntimeChanged("relist"))
 
     @precondition(lambda self: self.runtime.ready())
     @rule(data=st.data())
     def sandbox_dies(self, data: st.DataObject) -> None:
-        """A sandbox is not ready any more; what runs in it goes on."""
+        """A sandbox is no longer ready; its containers keep running."""
         self.runtime.lose_sandbox(self.pick(data, [one.sandbox_id for one in self.runtime.ready()]))
         self.hints.append(RuntimeChanged("event", sandbox_lost=True))
 
     @precondition(lambda self: self.runtime.sandboxes)
     @rule(data=st.data())
     def sandbox_is_removed(self, data: st.DataObject) -> None:
-        """Somebody removes a sandbox with all that is in it."""
+        """A sandbox is removed by others, with its containers."""
         self.runtime.remove_sandbox(self.pick(data, list(self.runtime.sandboxes)))
         self.hints.append(RuntimeChanged("relist", sandbox_lost=True))
 
     @precondition(lambda self: self.hints)
     @rule(data=st.data(), fate=st.sampled_from(["arrives", "arrives", "doubled", "lost"]))
     def hint(self, data: st.DataObject, fate: str) -> None:
-        """A hint arrives in any order, arrives and comes once more, or is lost."""
+        """A hint arrives in any order, arrives and will arrive once more, or is lost."""
         hint = self.pick(data, self.hints)
         told_for_sure = isinstance(hint, ProbeVerdict)
         if fate == "lost" and told_for_sure:
@@ -221,7 +221,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
     @precondition(lambda self: any(isinstance(one, ProbeContainer) for one in self.under_way.values()))
     @rule(data=st.data(), success=st.booleans())
     def probe_speaks(self, data: st.DataObject, success: bool) -> None:
-        """A probe comes to a verdict; its container may have ended meanwhile."""
+        """A probe reports a verdict; its container may have exited meanwhile."""
         probing = [one for one in self.under_way.values() if isinstance(one, ProbeContainer)]
         asked: ProbeContainer = self.pick(data, probing)
         kind = self.pick(data, [kind for kind in ProbeKind if kind.field in asked.container])
@@ -230,22 +230,22 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.01, 1, 5, 10, 30, 301, 700]))
     def time_passes(self, seconds: float) -> None:
-        """Time passes, and the timer may fire."""
-        self.later(timedelta(seconds=seconds))
+        """Time passes, and a timer may fire."""
+        self.advance(timedelta(seconds=seconds))
         if self.wake and self.wake.at <= self.now:
             self.step()
 
     @precondition(lambda self: not self.over and not self.due())
     @rule()
     def history_is_lost(self) -> None:
-        """Temporal has forgotten the pod; its source lists it, and the runtime still holds what it held."""
+        """Temporal has lost the pod's history; its source lists it, and the runtime still holds its containers."""
         self.runtime.forgotten = True
         self.unsized = {*self.runtime.containers}
-        self.born()
+        self.reset()
 
     @rule()
     def quiet(self) -> None:
-        """Nothing more happens for a while: the pod comes to rest where it belongs."""
+        """When nothing more happens, the pod settles in the expected state."""
         self.settle()
         if self.over:
             return
@@ -255,7 +255,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
             assert self.runtime.ready()
             assert self.runtime.mounted == bool(self.spec.volumes)
             self.volumes_show_what_is_there()
-            self.everyone_is_probed()
+            self.check_probing()
             self.everyone_has_its_share()
             self.nothing_is_outdated()
             for one in next_in_line(self.situation()):
@@ -274,7 +274,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
             assert not self.runtime.ready()
 
     def everyone_has_its_share(self) -> None:
-        """Whatever runs has what its spec says, and so has the pod; how big what a lost history left is nobody asks."""
+        """Every running container and the pod have the resources of the spec, except containers from before a lost history."""
         assert self.observed.resize is None
         wanted = resources_by_name(self.source)
         for one in self.runtime.live():
@@ -283,18 +283,18 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         assert self.unsized or self.runtime.cgroup == figures(self.source)
 
     def teardown(self) -> None:
-        """Whatever happened, a deleted pod goes and leaves nothing."""
+        """Whatever happened, a deleted pod is removed and leaves nothing."""
         if not hasattr(self, "over") or self.over:
             return
         self.is_deleted()
         self.settle()
         assert self.over
 
-    # --- what always holds
+    # --- invariants
 
     @invariant()
     def one_of_each(self) -> None:
-        """One live sandbox, and one live instance of each container."""
+        """At most one live sandbox, and one live instance of each container."""
         if hasattr(self, "runtime"):
             assert len(self.runtime.ready()) <= 1
             names = [one.name for one in self.runtime.live()]

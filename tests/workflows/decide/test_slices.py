@@ -1,4 +1,4 @@
-"""Is an activity told what it needs, and nothing more?"""
+"""Does an activity receive what it needs, and nothing more?"""
 
 import pytest
 
@@ -21,7 +21,7 @@ SOURCE = pod(
 
 
 def test_a_sandbox_sees_no_command_and_no_environment() -> None:
-    """Of each container its name, ports, resources and whether it runs on; of the pod what a sandbox is made of."""
+    """Of each container its name, ports, resources and whether it is a sidecar; of the pod only the sandbox's fields."""
     cut = sandbox_slice(SOURCE)
     assert SECRET not in repr(cut)
     assert cut["spec"]["containers"] == [
@@ -42,7 +42,7 @@ def test_a_sandbox_sees_no_command_and_no_environment() -> None:
 
 
 def test_a_sandbox_is_told_of_privileged_containers() -> None:
-    """Of those only, and of nothing else that their security context says."""
+    """Only the privileged flag, and nothing else of their security context."""
     looking_in = [container("looks", securityContext={"privileged": True}), container("sees", securityContext={})]
     own = container("web", securityContext={"privileged": True, "runAsUser": 1})
     cut = sandbox_slice(pod(containers=[own], ephemeralContainers=looking_in, hostUsers=False))["spec"]
@@ -52,7 +52,7 @@ def test_a_sandbox_is_told_of_privileged_containers() -> None:
 
 
 def test_what_restricts_a_container_restricts_its_hooks() -> None:
-    """Whose commands run in containers of their own."""
+    """They run commands in containers of their own."""
     own = container("web", securityContext={"runAsUser": 1, "capabilities": {"drop": ["ALL"]}}, command=["a"])
     assert hook_container_slice(pod(containers=[own]), "web") == {
         "name": "web",
@@ -62,25 +62,25 @@ def test_what_restricts_a_container_restricts_its_hooks() -> None:
 
 @pytest.mark.parametrize("name", ["web", "side", "first"])
 def test_a_container_sees_its_own_part(name: str) -> None:
-    """Unchanged, and nobody else's."""
+    """Unchanged, and no other container's."""
     assert container_slice(SOURCE, name)["name"] == name
 
 
 def test_a_name_that_the_pod_does_not_have_is_an_error() -> None:
-    """It names the container."""
+    """The error names the container."""
     with pytest.raises(KeyError, match="nobody"):
         container_slice(SOURCE, "nobody")
 
 
 def test_the_source_is_left_as_it_is() -> None:
-    """What is cut is a copy."""
+    """The slice is a copy."""
     container_slice(SOURCE, "web")["name"] = "other"
     sandbox_slice(SOURCE)["spec"]["hostNetwork"] = False
     assert (SOURCE["spec"]["containers"][0]["name"], SOURCE["spec"]["hostNetwork"]) == ("web", True)
 
 
 def test_hooks_travel_only_where_they_are_run() -> None:
-    """A container is told of its preStop hook, which is written onto it; each hook is told of itself and the ports."""
+    """A container gets its preStop hook for its annotations; each hook gets itself and the ports."""
     ports = [{"name": "http", "containerPort": 80}]
     both = {"postStart": {"exec": {"command": [SECRET]}}, "preStop": {"sleep": {"seconds": 1}}}
     source = pod(containers=[container("web", ports=ports, lifecycle=both), container("side", lifecycle={})])

@@ -1,4 +1,4 @@
-"""Are behaviours numbered so that old ones can go by rule, and does workflow code ask only for its run's own?"""
+"""Are behaviours numbered so that old ones can be removed, and does workflow code ask only for its run's own number?"""
 
 import re
 from collections.abc import Mapping
@@ -20,24 +20,24 @@ BRANCHES = {
 
 @NUMBERED
 def test_numbers_have_no_gap(numbers: Mapping[int, str]) -> None:
-    """The oldest ones go, nothing in between does; and a gap would be a number twice in use."""
+    """Only the oldest ones are removed; a gap could mean a number that was used twice."""
     assert sorted(numbers) == list(range(min(numbers), max(numbers) + 1))
 
 
 @pytest.mark.parametrize("name", BRANCHES)
 def test_a_branch_has_runs_on_both_sides(name: str) -> None:
-    """One whose old side no run can follow any more is to be deleted with its number."""
+    """A branch whose old side no run can follow must be deleted with its number."""
     number, numbers = BRANCHES[name]
     assert min(numbers) < number <= max(numbers)
 
 
 def test_branches_are_found() -> None:
-    """Else the row above would be empty."""
+    """Otherwise the test above would check nothing."""
     assert {"STARTS_LEAN", "TIMER_A_WAIT", "NODE_TIMER_A_WAIT"} <= BRANCHES.keys()
 
 
 def test_workflow_code_never_asks_for_the_newest_number() -> None:
-    """It differs between two releases that replay one history."""
+    """The newest number differs between releases that replay the same history."""
     sources = [path for path in WORKFLOWS.rglob("*.py") if path.name != "versions.py"]
     assert len(sources) > 50
     assert not [path.name for path in sources if re.search(r"\b(CURRENT|OLDEST)(_NODE)?\b", path.read_text())]
@@ -60,6 +60,6 @@ def test_a_run_of_another_release_is_refused(behaviour: int, known: Mapping[int,
 
 @NUMBERED
 def test_a_known_run_is_let_in(numbers: Mapping[int, str]) -> None:
-    """Every number of this release."""
+    """Every number of this release is known."""
     for number in numbers:
         require_known(number, numbers)

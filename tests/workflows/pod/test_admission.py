@@ -1,4 +1,4 @@
-"""Does a pod's workflow begin nothing of a pod that the node does not take, and end with its manifest?"""
+"""Does a pod's workflow start nothing of a rejected pod, and end with its manifest?"""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ BEGUN = (names.RUN_POD_SANDBOX, names.PULL_IMAGE, names.READ_IMAGES, names.MAKE_
 
 
 async def test_a_pod_that_is_not_taken(node: Node) -> None:
-    """It has Failed with the reason, says so to an operator, and is gone with its manifest."""
+    """It is Failed with the reason, which an operator can read, and ends with its manifest."""
     pod = pod_json(securityContext=TUNED)
     handle = await node.start(pod)
     shown = await node.until(pod, lambda one: one.phase == "Failed")
@@ -28,7 +28,7 @@ async def test_a_pod_that_is_not_taken(node: Node) -> None:
 
 
 async def test_a_node_that_allows_it(node: Node) -> None:
-    """Takes the same pod."""
+    """It runs the same pod."""
     pod = pod_json(securityContext=TUNED)
     await node.start(pod, replace(QUICK, allowed_unsafe_sysctls=("kernel.sem",)))
     await node.until(pod, lambda one: one.ready)

@@ -1,4 +1,4 @@
-"""Does the workflow start what an operator looks into the pod with, once, and lead the pod as if it were not there?"""
+"""Does the workflow run an operator's ephemeral container once, without an effect on the rest of the pod?"""
 
 import asyncio
 from typing import Any
@@ -20,14 +20,14 @@ Handle = WorkflowHandle[Any, PodOutcome]
 
 
 async def look(handle: Handle, name: str = "debug", target: str = "", **fields: Any) -> EphemeralContainerAdded:
-    """Look into the pod, as the command does."""
+    """Add one as the command does."""
     into = {"targetContainerName": target} if target else {}
     asked = AddEphemeralContainer("root@node-1", {"name": name, "image": "tools:1", **into, **fields})
     return await send_update(handle, asked, update=names.ADD_EPHEMERAL_CONTAINER, answer=EphemeralContainerAdded)
 
 
 async def refusal(handle: Handle, *args: str, **fields: Any) -> tuple[str, str]:
-    """Look where nobody can; give reason and message."""
+    """Send a request that is refused; returns reason and message."""
     with pytest.raises(WorkflowUpdateFailedError) as refused:
         await look(handle, *args, **fields)
     assert isinstance(refused.value.cause, ApplicationError)
@@ -35,7 +35,7 @@ async def refusal(handle: Handle, *args: str, **fields: Any) -> tuple[str, str]:
 
 
 def state_of(status: dict[str, Any], name: str = "debug") -> str:
-    """Say the state of an ephemeral container in one word; empty where there is none."""
+    """Return an ephemeral container's state in one word; empty if there is none."""
     for one in status.get("ephemeralContainerStatuses", ()):
         if one["name"] == name:
             return str(next(iter(one["state"])))
@@ -50,7 +50,7 @@ async def ready(node: Node, pod: PodJson) -> Handle:
 
 
 async def test_one_is_added_runs_once_and_goes_with_the_pod(node: Node) -> None:
-    """Its image is pulled, its target named; when it ends it stays down, and the pod is what it was."""
+    """Its image is pulled, its target named; after its exit it is not restarted, and the pod is unchanged."""
     pod = pod_json()
     handle = await ready(node, pod)
     added = await look(handle, target="web")
@@ -73,7 +73,7 @@ async def test_one_is_added_runs_once_and_goes_with_the_pod(node: Node) -> None:
 
 
 async def test_a_refused_one_leaves_no_trace(node: Node) -> None:
-    """By the field that is wrong."""
+    """The message names the field."""
     pod = pod_json()
     handle = await ready(node, pod)
     assert await refusal(handle, "web") == ("Invalid", 'spec.ephemeralContainers[0].name: Duplicate value: "web"')
@@ -90,7 +90,7 @@ async def test_a_refused_one_leaves_no_trace(node: Node) -> None:
 
 
 async def test_of_two_with_one_name_one_is_added(node: Node) -> None:
-    """Also when both are asked for at once."""
+    """Also if both are requested at once."""
     pod = pod_json()
     handle = await ready(node, pod)
     answers = await asyncio.gather(look(handle), look(handle), return_exceptions=True)
@@ -100,7 +100,7 @@ async def test_of_two_with_one_name_one_is_added(node: Node) -> None:
 
 
 async def test_one_waits_for_the_container_that_it_looks_into(node: Node) -> None:
-    """Until that runs again; it says so, and nobody waits for it."""
+    """Until its target runs again; it gives the reason, and nothing waits for it."""
     pod = pod_json(initContainers=[container("init")])
     handle = await node.start(pod)
     await node.until(pod, lambda one: "init" in one.containers)
@@ -116,7 +116,7 @@ async def test_one_waits_for_the_container_that_it_looks_into(node: Node) -> Non
 
 
 async def test_a_listing_and_a_continued_run_keep_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The manifest knows nothing of it, and it is not started again."""
+    """The manifest does not contain it, and it is not started again."""
     pod = pod_json()
     handle = await ready(node, pod)
     await look(handle)
@@ -138,7 +138,7 @@ async def test_a_listing_and_a_continued_run_keep_it(node: Node, monkeypatch: py
 
 
 async def test_a_pod_that_has_finished_takes_none(node: Node) -> None:
-    """What looked into it is stopped, and the phase is final only then."""
+    """A running one is stopped, and only then is the phase final."""
     pod = pod_json(restartPolicy="Never")
     handle = await ready(node, pod)
     await look(handle)

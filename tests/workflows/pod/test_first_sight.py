@@ -1,4 +1,4 @@
-"""Is a pod that was here before its workflow began told of only when it is known again?"""
+"""Is the status of a pod with a lost history published only once it is known again?"""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -9,7 +9,7 @@ from tests.workflows.conftest import Node, is_ready_after, pod_json
 
 
 async def test_a_pod_that_temporal_has_forgotten_is_told_of_as_it_is(node: Node) -> None:
-    """Neither as Pending nor as never restarted, which the API would be told; and nothing of it is begun again."""
+    """Neither Pending nor a restart count of 0 reaches the API; and nothing of it is started again."""
     pod = pod_json()
     handle = await node.start(pod)
     await node.until(pod, partial(is_ready_after, 0))

@@ -1,4 +1,4 @@
-"""Does PodWorkflow run each hook in its turn, end what nobody waits for, and go on whatever a hook does?"""
+"""Does PodWorkflow run each hook in its turn, cancel those that are no longer needed, and continue whatever a hook does?"""
 
 import asyncio
 
@@ -10,13 +10,13 @@ from tests.workflows.conftest import Node, container, pod_json
 
 
 def hooked(*hooks: str) -> PodJson:
-    """Write a pod of two containers, of which the first has these hooks."""
+    """Build a pod with two containers, the first with these hooks."""
     lifecycle = {hook: {"exec": {"command": [hook]}} for hook in hooks}
     return pod_json(containers=[container("web") | {"lifecycle": lifecycle}, container("side")])
 
 
 def called(node: Node, *of: str) -> list[str]:
-    """Say what was asked of these activities, in order."""
+    """Return the calls of these activities, in order."""
     return [
         f"{name} {getattr(request, 'hook', '') or getattr(request, 'name', '') or request.container['name']}"
         for name, request in node.runtime.calls
@@ -25,7 +25,7 @@ def called(node: Node, *of: str) -> list[str]:
 
 
 async def test_a_life_with_both_hooks(node: Node) -> None:
-    """Each runs once, the next container waits for the first, the stop for the second."""
+    """Each runs once; the next container waits for the first, the stop for the second."""
     pod = hooked("postStart", "preStop")
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -40,7 +40,7 @@ async def test_a_life_with_both_hooks(node: Node) -> None:
 
 
 async def test_a_failing_post_start_restarts_the_container(node: Node) -> None:
-    """It is stopped with the reason, and starts again; the second hook goes well."""
+    """It is stopped with the reason, and restarted; the second hook succeeds."""
     pod = hooked("postStart")
     node.runtime.hooks_fail["web"] = ["exit code 3"]
     handle = await node.start(pod)
@@ -52,7 +52,7 @@ async def test_a_failing_post_start_restarts_the_container(node: Node) -> None:
 
 
 async def test_a_deletion_gives_a_post_start_up(node: Node) -> None:
-    """Its activity may take its time to end: the pod goes without it."""
+    """Its activity may take its time to return: the pod does not wait for it."""
     pod = hooked("postStart", "preStop")
     gate = node.runtime.held[names.RUN_HOOK] = asyncio.Event()
     handle = await node.start(pod)
@@ -64,7 +64,7 @@ async def test_a_deletion_gives_a_post_start_up(node: Node) -> None:
 
 
 async def test_a_container_that_ends_during_its_pre_stop_is_not_waited_for(node: Node) -> None:
-    """Nothing is left to stop."""
+    """There is nothing left to stop."""
     pod = hooked("preStop")
     gate = node.runtime.held[names.RUN_HOOK] = asyncio.Event()
     handle = await node.start(pod)
@@ -79,7 +79,7 @@ async def test_a_container_that_ends_during_its_pre_stop_is_not_waited_for(node:
 
 
 def annotated(*hooks: str) -> PodJson:
-    """Write a pod of two containers, of which the first has these hooks of ours."""
+    """Build a pod with two containers, the first with our own hooks."""
     pod = pod_json(containers=[container("web"), container("side")])
     knock = '{"tcpSocket": {"port": 80}, "timeoutSeconds": 60}'
     pod["metadata"]["annotations"] = {f"{hook}.tempolet.dev/web": knock for hook in hooks}
@@ -87,7 +87,7 @@ def annotated(*hooks: str) -> PodJson:
 
 
 async def test_a_life_with_both_hooks_of_ours(node: Node) -> None:
-    """One goes before each start, one after each end, and the sandbox stops when the last has ended."""
+    """PreStart runs before each start, postStop after each exit, and the sandbox stops when the last hook has ended."""
     pod = annotated("preStart", "postStop")
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -103,7 +103,7 @@ async def test_a_life_with_both_hooks_of_ours(node: Node) -> None:
 
 
 async def test_a_deletion_gives_a_pre_start_up(node: Node) -> None:
-    """Nothing of the container is there yet."""
+    """The container does not exist yet."""
     pod = annotated("preStart")
     gate = node.runtime.held[names.RUN_HOOK] = asyncio.Event()
     handle = await node.start(pod)
@@ -114,7 +114,7 @@ async def test_a_deletion_gives_a_pre_start_up(node: Node) -> None:
 
 
 async def test_a_deletion_waits_for_a_post_stop_no_longer_than_its_grace(node: Node) -> None:
-    """It had begun before, and nothing bounded it."""
+    """It had started before the deletion, without a limit."""
     pod = annotated("postStop")
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)

@@ -1,4 +1,4 @@
-"""Does a hint that a pod holds too much on disk end it, once, and is what is watched told to the node's cache?"""
+"""Does a hint that a pod exceeds its local storage end it, once, and does the snapshot have the limits to watch?"""
 
 from proto.kubernetes.resources.storage_limits import StorageLimits
 from proto.temporal import names
@@ -9,7 +9,7 @@ VOLUMES = [{"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}]
 
 
 async def test_a_pod_that_holds_too_much_has_failed(node: Node) -> None:
-    """The limit is told until then; a hint below it and those that come after change nothing."""
+    """The snapshot has the limit until then; a hint below the limit and later hints change nothing."""
     pod = pod_json(volumes=VOLUMES)
     handle = await node.start(pod)
     running = await node.until(pod, lambda one: one.ready)
@@ -25,7 +25,7 @@ async def test_a_pod_that_holds_too_much_has_failed(node: Node) -> None:
 
 
 async def test_a_pod_without_limits_is_not_watched(node: Node) -> None:
-    """Nothing is told of it."""
+    """Its snapshot has no limit."""
     pod = pod_json()
     handle = await node.start(pod)
     assert (await node.until(pod, lambda one: one.ready)).storage_limits is None

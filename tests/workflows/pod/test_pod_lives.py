@@ -1,4 +1,4 @@
-"""Does PodWorkflow lead a pod through each kind of life, and leave nothing behind?"""
+"""Does PodWorkflow run a pod through each kind of life, and leave nothing behind?"""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from tests.workflows.conftest import Node, container, pod_json
 
 
 async def test_a_plain_pod_runs_and_goes(node: Node) -> None:
-    """From listing to running in 45 events at most, and after deletion the runtime holds nothing."""
+    """At most 45 events from listing to running, and after deletion the runtime is empty."""
     pod = pod_json()
     handle = await node.start(pod)
     snapshot = await node.until(pod, lambda one: one.ready)
@@ -28,7 +28,7 @@ async def test_a_plain_pod_runs_and_goes(node: Node) -> None:
 
 
 async def test_init_containers_run_in_order(node: Node) -> None:
-    """Each starts only when the one before it has succeeded."""
+    """Each starts only after the previous one has succeeded."""
     pod = pod_json(initContainers=[container("a"), container("b"), container("c")])
     for name in "abc":
         node.runtime.exits_at_once[name] = [0]
@@ -43,7 +43,7 @@ async def test_init_containers_run_in_order(node: Node) -> None:
 
 
 async def test_an_end_that_its_start_tells_needs_no_look(node: Node) -> None:
-    """Six events for each init container, the poller is told to wait for its end, and a hint of it changes nothing."""
+    """Six events for each init container, the poller is told not to report its exit, and a hint of it changes nothing."""
     pod = pod_json(initContainers=[container("a"), container("b")])
     node.runtime.exits_at_once |= {"a": [0], "b": [0]}
     node.runtime.held[names.START_CONTAINER] = asyncio.Event()
@@ -63,7 +63,7 @@ async def test_an_end_that_its_start_tells_needs_no_look(node: Node) -> None:
 
 
 async def test_a_failing_init_container_is_started_again(node: Node) -> None:
-    """Two failures, then success: the pod runs and the restarts are counted."""
+    """After two failures it succeeds: the pod runs and the restarts are counted."""
     pod = pod_json(initContainers=[container("a")])
     node.runtime.exits_at_once["a"] = [1, 2, 0]
     handle = await node.start(pod)
@@ -73,7 +73,7 @@ async def test_a_failing_init_container_is_started_again(node: Node) -> None:
 
 
 async def test_a_failed_init_container_fails_a_pod_that_never_restarts(node: Node) -> None:
-    """Nothing else starts, the pod is Failed, and its workflow stays until the manifest goes."""
+    """Nothing else starts, the pod is Failed, and its workflow stays open until the manifest is removed."""
     pod = pod_json(initContainers=[container("a")], restartPolicy="Never")
     node.runtime.exits_at_once["a"] = [3]
     handle = await node.start(pod)
@@ -84,7 +84,7 @@ async def test_a_failed_init_container_fails_a_pod_that_never_restarts(node: Nod
 
 
 async def test_a_crash_loop_backs_off(node: Node) -> None:
-    """The first restart comes at once, the second waits as CrashLoopBackOff, and counts only grow."""
+    """The first restart is immediate, the second waits in CrashLoopBackOff, and counts only grow."""
     pod = pod_json()
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -107,7 +107,7 @@ async def test_a_crash_loop_backs_off(node: Node) -> None:
     ],
 )
 async def test_a_pod_that_ends_stays_terminated(node: Node, policy: str, exit_code: int, phase: str) -> None:
-    """Its sandbox is stopped, its dead container kept, its workflow open."""
+    """Its sandbox is stopped, its dead container is kept, its workflow stays open."""
     pod = pod_json(restartPolicy=policy)
     node.runtime.exits_at_once["web"] = [exit_code]
     handle = await node.start(pod)
@@ -133,7 +133,7 @@ async def test_an_image_that_is_not_found_is_asked_for_again(node: Node) -> None
 
 
 async def test_deletion_while_the_image_is_pulled(node: Node) -> None:
-    """Nobody waits for the image of a pod that goes."""
+    """The pull of a deleted pod is cancelled."""
     pod = pod_json()
     node.runtime.held[names.PULL_IMAGE] = asyncio.Event()
     handle = await node.start(pod)
@@ -145,7 +145,7 @@ async def test_deletion_while_the_image_is_pulled(node: Node) -> None:
 
 
 async def test_an_image_name_of_any_length_leaves_the_pod_in_our_hands(node: Node) -> None:
-    """Temporal takes activity ids of 1,000 bytes: a longer one would fail each workflow task, the deletion's too."""
+    """Temporal limits activity ids to 1,000 bytes: a longer one would fail each workflow task, also the deletion's."""
     pod = pod_json(containers=[{**container("web"), "image": "b" * 5000}])
     error = ApplicationError("invalid reference format", type="InvalidImageName", non_retryable=True)
     node.runtime.failing[names.PULL_IMAGE] = [error]
@@ -155,7 +155,7 @@ async def test_an_image_name_of_any_length_leaves_the_pod_in_our_hands(node: Nod
 
 
 async def test_deletion_before_the_sandbox_exists(node: Node) -> None:
-    """A sandbox that is made meanwhile is found and removed."""
+    """A sandbox created meanwhile is found and removed."""
     pod = pod_json()
     gate = node.runtime.held[names.RUN_POD_SANDBOX] = asyncio.Event()
     handle = await node.start(pod)
@@ -170,7 +170,7 @@ async def test_deletion_before_the_sandbox_exists(node: Node) -> None:
 
 
 async def test_a_lost_sandbox_is_replaced(node: Node) -> None:
-    """Everything starts again under the next attempt; the old sandbox goes."""
+    """Everything starts again in the next attempt; the old sandbox is removed."""
     pod = pod_json()
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -184,7 +184,7 @@ async def test_a_lost_sandbox_is_replaced(node: Node) -> None:
 
 
 async def test_a_successor_waits_for_its_predecessor(node: Node) -> None:
-    """The sandbox is asked for again once no other pod of that name is left."""
+    """The sandbox is requested again once no other pod of that name is left."""
     pod = pod_json()
     node.runtime.predecessors = {"old-uid"}
     handle = await node.start(pod)
@@ -194,7 +194,7 @@ async def test_a_successor_waits_for_its_predecessor(node: Node) -> None:
 
 
 async def test_a_pod_listed_again_while_it_goes_comes_back(node: Node) -> None:
-    """The same uid, a new run, everything anew."""
+    """The same uid, a new run, everything from the start."""
     pod = pod_json()
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -210,7 +210,7 @@ async def test_a_pod_listed_again_while_it_goes_comes_back(node: Node) -> None:
 
 
 async def test_a_failed_start_is_tried_again_with_its_reason_shown(node: Node) -> None:
-    """CreateContainerError is a state, not an end."""
+    """CreateContainerError is a waiting state, not the end."""
     pod = pod_json()
     node.runtime.failing[names.START_CONTAINER] = [
         ApplicationError("no such device", type="CreateContainerError", non_retryable=True)
@@ -223,7 +223,7 @@ async def test_a_failed_start_is_tried_again_with_its_reason_shown(node: Node) -
 
 
 async def test_a_hint_without_news_costs_no_activity(node: Node) -> None:
-    """An exit that is known already is not read again."""
+    """A known exit is not read again."""
     pod = pod_json(restartPolicy="Never")
     node.runtime.exits_at_once["web"] = [0]
     handle = await node.start(pod)
@@ -235,7 +235,7 @@ async def test_a_hint_without_news_costs_no_activity(node: Node) -> None:
 
 
 async def test_a_container_that_vanished_counts_as_ended(node: Node) -> None:
-    """Nothing is known of it but that it is gone: the kubelet's words for that, and a restart."""
+    """Only its absence is known: it gets the kubelet's reason for that, and a restart."""
     pod = pod_json()
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -250,7 +250,7 @@ async def test_a_container_that_vanished_counts_as_ended(node: Node) -> None:
 
 
 async def test_a_long_history_is_continued_as_new(node: Node) -> None:
-    """After 2,000 signals a new run knows everything and nothing is started twice."""
+    """After 2,000 signals the new run has the whole state and starts nothing twice."""
     pod = pod_json()
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -267,7 +267,7 @@ async def test_a_long_history_is_continued_as_new(node: Node) -> None:
 
 
 async def test_a_pod_edited_under_a_uid_of_its_own_is_replaced(node: Node) -> None:
-    """The uid does not tell the edit, so the listing carries the new pod: the old one goes, the new one comes."""
+    """The uid does not change with the edit, so the listing carries the new pod: the old one is deleted, the new one starts."""
     pod = pod_json()
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)

@@ -1,4 +1,4 @@
-"""Does PodWorkflow make of its probes' verdicts what it should, with no history while they stand?"""
+"""Does PodWorkflow apply probe verdicts correctly, without history events while they do not change?"""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ TCP = {"tcpSocket": {"port": 80}}
 
 
 async def probing(node: Node, times: int = 1) -> str:
-    """Wait until the container is probed for the so manieth time; answers its id."""
+    """Wait until the container is probed for the nth time; returns its id."""
     async with asyncio.timeout(PATIENCE):
         while len(asked := node.runtime.named(names.PROBE_CONTAINER)) < times:
             node.runtime.changed.clear()
@@ -48,7 +48,7 @@ async def test_a_pod_is_ready_as_its_probes_say(node: Node) -> None:
 
 
 async def test_a_failed_liveness_probe_restarts_its_container(node: Node) -> None:
-    """Stopped with the kubelet's words, started again, and the new instance probed."""
+    """Stopped with the kubelet's message and restarted, and the new instance is probed."""
     pod = pod_json(containers=[container("web", livenessProbe={**TCP, "terminationGracePeriodSeconds": 7})])
     handle = await node.start(pod)
     await says(handle, await probing(node), ProbeKind.LIVENESS, success=False)
@@ -61,7 +61,7 @@ async def test_a_failed_liveness_probe_restarts_its_container(node: Node) -> Non
 
 
 async def test_a_long_history_is_continued_while_it_is_probed(node: Node) -> None:
-    """Probing has no end and holds nothing up; the new run probes with what the first one knew."""
+    """Probing never ends and delays nothing; the new run continues with the known verdicts."""
     pod = pod_json(containers=[container("web", readinessProbe=TCP)])
     handle = await node.start(pod)
     web = await probing(node)

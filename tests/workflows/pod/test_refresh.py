@@ -1,4 +1,4 @@
-"""Does the workflow mount again what shows another version now, once, and nothing else?"""
+"""Does the workflow mount volumes with changed content again, once, and no others?"""
 
 from temporalio.exceptions import ApplicationError
 
@@ -16,13 +16,13 @@ APP = "configmaps/app"
 
 
 def mounts(node: Node) -> list[list[str]]:
-    """Name the volumes of each mounting."""
+    """Return the volumes of each mount."""
     asked: list[MountVolumes] = node.runtime.named(names.MOUNT_VOLUMES)
     return [[one["name"] for one in request.volumes] for request in asked]
 
 
 async def test_a_hint_mounts_what_shows_it_again(node: Node) -> None:
-    """The snapshot tells the poller the new version; the same hint once more and a late one change nothing."""
+    """The snapshot tells the poller the new version; a repeated and a late hint change nothing."""
     node.runtime.objects = {APP: "1", "secrets/db": "1"}
     pod = pod_json(volumes=VOLUMES)
     handle = await node.start(pod)
@@ -31,7 +31,7 @@ async def test_a_hint_mounts_what_shows_it_again(node: Node) -> None:
     node.runtime.objects[APP] = "2"
     await handle.signal(names.OBJECTS_CHANGED, ObjectsChanged("objects", {APP: "2"}))
     await node.until(pod, lambda one: one.objects.get(APP) == "2")
-    for version in ("2", "1"):  # what was told before is late now: it costs a look, which finds what is there
+    for version in ("2", "1"):  # earlier hints are late now: they cost a mount, which finds the current version
         await handle.signal(names.OBJECTS_CHANGED, ObjectsChanged("objects", {APP: version}))
     edited = {**pod, "metadata": {**pod["metadata"], "labels": {"app": "two"}}}
     await handle.signal(names.POD_LISTED, PodListed("file", pod=edited, in_place=True))
@@ -43,9 +43,9 @@ async def test_a_hint_mounts_what_shows_it_again(node: Node) -> None:
 
 
 async def test_what_waits_for_an_object_goes_on_when_it_comes(node: Node) -> None:
-    """Before the time of its next try."""
+    """Before the time of its next retry."""
     missing = ApplicationError('configmap "app" not found', type="FailedMount", non_retryable=True)
-    node.runtime.failing[names.MOUNT_VOLUMES] += [missing] * 4  # the fifth try would come after 15 seconds
+    node.runtime.failing[names.MOUNT_VOLUMES] += [missing] * 4  # the fifth attempt would come after 15 seconds
     pod = pod_json(volumes=VOLUMES)
     handle = await node.start(pod)
     waiting = await node.until(pod, lambda one: one.reason == "FailedMount")
@@ -60,7 +60,7 @@ async def test_what_waits_for_an_object_goes_on_when_it_comes(node: Node) -> Non
 
 
 async def test_a_refresh_that_is_refused_leaves_the_pod_as_it_is(node: Node) -> None:
-    """It runs on and is ready; the next version is tried at once."""
+    """It keeps running and is ready; the next version is tried at once."""
     node.runtime.objects = {APP: "1", "secrets/db": "1"}
     pod = pod_json(volumes=VOLUMES)
     handle = await node.start(pod)

@@ -1,4 +1,4 @@
-"""Does the workflow carry a resize out, step by step, and through everything that may come between?"""
+"""Does the workflow carry a resize out, step by step, whatever happens in between?"""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ RESIZES = (names.UPDATE_POD_SANDBOX_RESOURCES, names.UPDATE_CONTAINER_RESOURCES)
 
 
 def sized(pod: PodJson, resources: PodJson, generation: int = 1) -> PodJson:
-    """Give every container of a pod these resources."""
+    """Set the resources of every container of a pod."""
     containers = [{**one, "resources": resources} for one in pod["spec"]["containers"]]
     return {
         "metadata": {**pod["metadata"], "generation": generation},
@@ -32,22 +32,22 @@ def listed(pod: PodJson) -> PodListed:
 
 
 def steps(node: Node) -> list[str]:
-    """Tell what was done of a resize, in order."""
+    """Return the steps of a resize, in order."""
     return [name for name, _ in node.runtime.calls if name in RESIZES]
 
 
 def conditions(snapshot: Any) -> dict[str, dict[str, Any]]:
-    """Read the conditions by type."""
+    """Return the conditions by type."""
     return {one["type"]: one for one in snapshot.status.get("conditions", ())}
 
 
 def has(snapshot: Any) -> Any:
-    """Read what the status says that the container has."""
+    """Return the container's resources in the status."""
     return snapshot.status["containerStatuses"][0]["resources"]
 
 
 def is_done(snapshot: Any, generation: int) -> bool:
-    """Say whether a generation is taken over and nothing of it left to do."""
+    """Return whether a generation is applied and its resize finished."""
     taken = snapshot.status.get("observedGeneration") == generation
     return taken and "PodResizeInProgress" not in conditions(snapshot)
 
@@ -69,7 +69,7 @@ async def test_up_and_down(node: Node) -> None:
 
 
 async def test_a_step_that_fails_is_told_and_another_resize_is_another_try(node: Node) -> None:
-    """The container goes on with what it has."""
+    """The container keeps its resources."""
     pod = sized(pod_json(), LARGE)
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -87,7 +87,7 @@ async def test_a_step_that_fails_is_told_and_another_resize_is_another_try(node:
 
 
 async def test_a_restart_while_a_resize_is_refused_keeps_what_is_granted(node: Node) -> None:
-    """What is infeasible reaches neither the runtime nor the next start."""
+    """An infeasible resize reaches neither the runtime nor the next start."""
     pod = sized(pod_json(), SMALL)
     handle = await node.start(pod, NodeSettings(allocatable=Allocatable(4000, 2**30)))
     await node.until(pod, lambda one: one.ready)
@@ -105,7 +105,7 @@ async def test_a_restart_while_a_resize_is_refused_keeps_what_is_granted(node: N
 
 
 async def test_a_run_that_is_continued_goes_on_with_the_resize(node: Node) -> None:
-    """The listing is the last signal that the run before takes, so it begins nothing of it."""
+    """The listing is the last signal of the previous run, which starts nothing of the resize."""
     pod = sized(pod_json(), SMALL)
     meta = pod["metadata"]
     handle = await node.client.start_workflow(

@@ -1,4 +1,4 @@
-"""Does PodWorkflow lead sidecars: up in their turn, back on their own, down last?"""
+"""Does PodWorkflow start sidecars in order, restart them alone, and stop them last?"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -11,22 +11,22 @@ from tests.workflows.conftest import QUICK, Node, container, pod_json
 
 
 def sidecar(name: str) -> dict[str, object]:
-    """Write an init container that runs on."""
+    """Build a sidecar."""
     return container(name) | {"restartPolicy": "Always"}
 
 
 def started(node: Node) -> list[str]:
-    """Name what was started, in order."""
+    """Return the started containers, in order."""
     return [one.container["name"] for one in node.runtime.named(names.START_CONTAINER)]
 
 
 def stopped(node: Node) -> list[str]:
-    """Name what was stopped, in order."""
+    """Return the stopped containers, in order."""
     return [one.name for one in node.runtime.named(names.STOP_CONTAINER)]
 
 
 async def test_up_in_order_and_down_in_reverse(node: Node) -> None:
-    """All of them share the grace of the deletion."""
+    """All of them share the deletion's grace period."""
     pod = pod_json(initContainers=[sidecar("a"), container("b"), sidecar("c")])
     node.runtime.exits_at_once["b"] = [0]
     handle = await node.start(pod)
@@ -54,7 +54,7 @@ async def test_a_sidecar_comes_back_alone(node: Node) -> None:
 
 @pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (1, "Failed")])
 async def test_it_ends_with_the_pod_s_work(node: Node, code: int, phase: str) -> None:
-    """Stopped once the regular container has ended, whose exit code is the pod's phase."""
+    """Stopped once the regular container has exited, whose exit code determines the pod's phase."""
     pod = pod_json(initContainers=[sidecar("a"), sidecar("b")], restartPolicy="Never")
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)

@@ -1,4 +1,4 @@
-"""Does PodWorkflow end a pod when its time is over, and at once when it must go, wherever it stands?"""
+"""Does PodWorkflow end a pod at its deadline, and at once when it is deleted, in any state?"""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -18,19 +18,17 @@ from workflows.pod import PodWorkflow
 
 SECOND = timedelta(seconds=1)
 READY_WITHIN: Final = 5
-"""Seconds in which a pod is ready on a busy machine, too."""
+"""Seconds within which a pod is ready even on a busy machine."""
 
 
 def going(grace: float | None = None) -> DeletionRequested:
-    """Write a wish that the pod goes."""
+    """Build a request to delete the pod."""
     return DeletionRequested("operator", "Deleted", "", None if grace is None else timedelta(seconds=grace))
 
 
 async def timers(handle: WorkflowHandle[Any, Any]) -> list[str]:
-    """Name the timers that a workflow waits for."""
-    await handle.query(
-        names.POD_STATUS
-    )  # answered when the task under way has ended and its commands are in the history
+    """Return a workflow's pending timers."""
+    await handle.query(names.POD_STATUS)  # answered after the current task, when its commands are in the history
     pending: dict[int, str] = {}
     async for event in handle.fetch_history_events():
         if event.HasField("timer_started_event_attributes"):
@@ -41,7 +39,7 @@ async def timers(handle: WorkflowHandle[Any, Any]) -> list[str]:
 
 
 async def test_a_pod_that_is_active_for_too_long_fails(node: Node) -> None:
-    """Stopped with its own grace, Failed with the reason, kept until its manifest goes."""
+    """Stopped with its own grace period, Failed with the reason, kept until its manifest is removed."""
     pod = pod_json(activeDeadlineSeconds=READY_WITHIN)
     handle = await node.start(pod)
     running = await node.until(pod, lambda one: one.ready)
@@ -69,7 +67,7 @@ async def test_a_pod_that_is_active_for_too_long_fails(node: Node) -> None:
     ],
 )
 async def test_a_deadline_during_the_start(node: Node, held: str) -> None:
-    """The time counts from the pod's start, not from its first container's; what is made meanwhile is found and stopped."""
+    """The time counts from the pod's start, not its first container's; what is created meanwhile is found and stopped."""
     pod = pod_json(activeDeadlineSeconds=1)
     gate = node.runtime.held[held] = asyncio.Event()
     handle = await node.start(pod)
@@ -81,7 +79,7 @@ async def test_a_deadline_during_the_start(node: Node, held: str) -> None:
 
 
 async def test_a_pod_that_finishes_in_time_has_not_failed(node: Node) -> None:
-    """Its timer is forgotten."""
+    """Its timer is cancelled."""
     pod = pod_json(activeDeadlineSeconds=60, restartPolicy="Never")
     node.runtime.exits_at_once["web"] = [0]
     handle = await node.start(pod)
@@ -99,7 +97,7 @@ async def test_the_longest_deadline_is_a_timer_that_temporal_takes(node: Node) -
 
 
 async def test_a_deadline_that_is_edited_under_the_same_uid(node: Node) -> None:
-    """The pod is another: it begins anew, and so does its time."""
+    """It is a new pod, and so is its deadline."""
     pod = pod_json(activeDeadlineSeconds=3600)
     handle = await node.start(pod)
     first = await node.until(pod, lambda one: one.ready)
@@ -113,7 +111,7 @@ async def test_a_deadline_that_is_edited_under_the_same_uid(node: Node) -> None:
 
 
 async def test_a_run_that_is_continued_keeps_the_deadline(node: Node) -> None:
-    """It counts from the pod's start, not from the run's."""
+    """It counts from the pod's start, not the run's."""
     pod = pod_json(activeDeadlineSeconds=60)
     known = Observed(started_at=datetime.now(UTC) - timedelta(seconds=60 - READY_WITHIN))
     handle = await node.client.start_workflow(
@@ -129,7 +127,7 @@ async def test_a_run_that_is_continued_keeps_the_deadline(node: Node) -> None:
 
 
 async def test_the_wait_for_a_predecessor_does_not_count(node: Node) -> None:
-    """The pod is active, and its startTime counts, only from then on."""
+    """The pod is active, and its startTime set, only from then on."""
     pod = pod_json(activeDeadlineSeconds=READY_WITHIN)
     node.runtime.predecessors = {"old-uid"}
     gate = node.runtime.held[names.AWAIT_PREDECESSOR] = asyncio.Event()
@@ -146,7 +144,7 @@ async def test_the_wait_for_a_predecessor_does_not_count(node: Node) -> None:
 
 
 async def test_deletion_while_a_predecessor_is_there(node: Node) -> None:
-    """Nobody waits for it any more, and nothing was made."""
+    """The wait is cancelled, and nothing was created."""
     pod = pod_json()
     node.runtime.predecessors = {"old-uid"}
     node.runtime.held[names.AWAIT_PREDECESSOR] = asyncio.Event()
@@ -165,7 +163,7 @@ async def test_deletion_while_a_predecessor_is_there(node: Node) -> None:
     ],
 )
 async def test_a_second_deletion_shortens_a_stop_under_way(node: Node, grace: float, shortened: timedelta) -> None:
-    """By a second stop beside the first, which comes back with the same end."""
+    """By a second stop beside the first, which returns the same exit."""
     pod = pod_json(terminationGracePeriodSeconds=300)
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -200,7 +198,7 @@ async def test_a_longer_grace_changes_nothing(node: Node) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 async def test_deletion_in_each_init_container(node: Node, number: int) -> None:
-    """The one that runs is stopped, no later one starts."""
+    """The running one is stopped, no later one starts."""
     inits = ["a", "b", "c"]
     pod = pod_json(initContainers=[container(name) for name in inits])
     for name in inits[:number]:
@@ -219,7 +217,7 @@ async def test_deletion_in_each_init_container(node: Node, number: int) -> None:
 
 
 async def test_deletion_while_a_container_starts(node: Node) -> None:
-    """It is stopped as soon as it is up."""
+    """It is stopped as soon as it runs."""
     pod = pod_json()
     gate = node.runtime.held[names.START_CONTAINER] = asyncio.Event()
     handle = await node.start(pod)
@@ -236,7 +234,7 @@ async def test_deletion_while_a_container_starts(node: Node) -> None:
 async def test_a_shorter_grace_is_heard_by_a_run_that_is_about_to_be_continued(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such a run waits for the stop that is under way, which may have a grace of hours."""
+    """Such a run waits for the pending stop, which may have a grace period of hours."""
     monkeypatch.setattr("workflows.loop.SIGNALS_A_RUN", 3)
     node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
     pod = pod_json(terminationGracePeriodSeconds=3600)

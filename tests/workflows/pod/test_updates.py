@@ -1,4 +1,4 @@
-"""Does the workflow take an edit under the same uid over in place, and keep it?"""
+"""Does the workflow apply an edit under the same uid in place, and keep it?"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +16,7 @@ NEW = "busybox:2"
 
 
 def relabelled(pod: PodJson, **labels: str) -> PodJson:
-    """Give the pod other labels."""
+    """Change the pod's labels."""
     return {**pod, "metadata": {**pod["metadata"], "labels": labels}}
 
 
@@ -31,7 +31,7 @@ def listed(pod: PodJson) -> PodListed:
 
 
 async def test_labels_change_without_a_restart_and_the_next_start_has_them(node: Node) -> None:
-    """Its generation is told as soon as they are taken over."""
+    """The status has its generation as soon as they are applied."""
     pod = pod_json()
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -50,7 +50,7 @@ async def test_labels_change_without_a_restart_and_the_next_start_has_them(node:
 
 
 async def test_a_deadline_that_is_shortened_acts_at_once(node: Node) -> None:
-    """The pod ends where it runs: no other one comes."""
+    """The pod ends, and is not replaced."""
     pod = pod_json(activeDeadlineSeconds=3600)
     handle = await node.start(pod)
     first = await node.until(pod, lambda one: one.ready)
@@ -78,7 +78,7 @@ async def test_another_image_restarts_its_container_in_place(node: Node) -> None
 
 
 async def test_a_crash_loop_ends_with_another_image(node: Node) -> None:
-    """It starts at once: the back-off was the old image's."""
+    """It starts at once: the back-off belonged to the old image."""
     pod = pod_json()
     node.runtime.exits_at_once["web"] = [1, 1]
     handle = await node.start(pod, replace(QUICK, max_container_restart_period=timedelta(hours=1)))
@@ -89,7 +89,7 @@ async def test_a_crash_loop_ends_with_another_image(node: Node) -> None:
 
 
 async def test_a_run_that_is_continued_goes_on_with_the_edit(node: Node) -> None:
-    """It is the last signal that the run before takes."""
+    """It is the last signal of the previous run."""
     pod = pod_json()
     handle = await node.client.start_workflow(
         PodWorkflow.run,

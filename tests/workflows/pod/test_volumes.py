@@ -1,4 +1,4 @@
-"""Does PodWorkflow mount a pod's volumes beside its sandbox, wait for them, and undo them in their turn?"""
+"""Does PodWorkflow mount a pod's volumes in parallel with its sandbox, wait for them, and unmount them in order?"""
 
 import asyncio
 
@@ -16,18 +16,18 @@ MISSING = ApplicationError("/nowhere is not a directory", type="FailedMount", no
 
 
 def with_volume() -> PodJson:
-    """Write a pod whose container mounts a volume."""
+    """Build a pod whose container mounts a volume."""
     mounts = [{"name": "data", "mountPath": "/data"}]
     return pod_json(volumes=[{"name": "data", "emptyDir": {}}], containers=[container("web", volumeMounts=mounts)])
 
 
 def order(node: Node, *of: str) -> list[str]:
-    """Say in which order some activities were called."""
+    """Return the order of some activities' calls."""
     return [name for name, _ in node.runtime.calls if name in of]
 
 
 async def test_mounted_beside_the_sandbox_and_undone_before_the_directories(node: Node) -> None:
-    """Both are under way at once; the container starts after both and is told of its volume; the undo is upward."""
+    """Both run in parallel; the container starts after both and gets its volume; the undo is in reverse order."""
     node.runtime.held[names.MOUNT_VOLUMES] = node.runtime.held[names.RUN_POD_SANDBOX] = asyncio.Event()
     pod = with_volume()
     handle = await node.start(pod)
@@ -47,7 +47,7 @@ async def test_mounted_beside_the_sandbox_and_undone_before_the_directories(node
 
 
 async def test_no_container_starts_before_its_volumes(node: Node) -> None:
-    """A mount that fails is shown, and tried again by itself."""
+    """A failed mount is reported, and retried by itself."""
     node.runtime.failing[names.MOUNT_VOLUMES] = [MISSING]
     pod = with_volume()
     handle = await node.start(pod)
@@ -60,7 +60,7 @@ async def test_no_container_starts_before_its_volumes(node: Node) -> None:
 
 
 async def test_a_busy_volume_holds_the_end_of_its_pod_up(node: Node) -> None:
-    """It is shown, tried again, and nothing is removed before."""
+    """It is reported and retried, and nothing is removed before."""
     node.runtime.failing[names.UNMOUNT_VOLUMES] = [BUSY]
     pod = with_volume()
     handle = await node.start(pod)
@@ -76,7 +76,7 @@ async def test_a_busy_volume_holds_the_end_of_its_pod_up(node: Node) -> None:
 
 
 async def test_a_new_sandbox_mounts_again(node: Node) -> None:
-    """What was mounted may have gone with the machine."""
+    """Mounts may have been lost with the machine."""
     pod = with_volume()
     handle = await node.start(pod)
     first = await node.until(pod, lambda one: one.ready)

@@ -107,7 +107,7 @@ def test_a_kubelet_s_records_are_read(records: PullRecords, version: str) -> Non
     ],
 )
 def test_a_broken_record_gives_nobody_a_right(records: PullRecords, text: str) -> None:
-    """Until the image is pulled again, which writes it anew."""
+    """Until the image is pulled again, which rewrites the record."""
     (records.pulled_dir / file_name(REF)).write_text(text)
     records.load()
     assert records.known(IMAGE, REF).broken
@@ -138,7 +138,7 @@ async def nothing_is_there(_: str) -> str:
 
 
 async def test_a_pull_that_a_killed_worker_had_begun_belongs_to_nobody(records: PullRecords) -> None:
-    """Its image is there, and nobody knows by whose right; where it is not there, the intent stays."""
+    """Its image is present without known credentials; if it is absent, the intent stays."""
     records.intend(IMAGE)
     records.intend("not-there:1")
     again = PullRights(PullRecords(records.root_dir))
@@ -174,7 +174,7 @@ async def test_an_intent_stays_while_another_pull_of_the_image_is_under_way(reco
 async def test_without_a_record_a_pulled_image_is_nobodys(
     records: PullRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk is full after the pull: the intent stays, and whoever wants the image has to show his right."""
+    """The disk is full after the pull: the intent stays, and each pod has to prove its access."""
     rights = PullRights(records)
     await rights.ready(nothing_is_there)
     await rights.intend(IMAGE)

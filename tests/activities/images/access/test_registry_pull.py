@@ -67,7 +67,7 @@ def pull(runtime: Runtime, credentials: Sequence[Credential]) -> RegistryPull:
 
 
 async def test_the_login_that_is_taken_gives_the_right(runtime: Runtime) -> None:
-    """All are tried in their order; who has the same secret may use the image, nobody else."""
+    """All are tried in order; pods with the same secret may use the image, no others."""
     assert await pull(runtime, [BAD, GOOD]).run() == REF
     await runtime.rights.flushed()
     assert runtime.tried == ["bad", "good"]
@@ -90,7 +90,7 @@ async def test_a_public_image_is_everybodys(runtime: Runtime, credentials: Seque
 
 
 async def test_when_no_login_is_taken(runtime: Runtime) -> None:
-    """Each refusal is told once, nobody asks without a login then, and the intent goes."""
+    """Each refusal is reported once, no anonymous pull follows, and the intent is removed."""
     with pytest.raises(CriError) as error:
         await pull(runtime, [BAD, BAD]).run()
     assert error.value.details == UNAUTHORIZED
@@ -117,7 +117,7 @@ async def test_a_registry_that_is_away_is_not_the_runtime(runtime: Runtime) -> N
 async def test_a_pull_whose_end_nobody_knows_leaves_its_intent(
     runtime: Runtime, code: grpc.StatusCode, says: str
 ) -> None:
-    """The runtime may finish it, and then the image is nobody's."""
+    """The runtime may finish it, and then the image has no owner."""
     runtime.code, runtime.says = code, says
     with pytest.raises(CriError):
         await pull(runtime, []).run()

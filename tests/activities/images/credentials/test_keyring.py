@@ -46,7 +46,7 @@ def test_no_location(text: str) -> None:
 
 
 def found(key: str, image: str) -> bool:
-    """Say whether a login under a key is found for an image."""
+    """Return whether the credentials under a key match an image."""
     keyring = Keyring()
     keyring.add({key: Login(username="foo", password="bar", email="e")})
     return [one.login.password for one in keyring.lookup(image)] == ["bar"]

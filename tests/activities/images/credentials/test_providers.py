@@ -118,7 +118,7 @@ async def test_it_is_killed_with_all_that_it_started(install: Install, tmp_path:
     with pytest.raises(asyncio.CancelledError if cancelled else ProviderFailed):
         await run
     async with asyncio.timeout(PATIENCE):
-        assert (await said.read()) in {b"", b"started\n"}  # to its end: nobody holds it open any more
+        assert (await said.read()) in {b"", b"started\n"}  # to EOF: no process holds it open any more
     transport.close()
 
 

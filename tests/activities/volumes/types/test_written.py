@@ -41,7 +41,7 @@ PLUGINS = {"config": "configmap", "keys": "secret", "about": "downward-api", "al
 
 @pytest.fixture
 def objects() -> ObjectsInMemory:
-    """Give a ConfigMap and a Secret."""
+    """Return a ConfigMap and a Secret."""
     kept = ObjectsInMemory()
     kept.put(ObjectKind.CONFIG_MAPS, "cm", {"data": {"app.conf": "port=80"}})
     kept.put(ObjectKind.SECRETS, "db", {"data": {"password": base64.b64encode(CANARY.encode()).decode()}})
@@ -50,7 +50,7 @@ def objects() -> ObjectsInMemory:
 
 @pytest.fixture
 async def services(tmp_path: Path, objects: ObjectsInMemory) -> NodeServices:
-    """Give a node of the test's own, whose runtime nobody asks."""
+    """Return a node of the test's own, whose runtime nobody asks."""
     return NodeServices(
         settings=ActivitySettings(
             root_dir=tmp_path / "kubelet",

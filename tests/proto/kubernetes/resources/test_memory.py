@@ -1,4 +1,4 @@
-"""Is the kernel told of swap, protection and shared fate what the kubelet would tell it, on cgroup v1 and v2?"""
+"""Does the kernel get the kubelet's values for swap, memory protection and OOM groups, on cgroup v1 and v2?"""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ NO_SWAP = {"memory.swap.max": "0"}
 
 
 def limited(node: NodeResources) -> NodeResources:
-    """Give pods swap there."""
+    """Return a node with LimitedSwap."""
     return replace(node, swap=replace(node.swap, limited=True))
 
 
@@ -73,7 +73,7 @@ def test_critical_pods_have_no_swap(more: dict[str, Any]) -> None:
 
 
 def quality(**settings: Any) -> NodeResources:
-    """Give a v2 node with MemoryQoS on, without swap."""
+    """Return a v2 node with MemoryQoS, without swap."""
     return replace(V2, swap=NodeSwap(), memory_qos=MemoryQos(**{"allocatable": 10 * GI} | settings))
 
 
@@ -133,5 +133,5 @@ def test_memory_qos(node: NodeResources, own: dict[str, Any], expected: dict[str
     ],
 )
 def test_what_a_pods_cgroup_keeps(node: NodeResources, pod: dict[str, Any], expected: dict[str, str]) -> None:
-    """ResourceConfigForPod."""
+    """The rows of ResourceConfigForPod."""
     assert memory_protection(pod, node) == expected

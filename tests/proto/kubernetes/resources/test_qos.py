@@ -11,7 +11,7 @@ BOTH: Resources = {"requests": {"cpu": "100m", "memory": "100Mi"}, "limits": {"c
 
 
 def pod_of(*containers: Resources, init: tuple[Resources, ...] = ()) -> dict[str, Any]:
-    """Build the little of a pod that the class depends on."""
+    """Build a pod with only what determines its class."""
     return {
         "spec": {
             "containers": [{"name": f"c{i}", "resources": one} for i, one in enumerate(containers)],
@@ -54,5 +54,5 @@ def pod_of(*containers: Resources, init: tuple[Resources, ...] = ()) -> dict[str
     ],
 )
 def test_class(pod: dict[str, Any], expected: QosClass) -> None:
-    """The rows of pkg/apis/core/v1/helper/qos/qos_test.go that have no pod-level resources, and their edges."""
+    """The rows of pkg/apis/core/v1/helper/qos/qos_test.go without pod-level resources, and their edge cases."""
     assert qos_class(pod) is expected

@@ -1,4 +1,4 @@
-"""Is a quantity read as exactly the number that Kubernetes reads?
+"""Is a quantity parsed as exactly the number that Kubernetes parses?
 
 The rows were compared with k8s.io/apimachinery 0.36.3 itself; where that overflows int64, ours is capped.
 """
@@ -43,7 +43,7 @@ from proto.kubernetes.resources.quantity import MAX_VALUE, Quantity, QuantityErr
     ],
 )
 def test_reads(raw: object, value: int, milli: int, canonical: str) -> None:
-    """What Kubernetes takes is taken, with its rounding."""
+    """What Kubernetes accepts is accepted, with its rounding."""
     quantity = parse_quantity(raw)
     assert (quantity.value, quantity.milli) == (value, milli)
     assert canonical_quantity(raw) == canonical
@@ -77,7 +77,7 @@ def test_reads(raw: object, value: int, milli: int, canonical: str) -> None:
     ],
 )
 def test_refuses(raw: object) -> None:
-    """What is no quantity is refused with a message."""
+    """Anything else is refused with a message."""
     with pytest.raises(QuantityError, match="quantit"):
         parse_quantity(raw)
 
@@ -95,7 +95,7 @@ SCALES: dict[str, Fraction] = {
 
 @given(st.integers(0, 10**12), st.integers(0, 9), st.sampled_from(sorted(SCALES)))
 def test_is_exact(amount: int, places: int, suffix: str) -> None:
-    """Within a billionth, a quantity is the fraction that its text says; and never less."""
+    """The result is within a billionth of the fraction in the text; and never less."""
     scale = SCALES[suffix]
     digits = str(amount).zfill(places + 1)
     text = f"{digits[: len(digits) - places]}.{digits[len(digits) - places :]}{suffix}"
@@ -106,12 +106,12 @@ def test_is_exact(amount: int, places: int, suffix: str) -> None:
 
 @given(st.integers(0, 10**24), st.sampled_from(["n", "u", "m", "", "k", "Ki", "Ei", "e-3", "e7"]))
 def test_canonical_form_is_the_same_amount(amount: int, suffix: str) -> None:
-    """Writing a quantity anew loses nothing."""
+    """Formatting a quantity loses nothing."""
     assert parse_quantity(canonical_quantity(f"{amount}{suffix}")) == parse_quantity(f"{amount}{suffix}")
 
 
 @given(st.text(max_size=40) | st.floats() | st.integers() | st.booleans() | st.none())
 def test_never_raises_anything_else(raw: object) -> None:
-    """Whatever a manifest says, the answer is a quantity or QuantityError."""
+    """For any text, the result is a quantity or QuantityError."""
     with contextlib.suppress(QuantityError):
         assert isinstance(parse_quantity(raw), Quantity)

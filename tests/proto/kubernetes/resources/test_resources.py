@@ -1,4 +1,4 @@
-"""Is the kernel told the same figures for a pod and its containers as the kubelet would tell it?"""
+"""Does the kernel get the kubelet's values for a pod and its containers?"""
 
 from datetime import timedelta
 from typing import Any
@@ -27,14 +27,14 @@ UNCAPPED = NodeResources(memory_capacity=8_000_000_000, cpu_cfs_quota=False)
 
 
 def want(requests: str = "", limits: str = "") -> dict[str, Any]:
-    """Write resources as `cpu,memory`; either part may be empty."""
+    """Build resources from `cpu,memory`; either part may be empty."""
     lists = {"requests": requests, "limits": limits}
     named = {kind: dict(zip(("cpu", "memory"), text.split(","), strict=False)) for kind, text in lists.items()}
     return {kind: {name: amount for name, amount in one.items() if amount} for kind, one in named.items()}
 
 
 def pod_of(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), **spec: Any) -> dict[str, Any]:
-    """Build a pod of containers with these resources."""
+    """Build a pod with containers with these resources."""
     return {
         "metadata": {},
         "spec": {
@@ -115,28 +115,28 @@ def test_pod_cgroup(pod: dict[str, Any], node: NodeResources, expected: PodResou
     ],
 )
 def test_container(resources: dict[str, Any], node: NodeResources, expected: ContainerResources) -> None:
-    """The figures that CreateContainer carries."""
+    """The values in CreateContainer."""
     pod = pod_of(resources)
     assert container_resources(pod, pod["spec"]["containers"][0], node) == expected
 
 
 def test_sandbox_is_told_of_the_whole_pod() -> None:
-    """The runtime sees the sums, whether or not every container has a limit."""
+    """The runtime gets the sums, whether or not every container has a limit."""
     assert sandbox_resources(PARTIAL, NODE) == ContainerResources(204, 20000, 100000, 200 * MI, 0)
 
 
 def test_requests_add_up_exactly() -> None:
-    """Three times a third of a milli-CPU is not a milli-CPU more."""
+    """Three times a third of a milli-CPU is not one milli-CPU more."""
     assert pod_requests(pod_of(*[want("0.3m")] * 10))["cpu"].milli == 3
 
 
 def beside(resources: dict[str, Any]) -> dict[str, Any]:
-    """Write resources of a sidecar for `with_sidecars`."""
+    """Mark resources as those of a sidecar for `with_sidecars`."""
     return resources | {"beside": True}
 
 
 def with_sidecars(*init: dict[str, Any], main: dict[str, Any]) -> dict[str, Any]:
-    """Build a pod of one container; of its init containers those `beside` are sidecars."""
+    """Build a pod with one container; the init containers marked by `beside` are sidecars."""
     pod = pod_of(main, init=init)
     for one in pod["spec"]["initContainers"]:
         if one["resources"].pop("beside", False):
@@ -155,7 +155,7 @@ def with_sidecars(*init: dict[str, Any], main: dict[str, Any]) -> dict[str, Any]
     ],
 )
 def test_sidecars_run_beside(init: tuple[dict[str, Any], ...], milli: int) -> None:
-    """Requests of a pod whose container asks for 500m (component-helpers AggregateContainerRequests)."""
+    """Requests of a pod whose container requests 500m (component-helpers AggregateContainerRequests)."""
     assert pod_requests(with_sidecars(*init, main=want("500m")))["cpu"].milli == milli
 
 
@@ -176,7 +176,7 @@ def test_sidecars_run_beside(init: tuple[dict[str, Any], ...], milli: int) -> No
     ],
 )
 def test_pod_cgroup_with_sidecars(init: tuple[dict[str, Any], ...], expected: PodResources) -> None:
-    """What is declared is asked of the running sum of sidecars, as the kubelet does it."""
+    """A resource counts as declared by the running sum of sidecars, as in the kubelet."""
     assert pod_resources(with_sidecars(*init, main=want("100m,100Mi", "200m,200Mi")), NODE) == expected
 
 
@@ -188,7 +188,7 @@ def test_pod_cgroup_with_sidecars(init: tuple[dict[str, Any], ...], expected: Po
     ],
 )
 def test_oom_score_of_a_sidecar(own: dict[str, Any], score: int) -> None:
-    """Beside a container that asks for a quarter of the node's memory (pkg/kubelet/qos/policy.go)."""
+    """Beside a container that requests a quarter of the node's memory (pkg/kubelet/qos/policy.go)."""
     pod = with_sidecars(beside(own), main=want(",1G"))
     assert oom_score_adj(pod, pod["spec"]["initContainers"][0], 4_000_000_000) == score
 
@@ -212,7 +212,7 @@ def test_quota(milli: int, quota: int) -> None:
     ],
 )
 def test_shares_and_weight(milli: int, shares: int, weight: int) -> None:
-    """Shares for cgroup v1, the kubelet's weight of them for v2."""
+    """Shares for cgroup v1, and the kubelet's conversion to weight for v2."""
     assert cpu_shares(milli) == shares
     assert cpu_weight(shares) == weight
     assert cpu_weight(0) == 0
@@ -272,7 +272,7 @@ def test_oom_score(pod: dict[str, Any], capacity: int, score: int) -> None:
 
 
 def test_the_sandbox_is_told_of_the_overhead_apart() -> None:
-    """As requests and limits alike, and of none where there is none (kuberuntime_sandbox_linux_test.go)."""
+    """As requests and limits alike, and as none if there is none (kuberuntime_sandbox_linux_test.go)."""
     pod = pod_of(want("100m,100Mi", "200m,200Mi"), overhead=OVERHEAD)
     assert overhead_resources(pod, NODE) == ContainerResources(102, 10000, 100000, 10 * MI, 0)
     assert sandbox_resources(pod, NODE) == sandbox_resources(BURSTABLE, NODE)

@@ -116,7 +116,7 @@ def test_nothing_is_kept_of_a_connection_of_tls_1_3(tmp_path: Path) -> None:
 
 
 def test_a_session_of_tls_1_2_is_taken_up_with_its_certificate(tmp_path: Path) -> None:
-    """Only by the context that verified it; a new context after a change of files starts anew."""
+    """Only with the context that verified it; after a change of files a new context has no sessions."""
     authority = Authority.make(tmp_path)
     served, client = served_by(authority), client_context(authority.sign("me", "alice"))
     client.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -219,7 +219,7 @@ async def test_a_changed_pair_is_taken_and_open_connections_stay(tmp_path: Path)
             assert await shown(api) == before
             first.key.write_bytes(second.key.read_bytes())
             async with asyncio.timeout(PATIENCE):
-                while await shown(api) == before:  # noqa: ASYNC110 - nobody tells us
+                while await shown(api) == before:  # noqa: ASYNC110 - there is no event to await
                     await asyncio.sleep(0.02)
             assert await shown(api) == certificate_of(second)
             assert open_one.version() is not None

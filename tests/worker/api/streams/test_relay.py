@@ -246,7 +246,7 @@ async def test_what_is_idle_for_too_long_is_closed(node_certificate: Signed) -> 
 async def test_a_client_that_never_takes_the_last_words_is_cut_off(
     node_certificate: Signed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The runtime has closed and the client does not even read TLS's close_notify; nobody waits for ever."""
+    """The runtime has closed and the client does not even read TLS's close_notify; the node does not wait for ever."""
     monkeypatch.setattr(relay, "DRAIN_SECONDS", 0.3)
 
     async def say_and_go(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -24,7 +24,7 @@ hints = st.builds(
 
 
 def covers(sent: RuntimeChanged, hint: RuntimeChanged) -> bool:
-    """Say whether a workflow that gets `sent` looks at least where `hint` would have it look."""
+    """Return whether a workflow that gets `sent` re-reads at least what it would for `hint`."""
     if is_general(sent):
         return True
     if is_general(hint) or (hint.sandbox_lost and not sent.sandbox_lost):

@@ -44,7 +44,7 @@ class Cluster:
 
 @pytest.fixture
 async def cluster() -> Cluster:
-    """Give one with our Node, and no pod."""
+    """Return one with our Node, and no pod."""
     return Cluster()
 
 

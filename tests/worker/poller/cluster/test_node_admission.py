@@ -40,13 +40,13 @@ class Node:
 
 @pytest.fixture
 def present() -> dict[str, PodJson]:
-    """Give the pods that are desired here, for the test to change."""
+    """Return the pods that are desired here, for the test to change."""
     return {}
 
 
 @pytest.fixture
 def node() -> Node:
-    """Give the Node."""
+    """Return the Node."""
     return Node()
 
 

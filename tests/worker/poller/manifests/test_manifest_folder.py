@@ -16,7 +16,7 @@ LATER = timedelta(seconds=10)
 
 
 def now() -> datetime:
-    """Give a time at which every file written so far counts as settled."""
+    """Return a time at which every file written so far counts as settled."""
     return datetime.now(UTC) + LATER
 
 
@@ -26,7 +26,7 @@ def names(listing: Listing) -> list[str]:
 
 
 def reasons(listing: Listing) -> dict[str, str]:
-    """Give each refused file's reason."""
+    """Return each refused file's reason."""
     return {Path(one.path).name: one.reason for one in listing.refusals}
 
 

@@ -42,7 +42,7 @@ class Said:
         self.answers = list(answers)
 
     async def read(self) -> bytes:
-        """Give the next answer."""
+        """Return the next answer."""
         match self.answers.pop(0):
             case bytes(data):
                 return data

@@ -1,4 +1,4 @@
-"""Edits of a container's image, and how a pod stands after one; for the tests of definitions."""
+"""Edits of a container's image, and the pod's situation after one, for the tests of definitions."""
 
 import copy
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from proto.kubernetes.container_hash import container_hash
 from proto.temporal.pod import ImageFacts, PodJson
 from proto.temporal.signals import PodListed
-from tests.workflows.decide.situations import IMAGE, KEY, Around, container, pod, situation
+from tests.workflows.decide.situations import IMAGE, KEY, Context, container, pod, situation
 from workflows.decide.keys import image_key
 from workflows.decide.record.signals import apply_signal
 from workflows.decide.situation import Situation
@@ -17,7 +17,7 @@ SIDE = container_hash("side", IMAGE)
 
 
 def with_image(source: PodJson, name: str = "web", image: str = NEW) -> PodJson:
-    """Give one container another image."""
+    """Change one container's image."""
     changed = copy.deepcopy(source)
     for one in (*changed["spec"].get("initContainers", ()), *changed["spec"]["containers"]):
         if one["name"] == name:
@@ -26,7 +26,7 @@ def with_image(source: PodJson, name: str = "web", image: str = NEW) -> PodJson:
 
 
 def relisted(here: Situation, source: PodJson) -> Situation:
-    """Say how a pod stands once its source lists it otherwise."""
+    """Return the pod's situation after its source listed it with an edit."""
     taken = apply_signal(here, PodListed("file", pod=source, in_place=True))
     assert taken is not None
     spec = situation(taken).spec
@@ -34,15 +34,15 @@ def relisted(here: Situation, source: PodJson) -> Situation:
 
 
 def after_edit(
-    source: PodJson, known: dict[str, Any], *, name: str = "web", present: bool = True, **around: Any
+    source: PodJson, known: dict[str, Any], *, name: str = "web", present: bool = True, **context: Any
 ) -> Situation:
-    """Say how a pod stands once a container has another image, which is on the node unless said otherwise."""
-    here = relisted(situation(source, Around(**around), **known), with_image(source, name))
+    """Return the pod's situation after a container's image was edited; by default the new image is present."""
+    here = relisted(situation(source, Context(**context), **known), with_image(source, name))
     if present:
         here.observed.images[image_key(NEW, "IfNotPresent")] = ImageFacts("sha256:2", pulled=True)
     return here
 
 
 def one(policy: str = "Always", **more: Any) -> PodJson:
-    """Write a pod of one container."""
+    """Build a pod with one container."""
     return pod(restartPolicy=policy, containers=[container("web", **more)])

@@ -1,4 +1,4 @@
-"""How long does a container wait before it starts again, and an image before it is pulled again?"""
+"""How long is a container's back-off before a restart, and an image's before the next pull?"""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -12,7 +12,7 @@ FIVE_MINUTES = timedelta(minutes=5)
 
 
 def seconds(*numbers: float) -> list[timedelta]:
-    """Write durations."""
+    """Return durations."""
     return [timedelta(seconds=number) for number in numbers]
 
 
@@ -28,7 +28,7 @@ def seconds(*numbers: float) -> list[timedelta]:
     ],
 )
 def test_due(earned: Backoff, ended: float, starts: float) -> None:
-    """What ended then starts again when its backoff is over."""
+    """A container that exited then is restarted when its back-off is over."""
     assert due(earned, at(ended)) == at(starts)
 
 
@@ -45,12 +45,12 @@ def test_due(earned: Backoff, ended: float, starts: float) -> None:
     ],
 )
 def test_after_restart(earned: Backoff, maximum: timedelta, delay: float) -> None:
-    """A restart that begins now earns the next one a delay, counted from now."""
+    """A restart now sets the delay of the next one, counted from now."""
     assert after_restart(earned, at(0), at(3), maximum) == Backoff(timedelta(seconds=delay), at(3))
 
 
 def test_a_crash_loop_waits_as_the_kubelet_documents() -> None:
-    """A container that ends at once starts after 0, 10, 20, 40, 80, 160, 300, 300 s."""
+    """A container that exits at once starts after 0, 10, 20, 40, 80, 160, 300, 300 s."""
     earned, now, starts = Backoff(), at(0), []
     for _ in range(8):
         begun = due(earned, now)
@@ -75,12 +75,12 @@ def test_image_delay(previous: float | None, delay: float) -> None:
 
 
 def test_an_image_delay_never_exceeds_its_maximum() -> None:
-    """Also when the node's maximum lies below its initial delay."""
+    """Even if the node's maximum is below its initial delay."""
     assert next_image_delay(None, *seconds(10, 3)) == timedelta(seconds=3)
 
 
 def test_image_delays_only_grow() -> None:
-    """One after the other, without end."""
+    """Each is at least the previous one."""
     delays = [timedelta(seconds=10)]
     for _ in range(20):
         delays.append(next_image_delay(delays[-1], *seconds(10, 300)))

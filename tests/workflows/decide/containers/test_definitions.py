@@ -1,4 +1,4 @@
-"""What becomes of a container whose image is edited: of one that runs, that has ended, or that never came to be?
+"""What happens to a container whose image is edited: while it runs, after it exited, or before its first start?
 
 The kubelet's rows are those of TestComputePodActions ("Kill and recreate the container if the container's spec has changed")
 and TestComputePodActionsWithRestartableInitContainers.
@@ -17,6 +17,7 @@ from tests.workflows.decide.situations import (
     IMAGE,
     KEY,
     at,
+    describe_all,
     done,
     down,
     pod,
@@ -25,7 +26,6 @@ from tests.workflows.decide.situations import (
     situation,
     starting,
     stopping,
-    told,
     up,
 )
 from workflows.decide.containers.restart import RestartPolicy, regular_should_restart
@@ -39,7 +39,7 @@ from workflows.decide.steps.pod_actions import answers
 
 @pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])
 def test_one_that_runs_is_stopped_whatever_its_policy(policy: str) -> None:
-    """With the pod's own grace and the kubelet's words; then it starts with its next attempt, without back-off."""
+    """With the pod's own grace period and the kubelet's message; then its next attempt starts without back-off."""
     facts = up(hash=OLD_HASH, backoff=timedelta(seconds=160), backoff_at=at(-10))
     here = after_edit(one(policy), {"containers": {"web": facts}})
     (stop,) = answers(here)
@@ -47,7 +47,7 @@ def test_one_that_runs_is_stopped_whatever_its_policy(policy: str) -> None:
     assert (stop.name, stop.grace) == ("web", timedelta(seconds=30))
     assert stop.reason == "Container web definition changed, will be restarted"
     fold(here, stop, seen(code=0, hash=OLD_HASH, finished_at=at(0)))
-    assert told(answers(here)) == ["StartContainer web 1"]
+    assert describe_all(answers(here)) == ["StartContainer web 1"]
     assert pod_status(here).phase == "Running"
     fold(here, starting("web", 1), seen(attempt=1, hash=NEW_HASH))
     assert answers(here) == []
@@ -119,17 +119,17 @@ def test_one_that_runs_is_stopped_whatever_its_policy(policy: str) -> None:
     ],
 )
 def test_an_image_is_edited(source: PodJson, name: str, facts: dict[str, ContainerFacts], expected: list[str]) -> None:
-    """Each row is what is known of the containers before the edit."""
+    """Each row has the containers' facts before the edit."""
     here = after_edit(source, {"containers": facts}, name=name)
-    assert [text for text in told(answers(here)) if not text.startswith("wake")] == expected
+    assert [text for text in describe_all(answers(here)) if not text.startswith("wake")] == expected
 
 
 def test_a_sidecar_whose_startup_probe_has_not_succeeded_is_not_stopped_yet() -> None:
-    """The kubelet looks at its definition only then."""
+    """Like the kubelet, which checks its definition only after that."""
     source = pod(init=["+side"])
     source["spec"]["initContainers"][0]["startupProbe"] = {"tcpSocket": {"port": 80}}
     here = after_edit(source, {"containers": {"side": up("side", hash=SIDE), "web": up()}}, name="side")
-    assert told(answers(here)) == ["ProbeContainer side"]
+    assert describe_all(answers(here)) == ["ProbeContainer side"]
     here.observed.containers["side"].probes[ProbeKind.STARTUP] = ProbeFact(success=True)
     (stop,) = answers(here)
     assert isinstance(stop, StopContainer)
@@ -137,10 +137,10 @@ def test_a_sidecar_whose_startup_probe_has_not_succeeded_is_not_stopped_yet() ->
 
 
 def test_its_image_is_looked_for_by_its_pull() -> None:
-    """No ReadImages holds a re-read of the runtime; one that was there and is named no more is looked for when it is again."""
+    """A new image is found by its pull, so no ReadImages delays a re-read; an image that returns to the spec is looked for again."""
     source = pod("web", "other")
     here = after_edit(source, {"containers": {"web": up(hash=OLD_HASH), "other": up("other")}}, present=False)
-    assert told(answers(here)) == [f"PullImage {NEW} IfNotPresent", "StopContainer web"]
+    assert describe_all(answers(here)) == [f"PullImage {NEW} IfNotPresent", "StopContainer web"]
     assert here.observed.images[image_key(IMAGE, "IfNotPresent")].pulled, "the other one names it still"
     alone = after_edit(one(), {"containers": {"web": up(hash=OLD_HASH)}}, present=False)
     assert list(alone.observed.images) == [image_key(NEW, "IfNotPresent")]
@@ -148,20 +148,20 @@ def test_its_image_is_looked_for_by_its_pull() -> None:
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Never"])
 def test_one_that_had_succeeded_by_itself_stays_down(policy: str) -> None:
-    """Its policy is asked, as ever."""
+    """Its restart policy decides, as always."""
     here = after_edit(one(policy), {"containers": {"web": down(0, hash=OLD_HASH)}})
-    assert told(answers(here)) == []
+    assert describe_all(answers(here)) == []
 
 
 def test_one_that_ends_by_itself_meanwhile_starts_again() -> None:
-    """It lived when the edit came."""
+    """It was running when it was edited."""
     here = after_edit(one("Never"), {"containers": {"web": up(hash=OLD_HASH)}})
     read(here, seen(code=0, hash=OLD_HASH, finished_at=at(0)))
-    assert told(answers(here)) == ["StartContainer web 1"]
+    assert describe_all(answers(here)) == ["StartContainer web 1"]
 
 
 def test_an_edit_that_is_taken_back_in_time_stops_nothing() -> None:
-    """Until the stop has begun; one that has begun ends in a restart."""
+    """Before the stop has started; a started stop ends in a restart."""
     source = one()
     here = after_edit(source, {"containers": {"web": up(hash=OLD_HASH)}})
     back = relisted(here, source)
@@ -173,19 +173,19 @@ def test_an_edit_that_is_taken_back_in_time_stops_nothing() -> None:
 
 
 def test_an_instance_that_came_up_by_the_old_image_is_stopped() -> None:
-    """Its start was under way when the edit came."""
+    """Its start was in progress during the edit."""
     here = after_edit(one("Never"), {"containers": {"web": down(1)}}, busy=(starting("web", 1),))
     free = Situation(KEY, here.spec, here.source, here.observed, here.now, here.settings, here.behaviour)
     fold(free, starting("web", 1), seen(attempt=1, hash=OLD_HASH))
-    assert told(answers(free)) == ["StopContainer web"]
+    assert describe_all(answers(free)) == ["StopContainer web"]
     assert free.facts("web").backoff is None, "what its start has earned is the old image's"
 
 
 def test_a_history_that_was_lost_finds_an_outdated_container() -> None:
-    """By what the runtime says of it; one that has ended is none."""
+    """By what the runtime reports; one that has exited is not outdated."""
     here = situation(with_image(one("Never")), sandbox=None)
     read(here, seen(hash=OLD_HASH))
-    assert told(answers(here)) == ["MakePodDirectories", "StopContainer web"][-len(answers(here)) :]
+    assert describe_all(answers(here)) == ["MakePodDirectories", "StopContainer web"][-len(answers(here)) :]
     assert here.facts("web").outdated
     ended = situation(with_image(one("Never")))
     read(ended, seen(code=0, hash=OLD_HASH))
@@ -193,23 +193,23 @@ def test_a_history_that_was_lost_finds_an_outdated_container() -> None:
 
 
 def test_its_image_is_pulled_beside_the_stop() -> None:
-    """With policy Always, too, and then not once more before the start."""
+    """With policy Always too, and then it is not pulled again before the start."""
     source = one(imagePullPolicy="Always")
     here = after_edit(source, {"containers": {"web": up(hash=OLD_HASH)}}, present=False)
-    assert told(answers(here)) == [f"PullImage {NEW} Always", "StopContainer web"]
+    assert describe_all(answers(here)) == [f"PullImage {NEW} Always", "StopContainer web"]
     fold(here, PullImage(KEY, NEW, "Always"), PulledImage("sha256:2"))
     fold(here, stopping(), seen(code=0, hash=OLD_HASH, finished_at=at(0)))
-    assert told(answers(here)) == ["StartContainer web 1"]
+    assert describe_all(answers(here)) == ["StartContainer web 1"]
 
 
 def test_a_pull_that_failed_keeps_its_back_off_and_a_container_its_wait() -> None:
-    """Also under Never: it is started with the image once that is to be had."""
+    """Also with policy Never: the container starts with the new image once that is available."""
     here = after_edit(one("Never"), {"containers": {"web": up(hash=OLD_HASH)}}, present=False)
     here.observed.images[image_key(NEW, "IfNotPresent")] = ImageFacts(
         reason="ErrImagePull", message="no such host", backoff=timedelta(seconds=10), failed_at=at(0)
     )
     fold(here, stopping(), seen(code=0, hash=OLD_HASH, finished_at=at(0)))
-    assert told(answers(here)) == ["wake 10"]
+    assert describe_all(answers(here)) == ["wake 10"]
     status = pod_status(here)
     assert status.phase == "Running"
     assert status.container_statuses is not None
@@ -218,33 +218,35 @@ def test_a_pull_that_failed_keeps_its_back_off_and_a_container_its_wait() -> Non
     assert state.waiting is not None
     assert state.waiting.reason == "ErrImagePull"
     back = relisted(here, one("Never"))
-    assert told(answers(back)) == [f"PullImage {IMAGE} IfNotPresent"], "taken back, it starts again by the old image"
+    assert describe_all(answers(back)) == [f"PullImage {IMAGE} IfNotPresent"], (
+        "taken back, it starts again by the old image"
+    )
 
 
 def test_what_failed_for_the_old_image_delays_nothing() -> None:
-    """Neither its start nor what is told of it."""
+    """Neither its start nor its reported reason."""
     failed = ContainerFacts(failure_reason="CreateContainerError", failure_message="odd", failed_at=at(-1))
     known = {
         "containers": {"web": failed},
         "failures": {"container/web": Failure("CreateContainerError", "odd", at(-1), 5)},
     }
     here = after_edit(one(), known)
-    assert told(answers(here)) == ["StartContainer web 0"]
+    assert describe_all(answers(here)) == ["StartContainer web 0"]
     assert not here.facts("web").failure_reason
 
 
 def test_its_hook_runs_before_the_stop() -> None:
-    """As before any stop; an edit that is taken back meanwhile changes nothing."""
+    """As before any stop; taking back the edit meanwhile changes nothing."""
     source = one(lifecycle={"preStop": {"sleep": {"seconds": 1}}})
     here = after_edit(source, {"containers": {"web": up(hash=OLD_HASH)}})
-    assert told(answers(here)) == ["RunHook web/preStop/web-0"]
+    assert describe_all(answers(here)) == ["RunHook web/preStop/web-0"]
     here.observed.containers["web"].pre_stop = HookOutcome("web-0", succeeded=True, asked_at=at(0), ended_at=at(1))
     back = relisted(here, source)
-    assert told(answers(back)) == [f"PullImage {IMAGE} IfNotPresent", "StopContainer web"]
+    assert describe_all(answers(back)) == [f"PullImage {IMAGE} IfNotPresent", "StopContainer web"]
 
 
 def test_nothing_is_probed_that_is_stopped_for_another_image() -> None:
-    """Nor is it stopped for a probe."""
+    """Nor is it stopped for a failed probe."""
     source = one(livenessProbe={"tcpSocket": {"port": 80}})
     facts = up(hash=OLD_HASH, probes={ProbeKind.LIVENESS: ProbeFact(success=False)})
     (stop,) = answers(after_edit(source, {"containers": {"web": facts}}))
@@ -253,24 +255,24 @@ def test_nothing_is_probed_that_is_stopped_for_another_image() -> None:
 
 
 def test_outdated_ones_come_back_whatever_they_ended_with() -> None:
-    """The one exception to the policy besides a failed probe."""
+    """Besides failed probes, the only exception to the restart policy."""
     spec = situation(one()).containers[0]
     assert regular_should_restart(spec, RestartPolicy.NEVER, down(0, outdated=True))
     assert not regular_should_restart(spec, RestartPolicy.NEVER, down(0))
 
 
 def test_a_pod_has_no_last_phase_while_a_container_starts_again() -> None:
-    """Under Never neither its end by our stop nor its hook makes the pod a failed one."""
+    """With policy Never, neither the exit by our stop nor the hook makes the pod Failed."""
     source = one("Never", lifecycle={"postStart": {"sleep": {"seconds": 1}}})
     ended = down(143).exit
     here = situation(source, containers={"web": up(attempt=1, last_exit=ended)})
     status = pod_status(here)
     assert status.phase == "Running"
-    assert told(answers(here)) == ["RunHook web/postStart/web-1"]
+    assert describe_all(answers(here)) == ["RunHook web/postStart/web-1"]
 
 
 def test_other_resources_begin_the_back_off_anew() -> None:
-    """A container that was killed for its memory need not wait for what it earned with less."""
+    """A container that was OOM-killed need not wait out the back-off from its old limit."""
     source = one(resources={"limits": {"memory": "64Mi"}})
     facts = down(137, backoff=timedelta(seconds=160), backoff_at=at(-1))
     here = relisted(situation(source, containers={"web": facts}), one(resources={"limits": {"memory": "128Mi"}}))

@@ -1,6 +1,6 @@
-"""How does a pod with sidecars come up, and which of them starts again when?
+"""In which order do containers of a pod with sidecars start, and which are restarted when?
 
-The rows of the kubelet's TestComputePodActionsWithRestartableInitContainers that ask nothing of probes, and ours.
+The rows of the kubelet's TestComputePodActionsWithRestartableInitContainers without probes, and ours.
 """
 
 from datetime import timedelta
@@ -10,8 +10,9 @@ import pytest
 
 from proto.temporal.pod import ContainerFacts, ContainerState, ProbeFact, ProbeKind
 from tests.workflows.decide.situations import (
-    Around,
+    Context,
     at,
+    describe_all,
     done,
     down,
     pod,
@@ -20,7 +21,6 @@ from tests.workflows.decide.situations import (
     seen,
     situation,
     starting,
-    told,
     up,
 )
 from workflows.decide.steps.containers import start_containers
@@ -106,8 +106,8 @@ MIXED = ["i", "+s", "j"]
     ],
 )
 def test_start_containers(init: list[str], containers: dict[str, Any], decision: list[str]) -> None:
-    """Who starts, who is waited for."""
-    assert told(list(start_containers(situation(pod(init=init), containers=containers)))) == decision
+    """Which container starts, and which one it waits for."""
+    assert describe_all(list(start_containers(situation(pod(init=init), containers=containers)))) == decision
 
 
 STARTED, NOT_STARTED = ProbeFact(success=True, sequence=1), ProbeFact(success=False, sequence=1)
@@ -122,20 +122,20 @@ STARTED, NOT_STARTED = ProbeFact(success=True, sequence=1), ProbeFact(success=Fa
     ],
 )
 def test_a_startup_probe_holds_up_what_comes_next(startup: dict[ProbeKind, ProbeFact], decision: list[str]) -> None:
-    """The next init container starts when the sidecar has started, also in a pod that never restarts."""
+    """The next init container waits until the sidecar has started, also in a pod that never restarts."""
     source = pod(init=["+s", "i"], restartPolicy="Never")
     source["spec"]["initContainers"][0]["startupProbe"] = {"tcpSocket": {"port": 80}}
     here = situation(source, containers={"s": up("s", probes=startup)})
-    assert told(pod_actions(here).begin) == decision
+    assert describe_all(pod_actions(here).begin) == decision
 
 
 def test_a_sidecar_that_failed_its_liveness_probe_restarts_alone() -> None:
-    """Beside the regular one, which goes on."""
+    """While the regular container keeps running."""
     source = pod(init=["+s"], restartPolicy="Never")
     source["spec"]["initContainers"][0]["livenessProbe"] = {"tcpSocket": {"port": 80}}
     probes = {ProbeKind.LIVENESS: NOT_STARTED}
     (stop,) = pod_actions(situation(source, containers={"s": up("s", probes=probes), "web": up()})).begin
-    assert (told([stop]), getattr(stop, "reason", "")) == (
+    assert (describe_all([stop]), getattr(stop, "reason", "")) == (
         ["StopContainer s"],
         "Init container s failed liveness probe",
     )
@@ -150,9 +150,9 @@ def test_a_sidecar_that_failed_its_liveness_probe_restarts_alone() -> None:
     ],
 )
 def test_sidecars_start_again_in_a_pod_that_never_restarts(containers: dict[str, Any], decision: list[str]) -> None:
-    """Their own policy is Always."""
+    """A sidecar's own policy is Always."""
     here = situation(pod(init=THREE, restartPolicy="Never"), containers=containers)
-    assert told(list(start_containers(here))) == decision
+    assert describe_all(list(start_containers(here))) == decision
 
 
 @pytest.mark.parametrize(
@@ -171,15 +171,15 @@ def test_sidecars_start_again_in_a_pod_that_never_restarts(containers: dict[str,
     ],
 )
 def test_nothing_starts_a_sidecar_of_a_pod_that_is_through(source: dict[str, Any], containers: dict[str, Any]) -> None:
-    """Nor is its image asked for."""
+    """Nor is its image pulled."""
     here = situation(source, containers=containers, images={})
     assert [*start_containers(here), *pull_images(here)] == []
 
 
 def test_one_start_at_a_time() -> None:
-    """A sidecar that comes again and a regular one that comes for the first time, too."""
-    around = Around(busy=(starting("r", 1),))
-    assert not list(start_containers(situation(pod(init=THREE), around, containers={**UP, "r": down(1, "r")})))
+    """Also for a restarted sidecar and a regular container's first start."""
+    context = Context(busy=(starting("r", 1),))
+    assert not list(start_containers(situation(pod(init=THREE), context, containers={**UP, "r": down(1, "r")})))
 
 
 @pytest.mark.parametrize(
@@ -193,26 +193,26 @@ def test_one_start_at_a_time() -> None:
     ],
 )
 def test_a_lost_sandbox_is_made_anew(policy: str, containers: dict[str, Any], wanted: bool) -> None:
-    """By what the regular containers still want, not by sidecars."""
+    """If a regular container still has to run; sidecars alone need none."""
     here = situation(pod(init=THREE, restartPolicy=policy), containers=containers, sandbox=sandbox(ready=False))
     assert may_have_sandbox(here) is wanted
 
 
 def test_a_new_sandbox_begins_with_the_first_sidecar() -> None:
-    """Everything runs again, in order."""
+    """All containers run again, in order."""
     ended = {name: down(137, name) for name in ("r", "s", "t", "web")}
     here = situation(pod(init=THREE), containers=ended, sandbox=sandbox(1))
-    assert told(list(start_containers(here))) == ["StartContainer r 1"]
+    assert describe_all(list(start_containers(here))) == ["StartContainer r 1"]
 
 
 def test_a_sidecar_is_never_done() -> None:
-    """Neither by an exit of 0, nor because a later container has come up."""
+    """Neither an exit code of 0 nor the start of a later container completes it."""
     here = situation(pod(init=["+s", "i"]), containers={"s": up("s"), "i": up("i")})
     known = read(here, seen("s", code=0), seen("i", code=0), seen("web"))
     assert (known.containers["s"].done_in_sandbox, known.containers["i"].done_in_sandbox) == ("", "s0")
 
 
 def test_a_fresh_pod_asks_for_every_image_at_once() -> None:
-    """That of a sidecar among them."""
+    """Including a sidecar's."""
     here = situation(pod(init=["+s"]), images={}, sandbox=None)
-    assert told(pod_actions(here).begin) == ["ReadImages", "RunPodSandbox 0"]
+    assert describe_all(pod_actions(here).begin) == ["ReadImages", "RunPodSandbox 0"]

@@ -1,4 +1,4 @@
-"""Does a container that has ended start again?"""
+"""Is a container that has exited restarted?"""
 
 from typing import Any
 
@@ -24,13 +24,13 @@ ALWAYS, ON_FAILURE, NEVER = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, Rest
     ],
 )
 def test_starts_again(policy: RestartPolicy, exit_code: int, regular: bool, init: bool) -> None:
-    """By policy and exit code, for regular and for init containers."""
+    """By policy and exit code, for regular and init containers."""
     web = written()
     assert (policy_restarts(web, policy, exit_code), init_should_restart(web, policy, exit_code)) == (regular, init)
 
 
 def written(**fields: Any) -> V1Container:
-    """Write a container with these fields."""
+    """Build a container with these fields."""
     read = V1Container.from_dict(container("web", **fields))
     assert read is not None
     return read
@@ -46,12 +46,12 @@ def written(**fields: Any) -> V1Container:
     ],
 )
 def test_the_container_s_own_policy_goes_first(own: str, pods: RestartPolicy, exit_code: int, again: bool) -> None:
-    """Whatever the pod's says."""
+    """It overrides the pod's."""
     assert policy_restarts(written(restartPolicy=own), pods, exit_code) is again
 
 
 def rule(operator: str, *codes: int) -> dict[str, Any]:
-    """Write a rule that restarts."""
+    """Build a rule that restarts."""
     return {"action": "Restart", "exitCodes": {"operator": operator, "values": list(codes)}}
 
 
@@ -74,11 +74,11 @@ def rule(operator: str, *codes: int) -> dict[str, Any]:
     ],
 )
 def test_rules_by_exit_code(own: str | None, rules: list[dict[str, Any]], exit_code: int, again: bool) -> None:
-    """The first rule that speaks of the code restarts; else the container's policy decides."""
+    """The first rule that matches the exit code restarts; otherwise the container's policy decides."""
     fields = {"restartPolicy": own} if own else {}
     assert policy_restarts(written(restartPolicyRules=rules, **fields), NEVER, exit_code) is again
 
 
 def test_an_init_container_that_succeeded_is_done_whatever_a_rule_says() -> None:
-    """Rules are about failures of it."""
+    """Rules apply only to its failures."""
     assert not init_should_restart(written(restartPolicy="Never", restartPolicyRules=[rule("In", 0)]), NEVER, 0)

@@ -1,4 +1,4 @@
-"""How do all containers of a pod start again when one of them ends as a rule says?"""
+"""How are all containers of a pod restarted when one of them exits as a rule says?"""
 
 from datetime import timedelta
 from typing import Any
@@ -8,10 +8,11 @@ import pytest
 from proto.temporal.activities.requests import RemoveContainer, StopContainer
 from proto.temporal.pod import ContainerFacts, Exit
 from tests.workflows.decide.situations import (
-    Around,
+    Context,
     at,
     container,
     deletion,
+    describe_all,
     done,
     down,
     pod,
@@ -19,7 +20,6 @@ from tests.workflows.decide.situations import (
     seen,
     situation,
     starting,
-    told,
     up,
 )
 from workflows.decide.lifecycle import lifecycle
@@ -42,47 +42,52 @@ DOWN = {**ALL, "s": down(143, "s", **STOPPED), "b": down(137, "b", **STOPPED)}
 
 
 @pytest.mark.parametrize(
-    ("around", "known", "decision"),
+    ("context", "known", "decision"),
     [
-        pytest.param(Around(), {"containers": ALL}, ["StopContainer b"], id="what-lives-is-stopped"),
+        pytest.param(Context(), {"containers": ALL}, ["StopContainer b"], id="what-lives-is-stopped"),
         pytest.param(
-            Around(), {"containers": {**ALL, "b": DOWN["b"]}}, ["StopContainer s"], id="sidecars-after-what-they-serve"
+            Context(), {"containers": {**ALL, "b": DOWN["b"]}}, ["StopContainer s"], id="sidecars-after-what-they-serve"
         ),
         pytest.param(
-            Around(busy=(starting("b", 1),)), {"containers": {**DOWN, "b": down(1, "b")}}, [], id="and-what-is-starting"
+            Context(busy=(starting("b", 1),)),
+            {"containers": {**DOWN, "b": down(1, "b")}},
+            [],
+            id="and-what-is-starting",
         ),
         pytest.param(
-            Around(),
+            Context(),
             {"containers": DOWN, "dead_containers": {"a": ("a-x",)}},
             ["RemoveContainer a-x"],
             id="then-earlier-instances-go",
         ),
         pytest.param(
-            Around(),
+            Context(),
             {"containers": DOWN},
             ["RemoveContainer i-0", "RemoveContainer s-0", "RemoveContainer b-0"],
             id="then-the-newest-of-the-others",
         ),
-        pytest.param(Around(), {"containers": {"a": DOWN["a"]}}, ["RemoveContainer a-0"], id="the-one-that-asked-last"),
         pytest.param(
-            Around(), {"containers": {**ALL, "a": down(88, "a", **LOOPING)}}, ["wake 40"], id="a-crash-loop-waits"
+            Context(), {"containers": {"a": DOWN["a"]}}, ["RemoveContainer a-0"], id="the-one-that-asked-last"
         ),
-        pytest.param(Around(), {"containers": {**ALL, "a": down(1, "a")}}, [], id="another-code-asks-for-nothing"),
         pytest.param(
-            Around(),
+            Context(), {"containers": {**ALL, "a": down(88, "a", **LOOPING)}}, ["wake 40"], id="a-crash-loop-waits"
+        ),
+        pytest.param(Context(), {"containers": {**ALL, "a": down(1, "a")}}, [], id="another-code-asks-for-nothing"),
+        pytest.param(
+            Context(),
             {"containers": {**ALL, "a": down(88, "a", sandbox_id="old"), "b": down(1, "b")}},
             ["StartContainer a 1"],
             id="an-end-in-an-earlier-sandbox-only-restarts",
         ),
     ],
 )
-def test_restart_all(around: Around, known: dict[str, Any], decision: list[str]) -> None:
+def test_restart_all(context: Context, known: dict[str, Any], decision: list[str]) -> None:
     """Step by step."""
-    assert told(list(start_containers(situation(POD, around, **known)))) == decision
+    assert describe_all(list(start_containers(situation(POD, context, **known)))) == decision
 
 
 def test_no_pre_stop_hook_runs() -> None:
-    """Without a grace of its own the kubelet gives it no time; two seconds are for SIGTERM."""
+    """It has no grace period of its own, so the kubelet skips the hook; two seconds are left for SIGTERM."""
     hook = {"preStop": {"exec": {"command": ["true"]}}}
     source = pod(containers=[container("a", **OWN), container("b", lifecycle=hook)])
     (stop,) = start_containers(situation(source, containers={"a": down(88, "a"), "b": up("b")}))
@@ -91,17 +96,17 @@ def test_no_pre_stop_hook_runs() -> None:
 
 
 def remove_all(here: Situation) -> None:
-    """Carry out removals until none is asked for."""
+    """Carry out removals until there are none."""
     while asked := [one for one in start_containers(here) if isinstance(one, RemoveContainer)]:
         for action in asked:
             fold(here, action, None)
 
 
 def test_everything_begins_anew_one_attempt_further() -> None:
-    """The init container first; how each ended is its last state."""
+    """First the init container; each container's exit becomes its last state."""
     here = situation(POD, containers=dict(DOWN))
     remove_all(here)
-    assert told(list(start_containers(here))) == ["StartContainer i 1"]
+    assert describe_all(list(start_containers(here))) == ["StartContainer i 1"]
     ends = {
         name: (facts.last_exit.exit_code, facts.last_exit.reason)
         for name, facts in here.observed.containers.items()
@@ -118,20 +123,20 @@ def test_everything_begins_anew_one_attempt_further() -> None:
 
 
 def test_an_init_container_that_the_runtime_forgot_runs_again_too() -> None:
-    """What was done in the sandbox is not done any more."""
+    """Its completion in the sandbox no longer counts."""
     known = {"i": ContainerFacts(done_in_sandbox="s0"), "a": down(88, "a"), "b": down(0, "b")}
     here = situation(POD, containers=known)
     remove_all(here)
-    assert told(list(start_containers(here))) == ["StartContainer i 0"]
+    assert describe_all(list(start_containers(here))) == ["StartContainer i 0"]
 
 
 def test_a_look_at_the_runtime_in_between_changes_nothing() -> None:
-    """It still holds the one that asked, and so the rest goes on."""
+    """The runtime still has the container that triggered it, so the restart continues."""
     here = situation(POD, containers=dict(DOWN))
     for action in [one for one in start_containers(here) if isinstance(one, RemoveContainer)]:
         fold(here, action, None)
     read(here, seen("a", code=88))
-    assert told(list(start_containers(here))) == ["RemoveContainer a-0"]
+    assert describe_all(list(start_containers(here))) == ["RemoveContainer a-0"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +149,7 @@ def test_a_look_at_the_runtime_in_between_changes_nothing() -> None:
     ],
 )
 def test_the_pod_goes_on(containers: dict[str, Any]) -> None:
-    """It is neither finished nor failed, and its conditions say what happens."""
+    """It is neither Succeeded nor Failed, and a condition shows the restart."""
     here = situation(POD, containers=dict(containers), condition_times={"Initialized": ("True", at(-50))})
     status = pod_status(here)
     shown = {one.type: (one.status, one.reason) for one in status.conditions or []}
@@ -160,7 +165,7 @@ def test_the_pod_goes_on(containers: dict[str, Any]) -> None:
 
 
 def removed(name: str) -> ContainerFacts:
-    """Say what is known of a container that was removed so that all start again."""
+    """Build the facts of a container that was removed for the restart."""
     return ContainerFacts(attempt=1, last_exit=Exit(f"{name}-0", 137, "RestartingAllContainers"))
 
 
@@ -224,11 +229,11 @@ def test_what_was_removed_waits_with_a_reason() -> None:
 
 
 def test_a_deleted_pod_starts_nothing_again() -> None:
-    """Its ends are its last."""
+    """Its exits are final."""
     here = situation(POD, containers=DOWN, deletion=deletion())
     assert (lifecycle.next_event(here), pod_status(here).phase) == (lifecycle.Event.DELETION_REQUESTED, "Failed")
 
 
 def test_a_pod_without_such_a_rule_has_no_such_condition() -> None:
-    """As the kubelet shows it."""
+    """As with the kubelet."""
     assert "AllContainersRestarting" not in {one.type for one in pod_status(situation()).conditions or []}

@@ -1,4 +1,4 @@
-"""Which stops under way are told of a shorter grace, and which are left alone?"""
+"""Which pending stops are shortened, and which are left alone?"""
 
 from datetime import timedelta
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from proto.temporal.activities.requests import ShortenStop, StopContainer
 from proto.temporal.pod import Lifecycle
 from proto.temporal.pod_inputs import Eviction
-from tests.workflows.decide.situations import KEY, Around, at, deletion, down, pod, seen, situation, told, up
+from tests.workflows.decide.situations import KEY, Context, at, deletion, describe_all, down, pod, seen, situation, up
 from workflows.decide.actions import Action, key
 from workflows.decide.record.fold import fold
 from workflows.decide.steps.pod_actions import pod_actions
@@ -17,12 +17,12 @@ WEB: dict[str, Any] = {"containers": {"web": up()}}
 
 
 def stop(name: str = "web", *, grace: float = 30, asked: float = 0) -> StopContainer:
-    """Write a stop under way."""
+    """Build a pending stop."""
     return StopContainer(KEY, name, f"{name}-0", timedelta(seconds=grace), at(asked), "ManifestRemoved")
 
 
 def shorten(grace: float, asked: float) -> ShortenStop:
-    """Write a shortening under way."""
+    """Build a pending shortening."""
     return ShortenStop(KEY, "web", "web-0", timedelta(seconds=grace), at(asked), "ManifestRemoved")
 
 
@@ -74,30 +74,30 @@ def shorten(grace: float, asked: float) -> ShortenStop:
     ],
 )
 def test_shortening(busy: list[Action], known: dict[str, Any], now: float, decision: list[str]) -> None:
-    """What is sent beside a stop."""
+    """The action besides a stop."""
     known = {"lifecycle": Lifecycle.TERMINATING, **WEB, **known}
-    here = situation(around=Around(now=at(now), busy=tuple(busy)), **known)
-    assert told(pod_actions(here).begin) == decision
+    here = situation(context=Context(now=at(now), busy=tuple(busy)), **known)
+    assert describe_all(pod_actions(here).begin) == decision
 
 
 def test_what_it_asks_for() -> None:
-    """The shorter grace, from when it was asked, of the same instance, with the deletion's reason."""
+    """The shorter grace period, counted from its request, for the same instance, with the deletion's reason."""
     known = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletion(grace=1, again=5), **WEB}
-    (action,) = pod_actions(situation(around=Around(now=at(6), busy=(stop(),)), **known)).begin
+    (action,) = pod_actions(situation(context=Context(now=at(6), busy=(stop(),)), **known)).begin
     words = "ManifestRemoved: web.yaml is gone"
     assert action == ShortenStop(KEY, "web", "web-0", timedelta(seconds=1), at(5), words)
 
 
 def test_two_containers_and_one_that_is_not_stopped_yet() -> None:
-    """Each stop is shortened by itself; a stop that begins now has the shorter grace at once."""
+    """Each stop is shortened separately; a stop that starts now has the shorter grace period at once."""
     containers = {"a": up("a"), "b": up("b")}
     known = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletion(grace=1, again=5), "containers": containers}
-    here = situation(pod("a", "b"), Around(now=at(5), busy=(stop("a"),)), **known)
-    assert told(pod_actions(here).begin) == ["StopContainer b", "ShortenStop a/by-12:00:06"]
+    here = situation(pod("a", "b"), Context(now=at(5), busy=(stop("a"),)), **known)
+    assert describe_all(pod_actions(here).begin) == ["StopContainer b", "ShortenStop a/by-12:00:06"]
 
 
 def test_the_first_of_both_answers_is_the_end() -> None:
-    """The second changes nothing."""
+    """The second result changes nothing."""
     here = situation(lifecycle=Lifecycle.TERMINATING, deletion=deletion(grace=1, again=5), **WEB)
     fold(here, shorten(1, 5), seen(code=137))
     fold(here, stop(), seen(code=143))
@@ -107,6 +107,6 @@ def test_the_first_of_both_answers_is_the_end() -> None:
 
 
 def test_a_shortening_has_a_key_of_its_own() -> None:
-    """Beside the stop, and beside an earlier shortening; each is still about its container."""
+    """Different from the stop's and from an earlier shortening's; each still belongs to its container."""
     keys = [key(one) for one in (stop(), shorten(20, 5), shorten(1, 7))]
     assert keys == ["container/web", "container/web/by-12:00:25", "container/web/by-12:00:08"]

@@ -1,4 +1,4 @@
-"""In which order do a pod's containers stop, and how much of the grace has each?
+"""In which order do a pod's containers stop, and how much of the grace period does each get?
 
 The rows of pkg/kubelet/kuberuntime/kuberuntime_termination_order_test.go, and ours.
 """
@@ -11,17 +11,17 @@ import pytest
 from proto.temporal.activities.requests import StopContainer
 from proto.temporal.pod import Failure, Lifecycle
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     KEY,
-    Around,
+    Context,
     at,
     deletion,
+    describe_all,
     down,
     pod,
     sandbox,
     situation,
     starting,
-    told,
     up,
 )
 from workflows.decide.steps.sandbox import run_sandbox
@@ -36,58 +36,61 @@ STOPPING = StopContainer(KEY, "a", "a-0", timedelta(seconds=20), at(-5), "Manife
 
 
 @pytest.mark.parametrize(
-    ("around", "containers", "decision"),
+    ("context", "containers", "decision"),
     [
-        pytest.param(HERE, ALL, ["StopContainer a", "StopContainer b", WAKE], id="the-regular-ones-first"),
+        pytest.param(DEFAULT_CONTEXT, ALL, ["StopContainer a", "StopContainer b", WAKE], id="the-regular-ones-first"),
         pytest.param(
-            Around(busy=(STOPPING,)), {**ALL, "b": down(143, "b")}, [WAKE], id="sidecars-wait-for-the-last-of-them"
+            Context(busy=(STOPPING,)), {**ALL, "b": down(143, "b")}, [WAKE], id="sidecars-wait-for-the-last-of-them"
         ),
         pytest.param(
-            HERE,
+            DEFAULT_CONTEXT,
             {**ALL, "a": down(143, "a"), "b": down(143, "b")},
             ["StopContainer s", WAKE],
             id="then-the-last-sidecar",
         ),
         pytest.param(
-            HERE,
+            DEFAULT_CONTEXT,
             {**ALL, "a": down(143, "a"), "b": down(143, "b"), "s": down(143, "s")},
             ["StopContainer r"],
             id="then-the-one-before-it",
         ),
         pytest.param(
-            HERE, {"r": up("r"), "a": up("a")}, ["StopContainer a", WAKE], id="one-that-never-ran-holds-nobody"
+            DEFAULT_CONTEXT,
+            {"r": up("r"), "a": up("a")},
+            ["StopContainer a", WAKE],
+            id="one-that-never-ran-holds-nobody",
         ),
         pytest.param(
-            HERE,
+            DEFAULT_CONTEXT,
             {"i": up("i"), **SIDECARS},
             ["StopContainer i", "StopContainer s", WAKE],
             id="an-init-container-that-ends-by-itself-holds-nobody-either",
         ),
         pytest.param(
-            Around(busy=(starting("a"),)),
+            Context(busy=(starting("a"),)),
             SIDECARS,
             [WAKE],
             id="one-that-is-being-started-is-waited-for-like-one-that-lives",
         ),
         pytest.param(
-            Around(now=at(15)),
+            Context(now=at(15)),
             ALL,
             ["StopContainer r", "StopContainer s", "StopContainer a", "StopContainer b"],
             id="once-the-grace-is-over-nobody-waits",
         ),
     ],
 )
-def test_order(around: Around, containers: dict[str, Any], decision: list[str]) -> None:
-    """Who is stopped now, and when to look again at the latest."""
-    here = situation(pod("a", "b", init=INIT), around, containers=containers, **GOING)
-    assert told(list(stop_containers(here))) == decision
+def test_order(context: Context, containers: dict[str, Any], decision: list[str]) -> None:
+    """Which containers stop now, and when the plan is due again at the latest."""
+    here = situation(pod("a", "b", init=INIT), context, containers=containers, **GOING)
+    assert describe_all(list(stop_containers(here))) == decision
 
 
 def test_a_stop_that_failed_holds_the_order() -> None:
-    """Until it may be tried again, or the grace is over."""
+    """Until it may be retried, or the grace period is over."""
     failures = {"container/a": Failure("KillContainerError", "no", at(-3))}
     here = situation(pod("a", init=["+s"]), containers={"s": up("s"), "a": up("a")}, failures=failures, **GOING)
-    assert told(list(stop_containers(here))) == ["wake 7", WAKE]
+    assert describe_all(list(stop_containers(here))) == ["wake 7", WAKE]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,7 @@ def test_a_stop_that_failed_holds_the_order() -> None:
     ],
 )
 def test_all_share_one_grace(known: dict[str, Any], asked_at: float, grace: float) -> None:
-    """The last one has what is left of it."""
+    """The last container gets what is left of it."""
     source = pod("a", init=["+s"], restartPolicy="Never")
     here = situation(source, containers={"s": up("s"), "a": down(0, "a")}, lifecycle=Lifecycle.TERMINATING, **known)
     (stop,) = stop_containers(here)
@@ -118,15 +121,15 @@ def test_all_share_one_grace(known: dict[str, Any], asked_at: float, grace: floa
     ],
 )
 def test_who_comes_late_has_a_moment(grace: float, now: float, least: float) -> None:
-    """A sidecar whose turn comes at the end is not killed at once (kuberuntime_container.go killContainer)."""
+    """A sidecar at the end of the order is not killed at once (kuberuntime_container.go killContainer)."""
     going = {**GOING, "deletion": deletion(grace=grace, asked=-5)}
-    here = situation(pod(init=["+s"]), Around(now=at(now)), containers={"s": up("s"), "web": down(143)}, **going)
+    here = situation(pod(init=["+s"]), Context(now=at(now)), containers={"s": up("s"), "web": down(143)}, **going)
     (stop,) = stop_containers(here)
     assert isinstance(stop, StopContainer)
     assert stop.at_least.total_seconds() == least
 
 
 def test_a_lost_sandbox_is_left_in_the_same_order() -> None:
-    """What still runs in it is stopped before a new one is made."""
+    """Its running containers are stopped before a new one is created."""
     here = situation(pod("a", "b", init=INIT), containers=ALL, sandbox=sandbox(ready=False))
-    assert told(list(run_sandbox(here))) == ["StopContainer a", "StopContainer b", "wake 30"]
+    assert describe_all(list(run_sandbox(here))) == ["StopContainer a", "StopContainer b", "wake 30"]

@@ -1,4 +1,4 @@
-"""Until when may a pod be active, and when does anybody look? The kubelet's own rows are among these."""
+"""When does a pod's activeDeadlineSeconds expire, and when is the next check? Includes the kubelet's own rows."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod import Lifecycle
-from tests.workflows.decide.situations import Around, at, down, pod, situation, up
+from tests.workflows.decide.situations import Context, at, down, pod, situation, up
 from workflows.decide.ending.deadline import await_deadline, deadline_exceeded
 from workflows.decide.steps.pod_actions import pod_actions
 
@@ -36,7 +36,7 @@ def test_a_pod_that_has_been_active_for_a_minute(seconds: int | None, known: dic
     ],
 )
 def test_the_wait_has_a_name(seconds: int, words: str) -> None:
-    """Which an operator reads as the timer's summary."""
+    """An operator sees it as the timer's summary."""
     (wake,) = await_deadline(situation(pod(activeDeadlineSeconds=seconds)))
     assert (wake.at, wake.summary) == (at(seconds - 60), words)
 
@@ -50,15 +50,15 @@ def test_the_wait_has_a_name(seconds: int, words: str) -> None:
     ],
 )
 def test_who_is_waited_for(known: dict[str, Any], wake: Any) -> None:
-    """Only a pod in sync."""
+    """Only pods in sync."""
     plan = pod_actions(situation(pod(activeDeadlineSeconds=100), **known))
     assert (plan.wake.at if plan.wake else None) == wake
 
 
 def test_the_earlier_wait_counts() -> None:
-    """A restart that is due before the deadline is not held up by it, and the other way round."""
+    """A restart before the deadline is not delayed by it, and vice versa."""
     loop = down(1, backoff=timedelta(seconds=40), backoff_at=at(-50))
     for seconds, expected in ((200, at(40)), (70, at(10))):
-        plan = pod_actions(situation(pod(activeDeadlineSeconds=seconds), Around(), containers={"web": loop}))
+        plan = pod_actions(situation(pod(activeDeadlineSeconds=seconds), Context(), containers={"web": loop}))
         assert plan.wake
         assert plan.wake.at == expected

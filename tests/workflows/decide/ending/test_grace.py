@@ -25,14 +25,14 @@ from workflows.decide.ending.grace import effective_grace, pod_grace
     ],
 )
 def test_pod_grace(own: int | None, asked: float | None, grace: float) -> None:
-    """The deletion's grace, else the pod's."""
+    """The deletion's grace period, or else the pod's."""
     spec = situation(pod(terminationGracePeriodSeconds=own)).spec
     wish = None if asked is None else timedelta(seconds=asked)
     assert pod_grace(spec, wish) == timedelta(seconds=grace)
 
 
 def shortened(grace: float) -> Shortening:
-    """Say that an operator asks now for a stop within so many seconds."""
+    """Build an operator's request to stop within this many seconds."""
     return Shortening(at(0), timedelta(seconds=grace), "root@node-1")
 
 
@@ -58,5 +58,5 @@ EVICTED = Eviction(at(-10), "DeadlineExceeded", "too long")
     ],
 )
 def test_which_grace_counts(known: dict[str, Any], over_at: float) -> None:
-    """Seconds from now until the kill is due."""
+    """Seconds from now until SIGKILL."""
     assert effective_grace(situation(**known)).over_at == at(over_at)

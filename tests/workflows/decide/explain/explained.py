@@ -1,4 +1,4 @@
-"""What the tests of explanations share: pods in a plight, and how a sentence is picked out."""
+"""Pods for the tests of explanations, and a filter for sentences."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from proto.temporal.activities.requests import PullImage, RunPodSandbox
 from proto.temporal.operator import SentenceKind
 from proto.temporal.pod import Failure, ImageFacts
-from tests.workflows.decide.situations import IMAGE, KEY, Around, at, down, sandbox, situation, up, words
+from tests.workflows.decide.situations import IMAGE, KEY, Context, at, describe, down, sandbox, situation, up
 from workflows.decide.explain.explain import explanation
 from workflows.decide.keys import image_key
 
@@ -23,7 +23,7 @@ UP = {"containers": {"web": up()}}
 NOT_READY = Failure("NetworkNotReady", "cni is away", at(-1), tries=3)
 
 
-def said(kind: SentenceKind, source: dict[str, Any] | None, around: Around, known: dict[str, Any]) -> list[str]:
-    """Give the sentences of one kind."""
-    told = explanation(situation(source, around, **known), words)
+def said(kind: SentenceKind, source: dict[str, Any] | None, context: Context, known: dict[str, Any]) -> list[str]:
+    """Return the sentences of one kind."""
+    told = explanation(situation(source, context, **known), describe)
     return [one.text for one in told.sentences if one.kind is kind]

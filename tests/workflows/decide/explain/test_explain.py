@@ -1,4 +1,4 @@
-"""Does an explanation say where a pod stands, what is under way, and what it waits for?"""
+"""Does an explanation say what state a pod is in, what is in progress, and what it waits for?"""
 
 from typing import Any
 
@@ -20,69 +20,73 @@ from tests.workflows.decide.explain.explained import (
     RUN,
     said,
 )
-from tests.workflows.decide.situations import HERE, Around, at, deletion, down, pod, situation, up, words
+from tests.workflows.decide.situations import DEFAULT_CONTEXT, Context, at, deletion, describe, down, pod, situation, up
 from workflows.decide.explain.explain import explanation
 
 TOO_LONG = Eviction(at(-5), "DeadlineExceeded", "too long")
 
 
 @pytest.mark.parametrize(
-    ("source", "around", "known", "text"),
+    ("source", "context", "known", "text"),
     [
-        pytest.param(pod(), HERE, {"containers": {"web": up()}}, "Running and ready, web runs", id="running"),
+        pytest.param(
+            pod(), DEFAULT_CONTEXT, {"containers": {"web": up()}}, "Running and ready, web runs", id="running"
+        ),
         pytest.param(
             pod(),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"web": LOOPS}},
             "Running and not ready, nothing of it runs, CrashLoopBackOff",
             id="a-crash-loop",
         ),
         pytest.param(
             pod("a", "b"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"a": up("a"), "b": up("b")}},
             "Running and ready, a, b run",
             id="two-run",
         ),
-        pytest.param(pod(), HERE, NEW, "Pending and not ready, nothing of it runs, ContainerCreating", id="on-its-way"),
+        pytest.param(
+            pod(), DEFAULT_CONTEXT, NEW, "Pending and not ready, nothing of it runs, ContainerCreating", id="on-its-way"
+        ),
         pytest.param(
             pod(),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"web": up()}, "deletion": deletion(grace=5), "lifecycle": Lifecycle.TERMINATING},
             "it is terminating, web runs: ManifestRemoved: web.yaml is gone (grace 5 s)",
             id="going",
         ),
         pytest.param(
             pod(restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"web": down(0)}, "lifecycle": Lifecycle.TERMINATING},
             "Succeeded: it has finished, and it is being stopped",
             id="just-finished",
         ),
         pytest.param(
             pod(),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"web": up()}, "lifecycle": Lifecycle.TERMINATING, "eviction": TOO_LONG},
             "Running: DeadlineExceeded (too long), and it is being stopped",
             id="active-for-too-long",
         ),
         pytest.param(
             pod(),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"web": down(0)}, "lifecycle": Lifecycle.TERMINATED, "eviction": TOO_LONG, "sandbox": GONE},
             "Failed: DeadlineExceeded (too long), and its source still lists it",
             id="was-active-for-too-long",
         ),
         pytest.param(
             pod(restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"web": down(3)}, "lifecycle": Lifecycle.TERMINATED, "sandbox": GONE},
             "Failed: it has finished, and its source still lists it",
             id="finished",
         ),
         pytest.param(
             pod(),
-            HERE,
+            DEFAULT_CONTEXT,
             {
                 "containers": {"web": down(0)},
                 "deletion": deletion(),
@@ -94,9 +98,9 @@ TOO_LONG = Eviction(at(-5), "DeadlineExceeded", "too long")
         ),
     ],
 )
-def test_where_it_stands(source: dict[str, Any], around: Around, known: dict[str, Any], text: str) -> None:
-    """One sentence, always."""
-    assert said(SentenceKind.STANDS, source, around, known) == [text]
+def test_where_it_stands(source: dict[str, Any], context: Context, known: dict[str, Any], text: str) -> None:
+    """Exactly one sentence."""
+    assert said(SentenceKind.STANDS, source, context, known) == [text]
 
 
 @pytest.mark.parametrize(
@@ -166,8 +170,8 @@ def test_where_it_stands(source: dict[str, Any], around: Around, known: dict[str
 def test_what_it_waits_for(
     source: dict[str, Any], known: dict[str, Any], sentences: list[tuple[str, float, str, str]]
 ) -> None:
-    """What, until when, why, and what can be done."""
-    told = explanation(situation(source, **known), words).sentences
+    """What, until when, why, and what an operator can do."""
+    told = explanation(situation(source, **known), describe).sentences
     waits = [one for one in told if one.kind is SentenceKind.WAITS]
     assert [(one.text, one.at, one.because, one.remedy) for one in waits] == [
         (text, at(seconds), because, remedy) for text, seconds, because, remedy in sentences
@@ -175,17 +179,17 @@ def test_what_it_waits_for(
 
 
 def test_what_is_under_way_is_named_by_its_activity() -> None:
-    """So that the reader finds its tries in Temporal."""
-    told = explanation(situation(around=Around(busy=(PULL, RUN)), **NEW, images=ABSENT), words).sentences
+    """So that the reader finds its attempts in Temporal."""
+    told = explanation(situation(context=Context(busy=(PULL, RUN)), **NEW, images=ABSENT), describe).sentences
     under_way = [(one.text, one.about) for one in told if one.kind is SentenceKind.UNDER_WAY]
-    assert under_way == [(words(PULL), f"image/{KEY_OF_IMAGE}"), (words(RUN), "sandbox")]
+    assert under_way == [(describe(PULL), f"image/{KEY_OF_IMAGE}"), (describe(RUN), "sandbox")]
 
 
 def test_explaining_changes_nothing() -> None:
-    """What is foretold is not written down."""
+    """The forecast does not change the observed state."""
     here = situation(pod("a", init=["i"]), containers={"i": up("i", attempt=2, **FORTY)})
     before = repr(here.observed)
-    explanation(here, words)
+    explanation(here, describe)
     assert repr(here.observed) == before
 
 
@@ -206,17 +210,17 @@ def test_explaining_changes_nothing() -> None:
     ],
 )
 def test_who_hastens_a_stop(known: dict[str, Any], hastened: bool) -> None:
-    """The command that does, while there is something to hasten."""
-    told = explanation(situation(**({"containers": {"web": up()}} | known)), words)
+    """The command that shortens the stop, while there is something to shorten."""
+    told = explanation(situation(**({"containers": {"web": up()}} | known)), describe)
     remedy = next(one.remedy for one in told.sentences if one.kind is SentenceKind.STANDS)
     assert remedy == ("`tempolet stop default/web --grace-period N` shortens its grace period" if hastened else "")
 
 
 def test_a_deadline_is_a_wait() -> None:
-    """Which no operator can skip."""
+    """No operator can skip it."""
     (wait,) = [
         one
-        for one in explanation(situation(pod(activeDeadlineSeconds=100), containers={"web": up()}), words).sentences
+        for one in explanation(situation(pod(activeDeadlineSeconds=100), containers={"web": up()}), describe).sentences
         if one.kind is SentenceKind.WAITS
     ]
     assert (wait.text, wait.at, wait.remedy) == ("activeDeadlineSeconds: the pod is stopped", at(40), "")

@@ -1,4 +1,4 @@
-"""Does an explanation foretell what would truly come next?"""
+"""Does an explanation predict correctly what comes next?"""
 
 from typing import Any
 
@@ -9,17 +9,17 @@ from proto.temporal.operator import SentenceKind
 from proto.temporal.pod import Lifecycle
 from tests.workflows.decide.explain.explained import ABSENT, FORTY, GONE, LOOPS, NEW, PULL, RUN, UP, said
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     READ,
-    Around,
+    Context,
     container,
     deletion,
+    describe,
     down,
     pod,
     situation,
     stopping,
     up,
-    words,
 )
 from workflows.decide.explain.explain import explanation
 from workflows.decide.steps.pod_actions import pod_actions
@@ -29,21 +29,25 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
 
 
 @pytest.mark.parametrize(
-    ("source", "around", "known", "texts"),
+    ("source", "context", "known", "texts"),
     [
         pytest.param(
-            pod(), HERE, UP, ["if web ended now, it would be restarted at once (restart 1)"], id="always-comes-back"
+            pod(),
+            DEFAULT_CONTEXT,
+            UP,
+            ["if web ended now, it would be restarted at once (restart 1)"],
+            id="always-comes-back",
         ),
         pytest.param(
             pod(),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"web": up(attempt=3, **FORTY)}},
             ["if web ended now, it would be restarted after 40 s (restart 4)"],
             id="after-the-back-off-it-has-earned",
         ),
         pytest.param(
             pod(restartPolicy="OnFailure"),
-            HERE,
+            DEFAULT_CONTEXT,
             UP,
             [
                 "if web succeeded now, the pod would be finished: Succeeded",
@@ -53,7 +57,7 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
         ),
         pytest.param(
             pod(init=["+s"], restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"s": up("s"), "web": up()}},
             [
                 "if s ended now, it would be restarted at once (restart 1)",
@@ -64,14 +68,14 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
         ),
         pytest.param(
             pod("a", "b", restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"a": up("a"), "b": up("b")}},
             ["if a ended now, it would not be restarted", "if b ended now, it would not be restarted"],
             id="never-and-another-runs-on",
         ),
         pytest.param(
             pod("a", init=["i"]),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"i": up("i")}},
             [
                 "if i succeeded now, next would come: StartContainer a 0",
@@ -81,21 +85,21 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
         ),
         pytest.param(
             pod(),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"web": LOOPS}},
             ["if all goes as planned: StartContainer web 4", "if web then ends within ten minutes, it waits 80 s"],
             id="a-crash-loop",
         ),
         pytest.param(
             pod("a", init=["i"]),
-            Around(busy=(RUN, PULL)),
+            Context(busy=(RUN, PULL)),
             {**NEW, "images": ABSENT},
             ["if all goes as planned: StartContainer i 0"],
             id="a-start-as-far-as-the-first-init-container",
         ),
         pytest.param(
             pod(),
-            Around(busy=(stopping(),)),
+            Context(busy=(stopping(),)),
             {**UP, **GOING},
             [
                 "if all goes as planned: StopPodSandbox, then RemovePodSandbox s0, then RemovePodDirectories",
@@ -105,7 +109,7 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
         ),
         pytest.param(
             pod(),
-            Around(busy=(stopping(),)),
+            Context(busy=(stopping(),)),
             {**UP, **GOING, "listed_again": True},
             [
                 "if all goes as planned: StopPodSandbox, then RemovePodSandbox s0, then RemovePodDirectories",
@@ -115,39 +119,41 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
         ),
         pytest.param(
             pod(restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"web": down(0)}, "lifecycle": Lifecycle.TERMINATED, "sandbox": GONE},
             [STAYS],
             id="a-finished-one-stays",
         ),
-        pytest.param(pod(), Around(busy=(READ,)), {}, [], id="what-a-re-read-finds-nobody-knows"),
+        pytest.param(pod(), Context(busy=(READ,)), {}, [], id="what-a-re-read-finds-nobody-knows"),
     ],
 )
-def test_what_would_come_next(source: dict[str, Any], around: Around, known: dict[str, Any], texts: list[str]) -> None:
-    """The core's own decisions about what has not happened yet."""
-    assert said(SentenceKind.NEXT, source, around, known) == texts
+def test_what_would_come_next(
+    source: dict[str, Any], context: Context, known: dict[str, Any], texts: list[str]
+) -> None:
+    """By the core's own decisions about the predicted results."""
+    assert said(SentenceKind.NEXT, source, context, known) == texts
 
 
 def test_a_forecast_is_what_is_then_done() -> None:
-    """The first step that is foretold is the one that the plan begins."""
+    """The first predicted step is the one that the plan starts."""
     here = situation(pod("a", "b"), containers={"a": up("a")})
     (begun,) = pod_actions(here).begin
     assert isinstance(begun, StartContainer)
-    assert f"if all goes as planned: {words(begun)}" in [
-        one.text for one in explanation(here, words).sentences if one.kind is SentenceKind.NEXT
+    assert f"if all goes as planned: {describe(begun)}" in [
+        one.text for one in explanation(here, describe).sentences if one.kind is SentenceKind.NEXT
     ]
 
 
 def test_a_pod_of_many_containers_is_explained_at_once() -> None:
-    """Only so many steps are told."""
+    """The number of predicted steps is limited."""
     names = [f"c{number}" for number in range(20)]
     source = pod(containers=[container(name) for name in names])
-    texts = said(SentenceKind.NEXT, source, HERE, {})
+    texts = said(SentenceKind.NEXT, source, DEFAULT_CONTEXT, {})
     assert texts[0].endswith(", and so on")
     assert texts[0].count("StartContainer") == 8
 
 
 def test_what_comes_after_a_deadline_is_foretold_too() -> None:
-    """Time goes on to it, and the pod goes."""
-    texts = said(SentenceKind.NEXT, pod(activeDeadlineSeconds=100), HERE, UP)
+    """The forecast continues to the deadline and the pod's removal."""
+    texts = said(SentenceKind.NEXT, pod(activeDeadlineSeconds=100), DEFAULT_CONTEXT, UP)
     assert texts[0] == "if all goes as planned: StopContainer web, then StopPodSandbox"

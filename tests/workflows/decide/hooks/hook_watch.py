@@ -1,4 +1,4 @@
-"""What must hold of hooks whenever the state machine's pod begins something: none repeated, none skipped, nothing beside one."""
+"""Invariants of hooks, checked whenever the state machine's pod starts an action: none is repeated, skipped or overlapped."""
 
 from functools import partial
 
@@ -14,22 +14,22 @@ from workflows.decide.situation import Situation
 
 
 def is_before_start(action: Action) -> bool:
-    """Say whether it is a hook before a start: one that failed runs again, and so does the start."""
+    """Return whether it is a preStart hook: a failed one runs again, and so does the start."""
     return isinstance(action, RunHook) and action.hook is Hook.PRE_START
 
 
 def starts_under_way(here: Situation) -> int:
-    """Count the starts under way; a preStart hook in the present sandbox is one, but holds no ephemeral container back."""
+    """Count the pending starts, including a preStart hook in the current sandbox, which does not delay ephemeral containers."""
     starts = [one for one in here.busy.values() if isinstance(one, StartContainer)]
     before = [one for one in here.busy.values() if isinstance(one, RunHook) and is_before_start(one)]
     held = [one for one in starts if one.container["name"] not in here.ephemeral_names]
     return max(len(starts), len(held) + sum(one.sandbox_id == here.sandbox_id for one in before))
 
 
-def look_at_hooks(here: Situation, action: Action, known: set[str], runtime: RuntimeModel) -> None:
-    """No hook begins once its outcome is known, nothing starts beside one, and none is skipped by a start or a stop.
+def check_hooks(here: Situation, action: Action, known: set[str], runtime: RuntimeModel) -> None:
+    """No hook starts once its outcome is known, no container starts beside one, and no start or stop skips one.
 
-    A restart of all gives no grace, and so no hook.
+    A restart of all containers has no grace period, and so no preStop hook.
     """
     match action:
         case RunHook():

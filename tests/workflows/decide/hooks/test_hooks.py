@@ -1,7 +1,7 @@
-"""Does each hook run when it is its turn, once for an instance, and does everything wait that has to?
+"""Does each hook run in its turn, once per instance, and do the right actions wait for it?
 
 The situations are those of TestLifeCycleHook and TestKillContainer (pkg/kubelet/kuberuntime/kuberuntime_container_test.go),
-and what a worker's death makes of them.
+and those after a worker's death.
 """
 
 from datetime import timedelta
@@ -13,19 +13,19 @@ from proto.temporal.activities.requests import RunHook, StopContainer
 from proto.temporal.hooks import Hook, HookEnded, HookOutcome
 from proto.temporal.pod import ContainerFacts, ContainerState, Lifecycle, PodJson
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     KEY,
-    Around,
+    Context,
     at,
     container,
     deletion,
+    describe_all,
     down,
     pod,
     sandbox,
     situation,
     starting,
     stopping,
-    told,
     up,
 )
 from workflows.decide.actions import holds_reread
@@ -43,17 +43,17 @@ GOING: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletio
 
 
 def hooked(lifecycle: dict[str, Any], *others: str, **spec: Any) -> PodJson:
-    """Write a pod whose container web has these hooks."""
+    """Build a pod whose container web has these hooks."""
     return pod(containers=[container("web", lifecycle=lifecycle), *map(container, others)], **spec)
 
 
 def ended(container_id: str = "web-0", *, well: bool = True, seconds: float = 0) -> HookOutcome:
-    """Say how a hook ended that was asked for at NOW."""
+    """Build the outcome of a hook that was requested at NOW."""
     return HookOutcome(container_id, well, "" if well else "exit code 3", at(0), at(seconds))
 
 
 def running(hook: Hook, *, grace: float = 30) -> RunHook:
-    """Write the request of a hook under way."""
+    """Build the request of a pending hook."""
     since = at(0) if hook is Hook.PRE_STOP else None
     return RunHook(KEY, "web", "web-0", hook, {}, asked_at=since, grace=timedelta(seconds=grace))
 
@@ -82,22 +82,22 @@ PRE_STOP = "RunHook web/preStop/web-0"
 )
 def test_post_start(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str]) -> None:
     """It is a part of the start: the next containers wait for it."""
-    here = situation(hooked(POST, "side"), Around(busy=busy), containers={"web": facts})
-    assert told(pod_actions(here).begin) == begun
+    here = situation(hooked(POST, "side"), Context(busy=busy), containers={"web": facts})
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 def test_every_restart_waits_for_a_hook_too() -> None:
-    """A container of the same pod that crashed meanwhile is started afterwards."""
+    """Another container that crashed meanwhile is started afterwards."""
     known = {"web": up(), "side": down(1, "side")}
-    here = situation(hooked(POST, "side"), Around(busy=(running(Hook.POST_START),)), containers=known)
-    assert told(pod_actions(here).begin) == []
+    here = situation(hooked(POST, "side"), Context(busy=(running(Hook.POST_START),)), containers=known)
+    assert describe_all(pod_actions(here).begin) == []
     here.observed.containers["web"].post_start = DONE
-    assert told(pod_actions(here).begin) == ["StartContainer side 1"]
+    assert describe_all(pod_actions(here).begin) == ["StartContainer side 1"]
 
 
 def test_a_failed_post_start_stops_with_the_pods_grace_and_its_reason() -> None:
-    """Counted from the failure, with the pre-stop hook first, as the kubelet's killContainer does."""
-    here = situation(hooked(BOTH), Around(now=at(7)), containers={"web": up(post_start=ended(well=False, seconds=5))})
+    """Counted from the failure, with the preStop hook first, as in the kubelet's killContainer."""
+    here = situation(hooked(BOTH), Context(now=at(7)), containers={"web": up(post_start=ended(well=False, seconds=5))})
     (hook,) = pod_actions(here).begin
     assert isinstance(hook, RunHook)
     assert (hook.hook, hook.asked_at, hook.grace) == (Hook.PRE_STOP, at(5), timedelta(seconds=30))
@@ -109,35 +109,43 @@ def test_a_failed_post_start_stops_with_the_pods_grace_and_its_reason() -> None:
 
 @pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])
 def test_what_follows_a_failed_post_start_is_the_restart_policys(policy: str) -> None:
-    """By the exit code, like any other end."""
+    """By the exit code, like any other exit."""
     here = situation(hooked(POST, restartPolicy=policy), containers={"web": down(137, post_start=FAILED)})
-    assert told(pod_actions(here).begin) == ([] if policy == "Never" else ["StartContainer web 1"])
+    assert describe_all(pod_actions(here).begin) == ([] if policy == "Never" else ["StartContainer web 1"])
 
 
 @pytest.mark.parametrize(
-    ("around", "facts", "begun"),
+    ("context", "facts", "begun"),
     [
-        pytest.param(HERE, up(), [PRE_STOP], id="before-the-stop"),
-        pytest.param(Around(busy=(running(Hook.PRE_STOP),)), up(), [], id="the-stop-waits-for-it"),
-        pytest.param(HERE, up(pre_stop=DONE), ["StopContainer web"], id="then-the-stop"),
-        pytest.param(HERE, up(pre_stop=FAILED), ["StopContainer web"], id="also-when-it-failed"),
+        pytest.param(DEFAULT_CONTEXT, up(), [PRE_STOP], id="before-the-stop"),
+        pytest.param(Context(busy=(running(Hook.PRE_STOP),)), up(), [], id="the-stop-waits-for-it"),
+        pytest.param(DEFAULT_CONTEXT, up(pre_stop=DONE), ["StopContainer web"], id="then-the-stop"),
+        pytest.param(DEFAULT_CONTEXT, up(pre_stop=FAILED), ["StopContainer web"], id="also-when-it-failed"),
         pytest.param(
-            HERE, up(attempt=1, pre_stop=DONE), ["RunHook web/preStop/web-1"], id="one-of-an-earlier-instance"
+            DEFAULT_CONTEXT,
+            up(attempt=1, pre_stop=DONE),
+            ["RunHook web/preStop/web-1"],
+            id="one-of-an-earlier-instance",
         ),
         pytest.param(
-            Around(now=at(60)), up(), [PRE_STOP], id="not-skipped-by-a-worker-that-comes-late-when-the-grace-is-over"
+            Context(now=at(60)), up(), [PRE_STOP], id="not-skipped-by-a-worker-that-comes-late-when-the-grace-is-over"
         ),
         pytest.param(
-            HERE, up(state=ContainerState.CREATED), ["StopContainer web"], id="not-in-a-container-that-never-ran"
+            DEFAULT_CONTEXT,
+            up(state=ContainerState.CREATED),
+            ["StopContainer web"],
+            id="not-in-a-container-that-never-ran",
         ),
-        pytest.param(HERE, up(state=ContainerState.UNKNOWN), [PRE_STOP], id="also-where-nobody-knows-whether-it-runs"),
-        pytest.param(HERE, down(0), ["StopPodSandbox"], id="not-in-one-that-has-ended-by-itself"),
+        pytest.param(
+            DEFAULT_CONTEXT, up(state=ContainerState.UNKNOWN), [PRE_STOP], id="also-where-nobody-knows-whether-it-runs"
+        ),
+        pytest.param(DEFAULT_CONTEXT, down(0), ["StopPodSandbox"], id="not-in-one-that-has-ended-by-itself"),
     ],
 )
-def test_pre_stop(around: Around, facts: ContainerFacts, begun: list[str]) -> None:
-    """It runs before SIGTERM whenever we stop a container that runs."""
-    here = situation(hooked(PRE), around, containers={"web": facts}, **GOING)
-    assert told(pod_actions(here).begin) == begun
+def test_pre_stop(context: Context, facts: ContainerFacts, begun: list[str]) -> None:
+    """It runs before SIGTERM whenever we stop a running container."""
+    here = situation(hooked(PRE), context, containers={"web": facts}, **GOING)
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 @pytest.mark.parametrize(
@@ -148,12 +156,12 @@ def test_pre_stop(around: Around, facts: ContainerFacts, begun: list[str]) -> No
     ],
 )
 def test_pre_stop_before_every_other_stop(facts: ContainerFacts, known: dict[str, Any], reason: str) -> None:
-    """With the pod's whole grace, counted from when the stop was first asked for."""
-    here = situation(hooked(PRE), Around(now=at(0)), containers={"web": facts}, **known)
+    """With the pod's whole grace period, counted from the first request to stop."""
+    here = situation(hooked(PRE), Context(now=at(0)), containers={"web": facts}, **known)
     (hook,) = pod_actions(here).begin
     assert isinstance(hook, RunHook)
     assert (hook.reason, hook.asked_at, hook.grace) == (reason, at(0), timedelta(seconds=30))
-    here = situation(hooked(PRE), Around(now=at(9)), containers={"web": facts}, **known)
+    here = situation(hooked(PRE), Context(now=at(9)), containers={"web": facts}, **known)
     fold(here, hook, HookEnded(succeeded=True))
     (stop,) = pod_actions(here).begin
     assert isinstance(stop, StopContainer)
@@ -161,18 +169,18 @@ def test_pre_stop_before_every_other_stop(facts: ContainerFacts, known: dict[str
 
 
 def test_hook_and_stop_share_one_grace() -> None:
-    """The deletion's, from when it was asked for; of it the stop gets two seconds at the least."""
+    """The deletion's, counted from its request; the stop gets at least two seconds of it."""
     known = {
         "web": up(pre_stop=ended(seconds=29)),
     }
-    here = situation(hooked(PRE), Around(now=at(29)), containers=known, **GOING)
+    here = situation(hooked(PRE), Context(now=at(29)), containers=known, **GOING)
     (stop,) = pod_actions(here).begin
     assert isinstance(stop, StopContainer)
     assert (stop.asked_at, stop.grace, stop.at_least) == (at(0), timedelta(seconds=30), timedelta(seconds=2))
 
 
 def test_a_container_without_a_hook_stops_as_ever() -> None:
-    """What a recorded history holds."""
+    """As in recorded histories."""
     here = situation(hooked(POST), containers={"web": up(post_start=DONE)}, **GOING)
     (stop,) = pod_actions(here).begin
     assert isinstance(stop, StopContainer)
@@ -188,11 +196,11 @@ def test_a_container_without_a_hook_stops_as_ever() -> None:
     ],
 )
 def test_a_shorter_grace_during_the_hook(grace: float, now: float, answers: list[str]) -> None:
-    """A second deletion may shorten what the hook was given."""
+    """A second deletion may shorten the hook's time."""
     busy = (running(Hook.PRE_STOP),)
     known = {**GOING, "deletion": deletion(grace=grace)}
-    plan = pod_actions(situation(hooked(PRE), Around(now=at(now), busy=busy), containers={"web": up()}, **known))
-    assert told([*plan.begin, *([plan.wake] if plan.wake else [])]) == answers
+    plan = pod_actions(situation(hooked(PRE), Context(now=at(now), busy=busy), containers={"web": up()}, **known))
+    assert describe_all([*plan.begin, *([plan.wake] if plan.wake else [])]) == answers
 
 
 @pytest.mark.parametrize(
@@ -207,23 +215,23 @@ def test_a_shorter_grace_during_the_hook(grace: float, now: float, answers: list
     ],
 )
 def test_a_hook_that_nobody_waits_for(hook: Hook, facts: ContainerFacts, known: dict[str, Any], gives_up: bool) -> None:
-    """It is given up."""
-    here = situation(hooked(BOTH), Around(busy=(running(hook),)), containers={"web": facts}, **known)
+    """It is cancelled."""
+    here = situation(hooked(BOTH), Context(busy=(running(hook),)), containers={"web": facts}, **known)
     assert bool(abandoned(here)) is gives_up
 
 
 def test_nothing_but_hooks_is_given_up_here() -> None:
-    """A stop goes on."""
-    assert abandoned(situation(hooked(BOTH), Around(busy=(stopping(),)), containers={"web": down(0)})) == []
+    """A stop continues."""
+    assert abandoned(situation(hooked(BOTH), Context(busy=(stopping(),)), containers={"web": down(0)})) == []
 
 
 def test_no_re_read_waits_for_a_hook() -> None:
-    """It may last for ever, and changes nothing that a re-read would tell."""
+    """It may last for ever, and a re-read does not depend on it."""
     assert not holds_reread(running(Hook.POST_START))
 
 
 def status_of(here: Situation) -> tuple[str, bool, bool]:
-    """Say state and reason, whether it has started, and whether it is ready."""
+    """Return state and reason, whether it has started, and whether it is ready."""
     web = here.containers[0]
     state = container_status(here, web).state
     assert state is not None
@@ -248,19 +256,19 @@ def status_of(here: Situation) -> tuple[str, bool, bool]:
     ],
 )
 def test_what_the_status_says(facts: ContainerFacts, known: dict[str, Any], shown: tuple[str, bool, bool]) -> None:
-    """A container is not running before its postStart hook has ended well."""
+    """A container is not Running until its postStart hook has succeeded."""
     assert status_of(situation(hooked(POST), containers={"web": facts}, **known)) == shown
 
 
 def test_a_result_is_written_down_for_its_instance_alone() -> None:
-    """An answer that comes when a newer instance is there changes nothing."""
+    """A result that arrives for an earlier instance changes nothing."""
     here = situation(hooked(POST), containers={"web": up(attempt=1)})
     fold(here, running(Hook.POST_START), HookEnded(succeeded=False))
     assert here.observed.containers["web"] == up(attempt=1)
 
 
 def test_a_hook_that_could_not_be_asked_for_has_failed() -> None:
-    """It is not tried again by us: whether it ran, nobody knows, and Temporal has tried."""
+    """It is not repeated: nobody knows whether it ran, and Temporal has already retried."""
     here = situation(hooked(POST), containers={"web": up()})
     fold_failure(here, running(Hook.POST_START), "UnexpectedError", "a defect")
     facts = here.observed.containers["web"]
@@ -270,7 +278,7 @@ def test_a_hook_that_could_not_be_asked_for_has_failed() -> None:
 
 
 def test_a_handler_is_told_what_it_may_need() -> None:
-    """Ports by name and the pod's addresses; on the host's network the node's."""
+    """Named ports and the pod's addresses; on the host network the node's."""
     ports = [{"name": "http", "containerPort": 80}]
     source = pod(containers=[container("web", lifecycle=POST, ports=ports)])
     (hook,) = pod_actions(situation(source, containers={"web": up()})).begin

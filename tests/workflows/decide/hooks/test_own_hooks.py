@@ -1,6 +1,6 @@
-"""When do the hooks that Kubernetes does not have run, what waits for them, and when does nobody wait any more?
+"""When do the hooks that Kubernetes does not have run, what waits for them, and when is that wait over?
 
-A row gives what is known of the container web, and what the core then begins.
+A row has the facts of the container web, and the actions that the core then starts.
 """
 
 import json
@@ -14,18 +14,18 @@ from proto.temporal.activities.requests import RunHook
 from proto.temporal.hooks import Hook, HookEnded, HookOutcome, HookRetry
 from proto.temporal.pod import ContainerFacts, Lifecycle, NodeSettings, PodJson
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     KEY,
-    Around,
+    Context,
     at,
     container,
     deletion,
+    describe_all,
     down,
     pod,
     sandbox,
     situation,
     starting,
-    told,
     up,
 )
 from workflows.calls import retry_policy
@@ -43,24 +43,24 @@ BEFORE, AFTER = "RunHook web/preStart/s0/0", "RunHook web/postStop/web-0"
 
 
 def annotated(*hooks: Hook, others: tuple[str, ...] = (), said: dict[str, Any] | None = None, **spec: Any) -> PodJson:
-    """Write a pod whose container web has these hooks."""
+    """Build a pod whose container web has these hooks."""
     made = pod(containers=[container("web"), *map(container, others)], **spec)
     made["metadata"]["annotations"] = {f"{hook}.tempolet.dev/web": json.dumps(EXEC | (said or {})) for hook in hooks}
     return made
 
 
 def prepared(*, well: bool = True, attempt: int = 0, sandbox_id: str = "s0") -> HookOutcome:
-    """Say how a preStart hook ended."""
+    """Build the outcome of a preStart hook."""
     return HookOutcome("", well, "" if well else "exit code 3", ended_at=at(0), sandbox_id=sandbox_id, attempt=attempt)
 
 
 def followed(container_id: str = "web-0", *, well: bool = True) -> HookOutcome:
-    """Say how a postStop hook ended."""
+    """Build the outcome of a postStop hook."""
     return HookOutcome(container_id, well, ended_at=at(0))
 
 
 def running(hook: Hook, *, until: float | None = None, sandbox_id: str = "s0", container_id: str = "web-0") -> RunHook:
-    """Write the request of a hook under way, bounded by a grace or not."""
+    """Build the request of a pending hook, with or without a limit by the grace period."""
     asked_at, grace = (None, None) if until is None else (at(0), timedelta(seconds=until))
     own = "" if hook is Hook.PRE_START else container_id
     return RunHook(KEY, "web", own, hook, EXEC, asked_at=asked_at, grace=grace, sandbox_id=sandbox_id)
@@ -85,33 +85,33 @@ def running(hook: Hook, *, until: float | None = None, sandbox_id: str = "s0", c
     ],
 )
 def test_pre_start(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str]) -> None:
-    """It is a part of the start: of one instance, in one sandbox."""
-    here = situation(annotated(Hook.PRE_START, others=("side",)), Around(busy=busy), containers={"web": facts})
-    assert told(pod_actions(here).begin) == begun
+    """It belongs to a start: of one instance, in one sandbox."""
+    here = situation(annotated(Hook.PRE_START, others=("side",)), Context(busy=busy), containers={"web": facts})
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 def test_a_pre_start_that_fails_is_a_failed_start() -> None:
-    """It is shown, waits as one does, and is tried again; the next one goes well and the container starts."""
+    """It is reported, backs off and is retried like a failed start; when it succeeds the container starts."""
     here = situation(annotated(Hook.PRE_START))
     (hook,) = pod_actions(here).begin
     fold(here, hook, HookEnded(succeeded=False, message="exit code 3"))
-    assert told(pod_actions(here).begin) == []
+    assert describe_all(pod_actions(here).begin) == []
     wake = pod_actions(here).wake
     assert wake
     assert "PreStartHookError: try container/web again" in wake.summary
     assert waiting(here) == ("PreStartHookError", "exit code 3")
     later = replace(here, now=wake.at)
-    assert told(pod_actions(later).begin) == [BEFORE]
+    assert describe_all(pod_actions(later).begin) == [BEFORE]
     fold(later, hook, HookEnded(succeeded=False, message="exit code 4"))
     again = pod_actions(later).wake
     assert again
     assert again.at - later.now == 2 * (wake.at - here.now)
     fold(replace(later, now=again.at), hook, HookEnded(succeeded=True))
-    assert told(pod_actions(replace(later, now=again.at)).begin) == ["StartContainer web 0"]
+    assert describe_all(pod_actions(replace(later, now=again.at)).begin) == ["StartContainer web 0"]
 
 
 def waiting(here: Situation) -> tuple[str | None, str | None]:
-    """Say what the container web waits with."""
+    """Return the reason why the container web waits."""
     statuses = pod_status(here).container_statuses
     assert statuses
     status = statuses[0]
@@ -121,11 +121,11 @@ def waiting(here: Situation) -> tuple[str | None, str | None]:
 
 
 def test_an_outcome_from_a_lost_sandbox_is_nobodys() -> None:
-    """Its command ended with its sandbox, and the new one has a hook of its own."""
+    """Its command ended with its sandbox, and the new sandbox runs the hook again."""
     here = situation(annotated(Hook.PRE_START), sandbox=sandbox(1))
     fold(here, running(Hook.PRE_START), HookEnded(succeeded=False, message="exit code 137"))
     assert here.observed.failures == {}
-    assert told(pod_actions(here).begin) == ["RunHook web/preStart/s1/0"]
+    assert describe_all(pod_actions(here).begin) == ["RunHook web/preStart/s1/0"]
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_an_outcome_from_a_lost_sandbox_is_nobodys() -> None:
     ],
 )
 def test_post_stop(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str]) -> None:
-    """It follows each end, and the next instance waits for it."""
-    here = situation(annotated(Hook.POST_STOP), Around(busy=busy), containers={"web": facts})
-    assert told(pod_actions(here).begin) == begun
+    """It follows each exit, and the next instance waits for it."""
+    here = situation(annotated(Hook.POST_STOP), Context(busy=busy), containers={"web": facts})
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 @pytest.mark.parametrize(
@@ -167,21 +167,21 @@ def test_post_stop(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str
     ],
 )
 def test_post_stop_of_a_pod_that_goes(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str]) -> None:
-    """The pod's network is there until the hook has ended."""
+    """The pod's network exists until the hook has ended."""
     known = {"containers": {"web": facts}, "deletion": deletion(), **GOING}
-    here = situation(annotated(Hook.POST_STOP), Around(busy=busy), **known)
-    assert told(pod_actions(here).begin) == begun
+    here = situation(annotated(Hook.POST_STOP), Context(busy=busy), **known)
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 def test_all_start_again_after_every_post_stop() -> None:
-    """Nothing is removed before: the hook is told of an instance that is there."""
+    """Nothing is removed before: the hook refers to an existing instance."""
     rules = {"restartPolicyRules": [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]}
     source = annotated(Hook.POST_STOP)
     source["spec"]["containers"][0] |= rules | {"restartPolicy": "Never"}
     here = situation(source, containers={"web": down(1)})
-    assert told(pod_actions(here).begin) == [AFTER]
+    assert describe_all(pod_actions(here).begin) == [AFTER]
     fold(here, pod_actions(here).begin[0], HookEnded(succeeded=True))
-    assert told(pod_actions(here).begin) == ["RemoveContainer web-0"]
+    assert describe_all(pod_actions(here).begin) == ["RemoveContainer web-0"]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_all_start_again_after_every_post_stop() -> None:
     ],
 )
 def test_a_deletion_bounds_post_stop(grace: float, ended: float, lasts_until: float) -> None:
-    """From when the grace counts, as a preStop hook is told it."""
+    """From the time at which the grace period starts, like a preStop hook."""
     wanted = deletion(grace=grace)
     known = {"containers": {"web": down(143, ended=ended)}, "deletion": wanted, **GOING}
     hook = post_stop(situation(annotated(Hook.POST_STOP), **known), "web")
@@ -202,7 +202,7 @@ def test_a_deletion_bounds_post_stop(grace: float, ended: float, lasts_until: fl
 
 
 def test_a_finished_pod_hurries_nobody() -> None:
-    """Only the hook's own limits bound it."""
+    """Only the hook's own timeout limits it."""
     known = {"containers": {"web": down(0)}, "finished_at": at(0), **GOING}
     hook = post_stop(situation(annotated(Hook.POST_STOP), **known), "web")
     assert (hook.asked_at, hook.grace, hook.timeout) == (None, None, timedelta(seconds=30))
@@ -220,25 +220,25 @@ def test_a_finished_pod_hurries_nobody() -> None:
     ],
 )
 def test_nobody_waits_any_more(busy: RunHook, now: float, gives_up: bool) -> None:
-    """What ran out of time is written down, so that it is not run again."""
+    """A hook that has timed out is recorded, so that it does not run again."""
     known = {"containers": {"web": down(143)}, "deletion": deletion(), **GOING}
-    here = situation(annotated(Hook.PRE_START, Hook.POST_STOP), Around(now=at(now), busy=(busy,)), **known)
+    here = situation(annotated(Hook.PRE_START, Hook.POST_STOP), Context(now=at(now), busy=(busy,)), **known)
     assert bool(abandoned(here)) is gives_up
     if gives_up and busy.hook is Hook.POST_STOP:
         assert not any_pending(here)
 
 
 def test_a_wake_ends_the_wait_for_one_that_began_before() -> None:
-    """Nothing else would come."""
+    """No other event would end it."""
     known = {"containers": {"web": down(143)}, "deletion": deletion(), **GOING}
-    here = situation(annotated(Hook.POST_STOP), Around(busy=(running(Hook.POST_STOP),)), **known)
+    here = situation(annotated(Hook.POST_STOP), Context(busy=(running(Hook.POST_STOP),)), **known)
     wake = pod_actions(here).wake
     assert wake
     assert wake.at == at(30)
 
 
 def test_what_an_exec_is_given() -> None:
-    """The container's image, environment and resources, and of the pod what a start is given; not its ports or probes."""
+    """The container's image, environment and resources, and the pod's fields of a start; not its ports or probes."""
     source = annotated(Hook.PRE_START)
     source["spec"]["containers"][0] |= {"env": [{"name": "A", "value": "b"}], "workingDir": "/w", "args": ["x"]}
     (hook,) = pod_actions(situation(source)).begin
@@ -255,7 +255,7 @@ def test_what_an_exec_is_given() -> None:
 
 
 def test_an_image_of_its_own_is_to_be_had_first() -> None:
-    """Its reference is not known, so the activity looks for it."""
+    """Its reference is unknown, so the activity resolves it."""
     (hook,) = pod_actions(situation(annotated(Hook.PRE_START, said={"image": "curl:8"}))).begin
     assert isinstance(hook, RunHook)
     assert hook.helper
@@ -263,13 +263,13 @@ def test_an_image_of_its_own_is_to_be_had_first() -> None:
 
 
 def test_limits_of_a_hook_of_kubernetes() -> None:
-    """Its handler stands in the spec, timeout and retry in the annotation; Temporal tries again by that policy."""
+    """The handler is in the spec, timeout and retry policy are in the annotation; Temporal retries by that policy."""
     source = pod(containers=[container("web", lifecycle={"postStart": EXEC})])
-    plain = run_hook(situation(source, HERE, containers={"web": up()}), "web", Hook.POST_START)
+    plain = run_hook(situation(source, DEFAULT_CONTEXT, containers={"web": up()}), "web", Hook.POST_START)
     assert (plain.timeout, plain.retry, retry_policy(plain).initial_interval) == (None, None, PATIENT.initial)
     said = {"timeoutSeconds": 5, "retry": {"maxAttempts": 3, "initialSeconds": 2, "factor": 3, "maxSeconds": 9}}
     source["metadata"]["annotations"] = {"postStart.tempolet.dev/web": json.dumps(said)}
-    hook = run_hook(situation(source, HERE, containers={"web": up()}), "web", Hook.POST_START)
+    hook = run_hook(situation(source, DEFAULT_CONTEXT, containers={"web": up()}), "web", Hook.POST_START)
     two, nine = timedelta(seconds=2), timedelta(seconds=9)
     assert (hook.handler, hook.timeout) == (EXEC, timedelta(seconds=5))
     assert hook.retry == HookRetry(3, two, 3, nine)
@@ -279,7 +279,7 @@ def test_limits_of_a_hook_of_kubernetes() -> None:
 
 
 def test_an_activity_that_never_answers_has_failed() -> None:
-    """So a pod does not wait for ever, and the hook before a start runs again."""
-    here = situation(annotated(Hook.PRE_START), Around(settings=NodeSettings()))
+    """So a pod does not wait for ever, and a preStart hook runs again."""
+    here = situation(annotated(Hook.PRE_START), Context(settings=NodeSettings()))
     fold_failure(here, running(Hook.PRE_START), "DeadlineExceeded", "no answer")
     assert waiting(here) == ("PreStartHookError", "DeadlineExceeded: no answer")

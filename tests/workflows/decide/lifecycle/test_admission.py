@@ -1,4 +1,4 @@
-"""Which pods does a node not take, what is told of them, and is nothing of them ever begun?
+"""Which pods does a node reject, what is reported, and is nothing of them ever started?
 
 The rows are the kubelet's (pkg/kubelet/sysctl allowlist_test.go, lifecycle predicate_test.go, pkg/security/apparmor
 validate_test.go).
@@ -11,7 +11,7 @@ import pytest
 from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
 from proto.temporal.activities.requests import RunPodSandbox
 from proto.temporal.pod import Lifecycle, NodeSettings
-from tests.workflows.decide.situations import KEY, NOW, Around, pod, situation, up
+from tests.workflows.decide.situations import KEY, NOW, Context, pod, situation, up
 from workflows.decide.lifecycle import admission, lifecycle
 from workflows.decide.lifecycle.admission import APPARMOR, OTHER_OS, OTHER_OS_LABEL, SYSCTL_FORBIDDEN, why_rejected
 from workflows.decide.record.fold import fold_failure
@@ -26,7 +26,7 @@ UNCONFINED = {"appArmorProfile": {"type": "Unconfined"}}
 
 
 def sets(*names: str, **spec: Any) -> dict[str, Any]:
-    """Let a pod set these sysctls."""
+    """Build a pod that sets these sysctls."""
     return {"securityContext": {"sysctls": [{"name": one, "value": "1"} for one in names]}, **spec}
 
 
@@ -72,7 +72,7 @@ def sets(*names: str, **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_who_is_not_taken(spec: dict[str, Any], node: NodeSettings, rejected: tuple[str, str] | None) -> None:
-    """By the first reason that there is."""
+    """The first reason counts."""
     found = next(why_rejected(pod(**spec), node), None)
     assert (found and (found.reason, found.message)) == rejected
 
@@ -86,26 +86,26 @@ def test_who_is_not_taken(spec: dict[str, Any], node: NodeSettings, rejected: tu
     ],
 )
 def test_the_label_of_a_system(labels: dict[str, str], taken: bool) -> None:
-    """As if it were asked of the node (rejectPodAdmissionBasedOnOSSelector)."""
+    """As if it were a nodeSelector (rejectPodAdmissionBasedOnOSSelector)."""
     asked = pod()
     asked["metadata"]["labels"] = labels
     assert [one.reason for one in why_rejected(asked, NODE)] == ([] if taken else [OTHER_OS_LABEL])
 
 
 def rejected_pod() -> Situation:
-    """Give a pod that is not taken, of which nothing is known."""
-    return situation(pod(**sets("kernel.sem")), Around(settings=NODE), sandbox=None)
+    """Return the situation of a rejected pod with no facts yet."""
+    return situation(pod(**sets("kernel.sem")), Context(settings=NODE), sandbox=None)
 
 
 def moved(asked: Situation) -> Lifecycle:
-    """Move a pod on as far as the facts go."""
+    """Advance the pod's lifecycle as far as the facts allow."""
     while event := lifecycle.next_event(asked):
         lifecycle.happened(asked, event)
     return asked.observed.lifecycle
 
 
 def test_a_pod_that_is_not_taken_has_failed() -> None:
-    """With the reason that the kubelet gives it, when nothing of an earlier life is left; nothing is ever begun."""
+    """With the kubelet's reason, once nothing of an earlier life is left; nothing is ever started."""
     asked = rejected_pod()
     assert moved(asked) is Lifecycle.TERMINATING, "the runtime is asked first"
     asked.observed.runtime_stale = asked.observed.starts_in_doubt = False
@@ -120,7 +120,7 @@ def test_a_pod_that_is_not_taken_has_failed() -> None:
 
 def test_a_pod_that_has_begun_is_not_asked_again() -> None:
     """A node that allows less now leaves it running."""
-    running = situation(pod(**sets("kernel.sem")), Around(settings=NODE), containers={"web": up()})
+    running = situation(pod(**sets("kernel.sem")), Context(settings=NODE), containers={"web": up()})
     assert admission.rejection(running) is None
     assert lifecycle.next_event(running) is None
 

@@ -10,10 +10,10 @@ from proto.temporal.activities.requests import RunPodSandbox, StopContainer
 from proto.temporal.pod import Failure, Lifecycle
 from proto.temporal.pod_inputs import Ended, Eviction
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     KEY,
     READ,
-    Around,
+    Context,
     at,
     container,
     deletion,
@@ -32,10 +32,10 @@ from workflows.decide.steps.pod_actions import pod_actions
 
 SYNC, TERMINATING, TERMINATED = Lifecycle.SYNC, Lifecycle.TERMINATING, Lifecycle.TERMINATED
 STOPPED = sandbox(ready=False, stopped=True)
-STOPPING = Around(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), "ManifestRemoved"),))
-MAKING = Around(busy=(RunPodSandbox(KEY, 0, {}),))
+STOPPING = Context(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), "ManifestRemoved"),))
+MAKING = Context(busy=(RunPodSandbox(KEY, 0, {}),))
 LIMITED = pod(restartPolicy="Never", activeDeadlineSeconds=60)
-"""Active for exactly that long."""
+"""Active for exactly this long."""
 NEVER, ON_FAILURE = pod(restartPolicy="Never"), pod(restartPolicy="OnFailure")
 
 
@@ -55,7 +55,7 @@ def test_table(state: Lifecycle, event: Event, then: Lifecycle) -> None:
 
 
 def test_every_other_pair_is_an_error_that_names_both() -> None:
-    """No state is ever left by an event that it does not know."""
+    """No state is left by an event that is not in the table."""
     absent = [pair for pair in product(Lifecycle, Event) if pair not in TRANSITIONS]
     assert len(absent) == len(Lifecycle) * len(Event) - len(TRANSITIONS)
     for state, event in absent:
@@ -64,88 +64,102 @@ def test_every_other_pair_is_an_error_that_names_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "around", "known", "event"),
+    ("source", "context", "known", "event"),
     [
-        pytest.param(pod(), HERE, {"containers": {"web": up()}}, None, id="a-running-pod"),
-        pytest.param(pod(), HERE, {"sandbox": None}, None, id="a-pod-that-is-not-up-yet"),
-        pytest.param(pod(), HERE, {"deletion": deletion()}, Event.DELETION_REQUESTED, id="deleted"),
-        pytest.param(pod(), HERE, {"containers": {"web": down(1)}}, None, id="always-never-finishes"),
-        pytest.param(NEVER, HERE, {"containers": {"web": down(1)}}, Event.POD_FINISHED, id="never-and-failed"),
-        pytest.param(NEVER, HERE, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="never-and-succeeded"),
-        pytest.param(ON_FAILURE, HERE, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="on-failure-succeeded"),
-        pytest.param(ON_FAILURE, HERE, {"containers": {"web": down(1)}}, None, id="on-failure-and-failed"),
+        pytest.param(pod(), DEFAULT_CONTEXT, {"containers": {"web": up()}}, None, id="a-running-pod"),
+        pytest.param(pod(), DEFAULT_CONTEXT, {"sandbox": None}, None, id="a-pod-that-is-not-up-yet"),
+        pytest.param(pod(), DEFAULT_CONTEXT, {"deletion": deletion()}, Event.DELETION_REQUESTED, id="deleted"),
+        pytest.param(pod(), DEFAULT_CONTEXT, {"containers": {"web": down(1)}}, None, id="always-never-finishes"),
+        pytest.param(
+            NEVER, DEFAULT_CONTEXT, {"containers": {"web": down(1)}}, Event.POD_FINISHED, id="never-and-failed"
+        ),
+        pytest.param(
+            NEVER, DEFAULT_CONTEXT, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="never-and-succeeded"
+        ),
+        pytest.param(
+            ON_FAILURE, DEFAULT_CONTEXT, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="on-failure-succeeded"
+        ),
+        pytest.param(ON_FAILURE, DEFAULT_CONTEXT, {"containers": {"web": down(1)}}, None, id="on-failure-and-failed"),
         pytest.param(
             pod("a", "b", restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"a": down(0, "a"), "b": up("b")}},
             None,
             id="one-of-two-still-runs",
         ),
         pytest.param(
             pod("a", "b", restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"a": down(0, "a")}},
             None,
             id="one-never-started",
         ),
         pytest.param(
             pod(init=["i"], restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"i": down(1, "i")}},
             Event.POD_FINISHED,
             id="never-and-a-failed-init-container",
         ),
         pytest.param(
-            pod(init=["i"], restartPolicy="Never"), HERE, {"containers": {"i": done("i")}}, None, id="initialized-only"
+            pod(init=["i"], restartPolicy="Never"),
+            DEFAULT_CONTEXT,
+            {"containers": {"i": done("i")}},
+            None,
+            id="initialized-only",
         ),
         pytest.param(
             NEVER,
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"web": up()}, "sandbox": STOPPED},
             None,
             id="never-and-its-sandbox-is-lost-while-a-container-runs-on",
         ),
         pytest.param(
             pod("a", "b", restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"a": down(137, "a")}, "sandbox": STOPPED},
             Event.POD_FINISHED,
             id="never-and-its-sandbox-is-lost-for-good",
         ),
-        pytest.param(LIMITED, HERE, {"containers": {"web": up()}}, Event.DEADLINE_EXCEEDED, id="active-for-too-long"),
+        pytest.param(
+            LIMITED, DEFAULT_CONTEXT, {"containers": {"web": up()}}, Event.DEADLINE_EXCEEDED, id="active-for-too-long"
+        ),
         pytest.param(LIMITED, MAKING, {"sandbox": None}, Event.DEADLINE_EXCEEDED, id="too-long-without-a-sandbox"),
         pytest.param(
             LIMITED,
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"web": up()}, "deletion": deletion()},
             Event.DELETION_REQUESTED,
             id="deleted-before-anything-else",
         ),
-        pytest.param(LIMITED, HERE, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="finished-before-late"),
+        pytest.param(
+            LIMITED, DEFAULT_CONTEXT, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="finished-before-late"
+        ),
         pytest.param(
             pod(init=["+s"], restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"s": up("s"), "web": down(0)}},
             Event.POD_FINISHED,
             id="a-sidecar-keeps-no-pod-alive",
         ),
         pytest.param(
             pod(init=["+s", "i"], restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"s": up("s"), "i": down(1, "i")}},
             Event.POD_FINISHED,
             id="nor-a-pod-whose-initialization-has-failed",
         ),
         pytest.param(
             pod(init=["+s"], restartPolicy="Never"),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"s": down(1, "s"), "web": up()}},
             None,
             id="and-a-failed-sidecar-fails-no-pod",
         ),
         pytest.param(
             pod(init=["+s"], restartPolicy="Never"),
-            Around(busy=(starting("s", 1),)),
+            Context(busy=(starting("s", 1),)),
             {"containers": {"s": down(1, "s"), "web": down(0)}},
             None,
             id="not-while-a-sidecar-is-being-started",
@@ -156,7 +170,7 @@ def test_every_other_pair_is_an_error_that_names_both() -> None:
                 "b",
                 containers=[container("a", restartPolicy="Never"), container("b", restartPolicy="OnFailure")],
             ),
-            HERE,
+            DEFAULT_CONTEXT,
             {"containers": {"a": down(3, "a"), "b": down(0, "b")}},
             Event.POD_FINISHED,
             id="policies-of-their-own-end-a-pod-that-always-restarts",
@@ -164,31 +178,38 @@ def test_every_other_pair_is_an_error_that_names_both() -> None:
         pytest.param(NEVER, MAKING, {"containers": {"web": down(0)}}, None, id="not-while-a-sandbox-is-being-made"),
     ],
 )
-def test_events_in_sync(source: dict[str, Any], around: Around, known: dict[str, Any], event: Event | None) -> None:
-    """What ends a pod's life in sync."""
-    assert next_event(situation(source, around, **known)) is event
+def test_events_in_sync(source: dict[str, Any], context: Context, known: dict[str, Any], event: Event | None) -> None:
+    """The events that end a pod's sync."""
+    assert next_event(situation(source, context, **known)) is event
 
 
 GOING: dict[str, Any] = {"lifecycle": TERMINATING, "deletion": deletion()}
 
 
 @pytest.mark.parametrize(
-    ("around", "known", "event"),
+    ("context", "known", "event"),
     [
         pytest.param(
-            HERE, {"sandbox": STOPPED}, Event.LAST_CONTAINER_EXITED, id="nothing-runs-and-the-network-is-back"
+            DEFAULT_CONTEXT,
+            {"sandbox": STOPPED},
+            Event.LAST_CONTAINER_EXITED,
+            id="nothing-runs-and-the-network-is-back",
         ),
-        pytest.param(HERE, {"sandbox": None}, Event.LAST_CONTAINER_EXITED, id="there-was-never-anything"),
-        pytest.param(HERE, {"sandbox": sandbox()}, None, id="the-sandbox-is-still-up"),
-        pytest.param(HERE, {"sandbox": STOPPED, "containers": {"web": up()}}, None, id="a-container-still-runs"),
+        pytest.param(DEFAULT_CONTEXT, {"sandbox": None}, Event.LAST_CONTAINER_EXITED, id="there-was-never-anything"),
+        pytest.param(DEFAULT_CONTEXT, {"sandbox": sandbox()}, None, id="the-sandbox-is-still-up"),
+        pytest.param(
+            DEFAULT_CONTEXT, {"sandbox": STOPPED, "containers": {"web": up()}}, None, id="a-container-still-runs"
+        ),
         pytest.param(STOPPING, {"sandbox": STOPPED}, None, id="a-container-is-being-stopped"),
         pytest.param(MAKING, {"sandbox": None}, None, id="a-sandbox-is-being-made"),
-        pytest.param(HERE, {"sandbox": None, "runtime_stale": True}, None, id="the-runtime-may-hold-what-nobody-knows"),
+        pytest.param(
+            DEFAULT_CONTEXT, {"sandbox": None, "runtime_stale": True}, None, id="the-runtime-may-hold-what-nobody-knows"
+        ),
     ],
 )
-def test_events_in_terminating(around: Around, known: dict[str, Any], event: Event | None) -> None:
-    """When a pod that goes has gone."""
-    assert next_event(situation(around=around, **GOING, **known)) is event
+def test_events_in_terminating(context: Context, known: dict[str, Any], event: Event | None) -> None:
+    """When a terminating pod is terminated."""
+    assert next_event(situation(context=context, **GOING, **known)) is event
 
 
 @pytest.mark.parametrize(
@@ -201,7 +222,7 @@ def test_events_in_terminating(around: Around, known: dict[str, Any], event: Eve
     ],
 )
 def test_a_deadline_is_written_down(known: dict[str, Any], doubt: bool) -> None:
-    """With the kubelet's words; what failed may be half made and is looked for."""
+    """With the kubelet's message; failed actions may have left something, which is looked for."""
     here = situation(LIMITED, waiting_for="", **known)
     happened(here, Event.DEADLINE_EXCEEDED)
     observed = here.observed
@@ -212,12 +233,12 @@ def test_a_deadline_is_written_down(known: dict[str, Any], doubt: bool) -> None:
 
 
 def test_a_terminated_pod_knows_no_event() -> None:
-    """A deletion of a finished pod is undone without another state."""
+    """The deletion of a finished pod is carried out without another state."""
     assert next_event(situation(lifecycle=TERMINATED, deletion=deletion(), sandbox=STOPPED)) is None
 
 
 def test_a_pod_that_finishes_remembers_when() -> None:
-    """What is still to stop has its grace from there."""
+    """Remaining stops have their grace period from then on."""
     here = situation(pod(init=["+s"], restartPolicy="Never"), containers={"s": up("s"), "web": down(0)})
     happened(here, Event.POD_FINISHED)
     assert (here.observed.lifecycle, here.observed.finished_at) == (TERMINATING, at(0))
@@ -225,7 +246,7 @@ def test_a_pod_that_finishes_remembers_when() -> None:
 
 
 def test_a_sidecar_whose_start_failed_is_looked_for_when_the_pod_finishes() -> None:
-    """It may live nevertheless."""
+    """It may be running nevertheless."""
     failed = {"container/s": Failure("DeadlineExceeded", "no answer", at(-1))}
     here = situation(pod(init=["+s"], restartPolicy="Never"), containers={"web": down(0)}, failures=failed)
     happened(here, Event.POD_FINISHED)
@@ -241,7 +262,7 @@ def test_a_sidecar_whose_start_failed_is_looked_for_when_the_pod_finishes() -> N
     ],
 )
 def test_a_start_that_fails_in_the_same_task_as_a_wish(wish: dict[str, Any]) -> None:
-    """What may have come up nevertheless is looked for: else it would be killed with its sandbox, without its grace."""
+    """A container that may have started nevertheless is looked for: else it would be killed with its sandbox, without its grace period."""
     here = situation(**wish)
     fold_failure(here, starting(), "DeadlineExceeded", "no answer")
     while event := next_event(here):

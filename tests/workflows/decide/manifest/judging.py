@@ -1,4 +1,4 @@
-"""A manifest judged as the poller judges it, for tests that mix fields, defaults and rules."""
+"""Validates a manifest as the poller does, for tests that combine fields, defaults and rules."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from workflows.decide.manifest.fields.supported import POD
 from workflows.decide.manifest.validation.pod import validate_pod
 
 
-def judged(manifest: dict[str, Any]) -> tuple[str, ...]:
-    """Read, default and judge a pod as the poller does."""
+def validated(manifest: dict[str, Any]) -> tuple[str, ...]:
+    """Decode, default and validate a pod as the poller does."""
     read = read_structure(manifest, POD)
     return (*read.faults, *read.not_yet) or validate_pod(default_pod(read.content))

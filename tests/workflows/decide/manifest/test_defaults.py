@@ -1,6 +1,6 @@
-"""Does a pod come to the same defaults as in Kubernetes?
+"""Does a pod get the same defaults as in Kubernetes?
 
-The rows were compared with SetObjectDefaults_Pod of 1.36.3, along with twenty thousand random pods.
+The rows were compared with SetObjectDefaults_Pod of 1.36.3, together with twenty thousand random pods.
 """
 
 import copy
@@ -14,12 +14,12 @@ DIGEST = f"sha256:{'0' * 64}"
 
 
 def pod_of(container: Any = None, **spec: Any) -> dict[str, Any]:
-    """Build a pod of one container."""
+    """Build a pod with one container."""
     return {"metadata": {"name": "p"}, "spec": {"containers": [container or {}]} | spec}
 
 
 def container_of(container: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """Give back the container as defaulted."""
+    """Return the defaulted container."""
     (filled,) = default_pod(pod_of(container, **spec))["spec"]["containers"]
     assert isinstance(filled, dict)
     return filled
@@ -49,7 +49,7 @@ def container_of(container: dict[str, Any], **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_pull_policy(image: str, policy: str) -> None:
-    """Latest is always asked for, anything else only when it is missing."""
+    """The tag latest is always pulled, any other only if missing."""
     assert pull_policy_of(image) == policy
 
 
@@ -65,7 +65,7 @@ def test_pull_policy(image: str, policy: str) -> None:
     ],
 )
 def test_pod_defaults(field: str, value: object) -> None:
-    """What the spec leaves open is filled in; what it says stays, zero and false included."""
+    """Only absent fields are set; zero and false are kept."""
     assert default_pod(pod_of())["spec"][field] == value
     said: Any = {str: "said", int: 0, bool: False, dict: {}}[type(value)]
     assert default_pod(pod_of(**{field: said}))["spec"][field] == said
@@ -73,12 +73,12 @@ def test_pod_defaults(field: str, value: object) -> None:
 
 @pytest.mark.parametrize("field", ["restartPolicy", "dnsPolicy", "schedulerName"])
 def test_empty_text_is_unset(field: str) -> None:
-    """Go's fields of that kind cannot tell empty from absent."""
+    """Go's string fields cannot distinguish empty from absent."""
     assert default_pod(pod_of(**{field: ""}))["spec"] == default_pod(pod_of())["spec"]
 
 
 def test_container_defaults() -> None:
-    """A container gets its message file and its policies; init containers alike."""
+    """A container gets its termination message path and its policies; init containers too."""
     filled = container_of({"image": "a:1"})
     assert filled == {
         "image": "a:1",
@@ -114,7 +114,7 @@ def test_container_defaults() -> None:
     ],
 )
 def test_resources(resources: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Requests that are not given are the limits."""
+    """Requests default to the limits."""
     assert container_of({"resources": resources})["resources"] == expected
 
 
@@ -139,12 +139,12 @@ def test_resources(resources: dict[str, Any], expected: dict[str, Any]) -> None:
     ],
 )
 def test_ports(port: dict[str, Any], spec: dict[str, Any], expected: dict[str, Any]) -> None:
-    """A port's protocol, and its host port on the host's network."""
+    """A port's protocol, and its hostPort on the host network."""
     assert container_of({"ports": [port]}, **spec)["ports"] == [expected]
 
 
 def test_the_given_pod_stays_as_it_is() -> None:
-    """Aliases of YAML make one mapping stand in several places: none may be written to."""
+    """With YAML aliases one mapping appears in several places: none may be changed."""
     shared = {"limits": {"cpu": "1"}}
     pod = pod_of({"resources": shared, "ports": [{"containerPort": 1}]}, hostNetwork=True)
     before = copy.deepcopy(pod)

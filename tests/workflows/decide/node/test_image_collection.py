@@ -1,4 +1,4 @@
-"""Which images go, in which order, and which never?"""
+"""Which images are removed, in which order, and which never?"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -20,13 +20,13 @@ OLD_GO: Final = ImagePolicy(maximum_age=timedelta(hours=1))
 def image(
     name: str, known: int = 10, idle: int | None = None, size: int = 10, *, in_use: bool = False, pinned: bool = False
 ) -> NodeImage:
-    """Write an image that is known and unused for so many minutes; None: nobody has ever used it."""
+    """Build an image that is known and has been unused for this many minutes; None: never used."""
     age = ImageAge(name, NOW - known * MINUTE, None if idle is None else NOW - idle * MINUTE)
     return NodeImage(name, (f"{name}:1",), size, age, in_use=in_use, pinned=pinned)
 
 
 def use(free: int, *images: NodeImage) -> ImageUse:
-    """Write a disk of 100 bytes with so many free."""
+    """Build a disk of 100 bytes with this much free space."""
     return ImageUse(NOW, DiskUse(100, free), images)
 
 
@@ -63,12 +63,12 @@ ROWS: Final[dict[str, tuple[ImageUse, ImagePolicy, list[str]]]] = {
 
 @pytest.mark.parametrize(("seen", "policy", "names"), ROWS.values(), ids=ROWS)
 def test_what_goes(seen: ImageUse, policy: ImagePolicy, names: list[str]) -> None:
-    """By age, then by need, longest unused first."""
+    """By age, then by need, least recently used first."""
     assert [one.image_id for one in choose(seen, policy)] == names
 
 
 def test_each_says_why() -> None:
-    """The words stand in the UI, beside the name."""
+    """The UI shows the reason beside the name."""
     (by_age,) = choose(use(90, image("a", 99, 61)), OLD_GO)
     assert by_age.reason == "unused for 61 min, longer than imageMaximumGCAge"
     (by_need,) = choose(use(10, image("a", known=500)), POLICY)
@@ -78,7 +78,7 @@ def test_each_says_why() -> None:
 
 
 def test_a_full_disk_that_nothing_can_free_is_told() -> None:
-    """With what holds the images, and where else to look."""
+    """With what uses the images, and where else to look."""
     seen = use(3, image("a", in_use=True), image("b", known=1))
     words = cannot_make_room(seen, POLICY)
     assert "97% of 100 B used" in words
@@ -91,7 +91,7 @@ def test_a_full_disk_that_nothing_can_free_is_told() -> None:
     ("size", "words"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB"), (3 << 40, "3.0 TiB")]
 )
 def test_sizes_in_words(size: int, words: str) -> None:
-    """As the kubelet writes them."""
+    """In the kubelet's format."""
     assert size_in_words(size) == words
 
 
@@ -121,7 +121,7 @@ POLICIES = st.builds(
 def test_the_watch_wakes_the_workflow_when_and_only_when_it_has_something_to_say(
     free: int, images: list[NodeImage], policy: ImagePolicy, known: bool
 ) -> None:
-    """Else the two would call each other for ever, or a full disk would be watched in silence."""
+    """Otherwise the two would call each other for ever, or a full disk would go unreported."""
     seen = use(free, *images)
     news = bool(choose(seen, policy)) or bool(cannot_make_room(seen, policy)) != known
     assert needs_attention(seen, policy, too_full_known=known) == news
@@ -129,7 +129,7 @@ def test_the_watch_wakes_the_workflow_when_and_only_when_it_has_something_to_say
 
 @given(st.integers(0, 100), IMAGES, POLICIES)
 def test_what_goes_is_nobodys_and_no_more_than_needed(free: int, images: list[NodeImage], policy: ImagePolicy) -> None:
-    """Whatever the node looks like."""
+    """For every random node."""
     seen = use(free, *images)
     chosen = choose(seen, policy)
     by_id = {one.image_id: one for one in images}

@@ -1,4 +1,4 @@
-"""What does a node's workflow begin, and what does it make of the answers?"""
+"""What does a node's workflow start, and how does it handle the results?"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -34,24 +34,24 @@ POLICY: Final = ImagePolicy()
 
 
 def told(*prepull: str, policy: ImagePolicy = POLICY) -> NodeObserved:
-    """Give a node that has just been configured."""
+    """Build a node that has just been configured."""
     observed = NodeObserved()
     configured(NodeSituation(observed, NOW), NodeConfigured(policy, prepull))
     return observed
 
 
 def situation(observed: NodeObserved, *busy: str, after: int = 0) -> NodeSituation:
-    """Look at it some seconds later."""
+    """Build its situation some seconds later."""
     return NodeSituation(observed, NOW + timedelta(seconds=after), frozenset(busy))
 
 
 def begun(observed: NodeObserved, *busy: str, after: int = 0) -> list[NodeAction | Wake]:
-    """Ask what is begun."""
+    """Return the actions that are started."""
     return list(node_actions(situation(observed, *busy, after=after)))
 
 
 def full(*ids: str) -> ImageUse:
-    """Write a disk that is too full by far, with images that nobody uses."""
+    """Build a disk that is far too full, with unused images."""
     age = NOW - timedelta(hours=1)
     images = tuple(NodeImage(one, (f"{one}:1",), 1 << 20, ImageAge(one, age)) for one in ids)
     return ImageUse(NOW, DiskUse(100 << 20, 0), images)
@@ -61,12 +61,12 @@ WATCHING: Final = WatchImages(POLICY)
 
 
 def test_nothing_is_done_before_the_node_has_said_how() -> None:
-    """The start alone says nothing."""
+    """The workflow's start alone has no configuration."""
     assert begun(NodeObserved()) == []
 
 
 def test_images_are_watched_and_prepulled_side_by_side_and_one_after_the_other() -> None:
-    """The watch goes on; of the list the next one waits for the first."""
+    """The watch keeps running; the next prepull waits for the previous one."""
     observed = told("a:1", "b:1", "a:1")
     assert begun(observed) == [WATCHING, PrepullImage("a:1")]
     assert begun(observed, "images/0", "prepull/a:1") == []
@@ -80,7 +80,7 @@ def test_images_are_watched_and_prepulled_side_by_side_and_one_after_the_other()
 
 
 def test_an_image_that_cannot_be_prepulled_holds_up_no_other_and_is_tried_again() -> None:
-    """After 10 s, then 20, up to an hour."""
+    """After 10 s, then 20 s, up to an hour."""
     observed = told("gone:1", "b:1")
     delays = []
     for _ in range(11):
@@ -96,7 +96,7 @@ def test_an_image_that_cannot_be_prepulled_holds_up_no_other_and_is_tried_again(
 
 
 def test_what_was_chosen_goes_one_after_the_other_and_then_it_is_looked_again() -> None:
-    """The disk says when there is room enough, not our sum; what is known of the ages goes along."""
+    """The watch, not our sum, tells when there is enough space; the images' ages are passed on."""
     observed = told()
     seen = full("a", "b")
     fold_node(situation(observed), WATCHING, seen)
@@ -115,7 +115,7 @@ def test_what_was_chosen_goes_one_after_the_other_and_then_it_is_looked_again() 
 
 
 def test_a_removal_that_fails_is_not_tried_again_at_once() -> None:
-    """The others of the round go; then it is looked again as late as ever."""
+    """The round's other images are removed; the next check comes at the usual time."""
     observed = told()
     fold_node(situation(observed), WATCHING, full("a", "b"))
     (first,) = begun(observed)
@@ -131,7 +131,7 @@ def test_a_removal_that_fails_is_not_tried_again_at_once() -> None:
 
 
 def test_a_disk_that_nothing_can_free_is_told_once_and_so_is_its_end() -> None:
-    """In between the watch tells nothing: the history does not grow."""
+    """In between the watch returns nothing: the history does not grow."""
     observed = told()
     fold_node(situation(observed), WATCHING, full())
     assert observed.too_full
@@ -147,7 +147,7 @@ def test_a_disk_that_nothing_can_free_is_told_once_and_so_is_its_end() -> None:
 
 
 def test_a_new_policy_ends_the_old_watch_and_its_choice() -> None:
-    """The same one said again, as by a restart, ends nothing; the list is begun anew either way."""
+    """The same policy again, as after a restart, changes nothing; prepulling starts over in both cases."""
     observed = told("a:1")
     fold_node(situation(observed), PrepullImage("a:1"), PulledImage("sha", present=True))
     configured(situation(observed), NodeConfigured(POLICY, ("a:1",)))

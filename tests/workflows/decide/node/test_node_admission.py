@@ -1,4 +1,4 @@
-"""Which pods does a node refuse beside those that it has, and in the kubelet's words?
+"""Which pods does a node reject because of those that it already has, and with the kubelet's message?
 
 Rows after pkg/kubelet/lifecycle/predicate_test.go and the scheduler's node affinity and port tests.
 """
@@ -28,18 +28,18 @@ TAINTS = Rejected(
 
 
 def asking(**requests: str) -> dict[str, Any]:
-    """Write a pod that asks for this much; underscores of a name are dashes."""
+    """Build a pod with these requests; underscores in names stand for dashes."""
     named = {name.replace("_", "-"): amount for name, amount in requests.items()}
     return pod() | {"spec": {"containers": [container("web", resources={"requests": named})]}}
 
 
 def asking_for(name: str, amount: str) -> dict[str, Any]:
-    """Write a pod that asks for an extended resource."""
+    """Build a pod that requests an extended resource."""
     return pod() | {"spec": {"containers": [container("web", resources={"requests": {name: amount}})]}}
 
 
 def with_port(port: int, address: str = "", protocol: str = "TCP", *, sidecar: bool = False) -> dict[str, Any]:
-    """Write a pod that takes a port of the node."""
+    """Build a pod with a host port."""
     ports = [{"containerPort": 80, "hostPort": port, "hostIP": address, "protocol": protocol}]
     if sidecar:
         init = [container("side", ports=ports, restartPolicy="Always")]
@@ -48,7 +48,7 @@ def with_port(port: int, address: str = "", protocol: str = "TCP", *, sidecar: b
 
 
 def lack(name: str, requested: int, used: int, capacity: int) -> Rejected:
-    """Say that there is too little."""
+    """Build the message of an insufficient resource."""
     told = f"requested: {requested}, used: {used}, capacity: {capacity}"
     return Rejected(f"OutOf{name}", f"Node didn't have enough resource: {name}, {told}")
 
@@ -94,7 +94,7 @@ def lack(name: str, requested: int, used: int, capacity: int) -> Rejected:
     ],
 )
 def test_what_is_refused(asked: dict[str, Any], others: list[dict[str, Any]], why: Rejected | None) -> None:
-    """Each row is a pod, those that the node has taken, and what is told."""
+    """Each row is a pod, the node's admitted pods, and the message."""
     assert why_not_taken(asked, NODE, [footprint(one) for one in others]) == why
 
 
@@ -106,7 +106,7 @@ def test_a_node_of_which_nothing_is_known_refuses_nothing_for_it() -> None:
 def term(
     *expressions: tuple[str, str, list[str]], fields: tuple[tuple[str, str, list[str]], ...] = ()
 ) -> dict[str, Any]:
-    """Write a nodeSelectorTerm."""
+    """Build a nodeSelectorTerm."""
 
     def written(all_of: tuple[tuple[str, str, list[str]], ...]) -> list[dict[str, Any]]:
         return [{"key": key, "operator": operator, "values": values} for key, operator, values in all_of]
@@ -137,7 +137,7 @@ def term(
     ],
 )
 def test_node_affinity(terms: list[dict[str, Any]], *, matches: bool) -> None:
-    """What an affinity requires of this node."""
+    """The required terms of an affinity for this node."""
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     found = why_not_taken(pod(affinity={"nodeAffinity": required}), NODE, [])
     assert found == (None if matches else AFFINITY)
@@ -163,14 +163,14 @@ def test_tolerations(toleration: dict[str, str], *, stands: bool) -> None:
 
 
 def test_static_pods_and_taints_that_only_keep_pods_away() -> None:
-    """Neither is the node's to judge."""
+    """The node checks neither."""
     tainted = NodeFacts("n1", taints=({"key": "k", "effect": "NoExecute"},))
     assert why_not_taken(pod(), tainted, [], static=True) is None
     assert why_not_taken(pod(), NodeFacts("n1", taints=({"key": "k", "effect": "NoSchedule"},)), []) is None
 
 
 def test_ports_of_init_containers_that_end_are_nobodys() -> None:
-    """Only what runs as long as the pod holds one."""
+    """Only sidecars and regular containers keep a port."""
     ending = pod() | {"spec": {"containers": [], "initContainers": [container("i", ports=[{"hostPort": 80}])]}}
     assert footprint(ending).ports == ()
     assert footprint(with_port(80)).ports == (HostPort("0.0.0.0", "TCP", 80),)
@@ -220,5 +220,5 @@ def test_ports_of_init_containers_that_end_are_nobodys() -> None:
     ],
 )
 def test_what_of_an_api_pod_cannot_be_run(spec: dict[str, Any], named: list[str]) -> None:
-    """The message begins with the field."""
+    """The message starts with the field."""
     assert [one.partition(":")[0] for one in unsupported_fields(pod(**spec))] == named

@@ -21,12 +21,12 @@ from workflows.decide.record import signals
 
 
 class OperatedPod(EditedPod):
-    """A pod that operators delete, evict, hasten, look into and answer for."""
+    """A pod that operators delete, evict, debug, and whose stops and conditions they set."""
 
     @precondition(lambda self: not self.over)
     @rule(grace=st.sampled_from([None, 0, 5, 100]), really=st.sampled_from([False, False, True]))
     def deleted(self, grace: int | None, really: bool) -> None:
-        """The pod shall go."""
+        """The pod is deleted."""
         if not really:
             return
         self.is_deleted(None if grace is None else timedelta(seconds=grace))
@@ -34,7 +34,7 @@ class OperatedPod(EditedPod):
     @precondition(lambda self: not self.over)
     @rule()
     def operator_skips(self) -> None:
-        """An operator ends every wait; what is foretold then is not written down."""
+        """An operator skips every wait; a forecast changes nothing."""
         before = copy.deepcopy(self.observed)
         explanation(self.situation(), lambda action: type(action).__name__)
         assert self.observed == before
@@ -46,7 +46,7 @@ class OperatedPod(EditedPod):
     @precondition(lambda self: not self.over)
     @rule(used_bytes=st.sampled_from([0, 0, 1 << 20, (1 << 20) + 1]))
     def holds_on_disk(self, used_bytes: int) -> None:
-        """The worker has counted a volume: more than its limit ends the pod, once."""
+        """The worker has measured a volume: exceeding its limit evicts the pod, once."""
         before = self.observed.eviction
         signals.apply_signal(self.situation(), StorageExceeded("local-storage", "data", used_bytes))
         assert self.observed.eviction is before or used_bytes > 1 << 20
@@ -56,20 +56,20 @@ class OperatedPod(EditedPod):
     @precondition(lambda self: not self.over)
     @rule(status=st.sampled_from(["True", "False"]))
     def operator_sets_a_condition(self, status: str) -> None:
-        """A readiness gate opens or shuts."""
+        """A readiness gate is set to true or false."""
         signals.apply_signal(self.situation(), SetCondition("root@node-1", GATE, status))
         self.step()
 
     @precondition(lambda self: not self.over)
     @rule(grace=st.sampled_from([None, 0, 5, 100]))
     def operator_stops(self, grace: int | None) -> None:
-        """An operator wants a stop under way to be over sooner; nothing is ever over later for it."""
+        """An operator shortens a stop; no stop ever ends later for it."""
         asked = StopPod("root@node-1", None if grace is None else timedelta(seconds=grace))
         if why_no_stop(self.situation(), asked):
             return
         before = effective_grace(self.situation()).over_at
         told = stops(self.situation(), asked)
-        self.wishes.add((self.now, told.asked))
+        self.requested_graces.add((self.now, told.asked))
         signals.apply_signal(self.situation(), asked)
         assert effective_grace(self.situation()).over_at == before - told.sooner <= before
         self.step()
@@ -77,14 +77,14 @@ class OperatedPod(EditedPod):
     @precondition(lambda self: not self.over and len(self.runtime.ephemeral) < 3)
     @rule(into=st.sampled_from(["", "main0", "init0", "side0"]))
     def operator_looks_in(self, into: str) -> None:
-        """An operator adds an ephemeral container, perhaps one that looks into another one."""
+        """An operator adds an ephemeral container, perhaps with a target."""
         look = {"name": f"debug{len(self.runtime.ephemeral)}", "image": IMAGE, "targetContainerName": into}
-        self.is_looked_into(AddEphemeralContainer("root@node-1", look))
+        self.add_ephemeral_container(AddEphemeralContainer("root@node-1", look))
 
     @precondition(lambda self: not self.over)
     @rule(grace=st.sampled_from([None, 0, 5, 100]), really=st.sampled_from([False, False, True]))
     def evicted(self, grace: int | None, really: bool) -> None:
-        """The node ends the pod; one that has ended already, or is going, stays what it is."""
+        """The node evicts the pod; a finished or terminating pod is not affected."""
         asked = EvictPod("root@node-1", "Evicted", "", None if grace is None else timedelta(seconds=grace))
         if not really or why_no_eviction(self.situation(), asked):
             return

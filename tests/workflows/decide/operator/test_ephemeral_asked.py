@@ -1,4 +1,4 @@
-"""When is an ephemeral container that somebody asks for taken or refused, and what does a listing change of it?"""
+"""When is a request for an ephemeral container accepted, and how does a listing affect it?"""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from workflows.decide.record.updates import Change, changes, taken_over
 
 
 def asked(**fields: Any) -> AddEphemeralContainer:
-    """Ask for one."""
+    """Build a request."""
     return AddEphemeralContainer("root@node-1", {"name": "debug", "image": "tools:1", **fields})
 
 
@@ -50,13 +50,13 @@ def asked(**fields: Any) -> AddEphemeralContainer:
     ],
 )
 def test_when_it_is_refused(request_: AddEphemeralContainer, known: dict[str, Any], refusal: str) -> None:
-    """Before history knows of it."""
+    """Before it is in the history."""
     why = ephemeral.why_not(situation(containers=UP, **known), request_)
     assert (f"{why.reason}: {why.message}" if why else "") == refusal
 
 
 def test_the_pod_with_it() -> None:
-    """One more at the end of the list, with its defaults; the pod before is not touched."""
+    """It is appended to the list and defaulted; the old pod object is not changed."""
     before = looked_into(pod(), "first")
     after = ephemeral.with_asked(situation(before, containers=UP), asked(targetContainerName="web"))
     assert after is not None
@@ -76,7 +76,7 @@ def test_the_pod_with_it() -> None:
 
 
 def test_what_a_source_lists_removes_and_changes_none() -> None:
-    """It may add to them; a manifest does not know of those that were added here, nor does another life."""
+    """It may add some; a manifest does not know the operator's, nor does the pod's next life."""
     mine = looked_into(pod())
     assert changes(mine, pod()) == []
     assert taken_over(mine, pod())["spec"] == mine["spec"]
@@ -89,7 +89,7 @@ def test_what_a_source_lists_removes_and_changes_none() -> None:
 
 
 def test_a_listing_that_knows_of_none_replaces_no_pod() -> None:
-    """Neither one that may change it in place nor one that may not."""
+    """Neither one that allows edits in place nor one that does not."""
     for in_place in (True, False):
         here = situation(looked_into(pod()), containers=UP)
         assert apply_signal(here, PodListed("file", pod=pod(), in_place=in_place)) is None
@@ -97,7 +97,7 @@ def test_a_listing_that_knows_of_none_replaces_no_pod() -> None:
 
 
 def test_what_is_asked_and_listed_becomes_the_pod() -> None:
-    """The operator's one at once, the API's with the next listing."""
+    """The operator's container at once, the API's with the next listing."""
     here = situation(pod(), containers=UP)
     added = apply_signal(here, asked())
     assert added is not None

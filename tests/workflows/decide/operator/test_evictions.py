@@ -1,4 +1,4 @@
-"""Which pods may an operator evict, and what becomes of those that are?"""
+"""Which pods may an operator evict, and what happens to evicted ones?"""
 
 from datetime import timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from proto.kubernetes.priority import is_critical
 from proto.temporal.operator import EvictPod
 from proto.temporal.pod import Failure, Lifecycle
 from proto.temporal.pod_inputs import Eviction
-from tests.workflows.decide.situations import Around, at, deletion, down, pod, sandbox, situation, starting, up
+from tests.workflows.decide.situations import Context, at, deletion, down, pod, sandbox, situation, starting, up
 from workflows.decide.ending.grace import effective_grace
 from workflows.decide.lifecycle.lifecycle import Event, happened, next_event
 from workflows.decide.operator.evictions import evicted, why_no_eviction
@@ -26,7 +26,7 @@ TOO_LONG = Eviction(at(-9), "DeadlineExceeded", "too long")
 
 
 def asked(grace: float | None = None, reason: str = "Evicted", message: str = "low on memory") -> EvictPod:
-    """Ask for an eviction."""
+    """Build a request for an eviction."""
     return EvictPod("root@node-1", reason, message, None if grace is None else timedelta(seconds=grace))
 
 
@@ -44,7 +44,7 @@ def asked(grace: float | None = None, reason: str = "Evicted", message: str = "l
     ],
 )
 def test_who_is_of_the_system(spec: dict[str, Any], critical: bool) -> None:
-    """By number, as in TestIsCriticalPod, or by class."""
+    """By priority, as in TestIsCriticalPod, or by class."""
     assert is_critical(pod(**spec)) is critical
 
 
@@ -73,7 +73,7 @@ def test_who_is_of_the_system(spec: dict[str, Any], critical: bool) -> None:
     ],
 )
 def test_who_is_evicted(source: dict[str, Any], known: dict[str, Any], wish: EvictPod, reason: str) -> None:
-    """Whatever is wanted and still has an end to come; who is refused stays as he is."""
+    """Those that have not finished; a refused eviction changes nothing."""
     here = situation(source, **known)
     before = here.observed.eviction
     refusal = why_no_eviction(here, wish)
@@ -93,7 +93,7 @@ def test_who_is_evicted(source: dict[str, Any], known: dict[str, Any], wish: Evi
     ],
 )
 def test_its_grace(own: int, grace: float | None, left: float) -> None:
-    """As in soft evictions and at shutdown: what is asked for, or the pod's own where that is shorter."""
+    """As in soft evictions and node shutdown: the requested one, or the pod's own if that is shorter."""
     here = situation(pod(terminationGracePeriodSeconds=own), **WEB)
     told = evicted(here, asked(grace))
     apply_signal(here, asked(grace))
@@ -102,12 +102,12 @@ def test_its_grace(own: int, grace: float | None, left: float) -> None:
 
 
 def test_who_asked_is_the_message_where_there_is_none() -> None:
-    """Status tells a person at least."""
+    """The status at least names a person."""
     assert evicted(situation(**WEB), asked(message="")).message == "The pod was evicted by root@node-1"
 
 
 def test_it_goes_and_has_failed() -> None:
-    """Not before its last container is down; then with reason, message and the condition, and so for good."""
+    """Not before its last container has exited; then permanently, with reason, message and the condition."""
     here = situation(pod(), containers={"web": up()})
     apply_signal(here, asked())
     event = next_event(here)
@@ -136,7 +136,7 @@ def test_a_deadline_is_no_disruption() -> None:
 
 
 def test_an_eviction_comes_before_an_end() -> None:
-    """Its containers end by themselves in the same moment: the pod has failed nevertheless."""
+    """Its containers exit at the same moment: the pod is Failed nevertheless."""
     here = situation(NEVER, containers={"web": up()})
     apply_signal(here, asked())
     here.observed.containers["web"] = down(0)
@@ -145,14 +145,14 @@ def test_an_eviction_comes_before_an_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("around", "known"),
+    ("context", "known"),
     [
-        pytest.param(Around(), {"failures": {"sandbox": Failure("X", "x", at(-1))}}, id="a-step-had-failed"),
-        pytest.param(Around(busy=(starting(),)), {"sandbox": None}, id="nothing-is-known-yet"),
+        pytest.param(Context(), {"failures": {"sandbox": Failure("X", "x", at(-1))}}, id="a-step-had-failed"),
+        pytest.param(Context(busy=(starting(),)), {"sandbox": None}, id="nothing-is-known-yet"),
     ],
 )
-def test_what_may_be_half_made_is_looked_for(around: Around, known: dict[str, Any]) -> None:
-    """As for a deletion: it is found before it is undone."""
-    here = situation(pod(), around, **known)
+def test_what_may_be_half_made_is_looked_for(context: Context, known: dict[str, Any]) -> None:
+    """As for a deletion: unfinished work is looked for before it is undone."""
+    here = situation(pod(), context, **known)
     apply_signal(here, asked())
     assert (here.observed.runtime_stale, here.observed.starts_in_doubt, here.observed.failures) == (True, True, {})

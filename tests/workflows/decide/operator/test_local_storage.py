@@ -1,4 +1,4 @@
-"""Which pods end because they hold too much on the node's disk, and with which words?"""
+"""Which pods are evicted for exceeding their local storage, and with which message?"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -24,17 +24,17 @@ GOING = Eviction(at(-9), "Evicted", "low on memory")
 
 
 def limited(limit: Any = "1Mi", **spec: Any) -> dict[str, Any]:
-    """Write a pod whose emptyDir `data` is limited."""
+    """Build a pod whose emptyDir `data` has a limit."""
     return pod(volumes=[{"name": "data", "emptyDir": {"sizeLimit": limit}}], **spec)
 
 
 def holding(used_bytes: int, volume: str = "data") -> StorageExceeded:
-    """Say what was counted."""
+    """Build a measurement."""
     return StorageExceeded("local-storage", volume, used_bytes)
 
 
 def stored(*limits: str, init: Sequence[str] = (), **spec: Any) -> dict[str, Any]:
-    """Write a pod of containers c0, c1 … whose ephemeral-storage is limited; `-`: not."""
+    """Build a pod with containers c0, c1 … with ephemeral-storage limits; `-`: none."""
     names = [f"c{number}" for number in range(len(limits))]
     made = pod(*names, init=[f"i{number}" for number in range(len(init))], **spec)
     every = [*made["spec"]["containers"], *made["spec"].get("initContainers", ())]
@@ -62,7 +62,7 @@ def stored(*limits: str, init: Sequence[str] = (), **spec: Any) -> dict[str, Any
     ],
 )
 def test_what_its_containers_may_store(source: dict[str, Any], total: str, containers: dict[str, str]) -> None:
-    """As podEphemeralStorageLimitEviction and containerEphemeralStorageLimitEviction read it."""
+    """As in podEphemeralStorageLimitEviction and containerEphemeralStorageLimitEviction."""
     assert storage_limits(source) == StorageLimits({}, total, containers)
 
 
@@ -85,7 +85,7 @@ def test_what_its_containers_may_store(source: dict[str, Any], total: str, conta
     ],
 )
 def test_what_it_ends_for(hint: StorageExceeded, words: str) -> None:
-    """The kubelet's words for each limit."""
+    """The kubelet's message for each limit."""
     assert why_evicted(situation(stored("1Mi", "2Mi"), containers={"c0": up("c0"), "c1": up("c1")}), hint) == words
 
 
@@ -102,7 +102,7 @@ def test_what_it_ends_for(hint: StorageExceeded, words: str) -> None:
     ],
 )
 def test_what_is_limited(volume: dict[str, Any], expected: str | None) -> None:
-    """As emptyDirLimitEviction reads it."""
+    """As in emptyDirLimitEviction."""
     found = storage_limits(pod(volumes=[{"name": "data", **volume}]))
     assert found == (StorageLimits({"data": expected}) if expected else None)
 
@@ -136,7 +136,7 @@ def test_what_is_limited(volume: dict[str, Any], expected: str | None) -> None:
     ],
 )
 def test_who_ends_for_it(source: dict[str, Any], known: dict[str, Any], hint: StorageExceeded, words: str) -> None:
-    """By the pod as it is now; a hint that is late changes nothing."""
+    """By the pod's current spec; a late hint changes nothing."""
     here = situation(source, **known)
     assert why_evicted(here, hint) == words
     apply_signal(here, hint)
@@ -154,7 +154,7 @@ def test_who_ends_for_it(source: dict[str, Any], known: dict[str, Any], hint: St
     ],
 )
 def test_what_is_watched(source: dict[str, Any], known: dict[str, Any], watched: bool) -> None:
-    """Nothing whose excess would end nobody."""
+    """Only limits whose excess would evict the pod."""
     assert (watched_limits(situation(source, **known)) is not None) is watched
 
 
@@ -163,7 +163,7 @@ def test_what_is_watched(source: dict[str, Any], known: dict[str, Any], watched:
     [pytest.param(30, 1, id="a-second"), pytest.param(1, 1, id="its-own"), pytest.param(0, 1, id="0")],
 )
 def test_what_becomes_of_it(own: int, seconds: int) -> None:
-    """It has failed with the kubelet's words, within a second, and no disruption is its end; a second hint changes nothing."""
+    """It is Failed with the kubelet's message, within a second, without DisruptionTarget; a second hint changes nothing."""
     here = situation(limited(terminationGracePeriodSeconds=own), **WEB)
     apply_signal(here, holding(2 * MIB))
     eviction = here.observed.eviction

@@ -1,4 +1,4 @@
-"""What may an operator ask of a pod's end, and what does he get?"""
+"""Which stops may an operator shorten, and with which result?"""
 
 from datetime import timedelta
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from proto.temporal.operator import StopPod
 from proto.temporal.pod import Lifecycle
 from proto.temporal.pod_inputs import Eviction
-from tests.workflows.decide.situations import Around, at, container, deletion, pod, situation, up
+from tests.workflows.decide.situations import Context, at, container, deletion, pod, situation, up
 from workflows.decide.ending.grace import effective_grace
 from workflows.decide.operator.operator_stops import stops, why_no_stop
 from workflows.decide.record.signals import apply_signal
@@ -22,7 +22,7 @@ SERVED: dict[str, Any] = GOING | {"containers": {"web": up(), "side": up("side")
 
 
 def asked(grace: float | None = None) -> StopPod:
-    """Ask for a stop within so many seconds."""
+    """Build a request to stop within this many seconds."""
     return StopPod("root@node-1", None if grace is None else timedelta(seconds=grace))
 
 
@@ -49,7 +49,7 @@ def asked(grace: float | None = None) -> StopPod:
     ],
 )
 def test_which_stops_are_hastened(known: dict[str, Any], reason: str, words: str) -> None:
-    """Those that are under way, whoever asked for them."""
+    """Those in progress, whatever started them."""
     refusal = why_no_stop(situation(**known), asked())
     assert (refusal.reason if refusal else "") == reason
     assert words in (refusal.message if refusal else "")
@@ -82,8 +82,8 @@ def test_which_stops_are_hastened(known: dict[str, Any], reason: str, words: str
 def test_what_holds_then(
     source: dict[str, Any], known: dict[str, Any], grace: float | None, holds: tuple[float, float], sooner: float
 ) -> None:
-    """The grace, when SIGKILL falls, and by how much the grace is over sooner; asked ten seconds after the deletion."""
-    here = situation(source, Around(now=at(10)), **known)
+    """The grace period, the time of SIGKILL, and the time saved; requested ten seconds after the deletion."""
+    here = situation(source, Context(now=at(10)), **known)
     before = effective_grace(here).over_at
     told = stops(here, asked(grace))
     apply_signal(here, asked(grace))

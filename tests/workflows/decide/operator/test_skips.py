@@ -1,4 +1,4 @@
-"""Which back-offs may an operator skip, and does everything else stay as it would have been?"""
+"""Which back-offs may an operator skip, and does everything else stay as without the skip?"""
 
 from datetime import timedelta
 from typing import Any
@@ -11,15 +11,15 @@ from proto.temporal.pod import ImageFacts, Lifecycle
 from tests.workflows.decide.situations import (
     IMAGE,
     KEY,
-    Around,
+    Context,
     at,
     container,
     deletion,
+    describe_all,
     down,
     pod,
     seen,
     situation,
-    told,
     up,
 )
 from workflows.decide.keys import image_key
@@ -108,14 +108,14 @@ def test_what_waits(source: dict[str, Any], known: dict[str, Any], name: str, wa
     ],
 )
 def test_a_skip_of_nothing_is_refused(known: dict[str, Any], name: str, reason: str, message: str) -> None:
-    """With the reason, and the names that there are."""
+    """With the reason, and the valid names."""
     refusal = why_not(situation(**known), SkipBackoff("root@node-1", name))
     assert (refusal.reason if refusal else "") == reason
     assert message in (refusal.message if refusal else "")
 
 
 def test_the_others_that_wait_are_named() -> None:
-    """Who asks for the wrong one learns of the right one."""
+    """A refusal of the wrong name lists the right ones."""
     containers = {"a": up("a"), "b": down(1, "b", **FORTY)}
     refusal = why_not(situation(AB, containers=containers), SkipBackoff("root@node-1", "a"))
     assert refusal is not None
@@ -123,29 +123,29 @@ def test_the_others_that_wait_are_named() -> None:
 
 
 def test_a_loop_is_skipped_and_goes_on_where_it_would_have() -> None:
-    """It starts now; its next end waits 80 s, as if it had waited 40."""
+    """It starts now; after its next exit it waits 80 s, as if it had waited 40 s."""
     here = situation(containers={"web": down(1, attempt=3, **FORTY)})
-    assert told(pod_actions(here).begin) == []
+    assert describe_all(pod_actions(here).begin) == []
     apply_signal(here, SkipBackoff("root@node-1"))
     (start,) = pod_actions(here).begin
-    assert told([start]) == ["StartContainer web 4"]
+    assert describe_all([start]) == ["StartContainer web 4"]
     fold(here, start, seen(attempt=4, created_at=at(0)))
     facts = here.observed.containers["web"]
     assert (facts.backoff, facts.skipped_at) == (timedelta(seconds=80), None)
 
 
 def test_a_skip_ends_only_one_wait() -> None:
-    """The end after it waits again."""
+    """The next exit waits again."""
     here = situation(containers={"web": down(1, attempt=3, **FORTY)})
     apply_signal(here, SkipBackoff("root@node-1"))
     (start,) = pod_actions(here).begin
     fold(here, start, seen(attempt=4, code=1, created_at=at(0), finished_at=at(1)))
     after = pod_actions(here)
-    assert (told(after.begin), after.wake and after.wake.at) == ([], at(81))
+    assert (describe_all(after.begin), after.wake and after.wake.at) == ([], at(81))
 
 
 def test_an_image_is_pulled_now_and_its_next_failure_waits_longer() -> None:
-    """40 s after the 20 that were skipped."""
+    """40 s after the 20 s that were skipped."""
     pull = PullImage(KEY, IMAGE, "IfNotPresent")
     source = pod(containers=[container("web")])
     here = situation(source, images={HERE: NOT_FOUND})
@@ -157,8 +157,8 @@ def test_an_image_is_pulled_now_and_its_next_failure_waits_longer() -> None:
 
 
 def test_a_skip_while_the_pull_is_under_way_changes_nothing() -> None:
-    """It is being tried already."""
+    """It is already being retried."""
     pull = PullImage(KEY, IMAGE, "IfNotPresent")
     early = ImageFacts(reason="ErrImagePull", backoff=timedelta(seconds=20), failed_at=at(-25))
-    here = situation(pod(), Around(busy=(pull,)), images={HERE: early})
+    here = situation(pod(), Context(busy=(pull,)), images={HERE: early})
     assert waiting_backoffs(here) == []

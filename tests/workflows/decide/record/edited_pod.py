@@ -1,4 +1,4 @@
-"""What may happen to a pod by its source listing it: the rules of the state machine in `test_machine`, and what holds after."""
+"""Listings and edits by the pod's source: rules and invariants of the state machine in `test_machine`."""
 
 import copy
 from typing import Any
@@ -15,7 +15,7 @@ from workflows.decide.record.listing import without_ephemeral
 
 
 class EditedPod(DrivenPod):
-    """A pod whose source lists it again now and then, or otherwise."""
+    """A pod whose source sometimes lists it again or edits it."""
 
     def pick(self, data: st.DataObject, names: list[Any]) -> Any:
         """Choose one of these."""
@@ -25,14 +25,14 @@ class EditedPod(DrivenPod):
     def listed_again(self) -> None:
         """The source lists the pod once more."""
         if self.over:
-            self.begins_anew()
+            self.start_over()
             return
         self.hears(PodListed("file"))
 
     @precondition(lambda self: not self.over)
     @rule(label=st.sampled_from("abc"), deadline=st.sampled_from([None, None, 1, 20, 400]))
     def edited(self, label: str, deadline: int | None) -> None:
-        """The source lists the pod with another label, perhaps another deadline: it goes on, or another one comes."""
+        """The source changes a label, perhaps the deadline: the pod continues, or is replaced."""
         listed = without_ephemeral(self.source)
         metadata, spec = {**listed["metadata"], "labels": {"app": label}}, dict(listed["spec"])
         if deadline is not None:
@@ -42,7 +42,7 @@ class EditedPod(DrivenPod):
     @precondition(lambda self: not self.over)
     @rule(data=st.data(), image=st.sampled_from([IMAGE, "busybox:2"]))
     def image_changes(self, data: st.DataObject, image: str) -> None:
-        """The source lists the pod with another image of a container."""
+        """The source changes a container's image."""
         changed = copy.deepcopy(without_ephemeral(self.source))
         spec = changed["spec"]
         one = self.pick(data, [*spec.get("initContainers", ()), *spec["containers"]])
@@ -52,14 +52,14 @@ class EditedPod(DrivenPod):
     @precondition(lambda self: not self.over)
     @rule(data=st.data(), limit=st.sampled_from(["64Mi", "96Mi", "256Mi"]))
     def resized(self, data: st.DataObject, limit: str) -> None:
-        """The source lists the pod with another memory limit of one container."""
+        """The source changes the memory limit of one container."""
         spec = copy.deepcopy(without_ephemeral(self.source)["spec"])
         one = self.pick(data, [*spec.get("initContainers", ()), *spec["containers"]])
         one["resources"]["limits"]["memory"] = limit
         self.is_edited({"metadata": self.source["metadata"], "spec": spec})
 
     def nothing_is_outdated(self) -> None:
-        """Whatever is to keep running runs by its image in the spec; a sidecar that has not started is not stopped yet."""
+        """Every container that keeps running has the spec's image; a sidecar that has not started is not stopped yet."""
         here = self.situation()
         wanted = {one.name: one for one in here.all_containers if one.name not in here.init_names}
         wanted |= {

@@ -1,4 +1,4 @@
-"""What is known of a pod that the API lists for the first time, and what does the API change of it later?"""
+"""What is known of a pod that the API lists for the first time, and what does the API change later?"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -9,7 +9,7 @@ import pytest
 from proto.temporal.pod import Lifecycle, Observed, PodStart
 from proto.temporal.pod_inputs import Ended, FirstSight, GivenCondition, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
-from tests.workflows.decide.situations import NOW, Around, at, pod, situation, up
+from tests.workflows.decide.situations import NOW, Context, at, pod, situation, up
 from workflows.decide.lifecycle import lifecycle
 from workflows.decide.record.first_sight import initially_observed
 from workflows.decide.record.signals import apply_signal
@@ -22,7 +22,7 @@ REJECTED = Rejected("OutOfcpu", "Node didn't have enough resource")
 
 
 def first(sight: FirstSight | None, **spec: Any) -> Situation:
-    """Say how a pod stands when its workflow begins."""
+    """Return the pod's situation when its workflow starts."""
     source = pod(**spec)
     here = situation(source)
     observed = initially_observed(PodStart("n1", source, source="api", first_sight=sight), here.spec, NOW)
@@ -33,7 +33,7 @@ def first(sight: FirstSight | None, **spec: Any) -> Situation:
 
 
 def begun(here: Situation) -> list[str]:
-    """Name the actions that are begun."""
+    """Return the actions that are started."""
     return [type(action).__name__ for action in pod_actions(here).begin]
 
 
@@ -78,7 +78,7 @@ def begun(here: Situation) -> list[str]:
     ],
 )
 def test_what_begins(sight: FirstSight | None, state: Lifecycle, phase: str, why: str | None, begins: str) -> None:
-    """Of what has ended, is refused or is to go, nothing is begun but a look at what may be left."""
+    """For a finished, rejected or deleted pod nothing is started except a check for what may be left."""
     here = first(sight)
     status = pod_status(here)
     assert (here.observed.lifecycle, status.phase, status.reason) == (state, phase, why)
@@ -105,7 +105,7 @@ def test_a_refusal_has_the_kubelets_words() -> None:
     ],
 )
 def test_the_grace_of_a_deletion_counts_from_when_it_is_seen(grace: int | None, own: int, left: int) -> None:
-    """A node that was away has not used any of it up."""
+    """A node that was down has not used up any of it."""
     asked = None if grace is None else timedelta(seconds=grace)
     here = first(FirstSight(deleted=True, grace=asked), terminationGracePeriodSeconds=own)
     assert here.observed.deletion is not None
@@ -119,12 +119,12 @@ def test_a_pod_that_began_before_keeps_its_start() -> None:
 
 
 def given(status: str) -> dict[str, GivenCondition]:
-    """Say a condition of others."""
+    """Build a condition that others set."""
     return {"example.com/gate": GivenCondition(status, NOW)}
 
 
 def test_conditions_of_others_are_taken_as_a_whole() -> None:
-    """At first sight and by each signal; one that is told no more is set no more."""
+    """At first sight and by each signal; a condition that is no longer listed is unset."""
     here = first(FirstSight(conditions=given("False")), readinessGates=[{"conditionType": "example.com/gate"}])
     assert here.observed.given_conditions == given("False")
     apply_signal(here, StatusGiven("api", 1, given("True")))
@@ -144,8 +144,8 @@ def test_conditions_of_others_are_taken_as_a_whole() -> None:
     ],
 )
 def test_an_end_that_the_api_shows(known: dict[str, Any], event: lifecycle.Event | None, phase: str) -> None:
-    """Others ended the pod there; a final phase never turns back."""
-    here = situation(pod(), Around(), containers={"web": up()}, **known)
+    """Others set the final phase; it never changes back."""
+    here = situation(pod(), Context(), containers={"web": up()}, **known)
     apply_signal(here, StatusGiven("api", 1, ended=FAILED))
     assert lifecycle.next_event(here) is event
     assert pod_status(here).phase == phase
@@ -168,7 +168,7 @@ IMMUTABLE = pod(hostNetwork=True)
 def test_an_edit_in_the_api_never_replaces_the_pod(
     listed: dict[str, Any] | None, known: Observed, *, taken: bool
 ) -> None:
-    """Nor does it come back after a deletion."""
+    """Nor does the pod start over after a deletion."""
     here = situation(pod(), lifecycle=known.lifecycle)
     found = apply_signal(here, PodListed("api", 1, listed, in_place=True))
     assert (found is not None) is taken
@@ -176,7 +176,7 @@ def test_an_edit_in_the_api_never_replaces_the_pod(
 
 
 def test_a_deletion_in_the_api_is_never_taken_back() -> None:
-    """A listing that comes late starts no new life."""
+    """A late listing starts no new life."""
     here = situation()
     apply_signal(here, DeletionRequested("api", "PodDeleted", sequence=1))
     apply_signal(here, PodListed("api", 2, EDITED, in_place=True))

@@ -1,4 +1,4 @@
-"""How does what came back change what is known, and what is never overwritten?"""
+"""How does an action's result change the observed state, and what is never overwritten?"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -112,7 +112,7 @@ SIMPLE: list[tuple[str, Action, Answer, Callable[[Observed], Any], Any]] = [
     ("action", "answer", "look", "expected"), [pytest.param(*row[1:], id=row[0]) for row in SIMPLE]
 )
 def test_answers(action: Action, answer: Answer, look: Callable[[Observed], Any], expected: Any) -> None:
-    """One fact an answer."""
+    """Each result changes one fact."""
     dead = {"web": ("web-0", "web-1")}
     known: dict[str, Any] = {"directories": False, "waiting_for": "uid-0", "dead_containers": dead, "old_sandboxes": ()}
     here = situation(**known)
@@ -123,7 +123,7 @@ def test_answers(action: Action, answer: Answer, look: Callable[[Observed], Any]
 
 
 def test_an_image_is_there() -> None:
-    """With what it is called by its digest; what failed before is forgotten."""
+    """With its digest; earlier failures are cleared."""
     here = situation(images={}, failures={f"image/{IMAGE} Always": Failure("ErrImagePull", "no", at(-9))})
     fold(here, PullImage(KEY, IMAGE, "Always"), PulledImage("sha256:2"))
     image = here.observed.images[f"{IMAGE} Always"]
@@ -134,7 +134,7 @@ def test_an_image_is_there() -> None:
 
 
 def test_a_new_instance() -> None:
-    """The end before it is the last state, its record is remembered, and its restart has earned ten seconds."""
+    """The previous exit becomes the last state, its container is kept for removal, and the next restart backs off for ten seconds."""
     here = situation(containers={"web": down(3, ended=-2)})
     fold(here, starting(attempt=1), seen(attempt=1))
     facts = here.observed.containers["web"]
@@ -150,7 +150,7 @@ def test_a_new_instance() -> None:
     [pytest.param(0, "s0", ["web"], id="success"), pytest.param(3, "", ["first"], id="failure")],
 )
 def test_an_end_that_comes_with_its_start(code: int, done_in: str, next_start: list[str]) -> None:
-    """It is known as if it had been read, nobody looks again, and the hint that comes late tells nothing new."""
+    """It is recorded as if it had been read, no re-read follows, and the late hint of it is no news."""
     here = situation(pod(init=["first"]))
     (asked,) = pod_actions(here).begin
     assert isinstance(asked, StartContainer)
@@ -173,14 +173,14 @@ def test_the_first_instance_earns_nothing() -> None:
 
 
 def test_an_instance_of_another_attempt_asks_for_a_read() -> None:
-    """The runtime knows instances that we do not."""
+    """The runtime has instances that are unknown to us."""
     here = situation()
     fold(here, starting(attempt=0), seen(attempt=4))
     assert (here.observed.containers["web"].attempt, here.observed.runtime_stale) == (4, True)
 
 
 def test_an_instance_that_ended_at_once() -> None:
-    """Its end came with the answer."""
+    """Its exit came with the result."""
     here = situation(pod(init=["i"]))
     fold(here, starting("i"), seen("i", code=0))
     facts = here.observed.containers["i"]
@@ -188,14 +188,14 @@ def test_an_instance_that_ended_at_once() -> None:
 
 
 def test_a_dead_instance_of_a_lost_sandbox_goes_with_that() -> None:
-    """It is not removed on its own."""
+    """It is not removed separately."""
     here = situation(containers={"web": down(137, sandbox_id="old")})
     fold(here, starting(attempt=1), seen(attempt=1))
     assert here.observed.dead_containers.get("web", ()) == ()
 
 
 def test_what_failed_before_is_forgotten() -> None:
-    """A container that runs has no reason to wait any more."""
+    """A running container has no waiting reason."""
     facts = ContainerFacts(failure_reason="CreateContainerError", failure_message="no", failed_at=at(-9))
     here = situation(
         containers={"web": facts}, failures={"container/web": Failure("CreateContainerError", "no", at(-9))}
@@ -223,7 +223,7 @@ def test_an_image_of_policy_always_is_asked_for_again_before_each_start() -> Non
     ],
 )
 def test_a_stopped_container(answer: RuntimeContainer | None, end: tuple[int, str]) -> None:
-    """How it ended, and that it was us."""
+    """Its exit, and that we stopped it."""
     here = situation(containers={"web": up()})
     fold(here, stopping(), answer)
     facts = here.observed.containers["web"]
@@ -246,7 +246,7 @@ def test_a_stopped_container(answer: RuntimeContainer | None, end: tuple[int, st
     ],
 )
 def test_a_failure_is_remembered_by_what_it_is_about(action: Action, subject: str) -> None:
-    """With its reason, when, and how often; a success forgets it."""
+    """With its reason, time and count; a success clears it."""
     here = situation()
     fold_failure(here, action, "Reason", "first")
     fold_failure(here, action, "Reason", "second")
@@ -261,7 +261,7 @@ def test_a_predecessor_is_no_failure() -> None:
 
 
 def test_a_start_that_failed() -> None:
-    """The container says why, its attempt is not used up, and its image is asked for again."""
+    """The container shows the reason, its attempt is not used up, and its image is pulled again."""
     here = situation()
     fold_failure(here, starting(attempt=2), "CreateContainerError", "no such device")
     facts = here.observed.containers["web"]

@@ -1,4 +1,4 @@
-"""What does a re-read of the runtime change, and which facts does it never touch?"""
+"""What does a re-read of the runtime change, and which facts does it never change?"""
 
 from datetime import timedelta
 from typing import Any
@@ -9,6 +9,7 @@ from proto.temporal.activities.requests import RuntimeContainer
 from proto.temporal.pod import ContainerState, Sandbox
 from tests.workflows.decide.situations import (
     UNKNOWN,
+    describe_all,
     done,
     down,
     pod,
@@ -18,7 +19,6 @@ from tests.workflows.decide.situations import (
     seen_sandbox,
     situation,
     stopping,
-    told,
     up,
 )
 from workflows.decide.record.fold import fold
@@ -40,7 +40,7 @@ def test_a_known_exit_is_never_overwritten() -> None:
 
 
 def test_an_older_instance_is_ignored() -> None:
-    """The newest one is the container; it is seen to run on."""
+    """The newest instance is the container; it is seen running."""
     here = situation(containers={"web": up(attempt=2)})
     known = read(here, seen(attempt=2), seen(attempt=1, code=1))
     facts = known.containers["web"]
@@ -48,7 +48,7 @@ def test_an_older_instance_is_ignored() -> None:
 
 
 def test_a_newer_instance_is_adopted_with_all_that_was_between() -> None:
-    """The answer of a start may be lost: the end before it becomes the last state and earns its backoff."""
+    """The result of a start may be lost: the previous exit becomes the last state and causes its back-off."""
     here = situation(containers={"web": up()})
     facts = read(here, seen(attempt=1), seen(code=7)).containers["web"]
     assert (facts.container_id, facts.exit) == ("web-1", None)
@@ -57,7 +57,7 @@ def test_a_newer_instance_is_adopted_with_all_that_was_between() -> None:
 
 
 def test_a_lost_history_is_read_back_from_the_runtime() -> None:
-    """Counts, ends and backoff, as far as the runtime remembers."""
+    """Counts, exits and back-off, as far as the runtime has them."""
     facts = read(situation(), seen(attempt=2), seen(attempt=1, code=1), seen(code=1)).containers["web"]
     assert (facts.attempt, facts.backoff) == (2, timedelta(seconds=20))
     assert facts.last_exit is not None
@@ -68,7 +68,7 @@ def test_a_lost_history_is_read_back_from_the_runtime() -> None:
     "others", [pytest.param((), id="nothing-is-left"), pytest.param((seen(code=1),), id="only-an-older-one-is-left")]
 )
 def test_a_vanished_container_has_ended(others: tuple[RuntimeContainer, ...]) -> None:
-    """With the kubelet's words for that; its count stays."""
+    """With the kubelet's reason for that; its restart count stays."""
     facts = read(situation(containers={"web": up(attempt=1)}), *others).containers["web"]
     assert facts.exit is not None
     assert (facts.exit.container_id, facts.exit.exit_code, facts.exit.reason) == ("web-1", 137, UNKNOWN)
@@ -76,11 +76,11 @@ def test_a_vanished_container_has_ended(others: tuple[RuntimeContainer, ...]) ->
 
 
 def test_what_is_no_part_of_the_pod_is_left_alone() -> None:
-    """A container that the spec does not name."""
+    """A container that is not in the spec."""
     assert "debug" not in read(situation(), seen("debug")).containers
 
 
-# --- init containers that nobody remembers
+# --- init containers without records
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_what_is_no_part_of_the_pod_is_left_alone() -> None:
 def test_initialization_is_known_from_what_came_later(
     containers: tuple[RuntimeContainer, ...], finished: list[str]
 ) -> None:
-    """As the kubelet goes by the last one that it finds."""
+    """Like the kubelet, by the last container found."""
     known = read(situation(pod(init=["i", "j"])), *containers)
     assert sorted(name for name, facts in known.containers.items() if facts.done_in_sandbox == "s0") == finished
 
 
 def test_an_init_container_stays_done_when_its_record_is_pruned() -> None:
-    """Only a new sandbox asks for it again."""
+    """Only a new sandbox runs it again."""
     known = read(situation(pod(init=["i"]), containers={"i": done("i"), "web": up()}), seen("web"))
     assert known.containers["i"].done_in_sandbox == "s0"
 
@@ -128,7 +128,7 @@ def test_an_init_container_stays_done_when_its_record_is_pruned() -> None:
     ],
 )
 def test_sandboxes(known: Any, sandboxes: tuple[Sandbox, ...], expected: tuple[str, bool, Any]) -> None:
-    """Which one is the pod's, is it ready, which are old."""
+    """Which one is the pod's, whether it is ready, and which are old."""
     observed = read(situation(sandbox=known), sandboxes=sandboxes)
     assert observed.sandbox is not None
     assert (observed.sandbox.sandbox_id, observed.sandbox.ready, observed.old_sandboxes) == expected
@@ -136,14 +136,14 @@ def test_sandboxes(known: Any, sandboxes: tuple[Sandbox, ...], expected: tuple[s
 
 
 def test_a_pod_on_the_host_s_network_needs_no_address() -> None:
-    """Its sandbox has none of its own."""
+    """Its sandbox has no address of its own."""
     observed = read(situation(pod(hostNetwork=True), sandbox=None), sandboxes=(seen_sandbox(ips=()),))
     assert observed.sandbox is not None
     assert observed.sandbox.ready
 
 
 def test_a_sandbox_that_is_gone_needs_no_stop() -> None:
-    """Its network went with it."""
+    """Its network was removed with it."""
     observed = read(situation(), sandboxes=())
     assert observed.sandbox is not None
     assert observed.sandbox.stopped
@@ -151,26 +151,26 @@ def test_a_sandbox_that_is_gone_needs_no_stop() -> None:
 
 @pytest.mark.parametrize("again", [pytest.param(False, id="no-hint-meanwhile"), pytest.param(True, id="one-meanwhile")])
 def test_a_hint_during_a_read_asks_for_another(again: bool) -> None:
-    """What it says may be missing from the answer."""
+    """The result may be too old to contain it."""
     known = read(situation(runtime_stale=True, runtime_stale_again=again), seen())
     assert (known.runtime_stale, known.runtime_stale_again) == (again, False)
 
 
 def test_those_that_the_runtime_forgot_are_not_run_again() -> None:
-    """The last init container runs, so the ones before it have succeeded."""
+    """The last init container runs, so the earlier ones have succeeded."""
     here = situation(pod("a", init=["i", "j", "k"]))
     read(here, seen("k"))
     assert pod_actions(here).begin == ()
     read(here, seen("k", code=0))
-    assert told(pod_actions(here).begin) == ["StartContainer a 0"]
+    assert describe_all(pod_actions(here).begin) == ["StartContainer a 0"]
 
 
 def test_a_sandbox_without_an_address_is_made_anew() -> None:
-    """What runs in it is stopped first; on the host's network it needs none."""
+    """Its containers are stopped first; on the host network it needs none."""
     running = [seen(name) for name in "abc"]
     here = situation(pod("a", "b", "c"), sandbox=None)
     read(here, *running, sandboxes=(seen_sandbox(ips=()),))
-    assert told(pod_actions(here).begin) == ["StopContainer a", "StopContainer b", "StopContainer c"]
+    assert describe_all(pod_actions(here).begin) == ["StopContainer a", "StopContainer b", "StopContainer c"]
     here = situation(pod("a", "b", "c", hostNetwork=True), sandbox=None)
     read(here, *running, sandboxes=(seen_sandbox(ips=()),))
-    assert told(pod_actions(here).begin) == []
+    assert describe_all(pod_actions(here).begin) == []

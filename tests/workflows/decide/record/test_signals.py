@@ -9,53 +9,65 @@ from proto.temporal.activities.requests import ReadPodRuntime, RunPodSandbox, St
 from proto.temporal.pod import Exit, Failure
 from proto.temporal.pod_inputs import Deletion
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
-from tests.workflows.decide.situations import HERE, KEY, Around, at, deletion, down, sandbox, situation, up
+from tests.workflows.decide.situations import DEFAULT_CONTEXT, KEY, Context, at, deletion, down, sandbox, situation, up
 from workflows.decide.ending.grace import DEFAULT
 from workflows.decide.record.signals import apply_signal
 
 LOST = RuntimeChanged("event", sandbox_lost=True)
-STOPPING = Around(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), ""),))
+STOPPING = Context(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), ""),))
 RESTARTED = up(attempt=1, last_exit=Exit("web-0", 1, "Error"))
 
 
 def exited(*containers: str, lost: bool = False) -> RuntimeChanged:
-    """Write a hint that names ends."""
+    """Build a hint with exits."""
     return RuntimeChanged("event", exited=containers, sandbox_lost=lost)
 
 
 @pytest.mark.parametrize(
-    ("signal", "around", "known", "news"),
+    ("signal", "context", "known", "news"),
     [
-        pytest.param(RuntimeChanged("resync"), HERE, {}, True, id="one-that-names-nothing"),
-        pytest.param(exited("web-0"), HERE, {"containers": {"web": up()}}, True, id="an-end-nobody-knew"),
-        pytest.param(exited("web-0"), HERE, {"containers": {"web": down(1)}}, False, id="an-end-that-is-known"),
+        pytest.param(RuntimeChanged("resync"), DEFAULT_CONTEXT, {}, True, id="one-that-names-nothing"),
+        pytest.param(exited("web-0"), DEFAULT_CONTEXT, {"containers": {"web": up()}}, True, id="an-end-nobody-knew"),
         pytest.param(
-            exited("web-0"), HERE, {"containers": {"web": RESTARTED}}, False, id="the-end-before-the-last-start"
+            exited("web-0"), DEFAULT_CONTEXT, {"containers": {"web": down(1)}}, False, id="an-end-that-is-known"
         ),
-        pytest.param(exited("x"), HERE, {"dead_containers": {"web": ("x",)}}, False, id="the-end-of-a-dead-instance"),
+        pytest.param(
+            exited("web-0"),
+            DEFAULT_CONTEXT,
+            {"containers": {"web": RESTARTED}},
+            False,
+            id="the-end-before-the-last-start",
+        ),
+        pytest.param(
+            exited("x"), DEFAULT_CONTEXT, {"dead_containers": {"web": ("x",)}}, False, id="the-end-of-a-dead-instance"
+        ),
         pytest.param(exited("web-0"), STOPPING, {"containers": {"web": up()}}, False, id="an-end-we-will-be-told-of"),
         pytest.param(exited("web-0", "b"), STOPPING, {"containers": {"web": up()}}, True, id="one-known-and-one-not"),
-        pytest.param(LOST, HERE, {}, True, id="the-sandbox-is-lost"),
+        pytest.param(LOST, DEFAULT_CONTEXT, {}, True, id="the-sandbox-is-lost"),
         pytest.param(
-            exited("web-0", lost=True), HERE, {"containers": {"web": down(1)}}, True, id="a-known-end-and-that"
+            exited("web-0", lost=True),
+            DEFAULT_CONTEXT,
+            {"containers": {"web": down(1)}},
+            True,
+            id="a-known-end-and-that",
         ),
-        pytest.param(LOST, HERE, {"sandbox": sandbox(ready=False)}, False, id="it-is-known-to-be-lost"),
-        pytest.param(LOST, HERE, {"sandbox": None}, False, id="there-is-none"),
-        pytest.param(LOST, Around(busy=(StopPodSandbox(KEY, "s0"),)), {}, False, id="we-are-stopping-it"),
+        pytest.param(LOST, DEFAULT_CONTEXT, {"sandbox": sandbox(ready=False)}, False, id="it-is-known-to-be-lost"),
+        pytest.param(LOST, DEFAULT_CONTEXT, {"sandbox": None}, False, id="there-is-none"),
+        pytest.param(LOST, Context(busy=(StopPodSandbox(KEY, "s0"),)), {}, False, id="we-are-stopping-it"),
         pytest.param(
-            LOST, Around(busy=(RunPodSandbox(KEY, 0, {}),)), {"sandbox": None}, True, id="the-one-that-is-being-made"
+            LOST, Context(busy=(RunPodSandbox(KEY, 0, {}),)), {"sandbox": None}, True, id="the-one-that-is-being-made"
         ),
     ],
 )
-def test_news(signal: RuntimeChanged, around: Around, known: dict[str, Any], news: bool) -> None:
-    """Only news asks for a re-read."""
-    here = situation(around=around, **known)
+def test_news(signal: RuntimeChanged, context: Context, known: dict[str, Any], news: bool) -> None:
+    """Only news causes a re-read."""
+    here = situation(context=context, **known)
     apply_signal(here, signal)
     assert (here.observed.runtime_stale, here.observed.signals) == (news, 1)
 
 
 def test_no_hint_takes_another_s_news_back() -> None:
-    """One that tells nothing new leaves the doubt."""
+    """A hint without news does not cancel the re-read."""
     here = situation(runtime_stale=True, containers={"web": down(1)})
     apply_signal(here, exited("web-0"))
     assert here.observed.runtime_stale
@@ -67,7 +79,7 @@ def test_no_hint_takes_another_s_news_back() -> None:
 )
 def test_news_during_a_read(busy: tuple[Any, ...], again: bool) -> None:
     """The read may have missed it."""
-    here = situation(around=Around(busy=busy))
+    here = situation(context=Context(busy=busy))
     apply_signal(here, RuntimeChanged("event"))
     assert (here.observed.runtime_stale, here.observed.runtime_stale_again) == (True, again)
 
@@ -86,8 +98,8 @@ def test_news_during_a_read(busy: tuple[Any, ...], again: bool) -> None:
     ],
 )
 def test_deletion(asked: float | None, known: Any, then: Deletion) -> None:
-    """The pod shall go, with this grace, nine seconds after a first wish if there was one."""
-    here = situation(around=Around(now=at(9)), deletion=known)
+    """The pod is deleted with this grace period, nine seconds after an earlier deletion if there was one."""
+    here = situation(context=Context(now=at(9)), deletion=known)
     wish = None if asked is None else timedelta(seconds=asked)
     apply_signal(here, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone", wish))
     assert here.observed.deletion == then
@@ -105,7 +117,7 @@ def test_deletion(asked: float | None, known: Any, then: Deletion) -> None:
     ],
 )
 def test_a_deletion_looks_for_what_may_be_half_made(known: dict[str, Any], stale: bool) -> None:
-    """Once; and what failed before delays no undoing."""
+    """Once; and earlier failures don't delay the undo."""
     here = situation(**known)
     apply_signal(here, DeletionRequested("file", "ManifestRemoved"))
     assert here.observed.runtime_stale is stale
@@ -125,7 +137,7 @@ def test_a_deletion_looks_for_what_may_be_half_made(known: dict[str, Any], stale
     ],
 )
 def test_listed_again(signals: list[Any], again: bool) -> None:
-    """A pod that its source took back begins anew when it is gone."""
+    """A deleted pod that its source lists again starts over when it is gone."""
     here = situation()
     for signal in signals:
         apply_signal(here, signal)
@@ -146,7 +158,7 @@ def test_listed_again(signals: list[Any], again: bool) -> None:
 def test_a_wish_older_than_one_already_heard_is_not_followed(
     first: PodListed, second: DeletionRequested, goes: bool
 ) -> None:
-    """A deletion whose call timed out and landed after a newer listing takes no wanted pod down."""
+    """A deletion whose call timed out and arrives after a newer listing does not stop the pod."""
     asked = situation()
     apply_signal(asked, first)
     apply_signal(asked, second)

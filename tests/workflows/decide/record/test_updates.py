@@ -1,4 +1,4 @@
-"""What becomes of an edit under the same uid: is it taken over in place, is the pod replaced, or does nothing follow?"""
+"""What happens on an edit under the same uid: is it applied in place, is the pod replaced, or neither?"""
 
 import copy
 from typing import Any
@@ -9,7 +9,7 @@ from proto.temporal.activities.requests import StartContainer
 from proto.temporal.pod import Lifecycle, PodJson
 from proto.temporal.pod_inputs import Eviction
 from proto.temporal.signals import DeletionRequested, PodListed
-from tests.workflows.decide.situations import at, container, deletion, pod, situation, told, up
+from tests.workflows.decide.situations import at, container, deletion, describe_all, pod, situation, up
 from workflows.decide.record.signals import apply_signal
 from workflows.decide.record.updates import Outcome, changes, judge
 from workflows.decide.status.status import pod_status
@@ -20,13 +20,13 @@ A_WHILE = {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationS
 
 
 def edited(source: PodJson, **spec: Any) -> PodJson:
-    """Change fields of its spec; None takes one away."""
+    """Change fields of the spec; None removes one."""
     changed = {**source["spec"], **spec}
     return {**source, "spec": {name: value for name, value in changed.items() if value is not None}}
 
 
 def relabelled(source: PodJson, **metadata: Any) -> PodJson:
-    """Change its metadata."""
+    """Change the metadata."""
     return {**source, "metadata": {**source["metadata"], **metadata}}
 
 
@@ -171,7 +171,7 @@ TOLERANT = pod(tolerations=[EXISTS, A_WHILE])
     ],
 )
 def test_an_edit(old: PodJson, new: PodJson, outcome: Outcome, words: list[str]) -> None:
-    """Each row is what its source listed before, and what it lists now."""
+    """Each row is the old and the new listing."""
     before = copy.deepcopy((old, new))
     assert judge(situation().observed, old, new) is outcome
     assert [one.words for one in changes(old, new)] == words
@@ -191,14 +191,14 @@ def test_an_edit(old: PodJson, new: PodJson, outcome: Outcome, words: list[str])
     ],
 )
 def test_a_pod_takes_nothing_over(known: dict[str, Any]) -> None:
-    """Each row is a pod; what can't be changed in place replaces it nevertheless."""
+    """Each row is a pod; edits that can't be applied in place replace it nevertheless."""
     observed = situation(**known).observed
     assert judge(observed, OLD, relabelled(OLD, labels={"a": "1"})) is Outcome.NOTHING
     assert judge(observed, OLD, edited(OLD, hostNetwork=True)) is Outcome.REPLACED
 
 
 def test_an_edit_in_place_is_the_pod_from_now_on() -> None:
-    """With its generation; when it was first seen stays."""
+    """With its generation; its creation time stays."""
     old = relabelled(OLD, annotations={"kubernetes.io/config.seen": "first", "a": "1"})
     new = relabelled(OLD, annotations={"kubernetes.io/config.seen": "later", "a": "2"}, generation=2)
     here = situation(old, containers={"web": up()})
@@ -214,7 +214,7 @@ def test_an_edit_in_place_is_the_pod_from_now_on() -> None:
 
 
 def test_what_cannot_change_in_place_says_so() -> None:
-    """The pod goes for it, and comes back as listed."""
+    """The pod is deleted for it, and starts over as listed."""
     here, new = situation(), edited(OLD, hostNetwork=True)
     assert apply_signal(here, PodListed("file", pod=new, in_place=True)) is None
     assert here.observed.deletion is not None
@@ -224,7 +224,7 @@ def test_what_cannot_change_in_place_says_so() -> None:
 
 
 def test_a_source_that_knows_of_no_edit_in_place_replaces_the_pod() -> None:
-    """As recorded histories have it."""
+    """As in recorded histories."""
     here = situation()
     assert apply_signal(here, PodListed("file", pod=relabelled(OLD, labels={"a": "1"}))) is None
     assert here.observed.deletion is not None
@@ -232,7 +232,7 @@ def test_a_source_that_knows_of_no_edit_in_place_replaces_the_pod() -> None:
 
 
 def test_an_edit_of_a_pod_that_goes_is_what_comes_back() -> None:
-    """It is not taken over, but listed again."""
+    """It is not applied, but listed again."""
     here = situation()
     apply_signal(here, DeletionRequested("file", "ManifestRemoved"))
     new = relabelled(OLD, labels={"a": "1"})
@@ -255,4 +255,4 @@ def test_a_deadline_that_is_set_later_counts_from_the_start(seconds: int, answer
     assert taken is not None
     wake = pod_actions(situation(taken)).wake
     assert wake is not None
-    assert told([wake]) == answers
+    assert describe_all([wake]) == answers

@@ -1,4 +1,4 @@
-"""Pods whose source asks for other resources, for the tests of `allocation` and `resize`."""
+"""Pods whose source resizes them, for the tests of `allocation` and `resize`."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.pod import NodeSettings, PodJson
 from proto.temporal.resources import Allocatable, RuntimeResources
-from tests.workflows.decide.situations import Around, container, pod, situation, told, up
+from tests.workflows.decide.situations import Context, container, describe_all, pod, situation, up
 from workflows.decide.record.fold import fold
 from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
@@ -16,13 +16,13 @@ MI = 1024**2
 
 
 def amounts(cpu: str, memory: str) -> PodJson:
-    """Write resources whose requests are their limits."""
+    """Build resources whose requests equal their limits."""
     both = {"cpu": cpu, "memory": memory}
     return {"requests": both, "limits": dict(both)}
 
 
 def resources(**given: str) -> PodJson:
-    """Write resources: cpu_request, cpu_limit, memory_request, memory_limit."""
+    """Build resources: cpu_request, cpu_limit, memory_request, memory_limit."""
     written: PodJson = {}
     for name, amount in given.items():
         resource, kind = name.split("_")
@@ -31,17 +31,17 @@ def resources(**given: str) -> PodJson:
 
 
 def of(*containers: PodJson, **spec: Any) -> PodJson:
-    """Write a pod of these containers."""
+    """Build a pod with these containers."""
     return pod(containers=list(containers), **spec)
 
 
 def web(given: PodJson, name: str = "web", **fields: Any) -> PodJson:
-    """Write a container that has these resources."""
+    """Build a container with these resources."""
     return container(name, resources=given, **fields)
 
 
 def policy(cpu: str, memory: str) -> list[PodJson]:
-    """Write a resizePolicy: R restarts the container."""
+    """Build a resizePolicy: R restarts the container."""
     words = {"R": "RestartContainer", "N": "NotRequired"}
     return [
         {"resourceName": "cpu", "restartPolicy": words[cpu]},
@@ -49,24 +49,24 @@ def policy(cpu: str, memory: str) -> list[PodJson]:
     ]
 
 
-def resized(old: PodJson, new: PodJson, around: Around | None = None, **known: Any) -> Situation:
-    """Say how a pod stands whose source has just listed it with other resources."""
+def resized(old: PodJson, new: PodJson, context: Context | None = None, **known: Any) -> Situation:
+    """Return the situation of a pod that was just resized by its source."""
     known.setdefault("containers", {one["name"]: up(one["name"]) for one in old["spec"]["containers"]})
-    before = situation(old, around or Around(), **known)
+    before = situation(old, context or Context(), **known)
     return after(before, allocate(before, new))
 
 
 def after(before: Situation, source: PodJson) -> Situation:
-    """Say how it stands with another source."""
+    """Return the situation with another source."""
     return replace(before, source=source, spec=situation(source).spec)
 
 
 def carried_out(here: Situation) -> list[str]:
-    """Let every step of a resize go well, and tell them in order."""
+    """Let every step of a resize succeed, and return them in order."""
     done: list[str] = []
     while begin := pod_actions(here).begin:
         for action in begin:
-            done += told([action])
+            done += describe_all([action])
             match action:
                 case UpdatePodSandboxResources(growing=growing):
                     done[-1] += " up" if growing else ""

@@ -1,4 +1,4 @@
-"""Is a resize granted only what this node has at all, and is it known what a start under way was given?"""
+"""Is a resize granted only within the node's capacity, and are the resources of a pending start known?"""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from tests.workflows.decide.resources.resizes import (
     resources,
     web,
 )
-from tests.workflows.decide.situations import KEY, Around, read, seen
+from tests.workflows.decide.situations import KEY, Context, read, seen
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.resources.allocation import allocate, figures, grown, shrunk
 from workflows.decide.resources.resources import compute
@@ -51,8 +51,8 @@ from workflows.decide.steps.pod_actions import pod_actions
     ],
 )
 def test_what_fits(old: PodJson, new: PodJson, message: str) -> None:
-    """The kubelet's TestRetryPendingResizes, as far as it is about what the node has at all."""
-    here = resized(of(web(old)), of(web(new)), Around(settings=NODE))
+    """The rows of the kubelet's TestRetryPendingResizes about the node's capacity."""
+    here = resized(of(web(old)), of(web(new)), Context(settings=NODE))
     pending, granted = here.observed.resize_pending, here.source["spec"]["containers"][0]["resources"]
     if message:
         assert pending is not None
@@ -65,19 +65,19 @@ def test_what_fits(old: PodJson, new: PodJson, message: str) -> None:
 
 def test_a_refusal_ends_with_the_next_listing() -> None:
     """A resize that is taken back, or made smaller."""
-    here = resized(of(web(SMALL)), of(web(amounts("5", "1Gi"))), Around(settings=NODE))
+    here = resized(of(web(SMALL)), of(web(amounts("5", "1Gi"))), Context(settings=NODE))
     assert here.observed.resize_pending is not None
     assert allocate(here, of(web(SMALL)))["spec"]["containers"][0]["resources"] == SMALL
     assert here.observed.resize_pending is None
 
 
 def test_a_node_that_is_not_known_grants_everything() -> None:
-    """A run that an earlier release started."""
+    """A run that was started by an earlier release."""
     assert resized(of(web(SMALL)), of(web(amounts("999", "9Ti")))).observed.resize_pending is None
 
 
 def test_figures_grow_apart() -> None:
-    """Each by itself, and no limit is more than any."""
+    """Each value separately, and no limit is more than any limit."""
     low, mixed, free = CgroupFigures(2, 1000, 64), CgroupFigures(512, 500, 128), CgroupFigures(2)
     assert grown(low, mixed) == CgroupFigures(512, 1000, 128)
     assert grown(low, free) == CgroupFigures(2, None, None)
@@ -87,10 +87,10 @@ def test_figures_grow_apart() -> None:
 
 
 def test_a_start_under_way_is_resized_afterwards() -> None:
-    """It was asked with what the spec said then."""
+    """It was requested with the old spec."""
     old = of(web(SMALL))
     asked = StartContainer(KEY, "s0", 0, "sha256:1", web(SMALL), {})
-    here = resized(old, of(web(LARGE)), Around(busy=(asked,)), containers={})
+    here = resized(old, of(web(LARGE)), Context(busy=(asked,)), containers={})
     assert here.observed.resize is not None
     idle = replace(here, busy={})
     fold(idle, asked, seen())
@@ -99,9 +99,9 @@ def test_a_start_under_way_is_resized_afterwards() -> None:
 
 
 def test_a_start_that_failed_and_came_up_nevertheless() -> None:
-    """A re-read finds it, with what the spec said when it was asked for."""
+    """A re-read finds it, with the spec at the time of its request."""
     asked = StartContainer(KEY, "s0", 0, "sha256:1", web(SMALL), {})
-    here = resized(of(web(SMALL)), of(web(LARGE)), Around(busy=(asked,)), containers={})
+    here = resized(of(web(SMALL)), of(web(LARGE)), Context(busy=(asked,)), containers={})
     idle = replace(here, busy={})
     fold_failure(idle, asked, "RunContainerError", "no answer")
     read(idle, seen())
@@ -110,9 +110,9 @@ def test_a_start_that_failed_and_came_up_nevertheless() -> None:
 
 
 def test_a_start_that_failed_asks_for_the_new_amount_next() -> None:
-    """Then nothing is in doubt."""
+    """Then its resources are known."""
     asked = StartContainer(KEY, "s0", 0, "sha256:1", web(SMALL), {})
-    here = resized(of(web(SMALL)), of(web(LARGE)), Around(busy=(asked,)), containers={})
+    here = resized(of(web(SMALL)), of(web(LARGE)), Context(busy=(asked,)), containers={})
     idle = replace(here, busy={})
     fold_failure(idle, asked, "RunContainerError", "no answer")
     fold(idle, next(one for one in pod_actions(idle).begin if isinstance(one, UpdatePodSandboxResources)), None)

@@ -1,4 +1,4 @@
-"""Does a pod with resources of its own get the class, figures, order of dying and defaults that the kubelet and the API give it?"""
+"""Does a pod with pod-level resources get the kubelet's QoS class, cgroup values, oom_score_adj and defaults?"""
 
 from typing import Any
 
@@ -116,12 +116,12 @@ HALF = want("5m,1000000000", "5m,1000001000")
     ],
 )
 def test_oom_score(pod: dict[str, Any], scores: tuple[int, ...]) -> None:
-    """By the formula of pkg/kubelet/qos/policy.go: its own request, and its share of what the pod asks for beyond all."""
+    """By the formula of pkg/kubelet/qos/policy.go: its own request, and its share of the pod's request beyond the containers'."""
     assert tuple(oom_score_adj(pod, one, CAPACITY) for one in pod["spec"]["containers"]) == scores
 
 
 def test_huge_pages_of_each_size() -> None:
-    """A size that is not asked for is none; a container without its own has the pod's; a burstable pod's cgroup has the sum."""
+    """An absent size is zero; a container without its own has the pod's; a burstable pod's cgroup has the sum."""
     pages = {"cpu": "1", "hugepages-2Mi": "4Mi"}
     pod = pod_of({"requests": pages, "limits": pages}, want("1"))
     first, second = (container_resources(pod, one, PAGES) for one in pod["spec"]["containers"])
@@ -134,7 +134,7 @@ def test_huge_pages_of_each_size() -> None:
 
 
 def defaulted(of_pod: dict[str, Any], **own: dict[str, str]) -> dict[str, Any]:
-    """Fill in a pod of one container."""
+    """Default a pod with one container."""
     pod = minimal(resources=of_pod)
     pod["spec"]["containers"][0]["resources"] = own
     resources: dict[str, Any] = default_pod(pod)["spec"]["resources"]
@@ -175,7 +175,7 @@ def test_defaults(of_pod: dict[str, Any], own: dict[str, Any], expected: dict[st
 
 
 def faults(of_pod: dict[str, Any] | None, *own: dict[str, Any], **spec: Any) -> list[str]:
-    """Judge a pod with these resources."""
+    """Validate a pod with these resources."""
     pod = minimal(**({} if of_pod is None else {"resources": of_pod}), **spec)
     pod["spec"]["containers"] = [
         {"name": f"c{i}", "image": "a", "resources": one} for i, one in enumerate(own or ({},))
@@ -277,12 +277,12 @@ def test_rules(found: list[str], expected: list[str]) -> None:
     ],
 )
 def test_rules_of_containers(resources: dict[str, Any], expected: list[str]) -> None:
-    """The rules of validateResourceRequirements that are about what can't be promised twice."""
+    """The rules of validateResourceRequirements about resources that can't be overcommitted."""
     assert [one.removeprefix("containers[0].resources.") for one in faults(None, resources)] == expected
 
 
 def test_what_the_status_says() -> None:
-    """Only of a pod that has resources of its own."""
+    """Only for a pod with pod-level resources."""
     pod = default_pod(minimal(resources=want("", "1500m,1Gi")))
     shown = pod_resources_shown(pod)
     assert shown is not None
@@ -294,7 +294,7 @@ def test_what_the_status_says() -> None:
 
 
 def test_the_sandbox_is_told() -> None:
-    """Also of empty ones, by which the pod is best effort."""
+    """Also of empty ones, which make the pod best effort."""
     assert sandbox_slice(minimal(resources=want("1")))["spec"]["resources"] == want("1")
     assert sandbox_slice(minimal(resources={}))["spec"]["resources"] == {}
     assert "resources" not in sandbox_slice(minimal())["spec"]

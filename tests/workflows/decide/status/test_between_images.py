@@ -1,21 +1,21 @@
-"""What is told of a container that was stopped for another image, until the next one is there?"""
+"""What is the status of a container that was stopped for another image, until the next instance exists?"""
 
 from typing import Any
 
 import pytest
 
 from proto.temporal.pod import ContainerFacts, Lifecycle
-from tests.workflows.decide.situations import Around, at, down, pod, situation
+from tests.workflows.decide.situations import Context, at, down, pod, situation
 from workflows.decide.status.status import pod_status
 
-OF_API = Around(from_api=True)
-STATIC = Around()
+OF_API = Context(from_api=True)
+STATIC = Context()
 OUTDATED: dict[str, Any] = {"outdated": True, "started_at": at(-40)}
 REFUSED: dict[str, Any] = {"failure_reason": "CreateContainerError", "failure_message": "no such device"}
 
 
 @pytest.mark.parametrize(
-    ("around", "facts", "more", "expected"),
+    ("context", "facts", "more", "expected"),
     [
         pytest.param(OF_API, down(0, **OUTDATED), {}, ("running", True), id="it-is-shown-as-it-ran"),
         pytest.param(STATIC, down(0, **OUTDATED), {}, ("terminated", False), id="a-static-pod-tells-each-step"),
@@ -27,10 +27,10 @@ REFUSED: dict[str, Any] = {"failure_reason": "CreateContainerError", "failure_me
     ],
 )
 def test_between_two_images(
-    around: Around, facts: ContainerFacts, more: dict[str, Any], expected: tuple[str, bool]
+    context: Context, facts: ContainerFacts, more: dict[str, Any], expected: tuple[str, bool]
 ) -> None:
-    """The kubelet writes the status before it acts, and tells nothing between the end of one and the start of the next."""
-    status = pod_status(situation(pod(), around, containers={"web": facts}, **more))
+    """The kubelet writes the status before it acts, so nothing is reported between an exit and the next start."""
+    status = pod_status(situation(pod(), context, containers={"web": facts}, **more))
     assert status.container_statuses is not None
     (web,) = status.container_statuses
     assert web.state is not None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod_inputs import GivenCondition
-from tests.workflows.decide.situations import Around, at, done, down, pod, sandbox, situation, up
+from tests.workflows.decide.situations import Context, at, done, down, pod, sandbox, situation, up
 from workflows.decide.status.conditions import settle
 from workflows.decide.status.status import pod_status
 
@@ -14,7 +14,7 @@ UNREADY = "containers with unready status: [web]"
 
 
 def shown(source: dict[str, Any], **known: Any) -> dict[str, tuple[str, str | None, str | None]]:
-    """Say each condition's status, reason and message."""
+    """Return each condition's status, reason and message."""
     status = pod_status(situation(source, **known))
     return {one.type: (one.status, one.reason, one.message) for one in status.conditions or []}
 
@@ -23,7 +23,7 @@ TRUE = ("True", None, None)
 
 
 def test_every_condition_in_the_kubelet_s_order() -> None:
-    """A healthy pod's are all true."""
+    """All conditions of a healthy pod are true."""
     conditions = shown(pod(), containers={"web": up()})
     assert list(conditions) == [NETWORK, INITIALIZED, READY, CONTAINERS_READY, "PodScheduled"]
     assert set(conditions.values()) == {TRUE}
@@ -89,7 +89,7 @@ def test_network(source: dict[str, Any], known: dict[str, Any], holds: str) -> N
     ],
 )
 def test_initialized(source: dict[str, Any], known: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    """Are the init containers through?"""
+    """Have the init containers succeeded?"""
     assert shown(source, **known)[INITIALIZED] == expected
 
 
@@ -124,29 +124,29 @@ def test_initialized(source: dict[str, Any], known: dict[str, Any], expected: tu
     ],
 )
 def test_ready(source: dict[str, Any], known: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    """Ready says what ContainersReady says, as long as there are no gates."""
+    """Without gates, Ready equals ContainersReady."""
     conditions = shown(source, **known)
     assert (conditions[READY], conditions[CONTAINERS_READY]) == (expected, expected)
 
 
 def gated(*gates: str) -> dict[str, Any]:
-    """Write a pod with readiness gates."""
+    """Build a pod with readiness gates."""
     return pod(readinessGates=[{"conditionType": gate} for gate in gates])
 
 
 def said(**statuses: str) -> dict[str, Any]:
-    """Say that web runs and that others have set these conditions."""
+    """Build facts with web running and these conditions set by others."""
     given = {name: GivenCondition(status, at(0)) for name, status in statuses.items()}
     return {"containers": {"web": up()}, "given_conditions": given}
 
 
 def not_there(gate: str) -> str:
-    """Say that a gate's condition is missing."""
+    """Build the message that a gate's condition is missing."""
     return f'corresponding condition of pod readiness gate "{gate}" does not exist.'
 
 
 def not_true(gate: str, status: str) -> str:
-    """Say that a gate's condition is not True."""
+    """Build the message that a gate's condition is not True."""
     return f'the status of pod readiness gate "{gate}" is not "True", but {status}'
 
 
@@ -185,13 +185,13 @@ def test_ready_waits_for_every_gate(source: dict[str, Any], known: dict[str, Any
 
 
 def test_containers_come_before_gates() -> None:
-    """While a container is not ready, Ready repeats that."""
+    """While a container is not ready, Ready has the same reason."""
     conditions = shown(gated("gate1"), **(said(gate1="True") | {"containers": {}}))
     assert conditions[READY] == conditions[CONTAINERS_READY] == ("False", "ContainersNotReady", UNREADY)
 
 
 def test_what_others_say_is_shown_as_they_said_it() -> None:
-    """Before the node's own conditions, with its time, and kept in no second place."""
+    """Before the node's own conditions, with its time, and only once."""
     given = {"example.com/lb": GivenCondition("False", at(-9), "Draining", "by hand")}
     here = situation(pod(), containers={"web": up()}, given_conditions=given)
     first, *own = pod_status(here).conditions or []
@@ -210,11 +210,11 @@ def test_what_others_say_is_shown_as_they_said_it() -> None:
 
 
 def test_times() -> None:
-    """A condition keeps its time while its status stays, and takes the present one when it changes."""
+    """A condition keeps its time while its status stays the same; a change sets the current time."""
     first = situation(containers={"web": up()})
     settle(first.observed, pod_status(first).conditions or [])
     later = situation(
-        around=Around(now=at(60)), containers={"web": down(1)}, condition_times=first.observed.condition_times
+        context=Context(now=at(60)), containers={"web": down(1)}, condition_times=first.observed.condition_times
     )
     times = {one.type: one.last_transition_time for one in pod_status(later).conditions or []}
     assert (times[INITIALIZED], times[READY]) == (at(0), at(60))

@@ -1,4 +1,4 @@
-"""What does a pod's status say of each container: its state, why it waits, and how it last ended?"""
+"""What does a pod's status say of each container: its state, its waiting reason, and its last exit?"""
 
 from datetime import timedelta
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, ImageFacts, Lifecycle, LinuxUser, NodeSettings
-from tests.workflows.decide.situations import IMAGE, Around, at, done, down, pod, situation, up
+from tests.workflows.decide.situations import IMAGE, Context, at, done, down, pod, situation, up
 from workflows.decide.status.status import pod_status
 
 HERE = f"{IMAGE} IfNotPresent"
@@ -16,7 +16,7 @@ REFUSED: dict[str, Any] = {"failure_reason": "CreateContainerError", "failure_me
 
 
 def status_of(name: str, source: dict[str, Any], **known: Any) -> V1ContainerStatus:
-    """Say a container's status."""
+    """Return a container's status."""
     status = pod_status(situation(source, **known))
     everyone: list[V1ContainerStatus] = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
     (one,) = [one for one in everyone if one.name == name]
@@ -24,7 +24,7 @@ def status_of(name: str, source: dict[str, Any], **known: Any) -> V1ContainerSta
 
 
 def said(status: V1ContainerStatus) -> tuple[str | None, str | None]:
-    """Write state and last state in short words."""
+    """Describe state and last state in short."""
 
     def words(state: Any) -> str | None:
         if state is None:
@@ -160,7 +160,7 @@ REMOVED = ContainerFacts(attempt=1, last_exit=Exit("web-0", 0, "Completed"))
     ],
 )
 def test_a_pod_that_is_gone(init: list[str], containers: dict[str, ContainerFacts], expected: list[str]) -> None:
-    """The kubelet's TestTerminatePod_DefaultUnknownStatus: what must have run and was not seen to end has failed."""
+    """The kubelet's TestTerminatePod_DefaultUnknownStatus: a container that must have run without a known exit has failed."""
     source = pod(init=init, restartPolicy="Never")
     names = [*init, "web"]
     known = {"lifecycle": Lifecycle.TERMINATED, "containers": containers}
@@ -179,7 +179,7 @@ def test_a_pod_that_is_gone(init: list[str], containers: dict[str, ContainerFact
     ],
 )
 def test_an_init_container_is_ready_when_it_is_done(facts: ContainerFacts, expected: str, ready: bool) -> None:
-    """And only then."""
+    """Only then."""
     status = status_of("i", pod(init=["i"]), containers={"i": facts})
     assert (said(status)[0], status.ready) == (expected, ready)
 
@@ -234,7 +234,7 @@ def test_a_crash_loop_in_the_kubelet_s_words(delay: float, words: str) -> None:
 
 
 def test_the_rest() -> None:
-    """Ids, images, count and times, as the API writes them."""
+    """Ids, images, count and times, in the API's format."""
     facts = up(attempt=4, image="docker.io/library/busybox:1", image_ref="sha256:9")
     status = status_of("web", pod(), containers={"web": facts})
     assert (status.container_id, status.restart_count) == ("containerd://web-4", 4)
@@ -246,7 +246,7 @@ def test_the_rest() -> None:
 
 
 def test_an_end_in_full() -> None:
-    """Code, reason, times and whose it was."""
+    """Code, reason, times and container id."""
     status = status_of("web", pod(restartPolicy="Never"), containers={"web": down(3, ended=-2)})
     assert status.state
     end = status.state.terminated
@@ -264,15 +264,15 @@ def test_an_end_in_full() -> None:
     ],
 )
 def test_the_stop_signal(*, gate: bool, told: str, shown: str | None) -> None:
-    """status.containerStatuses[].stopSignal is the runtime's word, behind the gate ContainerStopSignals."""
-    around = Around(settings=NodeSettings(container_stop_signals=gate))
-    status = pod_status(situation(pod(), around, containers={"web": up(stop_signal=told)}))
+    """The runtime's value in status.containerStatuses[].stopSignal, with the feature gate ContainerStopSignals."""
+    context = Context(settings=NodeSettings(container_stop_signals=gate))
+    status = pod_status(situation(pod(), context, containers={"web": up(stop_signal=told)}))
     assert status.container_statuses
     assert status.container_statuses[0].stop_signal == shown
 
 
 def test_the_user() -> None:
-    """status.containerStatuses[].user is what the runtime tells of the newest instance, and absent where it tells nothing."""
+    """The runtime's value for the newest instance in status.containerStatuses[].user, or absent."""
     told = up(user=LinuxUser(1000, 3000, (2000, 3000)))
     (status,) = pod_status(situation(pod(), containers={"web": told})).container_statuses or []
     assert status.user

@@ -1,4 +1,4 @@
-"""Which phase has a pod that goes, is evicted or is gone, and does it stay?"""
+"""Which phase has a terminating, evicted or removed pod, and is it final?"""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from proto.temporal.pod import ContainerFacts, Exit, Lifecycle
 from proto.temporal.pod_inputs import Eviction
-from tests.workflows.decide.situations import HERE, Around, at, deletion, down, pod, sandbox, situation, up
+from tests.workflows.decide.situations import DEFAULT_CONTEXT, Context, at, deletion, down, pod, sandbox, situation, up
 from tests.workflows.decide.status.test_phase import ENDED, RESTART, STOPPING_A, UNSEEN, A, Facts, phase, policies
 from workflows.decide.status.status import pod_status
 
@@ -20,7 +20,7 @@ from workflows.decide.status.status import pod_status
     ],
 )
 def test_a_deleted_pod_starts_nothing_again(containers: Facts, expected: str) -> None:
-    """So its ends are final, whatever its policy."""
+    """So its exits are final, whatever its policy."""
     assert phase(pod("a", "b"), containers, deletion=deletion()) == expected
 
 
@@ -31,19 +31,21 @@ EVICTED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("around", "containers", "known", "expected"),
+    ("context", "containers", "known", "expected"),
     [
-        pytest.param(HERE, {"a": up("a")}, {}, "Running", id="it-still-runs"),
-        pytest.param(HERE, {"a": down(0, "a")}, {}, "Failed", id="whatever-it-ended-with"),
+        pytest.param(DEFAULT_CONTEXT, {"a": up("a")}, {}, "Running", id="it-still-runs"),
+        pytest.param(DEFAULT_CONTEXT, {"a": down(0, "a")}, {}, "Failed", id="whatever-it-ended-with"),
         pytest.param(STOPPING_A, {"a": down(0, "a")}, {}, "Running", id="its-end-is-not-the-last-word"),
-        pytest.param(HERE, {}, {"starts_in_doubt": True, "sandbox": None}, "Pending", id="it-may-have-started-unseen"),
-        pytest.param(HERE, {}, {"sandbox": None}, "Failed", id="it-never-ran"),
-        pytest.param(HERE, {"a": down(0, "a")}, {"deletion": deletion()}, "Failed", id="deleted-after-that"),
+        pytest.param(
+            DEFAULT_CONTEXT, {}, {"starts_in_doubt": True, "sandbox": None}, "Pending", id="it-may-have-started-unseen"
+        ),
+        pytest.param(DEFAULT_CONTEXT, {}, {"sandbox": None}, "Failed", id="it-never-ran"),
+        pytest.param(DEFAULT_CONTEXT, {"a": down(0, "a")}, {"deletion": deletion()}, "Failed", id="deleted-after-that"),
     ],
 )
-def test_an_evicted_pod_has_failed(around: Around, containers: Facts, known: dict[str, Any], expected: str) -> None:
-    """When nothing of it runs any more, and not before; then it says why."""
-    status = pod_status(situation(pod("a", restartPolicy="Never"), around, containers=containers, **EVICTED, **known))
+def test_an_evicted_pod_has_failed(context: Context, containers: Facts, known: dict[str, Any], expected: str) -> None:
+    """Once nothing of it runs any more; then it gives the reason."""
+    status = pod_status(situation(pod("a", restartPolicy="Never"), context, containers=containers, **EVICTED, **known))
     said = ("DeadlineExceeded", "too long") if expected == "Failed" else (None, None)
     assert (status.phase, status.reason, status.message) == (expected, *said)
 
@@ -56,23 +58,25 @@ def test_an_evicted_pod_has_failed(around: Around, containers: Facts, known: dic
     ],
 )
 def test_an_init_container_of_an_evicted_pod(facts: ContainerFacts, expected: str) -> None:
-    """Nothing else ever ran."""
+    """Only the init container ever ran."""
     here = situation(pod("a", init=["i"], restartPolicy="Never"), containers={"i": facts}, **EVICTED)
     assert pod_status(here).phase == expected
 
 
 @pytest.mark.parametrize(
-    ("around", "known"),
+    ("context", "known"),
     [
-        pytest.param(HERE, {"starts_in_doubt": True}, id="something-may-have-started-unseen"),
-        pytest.param(Around(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
-        pytest.param(HERE, {"containers": {"a": UNSEEN}}, id="the-runtime-has-lost-sight-of-one-that-ended-before"),
+        pytest.param(DEFAULT_CONTEXT, {"starts_in_doubt": True}, id="something-may-have-started-unseen"),
+        pytest.param(Context(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
+        pytest.param(
+            DEFAULT_CONTEXT, {"containers": {"a": UNSEEN}}, id="the-runtime-has-lost-sight-of-one-that-ended-before"
+        ),
     ],
 )
-def test_no_phase_is_final_while_an_instance_may_appear(around: Around, known: dict[str, Any]) -> None:
-    """A final phase never changes any more."""
+def test_no_phase_is_final_while_an_instance_may_appear(context: Context, known: dict[str, Any]) -> None:
+    """A final phase never changes."""
     facts = {"containers": {"a": down(0, "a")}, "deletion": deletion(), **known}
-    here = situation(pod("a"), around, **facts)
+    here = situation(pod("a"), context, **facts)
     assert pod_status(here).phase == "Running"
 
 
@@ -85,7 +89,7 @@ def test_no_phase_is_final_while_an_instance_may_appear(around: Around, known: d
     ],
 )
 def test_a_terminated_pod_has_a_final_phase(containers: Facts, expected: str) -> None:
-    """Succeeded or Failed, never anything else."""
+    """Succeeded or Failed, no other."""
     assert phase(pod("a", "b"), containers, deletion=deletion(), lifecycle=Lifecycle.TERMINATED) == expected
 
 
@@ -122,13 +126,13 @@ LOST = sandbox(ready=False, stopped=True)
 def test_a_final_phase_stays(
     own: tuple[str, str], containers: Facts, before: dict[str, Any], then: dict[str, Any], expected: str
 ) -> None:
-    """Whatever becomes of the pod afterwards."""
+    """Whatever happens to the pod afterwards."""
     source = pod(containers=policies(*own), restartPolicy="Never")
     assert [phase(source, containers, **known) for known in (before, {**before, **then})] == [expected, expected]
 
 
 def test_an_initialization_that_failed_stays_failed() -> None:
-    """Also when the sidecar that is stopped for it ends as a rule says that all shall start again."""
+    """Also if the exit of a sidecar that is stopped for it matches a rule to restart all containers."""
     again = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [143]}}
     source = pod("a", init=["+s", "i"], restartPolicy="Never")
     source["spec"]["initContainers"][0]["restartPolicyRules"] = [again]

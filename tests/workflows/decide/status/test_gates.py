@@ -1,11 +1,11 @@
-"""Which conditions may an operator set, and what does that change?"""
+"""Which conditions may an operator set, and with which effect?"""
 
 import pytest
 
 from proto.temporal.operator import SetCondition
 from proto.temporal.pod_inputs import GivenCondition
 from tests.workflows.decide.pods import NAME_PART_RULE
-from tests.workflows.decide.situations import Around, at, situation, up
+from tests.workflows.decide.situations import Context, at, situation, up
 from workflows.decide.record.signals import apply_signal
 from workflows.decide.status.gates import OUR_OWN, why_not
 
@@ -14,7 +14,7 @@ GIVEN = {LB: GivenCondition("True", at(-60), "Attached", "")}
 
 
 def asked(name: str = LB, status: str = "True", reason: str = "", message: str = "") -> SetCondition:
-    """Ask for a condition."""
+    """Build a request to set a condition."""
     return SetCondition("root@node-1", name, status, reason, message)
 
 
@@ -50,7 +50,7 @@ def asked(name: str = LB, status: str = "True", reason: str = "", message: str =
     ],
 )
 def test_what_may_be_set(wish: SetCondition, reason: str, message: str) -> None:
-    """Every type of others that the API would take, with a change."""
+    """Every type that the API would accept from others, with a change."""
     refusal = why_not(situation(containers={"web": up()}, given_conditions=dict(GIVEN)), wish)
     assert (refusal.reason if refusal else "") == reason
     assert (refusal.message if refusal else "").startswith(message)
@@ -65,8 +65,8 @@ def test_what_may_be_set(wish: SetCondition, reason: str, message: str) -> None:
     ],
 )
 def test_its_time(wish: SetCondition, since: float) -> None:
-    """LastTransitionTime is the status's, not the message's."""
-    here = situation(around=Around(now=at(5)), given_conditions=dict(GIVEN))
+    """LastTransitionTime follows the status, not the message."""
+    here = situation(context=Context(now=at(5)), given_conditions=dict(GIVEN))
     apply_signal(here, wish)
     assert here.observed.given_conditions[wish.type] == GivenCondition(
         wish.status, at(since), wish.reason, wish.message

@@ -1,4 +1,4 @@
-"""How much of what containers said at their end does a pod's status show?"""
+"""How much of the containers' termination messages does a pod's status show?"""
 
 from dataclasses import replace
 
@@ -23,13 +23,13 @@ from workflows.decide.status.status import pod_status
     ],
 )
 def test_a_container_s_share(regular: int, init: int, said: str, shows: str) -> None:
-    """Of 12 KiB, equally."""
+    """An equal share of 12 KiB."""
     names = [f"c{number}" for number in range(regular)]
     assert shown(situation(pod(*names, init=[f"i{number}" for number in range(init)])), said) == shows
 
 
 def test_a_whole_pod_stays_within_its_limit() -> None:
-    """States and last states are cut; the facts keep every word."""
+    """States and last states are cut; the facts keep the whole messages."""
     names = [f"c{number}" for number in range(20)]
     ends = {name: down(1, name) for name in names}
     for facts in ends.values():

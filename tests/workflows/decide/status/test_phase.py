@@ -1,4 +1,4 @@
-"""Which phase is a pod in, by what its containers do? The rows of the kubelet's own getPhase tests, and ours for deletion."""
+"""Which phase does a pod have for the states of its containers? The rows of the kubelet's getPhase tests, and ours for deletion."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,7 +7,19 @@ import pytest
 
 from proto.temporal.activities.requests import StartContainer
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit
-from tests.workflows.decide.situations import HERE, KEY, Around, at, container, done, down, pod, situation, stopping, up
+from tests.workflows.decide.situations import (
+    DEFAULT_CONTEXT,
+    KEY,
+    Context,
+    at,
+    container,
+    done,
+    down,
+    pod,
+    situation,
+    stopping,
+    up,
+)
 from workflows.decide.status.phase import Phase
 from workflows.decide.status.status import pod_status
 
@@ -15,13 +27,13 @@ LOOPING: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-5
 A, B = up("a"), up("b")
 UNKNOWN = ContainerState.UNKNOWN
 UNSEEN = up("a", 1, state=UNKNOWN, last_exit=Exit("a-0", 0, "Completed"))
-STOPPING_A = Around(busy=(stopping("a"),))
+STOPPING_A = Context(busy=(stopping("a"),))
 RESTART = StartContainer(KEY, "s0", 1, "", {"name": "a"}, {})
 Facts = dict[str, ContainerFacts]
 
 
 def phase(source: dict[str, Any], containers: Facts, **known: Any) -> str | None:
-    """Say the phase that the status shows."""
+    """Return the phase in the status."""
     return pod_status(situation(source, containers=containers, **known)).phase
 
 
@@ -151,29 +163,31 @@ OLD: dict[str, Any] = {"sandbox_id": "old"}
     ],
 )
 def test_a_sidecar_that_has_not_started(containers: Facts, expected: str) -> None:
-    """It holds the phase at Pending until something regular has run in this sandbox (TestPodPhase…AndPodHasRun)."""
+    """The phase is Pending until a regular container has run in this sandbox (TestPodPhase…AndPodHasRun)."""
     probe = {"startupProbe": {"tcpSocket": {"port": 80}}}
     init = [container("i"), container("s", restartPolicy="Always", **probe)]
     assert phase(pod("a", "b", initContainers=init), containers) == expected
 
 
 @pytest.mark.parametrize(
-    ("around", "known"),
+    ("context", "known"),
     [
-        pytest.param(HERE, {"starts_in_doubt": True}, id="a-sidecar-may-have-started-unseen"),
-        pytest.param(Around(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
-        pytest.param(HERE, {"containers": {"a": UNSEEN, "web": down(0)}}, id="the-runtime-has-lost-sight-of-it"),
+        pytest.param(DEFAULT_CONTEXT, {"starts_in_doubt": True}, id="a-sidecar-may-have-started-unseen"),
+        pytest.param(Context(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
+        pytest.param(
+            DEFAULT_CONTEXT, {"containers": {"a": UNSEEN, "web": down(0)}}, id="the-runtime-has-lost-sight-of-it"
+        ),
     ],
 )
-def test_no_phase_is_final_while_a_sidecar_may_appear(around: Around, known: dict[str, Any]) -> None:
-    """Its pod is deleted or not."""
+def test_no_phase_is_final_while_a_sidecar_may_appear(context: Context, known: dict[str, Any]) -> None:
+    """Whether its pod is deleted or not."""
     facts = {"containers": {"a": down(1, "a"), "web": down(0)}, **known}
-    here = situation(pod(init=["+a"], restartPolicy="Never"), around, **facts)
+    here = situation(pod(init=["+a"], restartPolicy="Never"), context, **facts)
     assert pod_status(here).phase == "Running"
 
 
 def policies(a: str | None, b: str | None) -> list[dict[str, Any]]:
-    """Write two containers with policies of their own."""
+    """Build two containers with policies of their own."""
     own = {"a": a, "b": b}
     return [container(name, **({"restartPolicy": policy} if policy else {})) for name, policy in own.items()]
 
@@ -190,7 +204,7 @@ def policies(a: str | None, b: str | None) -> list[dict[str, Any]]:
     ],
 )
 def test_policies_of_their_own(a: str, b: str, pods: str, codes: tuple[int, int], expected: str) -> None:
-    """Of two regular containers that have ended."""
+    """Two regular containers that have exited."""
     ended = {name: down(code, name) for name, code in zip("ab", codes, strict=True)}
     assert phase(pod(containers=policies(a, b), restartPolicy=pods), ended) == expected
 
@@ -204,11 +218,11 @@ def test_policies_of_their_own(a: str, b: str, pods: str, codes: tuple[int, int]
     ],
 )
 def test_a_failed_init_container_with_a_policy_of_its_own(own: str, pods: str, expected: str) -> None:
-    """Whatever the pod's says."""
+    """Whatever the pod's policy."""
     source = pod(initContainers=[container("x", restartPolicy=own)], restartPolicy=pods)
     assert phase(source, {"x": down(1, "x")}) == expected
 
 
 def test_words() -> None:
-    """As the API has them."""
+    """As in the API."""
     assert [one.value for one in Phase] == ["Pending", "Running", "Succeeded", "Failed"]

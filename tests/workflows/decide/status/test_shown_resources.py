@@ -1,4 +1,4 @@
-"""Does a container's status tell what it is granted and what it has?"""
+"""Does a container's status show its allocated and its actual resources?"""
 
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,7 @@ UNDER_WAY = Resize(NONE, NONE, {"web": HAD})
 
 
 def web(facts: ContainerFacts | None, resources: PodJson = HAS, **known: Any) -> Situation:
-    """Say what is known of the one container."""
+    """Build the facts of the only container."""
     containers = {} if facts is None else {"web": facts}
     return situation(pod(containers=[container("web", resources=resources)]), containers=containers, **known)
 
@@ -68,12 +68,12 @@ def test_resources(here: Situation, allocated: PodJson | None, shown: PodJson | 
 
 
 def test_bytes() -> None:
-    """As the API writes them."""
+    """In the API's format."""
     assert [binary_quantity(one) for one in (128 * MI, 1536, 1000)] == ["128Mi", "1536", "1000"]
 
 
 def conditions(here: Situation) -> dict[str, tuple[str, str | None, str | None, int | None]]:
-    """Read the conditions of a resize."""
+    """Return the conditions of a resize."""
     return {
         one.type: (one.status, one.reason, one.message, one.observed_generation)
         for one in pod_status(here).conditions or []
@@ -82,7 +82,7 @@ def conditions(here: Situation) -> dict[str, tuple[str, str | None, str | None, 
 
 
 def test_conditions() -> None:
-    """Pending and in progress stand apart, each with the generation that it is about; an error is told until it is mended."""
+    """Pending and in progress are separate, each with its generation; an error is shown until it is resolved."""
     here = web(up(), resize=replace(UNDER_WAY, generation=3), resize_pending=PendingResize("Infeasible", "too much", 4))
     pending = ("True", "Infeasible", "too much", 4)
     assert conditions(here) == {"PodResizePending": pending, "PodResizeInProgress": ("True", None, None, 3)}
@@ -94,12 +94,12 @@ def test_conditions() -> None:
 
 
 def test_a_pod_that_is_over_has_none() -> None:
-    """Nothing is resized any more (determinePodResizeStatus)."""
+    """It is not resized any more (determinePodResizeStatus)."""
     over = web(down(0), resize=UNDER_WAY, resize_pending=PendingResize("Infeasible", "too much"))
     over.spec.restart_policy = "Never"
     assert conditions(over) == {}
 
 
 def test_a_pod_that_was_never_resized_has_none() -> None:
-    """And its status no more than it had."""
+    """And its status is as without resizes."""
     assert conditions(web(up())) == {}

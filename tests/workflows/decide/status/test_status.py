@@ -1,4 +1,4 @@
-"""What does a pod's status show as a whole, and which one line does an operator read first?"""
+"""What does a pod's whole status contain, and which one line summarizes it for an operator?"""
 
 from datetime import timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.situations import (
     IMAGE,
     KEY,
-    Around,
+    Context,
     at,
     deletion,
     done,
@@ -146,7 +146,7 @@ def test_the_whole() -> None:
 
 
 def test_a_pod_on_the_host_s_network_has_the_host_s_addresses() -> None:
-    """Once its sandbox is there."""
+    """Once its sandbox exists."""
     source = pod(hostNetwork=True)
     assert pod_status(situation(source)).pod_ip == "192.0.2.1"
     assert pod_status(situation(source, sandbox=None)).pod_ip is None
@@ -157,7 +157,7 @@ def test_a_pod_on_the_host_s_network_has_the_host_s_addresses() -> None:
     [pytest.param(3, 3, id="its-own"), pytest.param(0, None, id="zero-is-none"), pytest.param(None, None, id="none")],
 )
 def test_the_generation_that_was_observed(generation: int | None, observed: int | None) -> None:
-    """By the status, and by each of its conditions."""
+    """In the status, and in each of its conditions."""
     source = pod()
     source["metadata"]["generation"] = generation
     status = pod_status(situation(source, containers={"web": up()}))
@@ -166,13 +166,13 @@ def test_the_generation_that_was_observed(generation: int | None, observed: int 
 
 
 def test_containers_in_the_spec_s_order() -> None:
-    """Whoever was seen first."""
+    """Not in the order of their facts."""
     status = pod_status(situation(pod("b", "a"), containers={"a": up("a"), "b": up("b")}))
     assert [one.name for one in status.container_statuses or []] == ["b", "a"]
 
 
 def test_a_terminated_pod_is_never_ready() -> None:
-    """Its network is given back, too."""
+    """Its network is removed, too."""
     gone = sandbox(ready=False, stopped=True)
     here = situation(lifecycle=Lifecycle.TERMINATED, deletion=deletion(), sandbox=gone, containers={"web": down(0)})
     status = pod_status(here)
@@ -181,7 +181,7 @@ def test_a_terminated_pod_is_never_ready() -> None:
 
 
 def test_it_can_be_written_as_the_api_writes_it() -> None:
-    """Every field has its API name, and nothing is null."""
+    """Every field has its API name, and none is null."""
     written = pod_status(situation(containers={"web": down(1)})).model_dump(
         by_alias=True, exclude_none=True, mode="json"
     )
@@ -198,7 +198,7 @@ def test_it_can_be_written_as_the_api_writes_it() -> None:
     ],
 )
 def test_what_a_pod_that_goes_waits_for(busy: Action, held: str) -> None:
-    """Beside the reason why it goes."""
-    here = situation(around=Around(busy=(busy,)), lifecycle=Lifecycle.TERMINATING, deletion=deletion())
+    """Beside the reason of its deletion."""
+    here = situation(context=Context(busy=(busy,)), lifecycle=Lifecycle.TERMINATING, deletion=deletion())
     more = f"; waits until {held}, or given up after a few seconds" if held else ""
     assert line(here).message == f"ManifestRemoved: web.yaml is gone{more}"

@@ -1,4 +1,4 @@
-"""Which container starts next, and what is tidied away?"""
+"""Which container starts next, and what is cleaned up?"""
 
 from datetime import timedelta
 from typing import Any
@@ -7,7 +7,18 @@ import pytest
 
 from proto.temporal.activities.requests import StartContainer, StopContainer
 from proto.temporal.pod import ContainerFacts, ContainerState, Failure, ImageFacts
-from tests.workflows.decide.situations import HERE, Around, at, done, down, pod, sandbox, situation, told, up
+from tests.workflows.decide.situations import (
+    DEFAULT_CONTEXT,
+    Context,
+    at,
+    describe_all,
+    done,
+    down,
+    pod,
+    sandbox,
+    situation,
+    up,
+)
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.slices import container_slice, sandbox_slice
 from workflows.decide.steps.containers import start, start_containers, tidy
@@ -92,12 +103,12 @@ REFUSED = Failure("CreateContainerError", "no such device", at(-4))
     ],
 )
 def test_start_containers(source: dict[str, Any], known: dict[str, Any], decision: list[str]) -> None:
-    """Who starts, who is waited for."""
-    assert told(list(start_containers(situation(source, **known)))) == decision
+    """Which container starts, and which one it waits for."""
+    assert describe_all(list(start_containers(situation(source, **known)))) == decision
 
 
 def test_one_out_of_sight_has_the_pod_s_grace() -> None:
-    """It may well run, and is stopped like any other."""
+    """It may be running, and is stopped like any other."""
     here = situation(pod(terminationGracePeriodSeconds=60), containers={"web": up(state=UNKNOWN)})
     (stop,) = start_containers(here)
     assert isinstance(stop, StopContainer)
@@ -105,10 +116,10 @@ def test_one_out_of_sight_has_the_pod_s_grace() -> None:
 
 
 def test_one_start_at_a_time() -> None:
-    """While one starts, the next waits for its turn."""
+    """While one starts, the next one waits."""
     here = situation(pod("a", "b"))
-    around = Around(busy=(start(here, here.containers[0]),))
-    assert not list(start_containers(situation(pod("a", "b"), around)))
+    context = Context(busy=(start(here, here.containers[0]),))
+    assert not list(start_containers(situation(pod("a", "b"), context)))
 
 
 def test_what_a_start_is_told() -> None:
@@ -136,7 +147,7 @@ def test_what_a_start_is_told() -> None:
     ],
 )
 def test_a_start_waits_for_an_end_that_is_expected(name: str, waits: bool) -> None:
-    """Only then, and never long."""
+    """Only then, and only briefly."""
     here = situation(pod("web", init=["first", "+beside"]))
     (container,) = [one for one in (*here.init_containers, *here.containers) if one.name == name]
     assert bool(start(here, container).end_within) is waits
@@ -156,54 +167,61 @@ def test_a_start_waits_for_an_end_that_is_expected(name: str, waits: bool) -> No
     ],
 )
 def test_standing(facts: ContainerFacts, expected: Standing) -> None:
-    """Where a regular container stands under Always."""
+    """What happens next to a regular container with policy Always."""
     here = situation(containers={"web": facts})
     assert standing(here, here.containers[0]) is expected
 
 
 @pytest.mark.parametrize(
-    ("known", "around", "removed"),
+    ("known", "context", "removed"),
     [
-        pytest.param({}, HERE, [], id="nothing-is-left-over"),
-        pytest.param({"dead_containers": {"web": ("web-0",)}}, HERE, [], id="the-newest-dead-instance-stays"),
+        pytest.param({}, DEFAULT_CONTEXT, [], id="nothing-is-left-over"),
+        pytest.param(
+            {"dead_containers": {"web": ("web-0",)}}, DEFAULT_CONTEXT, [], id="the-newest-dead-instance-stays"
+        ),
         pytest.param(
             {"dead_containers": {"web": ("web-0", "web-1", "web-2")}},
-            HERE,
+            DEFAULT_CONTEXT,
             ["RemoveContainer web-0", "RemoveContainer web-1"],
             id="older-ones-go",
         ),
-        pytest.param({"old_sandboxes": ("s0",)}, HERE, ["RemovePodSandbox s0"], id="a-lost-sandbox-goes"),
+        pytest.param({"old_sandboxes": ("s0",)}, DEFAULT_CONTEXT, ["RemovePodSandbox s0"], id="a-lost-sandbox-goes"),
         pytest.param(
             {
                 "old_sandboxes": ("s0",),
                 "containers": {"web": down(1, attempt=3, **LOOPING)},
                 "dead_containers": {"web": ("web-0", "web-1")},
             },
-            HERE,
+            DEFAULT_CONTEXT,
             ["RemovePodSandbox s0", "RemoveContainer web-0"],
             id="a-crash-loop-is-tidied-while-it-waits",
         ),
         pytest.param(
-            {"old_sandboxes": ("s0",), "containers": {}}, HERE, [], id="nothing-is-removed-while-a-container-can-start"
+            {"old_sandboxes": ("s0",), "containers": {}},
+            DEFAULT_CONTEXT,
+            [],
+            id="nothing-is-removed-while-a-container-can-start",
         ),
         pytest.param(
             {"old_sandboxes": ("s0",), "containers": {}, "images": {}},
-            HERE,
+            DEFAULT_CONTEXT,
             ["RemovePodSandbox s0"],
             id="an-image-that-never-comes-keeps-no-old-sandbox",
         ),
-        pytest.param({"old_sandboxes": ("s0",), "sandbox": None}, HERE, [], id="not-before-the-new-sandbox-is-there"),
+        pytest.param(
+            {"old_sandboxes": ("s0",), "sandbox": None}, DEFAULT_CONTEXT, [], id="not-before-the-new-sandbox-is-there"
+        ),
     ],
 )
-def test_tidy(known: dict[str, Any], around: Around, removed: list[str]) -> None:
-    """What only the past needs is removed."""
+def test_tidy(known: dict[str, Any], context: Context, removed: list[str]) -> None:
+    """What is no longer needed is removed."""
     facts = {"sandbox": sandbox(1), "containers": {"web": up(sandbox_id="s1", attempt=3)}, **known}
     for one in facts["containers"].values():
         one.sandbox_id = "s1"
-    assert told(list(tidy(situation(around=around, **facts)))) == removed
+    assert describe_all(list(tidy(situation(context=context, **facts)))) == removed
 
 
 def test_a_pulled_image_is_enough() -> None:
-    """What an image's last try came to is of no interest once it is there."""
+    """An image's earlier failures don't matter once it is present."""
     images = {"busybox:1 IfNotPresent": ImageFacts("sha256:2", pulled=True, failed_at=at(-1))}
-    assert told(list(start_containers(situation(images=images)))) == ["StartContainer web 0"]
+    assert describe_all(list(start_containers(situation(images=images)))) == ["StartContainer web 0"]

@@ -1,6 +1,6 @@
-"""Does an ephemeral container start once, whatever else the pod is about, and count for nothing else of it?
+"""Does an ephemeral container start once, whatever the pod's state, without affecting the rest of the pod?
 
-The rows are the kubelet's TestComputePodActionsWithInitAndEphemeralContainers, and what its status says meanwhile.
+The rows are the kubelet's TestComputePodActionsWithInitAndEphemeralContainers, and its status meanwhile.
 """
 
 from typing import Any
@@ -12,17 +12,17 @@ from proto.temporal.activities.requests import StartContainer
 from proto.temporal.hooks import Hook, HookOutcome
 from proto.temporal.pod import ContainerState, Failure, ImageFacts, Lifecycle, PodJson
 from tests.workflows.decide.situations import (
-    Around,
+    Context,
     at,
     container,
     deletion,
+    describe_all,
     done,
     down,
     pod,
     sandbox,
     situation,
     starting,
-    told,
     up,
 )
 from workflows.decide.explain.explain import explanation
@@ -48,13 +48,13 @@ def looked_into(source: PodJson, *names: str, target: str = "", **fields: Any) -
 
 
 def status_of(here: Situation, name: str = "debug") -> V1ContainerStatus:
-    """Say what the pod's status says of an ephemeral container."""
+    """Return an ephemeral container's status."""
     (one,) = [one for one in pod_status(here).ephemeral_container_statuses or () if one.name == name]
     return one
 
 
 def state(here: Situation) -> str:
-    """Say in short what its status says of its state."""
+    """Describe its state in short."""
     status = status_of(here)
     assert status.state is not None
     if status.state.waiting:
@@ -140,47 +140,47 @@ def state(here: Situation) -> str:
 )
 def test_when_it_starts(source: PodJson, known: dict[str, Any], decision: list[str]) -> None:
     """Once, as soon as there is a sandbox."""
-    assert told(list(start_containers(situation(source, **known)))) == decision
+    assert describe_all(list(start_containers(situation(source, **known)))) == decision
 
 
 def test_it_starts_beside_a_hook_that_hangs() -> None:
-    """A postStart hook holds the containers after it, and nobody who looks into the pod."""
+    """A postStart hook delays the following containers, but no ephemeral container."""
     source = looked_into(pod("a", "b"))
     source["spec"]["containers"][0]["lifecycle"] = {"postStart": {"exec": {"command": ["sleep", "1h"]}}}
     here = situation(source, containers={"a": up("a")})
-    assert told(list(start_containers(here))) == ["StartContainer debug 0", f"RunHook a/{Hook.POST_START}/a-0"]
+    assert describe_all(list(start_containers(here))) == ["StartContainer debug 0", f"RunHook a/{Hook.POST_START}/a-0"]
     after = situation(source, containers={"a": up("a"), "debug": up("debug")})
-    assert told(list(start_containers(after))) == [f"RunHook a/{Hook.POST_START}/a-0"]
+    assert describe_all(list(start_containers(after))) == [f"RunHook a/{Hook.POST_START}/a-0"]
     ended = HookOutcome("a-0", succeeded=True)
     done_with = situation(source, containers={"a": up("a", post_start=ended), "debug": up("debug")})
-    assert told(list(start_containers(done_with))) == ["StartContainer b 0"]
+    assert describe_all(list(start_containers(done_with))) == ["StartContainer b 0"]
 
 
 def test_only_one_container_starts_at_a_time() -> None:
-    """Neither beside another one, nor another one beside it."""
+    """Neither may start while the other one starts."""
     source = looked_into(pod())
-    assert told(list(start_containers(situation(source, Around(busy=(starting(),)))))) == []
-    assert told(list(start_containers(situation(source, Around(busy=(starting("debug"),)))))) == []
+    assert describe_all(list(start_containers(situation(source, Context(busy=(starting(),)))))) == []
+    assert describe_all(list(start_containers(situation(source, Context(busy=(starting("debug"),)))))) == []
 
 
 def test_its_image_is_pulled_like_any_other() -> None:
-    """And what waits for it may be skipped."""
+    """And its back-off can be skipped."""
     source = looked_into(pod(), image="tools:1")
     here = situation(
         source, containers=UP, images={image_key("busybox:1", "IfNotPresent"): ImageFacts("i", pulled=True)}
     )
-    assert told(list(pull_images(here))) == ["ReadImages"]
+    assert describe_all(list(pull_images(here))) == ["ReadImages"]
     failed = ImageFacts(reason="ErrImagePull", message="not found", backoff=here.settings.image_backoff_initial)
     failed.failed_at = at(-1)
     here.observed.images[image_key("tools:1", "IfNotPresent")] = failed
-    assert told(list(pull_images(here))) == ["wake 9"]
+    assert describe_all(list(pull_images(here))) == ["wake 9"]
     assert state(here) == "ErrImagePull: not found"
     assert [one.container for one in waiting_backoffs(here)] == ["debug"]
     ended = situation(source, containers={**UP, "debug": down(0, "debug")}, images={})
     assert "tools:1" not in str(list(pull_images(ended))), "of one that has ended it is not asked for again"
 
 
-# --- the container that it looks into
+# --- its target
 
 
 @pytest.mark.parametrize(
@@ -208,24 +208,24 @@ def test_its_image_is_pulled_like_any_other() -> None:
     ],
 )
 def test_the_container_that_it_looks_into(known: dict[str, Any], decision: list[str], said: str) -> None:
-    """It is started when that runs, and says what it waits for until then."""
+    """It starts when its target runs, and waits with a reason until then."""
     here = situation(looked_into(pod(), target="web"), containers=known)
-    assert told(list(start_containers(here))) == decision
+    assert describe_all(list(start_containers(here))) == decision
     assert state(here) == said
 
 
 @pytest.mark.parametrize("shared", ["hostPID", "shareProcessNamespace"])
 def test_where_processes_are_shared_one_that_has_ended_may_be_looked_into(shared: str) -> None:
-    """All of them are seen anyway, and the runtime is asked for no target; one that never was is none there, either."""
+    """All processes are visible anyway, and the runtime gets no target; a target that never existed is still waited for."""
     spec: dict[str, Any] = {shared: True}
     here = situation(looked_into(pod(**spec), target="web"), containers={"web": down(1, backoff=None)})
-    assert told(list(start_containers(here))) == ["StartContainer debug 0"]
+    assert describe_all(list(start_containers(here))) == ["StartContainer debug 0"]
     nobody = situation(looked_into(pod(**spec), target="web"), containers={})
     assert state(nobody) == "CreateContainerConfigError: unable to find target container web"
 
 
 def test_a_start_names_the_instance_that_it_looks_into() -> None:
-    """The newest one; and the container's slice says which it is."""
+    """The newest one; and the container's slice names it."""
     source = looked_into(pod("a", "web"), target="web")
     (start,) = start_containers(situation(source, containers={"a": up("a"), "web": up(attempt=3)}))
     assert isinstance(start, StartContainer)
@@ -246,7 +246,7 @@ def test_what_it_waits_for_is_explained() -> None:
     assert "if debug ended now, it would not be restarted" in said
 
 
-# --- what the pod's status says
+# --- the pod's status
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_what_it_waits_for_is_explained() -> None:
     ],
 )
 def test_its_state(source: PodJson, known: dict[str, Any], said: str) -> None:
-    """The kubelet's words."""
+    """With the kubelet's reasons."""
     here = situation(source, **known)
     assert state(here) == said
     status = status_of(here)

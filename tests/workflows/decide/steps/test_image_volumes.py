@@ -1,4 +1,4 @@
-"""Are the images of volumes pulled like those of containers, only for who mounts them, and told like them?"""
+"""Are the images of volumes pulled and reported like those of containers, and only for containers that mount them?"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -13,16 +13,16 @@ from proto.temporal.pod import ImageFacts, NodeSettings, PodJson
 from tests.workflows.decide.situations import (
     IMAGE,
     KEY,
-    Around,
+    Context,
     at,
     container,
+    describe,
+    describe_all,
     down,
     pod,
     seen,
     situation,
-    told,
     up,
-    words,
 )
 from workflows.decide.containers.definitions import redefine
 from workflows.decide.containers.instances import instance_seen
@@ -45,7 +45,7 @@ MOUNT = {"name": "tool", "mountPath": "/tool"}
 
 
 def showing(policy: str = "IfNotPresent", **spec: Any) -> PodJson:
-    """Write a pod whose container web mounts an image, and whose container other does not."""
+    """Build a pod whose container web mounts an image, and whose container other does not."""
     return pod(
         containers=[container("web", volumeMounts=[MOUNT]), container("other")],
         volumes=[{"name": "tool", "image": {"reference": TOOL, "pullPolicy": policy}}],
@@ -54,7 +54,7 @@ def showing(policy: str = "IfNotPresent", **spec: Any) -> PodJson:
 
 
 def with_images(own: ImageFacts, shown: ImageFacts | None, **known: Any) -> Situation:
-    """Say what is known of both images."""
+    """Build the facts of both images."""
     images = {OWN: own} | ({SHOWN: shown} if shown else {})
     return situation(showing(), images=images, volumes=MOUNTED, **known)
 
@@ -85,26 +85,26 @@ UP: dict[str, Any] = {"containers": {"other": up("other")}}
     ],
 )
 def test_pulling(here: Situation, begun: list[str]) -> None:
-    """As decide/images does it for a container's own image."""
-    assert told(pod_actions(here).begin) == begun
+    """As in decide/images for a container's own image."""
+    assert describe_all(pod_actions(here).begin) == begun
 
 
 def test_a_start_is_told_which_image_there_is() -> None:
-    """By name and reference, which the runtime mounts it by."""
+    """By name and reference, with which the runtime mounts it."""
     [start] = pod_actions(with_images(HERE, THERE, **UP)).begin
     assert isinstance(start, StartContainer)
     assert start.volumes == (MountedVolume("tool", read_only=True, image=TOOL, image_ref="sha256:tool"),)
 
 
 def test_images_that_are_there_need_no_pull() -> None:
-    """One look finds those of volumes, too."""
+    """One ReadImages covers volumes, too."""
     here = situation(showing(), images={}, volumes=MOUNTED)
     fold(here, ReadImages(KEY, (IMAGE, TOOL)), ImagesPresent({IMAGE: "sha256:1", TOOL: "sha256:tool"}))
     assert here.observed.images == {OWN: replace(HERE), SHOWN: THERE}
 
 
 def test_with_always_a_restart_pulls_again() -> None:
-    """The end of the container that mounts it forgets it; the end of another does not."""
+    """The exit of the container that mounts it causes a new pull; the exit of another does not."""
     images = {OWN: HERE, image_key(TOOL, "Always"): replace(THERE)}
     here = situation(showing("Always"), images=images, volumes=MOUNTED, containers={"web": up(), "other": up("other")})
     instance_seen(here, here.facts("other"), seen("other", code=1))
@@ -114,7 +114,7 @@ def test_with_always_a_restart_pulls_again() -> None:
 
 
 def test_a_failed_pull_is_the_status_of_who_mounts_it() -> None:
-    """With the kubelet's reasons; the other container is not touched."""
+    """With the kubelet's reasons; the other container is not affected."""
     here = with_images(HERE, FAILED, **UP)
     web = here.containers[0]
     first = waiting(here, web, here.facts("web"))
@@ -122,34 +122,34 @@ def test_a_failed_pull_is_the_status_of_who_mounts_it() -> None:
         "ImagePullBackOff",
         f'Back-off pulling image "{TOOL}": ErrImagePull: not found',
     )
-    assert told([*pod_actions(here).begin, *filter(None, [pod_actions(here).wake])]) == ["wake 15"]
+    assert describe_all([*pod_actions(here).begin, *filter(None, [pod_actions(here).wake])]) == ["wake 15"]
 
 
 def test_the_failure_of_a_volume_s_image_is_told_before_the_own() -> None:
-    """The kubelet looks at volumes first (kuberuntime_manager.go toKubeContainerImageVolumes)."""
+    """The kubelet pulls those of volumes first (kuberuntime_manager.go toKubeContainerImageVolumes)."""
     here = with_images(replace(FAILED, message="own"), FAILED, **UP)
     assert "not found" in (waiting(here, here.containers[0], here.facts("web")).message or "")
 
 
 def test_explain_names_the_image() -> None:
-    """And what it waits for, and how to end that."""
-    said = [one.text for one in explanation(with_images(HERE, ImageFacts(), **UP), words).sentences]
+    """And what it waits for, and how to skip that."""
+    said = [one.text for one in explanation(with_images(HERE, ImageFacts(), **UP), describe).sentences]
     assert any(f"its image {TOOL}" in one for one in said)
-    waits = explanation(with_images(HERE, FAILED, **UP), words).sentences
+    waits = explanation(with_images(HERE, FAILED, **UP), describe).sentences
     assert any(one.because == "it failed with ErrImagePull: not found" for one in waits)
 
 
 def test_its_backoff_can_be_skipped() -> None:
-    """By the container that waits for it."""
+    """By the name of the waiting container."""
     here = with_images(HERE, replace(FAILED), **UP)
     [found] = waiting_backoffs(here)
     assert (found.container, found.image, found.reason) == ("web", TOOL, "ErrImagePull")
     skip(here, SkipBackoff("web"))
-    assert told(pod_actions(here).begin) == [f"PullImage {TOOL} IfNotPresent"]
+    assert describe_all(pod_actions(here).begin) == [f"PullImage {TOOL} IfNotPresent"]
 
 
 def test_an_edit_of_a_container_s_image_keeps_it() -> None:
-    """It is asked for as before."""
+    """It is pulled as before."""
     here = with_images(HERE, THERE, containers={"web": up(), "other": up("other")})
     edited = showing()
     edited["spec"]["containers"][1]["image"] = "busybox:2"
@@ -158,18 +158,18 @@ def test_an_edit_of_a_container_s_image_keeps_it() -> None:
 
 
 def test_a_pod_that_is_over_asks_for_nothing() -> None:
-    """Not even for what nobody has pulled yet."""
+    """Not even for an image that was never pulled."""
     here = situation(showing(restartPolicy="Never"), images={}, containers={"web": down(0), "other": down(0, "other")})
-    assert told(pod_actions(here).begin) == []
+    assert describe_all(pod_actions(here).begin) == []
 
 
 @pytest.mark.parametrize(
     ("gate", "told"), [pytest.param(True, "sha256:tool", id="on"), pytest.param(False, None, id="off")]
 )
 def test_the_status_says_which_image_is_shown(gate: bool, told: str | None) -> None:
-    """Behind the gate ImageVolumeWithDigest (kubelet_pods.go convertToAPIContainerStatuses)."""
-    around = Around(settings=NodeSettings(image_volume_with_digest=gate))
-    here = situation(showing(), around, images={OWN: HERE, SHOWN: THERE}, volumes=MOUNTED, containers={"web": up()})
+    """With the feature gate ImageVolumeWithDigest (kubelet_pods.go convertToAPIContainerStatuses)."""
+    context = Context(settings=NodeSettings(image_volume_with_digest=gate))
+    here = situation(showing(), context, images={OWN: HERE, SHOWN: THERE}, volumes=MOUNTED, containers={"web": up()})
     [mount] = mount_statuses(here, here.containers[0]) or []
     shown = mount.volume_status.image if mount.volume_status else None
     assert (shown.image_ref if shown else None) == told

@@ -1,4 +1,4 @@
-"""Which images are asked for now, and when is a failed one asked for again?"""
+"""Which images are pulled now, and when is a failed pull retried?"""
 
 from datetime import timedelta
 from typing import Any
@@ -8,14 +8,26 @@ import pytest
 from proto.temporal.activities.requests import ImagesPresent, PullImage, ReadImages
 from proto.temporal.images import PullSecrets
 from proto.temporal.pod import ImageFacts
-from tests.workflows.decide.situations import IMAGE, KEY, Around, at, container, done, down, pod, situation, told, up
+from tests.workflows.decide.situations import (
+    IMAGE,
+    KEY,
+    Context,
+    at,
+    container,
+    describe_all,
+    done,
+    down,
+    pod,
+    situation,
+    up,
+)
 from workflows.decide.keys import image_key
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.steps.images import pull_images
 
 HERE = image_key(IMAGE, "IfNotPresent")
 ABSENT = {HERE: ImageFacts()}
-"""It was looked for and is not there."""
+"""It was looked for and is missing."""
 PULL = f"PullImage {IMAGE} IfNotPresent"
 FAILED = ImageFacts(reason="ErrImagePull", message="not found", backoff=timedelta(seconds=20), failed_at=at(-5))
 TEN = timedelta(seconds=10)
@@ -72,8 +84,8 @@ TEN = timedelta(seconds=10)
     ],
 )
 def test_pull_images(source: dict[str, Any], known: dict[str, Any], asked: list[str]) -> None:
-    """What is asked for."""
-    assert told(list(pull_images(situation(source, **known)))) == asked
+    """What is pulled."""
+    assert describe_all(list(pull_images(situation(source, **known)))) == asked
 
 
 ALWAYS = f"PullImage {IMAGE} Always"
@@ -81,17 +93,17 @@ TWO = pod(containers=[container("a"), container("b", imagePullPolicy="Always")])
 
 
 @pytest.mark.parametrize(
-    ("source", "around", "asked"),
+    ("source", "context", "asked"),
     [
-        pytest.param(pod("a", "b"), Around(), ["ReadImages"], id="looked-for-before-it-is-pulled"),
-        pytest.param(TWO, Around(), ["ReadImages", ALWAYS], id="with-policy-always-it-makes-no-difference"),
-        pytest.param(pod(), Around(busy=(ReadImages(KEY, (IMAGE,)),)), [], id="nothing-while-it-is-looked-for"),
-        pytest.param(pod("a", "b"), Around(behaviour=1), [PULL], id="behaviour-1-pulls-whatever-is-there"),
+        pytest.param(pod("a", "b"), Context(), ["ReadImages"], id="looked-for-before-it-is-pulled"),
+        pytest.param(TWO, Context(), ["ReadImages", ALWAYS], id="with-policy-always-it-makes-no-difference"),
+        pytest.param(pod(), Context(busy=(ReadImages(KEY, (IMAGE,)),)), [], id="nothing-while-it-is-looked-for"),
+        pytest.param(pod("a", "b"), Context(behaviour=1), [PULL], id="behaviour-1-pulls-whatever-is-there"),
     ],
 )
-def test_an_image_nobody_looked_for(source: dict[str, Any], around: Around, asked: list[str]) -> None:
-    """One look for all, then a pull of each that is not there."""
-    assert told(list(pull_images(situation(source, around, images={})))) == asked
+def test_an_image_nobody_looked_for(source: dict[str, Any], context: Context, asked: list[str]) -> None:
+    """One ReadImages for all, then a pull of each missing one."""
+    assert describe_all(list(pull_images(situation(source, context, images={})))) == asked
 
 
 @pytest.mark.parametrize(
@@ -99,18 +111,18 @@ def test_an_image_nobody_looked_for(source: dict[str, Any], around: Around, aske
     [pytest.param({IMAGE: "sha256:1"}, True, id="there"), pytest.param({}, False, id="not-there")],
 )
 def test_what_a_look_tells(there: dict[str, str], pulled: bool) -> None:
-    """What is there needs no pull; under Always it is pulled all the same."""
+    """A present image needs no pull; with Always it is pulled nevertheless."""
     here = situation(TWO, images={})
     fold(here, ReadImages(KEY, (IMAGE,)), ImagesPresent(there))
     assert here.observed.images == {HERE: ImageFacts(image_ref=there.get(IMAGE, ""), pulled=pulled)}
-    assert told(list(pull_images(here))) == ([ALWAYS] if pulled else [PULL, ALWAYS])
+    assert describe_all(list(pull_images(here))) == ([ALWAYS] if pulled else [PULL, ALWAYS])
 
 
 def test_a_look_that_fails_leaves_it_to_the_pull() -> None:
-    """Which tells why it can't."""
+    """The pull reports the reason."""
     here = situation(images={})
     fold_failure(here, ReadImages(KEY, (IMAGE,)), "ImageInspectError", "no")
-    assert told(list(pull_images(here))) == [PULL]
+    assert describe_all(list(pull_images(here))) == [PULL]
     assert not here.observed.failures
 
 
@@ -128,14 +140,14 @@ def test_a_look_that_fails_leaves_it_to_the_pull() -> None:
     ],
 )
 def test_whose_logins_a_pull_may_use(spec: dict[str, Any], secrets: PullSecrets) -> None:
-    """Their names go along, and nothing of what they hold."""
+    """Only the names of the secrets are passed on."""
     assert list(pull_images(situation(pod(**spec), images=ABSENT))) == [PullImage(KEY, IMAGE, "IfNotPresent", secrets)]
 
 
 def test_an_image_under_way_is_not_asked_for_twice() -> None:
     """One pull of a key at a time."""
-    around = Around(busy=(PullImage(KEY, IMAGE, "IfNotPresent"),))
-    assert not list(pull_images(situation(around=around, images=ABSENT)))
+    context = Context(busy=(PullImage(KEY, IMAGE, "IfNotPresent"),))
+    assert not list(pull_images(situation(context=context, images=ABSENT)))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +159,7 @@ def test_an_image_under_way_is_not_asked_for_twice() -> None:
     ],
 )
 def test_delays(reason: str, delays: list[float]) -> None:
-    """How long each failure waits."""
+    """The delay after each failure."""
     now = situation(images=ABSENT)
     seen = []
     for _ in delays:

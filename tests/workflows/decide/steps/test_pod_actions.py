@@ -1,7 +1,7 @@
-"""What is done for a pod as a whole? The kubelet's own situations (TestComputePodActions), as far as they apply here.
+"""What is done for a pod as a whole? The kubelet's own situations (TestComputePodActions), as far as they apply.
 
-The kubelet names everything at once and does it in order; here each plan is the next step, and "then" is the step after
-what was named before has been done.
+The kubelet returns all actions at once and runs them in order; here each plan is the next step, and "then" is the step after
+that has succeeded.
 """
 
 from datetime import timedelta
@@ -12,17 +12,17 @@ import pytest
 from proto.temporal.activities.requests import ReadImages, ReadPodRuntime, StartContainer
 from proto.temporal.pod import ContainerState, Failure, Lifecycle
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     KEY,
-    Around,
+    Context,
     at,
     deletion,
+    describe_all,
     done,
     down,
     pod,
     sandbox,
     situation,
-    told,
     up,
 )
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
@@ -35,7 +35,7 @@ FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)
 
 
 def abc(policy: str = "Always", init: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Write a pod with three containers."""
+    """Build a pod with three containers."""
     return pod(*ABC, init=init, restartPolicy=policy)
 
 
@@ -141,7 +141,7 @@ def abc(policy: str = "Always", init: tuple[str, ...] = ()) -> dict[str, Any]:
 )
 def test_regular_containers(source: dict[str, Any], known: dict[str, Any], begun: list[str]) -> None:
     """The kubelet's TestComputePodActions."""
-    assert told(pod_actions(situation(source, **known)).begin) == begun
+    assert describe_all(pod_actions(situation(source, **known)).begin) == begun
 
 
 INIT = ("i", "j", "k")
@@ -214,44 +214,48 @@ DONE = {name: done(name) for name in INIT}
 )
 def test_init_containers(policy: str, known: dict[str, Any], begun: list[str]) -> None:
     """The kubelet's TestComputePodActionsWithInitContainers."""
-    assert told(pod_actions(situation(abc(policy, INIT), **known)).begin) == begun
+    assert describe_all(pod_actions(situation(abc(policy, INIT), **known)).begin) == begun
 
 
 @pytest.mark.parametrize(
-    ("around", "known", "expected"),
+    ("context", "known", "expected"),
     [
-        pytest.param(HERE, {"containers": {"web": up()}, "runtime_stale": True}, ["ReadPodRuntime"], id="first-of-all"),
-        pytest.param(HERE, {"runtime_stale": True}, ["ReadPodRuntime"], id="before-anything-else-begins"),
-        pytest.param(HERE, {"runtime_stale": True, "deletion": deletion()}, ["ReadPodRuntime"], id="also-when-it-goes"),
-        pytest.param(Around(busy=(ReadPodRuntime(KEY),)), {"directories": False}, [], id="nothing-begins-meanwhile"),
         pytest.param(
-            Around(busy=(StartContainer(KEY, "s0", 0, "", {"name": "web"}, {}),)),
+            DEFAULT_CONTEXT, {"containers": {"web": up()}, "runtime_stale": True}, ["ReadPodRuntime"], id="first-of-all"
+        ),
+        pytest.param(DEFAULT_CONTEXT, {"runtime_stale": True}, ["ReadPodRuntime"], id="before-anything-else-begins"),
+        pytest.param(
+            DEFAULT_CONTEXT, {"runtime_stale": True, "deletion": deletion()}, ["ReadPodRuntime"], id="also-when-it-goes"
+        ),
+        pytest.param(Context(busy=(ReadPodRuntime(KEY),)), {"directories": False}, [], id="nothing-begins-meanwhile"),
+        pytest.param(
+            Context(busy=(StartContainer(KEY, "s0", 0, "", {"name": "web"}, {}),)),
             {"runtime_stale": True},
             [],
             id="not-while-something-that-it-could-miss-is-under-way",
         ),
         pytest.param(
-            Around(busy=(ReadImages(KEY, ("busybox:9",)),)),
+            Context(busy=(ReadImages(KEY, ("busybox:9",)),)),
             {"runtime_stale": True},
             [],
             id="nor-is-anything-begun-beside-it",
         ),
         pytest.param(
-            HERE,
+            DEFAULT_CONTEXT,
             {"runtime_stale": True, "failures": {"runtime": Failure("Unavailable", "no", at(-4))}},
             ["wake 6"],
             id="ten-seconds-after-it-failed",
         ),
     ],
 )
-def test_a_re_read(around: Around, known: dict[str, Any], expected: list[str]) -> None:
-    """On any doubt the runtime is asked."""
-    plan = pod_actions(situation(around=around, **known))
-    assert told([*plan.begin, *([plan.wake] if plan.wake else [])]) == expected
+def test_a_re_read(context: Context, known: dict[str, Any], expected: list[str]) -> None:
+    """Whenever the state is in doubt."""
+    plan = pod_actions(situation(context=context, **known))
+    assert describe_all([*plan.begin, *([plan.wake] if plan.wake else [])]) == expected
 
 
 def test_the_earliest_wake_counts() -> None:
-    """Of two that wait."""
+    """The earlier of two."""
     twenty = {**FORTY, "backoff": timedelta(seconds=20)}
     containers = {"a": down(1, "a", **FORTY), "b": down(1, "b", **twenty), "c": up("c")}
     plan = pod_actions(situation(abc(), containers=containers))
@@ -266,7 +270,7 @@ def test_a_healthy_pod_costs_nothing() -> None:
 
 
 def test_a_finished_pod_rests() -> None:
-    """Until its source takes it back."""
+    """Until its source deletes it."""
     gone: dict[str, Any] = {
         "lifecycle": Lifecycle.TERMINATED,
         "sandbox": sandbox(ready=False, stopped=True),

@@ -1,4 +1,4 @@
-"""Which container is probed, and what does a verdict make of it? (pkg/kubelet/prober, kuberuntime_manager_test.go)"""
+"""Which containers are probed, and what follows from a verdict? (pkg/kubelet/prober, kuberuntime_manager_test.go)"""
 
 from datetime import timedelta
 from typing import Any
@@ -8,17 +8,17 @@ import pytest
 from proto.temporal.activities.requests import ProbeContainer, StopContainer
 from proto.temporal.pod import ContainerFacts, ProbeFact, ProbeKind
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     KEY,
     NOW,
-    Around,
+    Context,
     at,
+    describe_all,
     down,
     pod,
     sandbox,
     situation,
     stopping,
-    told,
     up,
 )
 from workflows.decide.containers.readiness import is_ready, is_started
@@ -35,20 +35,20 @@ PROBING = ProbeContainer(KEY, "web", "web-0", {"name": "web", **ALL})
 
 
 def probed(**fields: Any) -> dict[str, Any]:
-    """Write a pod whose container web has these probes."""
+    """Build a pod whose container web has these probes."""
     source = pod()
     source["spec"]["containers"][0].update(fields)
     return source
 
 
-def here(source: dict[str, Any], facts: ContainerFacts, around: Around = HERE, **known: Any) -> Situation:
-    """Say what is known of its container web."""
-    return situation(source, around, containers={"web": facts}, **known)
+def here(source: dict[str, Any], facts: ContainerFacts, context: Context = DEFAULT_CONTEXT, **known: Any) -> Situation:
+    """Build the situation of its container web."""
+    return situation(source, context, containers={"web": facts}, **known)
 
 
 def decided(found: Situation) -> list[str]:
-    """Write what probing asks for."""
-    return told(list(probe_containers(found)))
+    """Describe the actions of probing in short."""
+    return describe_all(list(probe_containers(found)))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def decided(found: Situation) -> list[str]:
     ],
 )
 def test_started_and_ready(probes: tuple[str, ...], verdicts: dict[str, ProbeFact], started: bool, ready: bool) -> None:
-    """What the status says of a container that runs (prober_manager_test.go TestUpdatePodStatus)."""
+    """The status of a running container (prober_manager_test.go TestUpdatePodStatus)."""
     facts = up(probes={ProbeKind(kind): found for kind, found in verdicts.items()})
     found = here(probed(**dict.fromkeys(probes, TCP)), facts)
     container = found.containers[0]
@@ -107,39 +107,39 @@ def test_a_container_that_ended_is_neither() -> None:
         pytest.param(here(probed(**ALL), up()), ["ProbeContainer web"], id="one-that-runs-is-probed"),
         pytest.param(here(probed(**ALL), down(1)), [], id="one-that-ended-is-not"),
         pytest.param(situation(probed(**ALL)), [], id="one-that-never-was-is-not"),
-        pytest.param(here(probed(**ALL), up(), Around(busy=(PROBING,))), [], id="one-that-is-probed-already-is-not"),
-        pytest.param(here(probed(**ALL), up(), Around(busy=(stopping(),))), [], id="one-that-is-being-stopped-is-not"),
+        pytest.param(here(probed(**ALL), up(), Context(busy=(PROBING,))), [], id="one-that-is-probed-already-is-not"),
+        pytest.param(here(probed(**ALL), up(), Context(busy=(stopping(),))), [], id="one-that-is-being-stopped-is-not"),
         pytest.param(
-            here(probed(**ALL), up(probes={ProbeKind.LIVENESS: BAD}), Around(busy=(PROBING,))),
+            here(probed(**ALL), up(probes={ProbeKind.LIVENESS: BAD}), Context(busy=(PROBING,))),
             ["StopContainer web"],
             id="failed-liveness-stops-it",
         ),
         pytest.param(
-            here(probed(**ALL), up(probes={ProbeKind.STARTUP: BAD}), Around(busy=(PROBING,))),
+            here(probed(**ALL), up(probes={ProbeKind.STARTUP: BAD}), Context(busy=(PROBING,))),
             ["StopContainer web"],
             id="failed-startup-stops-it",
         ),
         pytest.param(
-            here(probed(**ALL), up(probes={ProbeKind.READINESS: BAD}), Around(busy=(PROBING,))),
+            here(probed(**ALL), up(probes={ProbeKind.READINESS: BAD}), Context(busy=(PROBING,))),
             [],
             id="failed-readiness-stops-nothing",
         ),
         pytest.param(
             here(
-                probed(**ALL), up(probes={ProbeKind.LIVENESS: GOOD, ProbeKind.STARTUP: GOOD}), Around(busy=(PROBING,))
+                probed(**ALL), up(probes={ProbeKind.LIVENESS: GOOD, ProbeKind.STARTUP: GOOD}), Context(busy=(PROBING,))
             ),
             [],
             id="what-succeeds-goes-on",
         ),
         pytest.param(
-            here(probed(**ALL), up(probes={ProbeKind.LIVENESS: BAD}), Around(busy=(PROBING, stopping()))),
+            here(probed(**ALL), up(probes={ProbeKind.LIVENESS: BAD}), Context(busy=(PROBING, stopping()))),
             [],
             id="a-stop-under-way-is-not-asked-again",
         ),
     ],
 )
 def test_who_is_probed_and_who_is_stopped(found: Situation, asked: list[str]) -> None:
-    """One long action an instance; a verdict that asks for a restart stops it (computePodActions)."""
+    """One long action per instance; a verdict that asks for a restart stops it (computePodActions)."""
     assert decided(found) == asked
 
 
@@ -157,12 +157,12 @@ def test_who_is_probed_and_who_is_stopped(found: Situation, asked: list[str]) ->
 def test_how_a_failed_probe_stops_its_container(
     policy: str, field: str, own: int | None, reason: str, grace: float
 ) -> None:
-    """The kubelet's words, and the probe's grace before the pod's, even a longer one (kuberuntime_container_test.go)."""
+    """The kubelet's message, and the probe's grace period instead of the pod's, even a longer one (kuberuntime_container_test.go)."""
     probe = TCP if own is None else {**TCP, "terminationGracePeriodSeconds": own}
     source = probed(**{field: probe})
     source["spec"]["restartPolicy"] = policy
     kind = ProbeKind(field.removesuffix("Probe"))
-    (stop,) = probe_containers(here(source, up(probes={kind: BAD}), Around(busy=(PROBING,))))
+    (stop,) = probe_containers(here(source, up(probes={kind: BAD}), Context(busy=(PROBING,))))
     assert isinstance(stop, StopContainer)
     assert (stop.reason, stop.grace, stop.asked_at) == (reason, timedelta(seconds=grace), NOW)
     assert stop.container_id == "web-0"
@@ -177,10 +177,10 @@ def test_how_a_failed_probe_stops_its_container(
     ],
 )
 def test_of_three_graces_that_of_the_failed_probe_counts(verdicts: dict[ProbeKind, ProbeFact], grace: float) -> None:
-    """Each probe has one, and the pod a longer one; whoever stops it for another reason takes the pod's."""
+    """Each probe has one, and the pod a longer one; a stop for another reason uses the pod's."""
     own = {"startupProbe": 10, "livenessProbe": 20}
     source = probed(**{field: {**TCP, "terminationGracePeriodSeconds": value} for field, value in own.items()})
-    (stop,) = probe_containers(here(source, up(probes=verdicts), Around(busy=(PROBING,))))
+    (stop,) = probe_containers(here(source, up(probes=verdicts), Context(busy=(PROBING,))))
     assert isinstance(stop, StopContainer)
     assert stop.grace == timedelta(seconds=grace)
     lost = pod_actions(here(source, up(probes=verdicts), sandbox=sandbox(ready=False))).begin
@@ -188,7 +188,7 @@ def test_of_three_graces_that_of_the_failed_probe_counts(verdicts: dict[ProbeKin
 
 
 def test_a_container_that_starts_before_the_others_is_probed_like_them() -> None:
-    """A sidecar; the kubelet calls it by its kind and promises nothing."""
+    """A sidecar; the kubelet's message names its kind and no restart."""
     source = pod(init=["side"])
     source["spec"]["initContainers"][0] |= {"startupProbe": TCP, "restartPolicy": "Always"}
     found = situation(source, containers={"side": up("side")})
@@ -208,18 +208,18 @@ def test_a_container_that_starts_before_the_others_is_probed_like_them() -> None
     ],
 )
 def test_what_a_probe_stopped_comes_back(policy: str, code: int, again: bool) -> None:
-    """Whatever its exit code, unless it is never restarted; and no reader sees the pod finished meanwhile."""
+    """Whatever its exit code, unless the policy is Never; the pod is not seen finished meanwhile."""
     source = probed(livenessProbe=TCP)
     source["spec"]["restartPolicy"] = policy
     found = here(source, down(code, probes={ProbeKind.LIVENESS: BAD}))
     assert pod_finished(found) is not again
-    assert (told(pod_actions(found).begin) == ["StartContainer web 1"]) is again
+    assert (describe_all(pod_actions(found).begin) == ["StartContainer web 1"]) is again
     if again:
         assert pod_status(found).phase == "Running"
 
 
 def test_the_request_says_all_that_probing_needs() -> None:
-    """Name, ports and probes of the container, the pod's address, and what is known already; no command, no env."""
+    """Name, ports and probes of the container, the pod's address, and earlier verdicts; no command, no env."""
     source = probed(
         readinessProbe=TCP, ports=[{"name": "http", "containerPort": 80}], env=[{"name": "A", "value": "x"}]
     )
@@ -243,7 +243,7 @@ def test_a_command_that_refers_to_variables_is_given_them() -> None:
 
 
 def test_a_pod_on_the_hosts_network_is_asked_at_the_nodes_address() -> None:
-    """It has no other."""
+    """It has no other address."""
     source = probed(readinessProbe=TCP)
     source["spec"]["hostNetwork"] = True
     (request,) = probe_containers(here(source, up()))

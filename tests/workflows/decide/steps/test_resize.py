@@ -1,4 +1,4 @@
-"""Does a resize reach what runs, step by step?"""
+"""Is a resize applied to running containers, step by step?"""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ from tests.workflows.decide.resources.resizes import (
     resources,
     web,
 )
-from tests.workflows.decide.situations import KEY, Around, at, container, deletion, down, seen, told, up
+from tests.workflows.decide.situations import KEY, Context, at, container, deletion, describe_all, down, seen, up
 from workflows.decide.actions import key
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.explain.explain import explanation
@@ -118,14 +118,14 @@ def test_one_container(old: PodJson, new: PodJson, fields: dict[str, Any], expec
 
 
 def test_who_gets_less_goes_first() -> None:
-    """So that what one gives up is there for the other (markContainerForUpdate)."""
+    """So that its resources are free for the other (markContainerForUpdate)."""
     old = of(web(SMALL, "more"), web(LARGE, "less"), web(SMALL, "same"))
     new = of(web(LARGE, "more"), web(SMALL, "less"), web(SMALL, "same"))
     assert carried_out(resized(old, new)) == ["UpdateContainerResources less", "UpdateContainerResources more"]
 
 
 def test_one_after_the_other() -> None:
-    """Nothing of a resize begins while a step of it is under way."""
+    """No step of a resize starts while another one is in progress."""
     old, new = of(web(SMALL, "a"), web(SMALL, "b")), of(web(LARGE, "a"), web(LARGE, "b"))
     here = resized(old, new)
     steps = 0
@@ -138,7 +138,7 @@ def test_one_after_the_other() -> None:
 
 
 def test_a_restart_for_a_resize_ignores_the_restart_policy() -> None:
-    """The kubelet starts it again at once whatever it ended with."""
+    """The kubelet restarts it at once, whatever its exit code."""
     fields: dict[str, Any] = {"resizePolicy": policy("R", "R"), "restartPolicy": "Never"}
     here = resized(of(web(SMALL, **fields)), of(web(LARGE, **fields)))
     fold(here, pod_actions(here).begin[0], None)
@@ -154,23 +154,23 @@ def test_a_restart_for_a_resize_ignores_the_restart_policy() -> None:
 
 
 def test_what_does_not_run_takes_it_when_it_starts() -> None:
-    """Only the pod's cgroup is resized, and it is raised before anything starts."""
+    """Only the pod's cgroup is resized, and it grows before anything starts."""
     here = resized(of(web(SMALL)), of(web(LARGE)), containers={"web": down(1)})
-    assert told(pod_actions(here).begin) == ["UpdatePodSandboxResources"]
+    assert describe_all(pod_actions(here).begin) == ["UpdatePodSandboxResources"]
     fold(here, pod_actions(here).begin[0], None)
     assert here.observed.resize is None
-    assert told(pod_actions(here).begin) == ["StartContainer web 1"]
+    assert describe_all(pod_actions(here).begin) == ["StartContainer web 1"]
 
 
 def test_without_a_sandbox_there_is_nothing_to_do() -> None:
-    """The next sandbox and its containers are made with what the spec says."""
+    """The next sandbox and its containers are created with the spec's resources."""
     here = resized(of(web(SMALL)), of(web(LARGE)), containers={}, sandbox=None)
     assert here.observed.resize is None
-    assert told(pod_actions(here).begin) == ["RunPodSandbox 0"]
+    assert describe_all(pod_actions(here).begin) == ["RunPodSandbox 0"]
 
 
 def test_a_second_resize_before_the_first_is_done() -> None:
-    """What the container really has counts, not what it was to have."""
+    """The container's actual resources count, not those of the first resize."""
     here = resized(of(web(SMALL)), of(web(LARGE)))
     fold(here, pod_actions(here).begin[0], None)
     back = after(here, allocate(here, of(web(SMALL))))
@@ -179,7 +179,7 @@ def test_a_second_resize_before_the_first_is_done() -> None:
 
 
 def test_a_container_that_ends_meanwhile_is_forgotten() -> None:
-    """It starts again with what the spec says."""
+    """It restarts with the spec's resources."""
     here = resized(of(web(LARGE)), of(web(SMALL)))
     (update,) = pod_actions(here).begin
     here.observed.containers["web"] = down(1)
@@ -190,27 +190,27 @@ def test_a_container_that_ends_meanwhile_is_forgotten() -> None:
 
 
 def test_a_failed_step_is_tried_again_and_holds_the_others() -> None:
-    """As any step; the condition tells why."""
+    """Like any step; a condition shows the error."""
     here = resized(of(web(LARGE)), of(web(SMALL)))
     (update,) = pod_actions(here).begin
     fold_failure(here, update, "ResizePodInPlaceError", "below current usage")
-    assert told(pod_actions(here).begin) == []
-    assert told([wake for wake in [pod_actions(here).wake] if wake]) == ["wake 10"]
+    assert describe_all(pod_actions(here).begin) == []
+    assert describe_all([wake for wake in [pod_actions(here).wake] if wake]) == ["wake 10"]
     later = replace(here, now=at(10))
-    assert told(pod_actions(later).begin) == ["UpdateContainerResources web"]
+    assert describe_all(pod_actions(later).begin) == ["UpdateContainerResources web"]
 
 
 def test_a_pod_that_goes_is_not_resized() -> None:
-    """Only stopped."""
+    """It is only stopped."""
     here = resized(of(web(SMALL)), of(web(LARGE)), deletion=deletion(), lifecycle="terminating")
-    assert told(pod_actions(here).begin) == ["StopContainer web"]
+    assert describe_all(pod_actions(here).begin) == ["StopContainer web"]
 
 
 @pytest.mark.parametrize("state", [ContainerState.UNKNOWN, ContainerState.CREATED])
 def test_only_what_runs_is_updated(state: ContainerState) -> None:
-    """What is in no known state is stopped or started, as ever."""
+    """A container in an unknown state is stopped or started, as always."""
     here = resized(of(web(LARGE)), of(web(SMALL)), containers={"web": up(state=state)})
-    assert not [one for one in told(pod_actions(here).begin) if one.startswith("Update")]
+    assert not [one for one in describe_all(pod_actions(here).begin) if one.startswith("Update")]
 
 
 def test_what_is_due_can_be_explained() -> None:
@@ -219,7 +219,7 @@ def test_what_is_due_can_be_explained() -> None:
     (step,) = pod_actions(waits).begin
     busy = replace(waits, busy={key(step): step})
     assert "web waits for the pod's cgroup, which must be raised first" in sentences(busy)
-    much = resized(of(web(SMALL)), of(web(amounts("5", "100Mi"))), Around(settings=NODE))
+    much = resized(of(web(SMALL)), of(web(amounts("5", "100Mi"))), Context(settings=NODE))
     why = "Node didn't have enough capacity: cpu, requested: 5000, capacity: 4000"
     assert f"the resize that its source asks for is Infeasible: {why}" in sentences(much)
     steps = "if all goes as planned: UpdatePodSandboxResources, then UpdateContainerResources"
@@ -227,12 +227,12 @@ def test_what_is_due_can_be_explained() -> None:
 
 
 def sentences(here: Situation) -> list[str]:
-    """Read an explanation."""
+    """Return the sentences of an explanation."""
     return [one.text for one in explanation(here, lambda action: type(action).__name__).sentences]
 
 
 def test_an_ephemeral_container_that_starts_meanwhile() -> None:
-    """It has no resources, so a resize has nothing to do with it."""
+    """It has no resources, so a resize does not concern it."""
     ephemeral = [container("debug")]
     here = resized(of(web(SMALL), ephemeralContainers=ephemeral), of(web(LARGE), ephemeralContainers=ephemeral))
     asked = StartContainer(KEY, "s0", 0, "sha256:1", container("debug"), {})
@@ -242,7 +242,7 @@ def test_an_ephemeral_container_that_starts_meanwhile() -> None:
 
 
 def test_a_resize_that_is_taken_back_while_a_container_is_updated() -> None:
-    """What the update has given is known when it answers; then the container gets the old amount again."""
+    """The update's effect is known when it returns; then the container gets its old resources again."""
     here = resized(of(web(LARGE)), of(web(SMALL)))
     (update,) = pod_actions(here).begin
     busy = replace(here, busy={key(update): update})
@@ -269,7 +269,7 @@ def test_a_resize_that_is_taken_back_while_the_pod_is_lowered() -> None:
 
 @pytest.mark.parametrize("done", [False, True])
 def test_a_step_that_failed_may_be_done(done: bool) -> None:
-    """Neither the pod nor a container is relied on then, also when the resize is taken back."""
+    """The resources of pod and container are then uncertain, also if the resize is taken back."""
     here = resized(of(web(LARGE)), of(web(SMALL)))
     (update,) = pod_actions(here).begin
     if done:

@@ -1,4 +1,4 @@
-"""When does a pod get a sandbox, when a new one, and what is stopped before?"""
+"""When is a pod's sandbox created, when replaced, and what is stopped before?"""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from proto.temporal.activities.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.pod import ContainerState, Failure
-from tests.workflows.decide.situations import KEY, Around, at, down, pod, sandbox, situation, told, up
+from tests.workflows.decide.situations import KEY, Context, at, describe_all, down, pod, sandbox, situation, up
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.steps.sandbox import make_directories, run_sandbox
 from workflows.decide.steps.sandbox import may_have_sandbox as may_have
@@ -91,19 +91,19 @@ STOPPED: dict[str, Any] = {"sandbox": sandbox(ready=False, stopped=True)}
     ],
 )
 def test_run_sandbox(source: dict[str, Any], known: dict[str, Any], decision: list[str]) -> None:
-    """What is done about the sandbox."""
-    assert told(list(run_sandbox(situation(source, **known)))) == decision
+    """The action for the sandbox."""
+    assert describe_all(list(run_sandbox(situation(source, **known)))) == decision
 
 
 def test_a_lost_sandbox_s_containers_have_the_pod_s_own_grace() -> None:
-    """Nobody asked for less."""
+    """No shorter one was requested."""
     (stop,) = run_sandbox(situation(pod(terminationGracePeriodSeconds=7), containers={"web": up()}, **LOST))
     assert isinstance(stop, StopContainer)
     assert (stop.grace.total_seconds(), stop.asked_at, stop.reason) == (7, at(0), "its sandbox is gone")
 
 
 def test_a_finished_pod_may_have_no_sandbox_and_a_pod_that_goes_on_may() -> None:
-    """The question behind every new attempt."""
+    """Whether a new attempt is needed."""
     assert may_have(situation(containers={"web": down(0)}))
     assert not may_have(situation(pod(restartPolicy="OnFailure"), containers={"web": down(0)}))
 
@@ -131,25 +131,25 @@ def test_a_finished_pod_may_have_no_sandbox_and_a_pod_that_goes_on_may() -> None
     ],
 )
 def test_make_directories(known: dict[str, Any], decision: list[str]) -> None:
-    """The pod's directories, asked for apart."""
-    assert told(list(make_directories(situation(around=Around(behaviour=1), **known)))) == decision
-    assert told(list(make_directories(situation(**known)))) == decision, "for a sandbox that was found"
+    """As an action of its own."""
+    assert describe_all(list(make_directories(situation(context=Context(behaviour=1), **known)))) == decision
+    assert describe_all(list(make_directories(situation(**known)))) == decision, "for a sandbox that was found"
 
 
 def test_directories_come_with_the_sandbox() -> None:
-    """One activity less a start; behaviour 1 asks for them beside it."""
+    """One activity less for each start; behaviour 1 has a separate one."""
     new: dict[str, Any] = {"sandbox": None, "directories": False}
     assert not list(make_directories(situation(**new)))
     (run,) = run_sandbox(situation(pod("web", init=["a"]), **new))
     assert isinstance(run, RunPodSandbox)
     assert run.containers == ("a", "web")
-    (before,) = run_sandbox(situation(around=Around(behaviour=1), **new))
+    (before,) = run_sandbox(situation(context=Context(behaviour=1), **new))
     assert isinstance(before, RunPodSandbox)
     assert before.containers == ()
 
 
 def test_live_containers_in_the_spec_s_order() -> None:
-    """What the runtime holds and has not ended, init containers first."""
+    """The runtime's containers that have not exited, init containers first."""
     containers = {
         "b": up("b", state=ContainerState.CREATED),
         "i": up("i", state=ContainerState.UNKNOWN),
@@ -159,6 +159,6 @@ def test_live_containers_in_the_spec_s_order() -> None:
 
 
 def test_nothing_twice() -> None:
-    """What is under way is not begun again."""
-    around = Around(busy=(StopPodSandbox(KEY, "s0"),))
-    assert not list(run_sandbox(situation(around=around, **LOST)))
+    """Pending actions are not started again."""
+    context = Context(busy=(StopPodSandbox(KEY, "s0"),))
+    assert not list(run_sandbox(situation(context=context, **LOST)))

@@ -1,4 +1,4 @@
-"""What is stopped and removed when a pod goes, with how much grace, and what stays of one that has merely finished?"""
+"""What is stopped and removed when a pod is deleted, with which grace period, and what is kept of a finished pod?"""
 
 from typing import Any
 
@@ -6,7 +6,19 @@ import pytest
 
 from proto.temporal.activities.requests import StopContainer
 from proto.temporal.pod import ContainerState, Failure, Lifecycle
-from tests.workflows.decide.situations import HERE, KEY, Around, at, deletion, down, pod, sandbox, situation, told, up
+from tests.workflows.decide.situations import (
+    DEFAULT_CONTEXT,
+    KEY,
+    Context,
+    at,
+    deletion,
+    describe_all,
+    down,
+    pod,
+    sandbox,
+    situation,
+    up,
+)
 from workflows.decide.ending.grace import DEFAULT
 from workflows.decide.steps.termination import remove_directories, remove_sandboxes, stop_containers, stop_sandbox
 
@@ -16,27 +28,37 @@ STOPPED = sandbox(ready=False, stopped=True)
 
 
 @pytest.mark.parametrize(
-    ("around", "containers", "decision"),
+    ("context", "containers", "decision"),
     [
-        pytest.param(HERE, {}, [], id="nothing-ever-ran"),
-        pytest.param(HERE, {"a": up("a"), "b": up("b")}, ["StopContainer a", "StopContainer b"], id="all-side-by-side"),
-        pytest.param(HERE, {"a": down(0, "a"), "b": up("b")}, ["StopContainer b"], id="not-what-has-ended"),
+        pytest.param(DEFAULT_CONTEXT, {}, [], id="nothing-ever-ran"),
         pytest.param(
-            HERE, {"a": up("a", state=ContainerState.CREATED)}, ["StopContainer a"], id="also-what-never-started"
+            DEFAULT_CONTEXT, {"a": up("a"), "b": up("b")}, ["StopContainer a", "StopContainer b"], id="all-side-by-side"
         ),
-        pytest.param(HERE, {"a": up("a", state=ContainerState.UNKNOWN)}, ["StopContainer a"], id="also-the-unknown"),
+        pytest.param(DEFAULT_CONTEXT, {"a": down(0, "a"), "b": up("b")}, ["StopContainer b"], id="not-what-has-ended"),
         pytest.param(
-            Around(busy=(StopContainer(KEY, "a", "a-0", DEFAULT, at(-29), ""),)), {"a": up("a")}, [], id="nobody-twice"
+            DEFAULT_CONTEXT,
+            {"a": up("a", state=ContainerState.CREATED)},
+            ["StopContainer a"],
+            id="also-what-never-started",
+        ),
+        pytest.param(
+            DEFAULT_CONTEXT, {"a": up("a", state=ContainerState.UNKNOWN)}, ["StopContainer a"], id="also-the-unknown"
+        ),
+        pytest.param(
+            Context(busy=(StopContainer(KEY, "a", "a-0", DEFAULT, at(-29), ""),)), {"a": up("a")}, [], id="nobody-twice"
         ),
     ],
 )
-def test_stop_containers(around: Around, containers: dict[str, Any], decision: list[str]) -> None:
-    """Who is stopped."""
-    assert told(list(stop_containers(situation(pod("a", "b"), around, containers=containers, **DELETED)))) == decision
+def test_stop_containers(context: Context, containers: dict[str, Any], decision: list[str]) -> None:
+    """Which containers are stopped."""
+    assert (
+        describe_all(list(stop_containers(situation(pod("a", "b"), context, containers=containers, **DELETED))))
+        == decision
+    )
 
 
 def test_grace_counts_from_the_deletion() -> None:
-    """A second try never lengthens it."""
+    """A retry never extends it."""
     (stop,) = stop_containers(situation(containers={"web": up()}, **DELETED))
     assert isinstance(stop, StopContainer)
     assert (stop.grace.total_seconds(), stop.asked_at) == (5, at(-3))
@@ -54,8 +76,8 @@ def test_grace_counts_from_the_deletion() -> None:
     ],
 )
 def test_stop_sandbox(known: dict[str, Any], decision: list[str]) -> None:
-    """The network is given back."""
-    assert told(list(stop_sandbox(situation(**FINISHED, **known)))) == decision
+    """The network is removed."""
+    assert describe_all(list(stop_sandbox(situation(**FINISHED, **known)))) == decision
 
 
 @pytest.mark.parametrize(
@@ -73,8 +95,8 @@ def test_stop_sandbox(known: dict[str, Any], decision: list[str]) -> None:
     ],
 )
 def test_remove_sandboxes(state: dict[str, Any], known: dict[str, Any], decision: list[str]) -> None:
-    """What of the runtime is removed."""
-    assert told(list(remove_sandboxes(situation(**state, **known)))) == decision
+    """What is removed from the runtime."""
+    assert describe_all(list(remove_sandboxes(situation(**state, **known)))) == decision
 
 
 @pytest.mark.parametrize(
@@ -89,5 +111,5 @@ def test_remove_sandboxes(state: dict[str, Any], known: dict[str, Any], decision
     ],
 )
 def test_remove_directories(known: dict[str, Any], decision: list[str]) -> None:
-    """The last trace."""
-    assert told(list(remove_directories(situation(**known)))) == decision
+    """The last step."""
+    assert describe_all(list(remove_directories(situation(**known)))) == decision

@@ -1,4 +1,4 @@
-"""When are a pod's volumes mounted and unmounted, what waits for them, and what is told of them?"""
+"""When are a pod's volumes mounted and unmounted, what waits for them, and what is reported?"""
 
 from dataclasses import replace
 from typing import Any
@@ -11,19 +11,19 @@ from proto.temporal.mounted import MountedVolume, VolumesFacts
 from proto.temporal.operator import Sentence
 from proto.temporal.pod import Lifecycle, PodJson
 from tests.workflows.decide.situations import (
-    HERE,
+    DEFAULT_CONTEXT,
     IMAGE,
     KEY,
-    Around,
+    Context,
     container,
     deletion,
+    describe,
+    describe_all,
     down,
     pod,
     sandbox,
     situation,
-    told,
     up,
-    words,
 )
 from workflows.decide.explain.explain import explanation
 from workflows.decide.record.fold import fold, fold_failure
@@ -37,7 +37,7 @@ from workflows.decide.volumes.mounts import mount_statuses, mounted_for
 
 def sentences(here: Situation) -> tuple[Sentence, ...]:
     """Explain a pod."""
-    return explanation(here, words).sentences
+    return explanation(here, describe).sentences
 
 
 DATA = {"name": "data", "emptyDir": {}}
@@ -47,7 +47,7 @@ FRESH: dict[str, Any] = {"sandbox": None, "directories": False}
 
 
 def with_volume(**spec: Any) -> PodJson:
-    """Write a pod whose container mounts a volume."""
+    """Build a pod whose container mounts a volume."""
     source = pod(volumes=[DATA], **spec)
     source["spec"]["containers"][0]["volumeMounts"] = [MOUNT]
     return source
@@ -84,8 +84,8 @@ MOUNTING = MountVolumes(KEY, (DATA,), volumes_slice(with_volume()), 0)
     ],
 )
 def test_mounting(source: PodJson, known: dict[str, Any], begun: list[str]) -> None:
-    """All of them by one action, as soon as the pod is there."""
-    assert told(pod_actions(situation(source, **known)).begin) == begun
+    """All of them in one action, as soon as the pod starts."""
+    assert describe_all(pod_actions(situation(source, **known)).begin) == begun
 
 
 GONE: dict[str, Any] = {"sandbox": sandbox(ready=False, stopped=True), "volumes": MOUNTED}
@@ -127,19 +127,19 @@ TERMINATED: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATED, **GONE}
     ],
 )
 def test_unmounting(source: PodJson, known: dict[str, Any], begun: list[str]) -> None:
-    """When nothing of the pod runs any more, and before anything is removed."""
-    assert told(pod_actions(situation(source, **known)).begin) == begun
+    """Once nothing of the pod runs, and before anything is removed."""
+    assert describe_all(pod_actions(situation(source, **known)).begin) == begun
 
 
 def mounted_pod(source: PodJson | None = None) -> Situation:
     """Build a pod whose volumes have just been mounted."""
-    here = situation(source or with_volume(), HERE)
+    here = situation(source or with_volume(), DEFAULT_CONTEXT)
     fold(here, MOUNTING, MountedVolumes(MOUNTED.volumes, objects={"configmaps/a": "3"}))
     return here
 
 
 def test_what_was_mounted_is_known_and_told_to_the_containers_that_mount_it() -> None:
-    """A container is told of its own volumes only."""
+    """A container gets only its own volumes."""
     source = with_volume()
     source["spec"]["containers"].append({**source["spec"]["containers"][0], "name": "other", "volumeMounts": []})
     here = mounted_pod(source)
@@ -150,7 +150,7 @@ def test_what_was_mounted_is_known_and_told_to_the_containers_that_mount_it() ->
 
 
 def test_a_mount_that_fails_is_shown_and_tried_again() -> None:
-    """The pod's reason is FailedMount; nothing else of it waits."""
+    """The pod's reason is FailedMount; nothing else waits."""
     here = situation(with_volume())
     fold_failure(here, MOUNTING, "FailedMount", "no such directory")
     line = pod_summary(here, pod_status(here))
@@ -179,12 +179,12 @@ def test_an_unmount_that_fails_stays_visible_and_is_tried_again() -> None:
 
 def test_explain_names_what_a_container_waits_for() -> None:
     """The volumes that are not mounted."""
-    here = situation(with_volume(), Around(busy=(MOUNTING,)))
+    here = situation(with_volume(), Context(busy=(MOUNTING,)))
     assert "web waits for the pod's volumes: data" in [one.text for one in sentences(here)]
 
 
 def test_whether_the_runtime_can_is_asked_when_somebody_first_wants_it() -> None:
-    """An ephemeral container may come later with the first mount that is to be read-only with all below."""
+    """An ephemeral container may be the first with a recursively read-only mount."""
     source = with_volume()
     looks = {"name": "looks", "image": IMAGE, "imagePullPolicy": "IfNotPresent"}
     mount = MOUNT | {"readOnly": True, "recursiveReadOnly": "Enabled"}
@@ -212,7 +212,7 @@ def test_whether_the_runtime_can_is_asked_when_somebody_first_wants_it() -> None
     ],
 )
 def test_status_of_mounts(mount: dict[str, Any], supported: bool, shown: tuple[Any, Any]) -> None:
-    """What became of a mount that is to be read-only with all below (TestConvertToAPIContainerStatuses)."""
+    """The result of a recursively read-only mount (TestConvertToAPIContainerStatuses)."""
     source = with_volume()
     source["spec"]["containers"][0]["volumeMounts"] = [MOUNT | mount]
     known = VolumesFacts(0, (MountedVolume("data", "/x", recursive_read_only=supported),))
@@ -223,7 +223,7 @@ def test_status_of_mounts(mount: dict[str, Any], supported: bool, shown: tuple[A
 
 
 def test_slice_is_narrow() -> None:
-    """Who the pod is and whose its files are to be: no command, no env, no label."""
+    """The pod's identity and its fsGroup: no command, no env, no label."""
     security = {"fsGroup": 7, "runAsUser": 5, "fsGroupChangePolicy": "Always"}
     source = with_volume(securityContext=security, runtimeClassName="slow")
     assert volumes_slice(source) == {
@@ -233,7 +233,7 @@ def test_slice_is_narrow() -> None:
 
 
 def test_slice_of_a_volume_in_memory() -> None:
-    """Its size follows from what the pod may use."""
+    """Its size depends on the pod's memory limit."""
     source = pod(volumes=[{"name": "data", "emptyDir": {"medium": "Memory"}}])
     source["spec"]["containers"][0] |= {"resources": {"limits": {"memory": "1Mi"}}, "env": [{"name": "a"}]}
     assert volumes_slice(source)["spec"] == {
@@ -242,7 +242,7 @@ def test_slice_of_a_volume_in_memory() -> None:
 
 
 def test_a_container_is_told_of_the_groups_of_all_volumes() -> None:
-    """Of those that it does not mount, too; of other volumes only those that it mounts."""
+    """Also of those that it does not mount; of the other fields only its own volumes'."""
     known = VolumesFacts(0, (MountedVolume("mine"), MountedVolume("other"), MountedVolume("grouped", group_id=5)))
     mounting = container("web", volumeMounts=[{"name": "mine", "mountPath": "/mine"}])
     here = situation(pod(containers=[mounting]), volumes=known)

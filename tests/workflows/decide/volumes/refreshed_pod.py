@@ -1,4 +1,4 @@
-"""What may change of the objects that a pod shows: rules of the state machine in `test_machine`."""
+"""Changes of the objects that a pod shows: rules of the state machine in `test_machine`."""
 
 from hypothesis.stateful import precondition, rule
 
@@ -9,7 +9,7 @@ from workflows.decide.containers.standing import pod_is_done
 from workflows.decide.contents import pod_digest
 
 POLLS = 5
-"""More often than that nothing differs any more when the poller compares."""
+"""After this many comparisons by the poller nothing differs any more."""
 
 
 class RefreshedPod(OperatedPod):
@@ -18,12 +18,12 @@ class RefreshedPod(OperatedPod):
     @precondition(lambda self: not self.over)
     @rule()
     def object_changes(self) -> None:
-        """Somebody writes another ConfigMap; the hint may come late, twice or never."""
+        """The ConfigMap is edited; the hint may come late, twice or never."""
         self.runtime.objects.version += 1
         self.hints.append(self.runtime.objects.hint())
 
     def settle(self) -> None:
-        """Come to rest, the poller's look once a minute included: what no hint told it tells."""
+        """Settle, including the poller's comparison once a minute, which replaces lost hints."""
         for _ in range(POLLS):
             super().settle()
             facts = self.observed.volumes
@@ -36,7 +36,7 @@ class RefreshedPod(OperatedPod):
         raise AssertionError("the volumes never show what is there")
 
     def volumes_show_what_is_there(self) -> None:
-        """The newest version, and the pod as it is now; of a pod whose containers are through nobody looks any more."""
+        """The newest version and the current pod; the volumes of a finished pod are not compared."""
         objects = self.runtime.objects
         if self.runtime.mounted and not pod_is_done(self.situation()):
             assert objects.shown == str(objects.version)

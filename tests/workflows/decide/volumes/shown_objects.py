@@ -1,4 +1,4 @@
-"""A model of what a pod's volumes show: one ConfigMap whose versions count up, and the pod's own labels."""
+"""A model of the content of a pod's volumes: one ConfigMap with increasing versions, and the pod's own labels."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -20,14 +20,14 @@ VOLUMES: Final[list[PodJson]] = [
 
 @dataclass(slots=True)
 class ShownObjects:
-    """The ConfigMap, and what the volumes hold."""
+    """The ConfigMap, and the volumes' content."""
 
     version: int = 1
     shown: str = ""
     told: str = ""
 
     def mount(self, action: MountVolumes) -> MountedVolumes:
-        """Write the files of these volumes as they are to be now."""
+        """Write the current files of these volumes."""
         objects = {}
         for volume in action.volumes:
             if any(name == NAME for name, _ in shown_objects(volume)):
@@ -37,5 +37,5 @@ class ShownObjects:
         return MountedVolumes(tuple(MountedVolume(one["name"]) for one in action.volumes), objects=objects)
 
     def hint(self) -> ObjectsChanged:
-        """Say what the poller sees."""
+        """Build the poller's hint."""
         return ObjectsChanged("objects", {NAME: str(self.version)})

@@ -1,4 +1,4 @@
-"""Does a start bring along what a variable tells of the pod, and nothing where none does?"""
+"""Does a start carry the pod's fields that the container's variables use, and nothing otherwise?"""
 
 import pytest
 
@@ -9,7 +9,7 @@ from workflows.decide.volumes.downward import start_slice
 
 
 def told(path: str) -> dict[str, object]:
-    """Tell a field of the pod."""
+    """Build a fieldRef."""
     return {"name": "F", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
 
 
@@ -26,7 +26,7 @@ SPEC = {"nodeName": "node-1", "serviceAccountName": "robot"}
     ],
 )
 def test_fields_of_the_spec(path: str, brought: dict[str, str]) -> None:
-    """Only for the container that tells of them."""
+    """Only for the container that uses them."""
     source = pod(containers=[container("web", env=[told(path)]), container("side")], **SPEC)
     sandbox = sandbox_slice(source)
     assert start_slice(source, "side") == sandbox
@@ -43,6 +43,6 @@ def test_fields_of_the_spec(path: str, brought: dict[str, str]) -> None:
     ],
 )
 def test_the_nodes_addresses(env: list[dict[str, object]], ips: tuple[str, ...]) -> None:
-    """A plain start carries none."""
+    """A plain start has none."""
     seen = situation(pod(containers=[container("web", env=env)]))
     assert start(seen, seen.containers[0]).host_ips == ips

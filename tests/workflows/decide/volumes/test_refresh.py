@@ -1,4 +1,4 @@
-"""When are volumes mounted again because something that they show has changed, and when are they left alone?"""
+"""When are volumes mounted again because their content has changed, and when are they left alone?"""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from proto.temporal.activities.volumes import MountedVolumes, MountVolumes
 from proto.temporal.mounted import MountedVolume, VolumesFacts
 from proto.temporal.pod import ContainerFacts, Failure, PodJson
 from proto.temporal.signals import ObjectsChanged
-from tests.workflows.decide.situations import NOW, Around, at, container, down, pod, situation, told, up
+from tests.workflows.decide.situations import NOW, Context, at, container, describe_all, down, pod, situation, up
 from workflows.decide import contents
 from workflows.decide.record import signals
 from workflows.decide.record.fold import fold, fold_failure
@@ -38,25 +38,25 @@ VOLUMES: list[PodJson] = [
 SHOWN = {"configmaps/app": "1", "secrets/db": "1", "secrets/extra": ""}
 
 
-def showing(source: PodJson | None = None, around: Around | None = None, **known: Any) -> Situation:
+def showing(source: PodJson | None = None, context: Context | None = None, **known: Any) -> Situation:
     """Build a running pod whose volumes are mounted."""
     source = source or edited()
     facts = VolumesFacts(
         0, tuple(MountedVolume(one["name"]) for one in VOLUMES), dict(SHOWN), contents.pod_digest(edited())
     )
     defaults: dict[str, Any] = {"containers": {"web": up()}, "volumes": facts}
-    return situation(source, around or Around(), **defaults | known)
+    return situation(source, context or Context(), **defaults | known)
 
 
 def edited(**metadata: Any) -> PodJson:
-    """Write the pod, perhaps with other metadata."""
+    """Build the pod, optionally with other metadata."""
     source = pod(volumes=VOLUMES)
     source["metadata"] |= metadata
     return source
 
 
 def heard(here: Situation, **versions: str) -> Situation:
-    """Let the poller hint at versions; the names with two underscores for the slash."""
+    """Let the poller hint at versions; two underscores in a name stand for the slash."""
     signals.apply_signal(
         here, ObjectsChanged("objects", {name.replace("__", "/"): one for name, one in versions.items()})
     )
@@ -76,13 +76,13 @@ def heard(here: Situation, **versions: str) -> Situation:
     ],
 )
 def test_a_hint_refreshes_what_shows_the_object(versions: dict[str, str], volumes: list[str]) -> None:
-    """Those volumes are mounted again, the others are not touched."""
+    """Only those volumes are mounted again."""
     actions = pod_actions(heard(showing(), **versions)).begin
     assert [one["name"] for action in actions if isinstance(action, MountVolumes) for one in action.volumes] == volumes
 
 
 def test_an_optional_object_that_is_gone_empties_its_volume() -> None:
-    """It may be absent, so absence is shown."""
+    """It may be absent, and its absence is shown."""
     here = showing()
     assert here.observed.volumes
     here.observed.volumes.objects["secrets/extra"] = "5"
@@ -90,7 +90,7 @@ def test_an_optional_object_that_is_gone_empties_its_volume() -> None:
 
 
 def test_an_immutable_object_is_not_looked_at_again() -> None:
-    """It promised not to change."""
+    """It never changes."""
     here = showing()
     assert here.observed.volumes
     here.observed.volumes.objects["configmaps/app"] = "=1"
@@ -113,13 +113,13 @@ def test_an_edit_in_place_refreshes_what_tells_of_the_pod(metadata: PodJson, vol
 
 
 def test_a_resize_refreshes_what_tells_of_it() -> None:
-    """A file that shows a limit follows it."""
+    """A file with a limit follows it."""
     source = pod(volumes=VOLUMES, containers=[container("web", resources={"limits": {"cpu": "2"}})])
     assert refreshing(showing(source)) is not None
 
 
 def test_what_is_done_is_done() -> None:
-    """After the answer nothing is due, even when the version that was found is newer than the hint."""
+    """After the result nothing is due, even if the version found is newer than the hint."""
     here = heard(showing(), configmaps__app="2")
     [action] = pod_actions(here).begin
     assert isinstance(action, MountVolumes)
@@ -128,12 +128,12 @@ def test_what_is_done_is_done() -> None:
     assert here.observed.volumes
     assert here.observed.volumes.objects == SHOWN | {"configmaps/app": "3"}
     assert len(here.observed.volumes.volumes) == len(VOLUMES)
-    assert told(pod_actions(here).begin) == []
-    assert told(pod_actions(heard(here, configmaps__app="3")).begin) == []
+    assert describe_all(pod_actions(here).begin) == []
+    assert describe_all(pod_actions(heard(here, configmaps__app="3")).begin) == []
 
 
 def test_a_hint_that_comes_meanwhile_is_followed_next() -> None:
-    """It is not lost with the answer to the one before."""
+    """The result of the earlier refresh does not discard it."""
     here = heard(showing(), configmaps__app="2")
     [action] = pod_actions(here).begin
     heard(here, configmaps__app="3")
@@ -146,29 +146,29 @@ def test_a_hint_that_comes_meanwhile_is_followed_next() -> None:
 
 @pytest.mark.parametrize(("tries", "pause"), [(1, 10), (2, 20), (5, 160), (20, 3600)])
 def test_a_refresh_that_fails_is_tried_ever_less(tries: int, pause: float) -> None:
-    """What is mounted stays mounted, and containers start with it."""
+    """The volume stays mounted, and containers start with it."""
     here = heard(showing(containers={"web": down(1, ended=-900)}), configmaps__app="2")
     [action] = [one for one in pod_actions(here).begin if isinstance(one, MountVolumes)]
     for _ in range(tries):
         fold_failure(here, action, "FailedMount", 'configmap "app" is not taken')
     found = pod_actions(here)
-    assert told(found.begin) == ["StartContainer web 1"]
+    assert describe_all(found.begin) == ["StartContainer web 1"]
     assert found.wake
     assert (found.wake.at - NOW).total_seconds() == pause
     assert "FailedMount" in found.wake.summary
 
 
 def test_another_version_is_tried_at_once() -> None:
-    """Whatever the last one waits for."""
+    """Whatever the delay after the last failure."""
     here = heard(showing(), configmaps__app="2")
     [action] = pod_actions(here).begin
     fold_failure(here, action, "FailedMount", "…")
-    assert told(pod_actions(heard(here, configmaps__app="2")).begin) == []
-    assert told(pod_actions(heard(here, configmaps__app="3")).begin) == ["MountVolumes"]
+    assert describe_all(pod_actions(heard(here, configmaps__app="2")).begin) == []
+    assert describe_all(pod_actions(heard(here, configmaps__app="3")).begin) == ["MountVolumes"]
 
 
 def test_what_waits_for_an_object_tries_again_when_one_has_come() -> None:
-    """A pod that could not be mounted, and a container whose variables could not be resolved."""
+    """A pod whose mount failed, and a container whose variables could not be resolved."""
     waiting = showing(
         volumes=None,
         sandbox=None,
@@ -182,11 +182,11 @@ def test_what_waits_for_an_object_tries_again_when_one_has_come() -> None:
     assert watched_objects(waiting) == dict.fromkeys(SHOWN, "?")
     heard(waiting, configmaps__app="1")
     assert set(waiting.observed.failures) == {"sandbox"}
-    assert "MountVolumes" in told(pod_actions(waiting).begin)
+    assert "MountVolumes" in describe_all(pod_actions(waiting).begin)
 
 
 def test_a_pod_that_waits_for_its_claim_is_told_of_it() -> None:
-    """It tries again at once; one whose volumes are mounted follows no claim."""
+    """It retries at once; a pod whose volumes are mounted does not follow the claim."""
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}
     waiting = situation(
         pod(volumes=[claim]), failures={"volumes": Failure("FailedMount", "error processing PVC default/mine", at(-1))}
@@ -198,7 +198,7 @@ def test_a_pod_that_waits_for_its_claim_is_told_of_it() -> None:
 
 
 def test_a_container_that_waits_for_its_variables_is_told_of_their_objects() -> None:
-    """Only while it waits; what they show otherwise nobody follows."""
+    """Only while it waits; afterwards their variables are fixed."""
     env = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "late", "key": "a"}}}, {"name": "B", "value": "b"}]
     source = pod(containers=[container("web", env=env, envFrom=[{"configMapRef": {"name": "base"}}])])
     assert watched_objects(situation(source)) == {}
@@ -208,13 +208,13 @@ def test_a_container_that_waits_for_its_variables_is_told_of_their_objects() -> 
 
 
 def test_a_pod_that_goes_or_is_through_refreshes_nothing() -> None:
-    """Nobody reads its files any more."""
+    """Its files are not read any more."""
     through = showing(pod(volumes=VOLUMES, restartPolicy="Never"), containers={"web": down(0)})
-    assert told(pod_actions(heard(through, configmaps__app="2")).begin) == []
+    assert describe_all(pod_actions(heard(through, configmaps__app="2")).begin) == []
 
 
 def test_mounting_is_told_what_the_files_are_made_of_and_nothing_else() -> None:
-    """Labels where a file shows them, resources of containers, and mounts only where one lies in another."""
+    """Labels if a file shows them, the containers' resources, and mounts only if one is inside another."""
     source = edited(labels={"app": "web"}, annotations={"secret": "no"})
     cut = volumes_slice(source)
     assert cut["metadata"] == {"name": "web", "namespace": "default", "uid": "uid-1", "labels": {"app": "web"}}

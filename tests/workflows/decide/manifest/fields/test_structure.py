@@ -1,4 +1,4 @@
-"""Is every unknown field and every value of a wrong kind named by its path, and any document answered?"""
+"""Is every unknown field and every value of a wrong type named by its path, and is any document handled?"""
 
 import contextlib
 import json
@@ -131,12 +131,12 @@ def manifest(**fields: Any) -> Pod:
     ],
 )
 def test_structure(document: Pod, faults: list[str]) -> None:
-    """Unknown fields and wrong kinds are named by their whole path."""
+    """Unknown fields and wrong types are named by their full path."""
     assert sorted(read_structure(document, POD).faults) == sorted(faults)
 
 
 def test_nulls_are_left_out_and_quantities_are_text() -> None:
-    """The pod that goes on is what Kubernetes' decoder keeps."""
+    """The result is what Kubernetes' decoder keeps."""
     limits = {"cpu": 1, "memory": 1048576, "ephemeral-storage": None}
     given_pod = manifest(**container(command=None, resources={"limits": limits}))
     given_pod["metadata"] |= {"labels": {"empty": None}, "creationTimestamp": None}
@@ -177,7 +177,7 @@ def test_paths(steps: list[str | int], path: str) -> None:
     ],
 )
 def test_values_in_messages(value: object, text: str) -> None:
-    """A message stays short and printable, whatever was written."""
+    """A message is short and printable, whatever the value."""
     assert quoted(value) == text
 
 
@@ -195,7 +195,7 @@ metadatas = st.fixed_dictionaries({}, optional=dict.fromkeys(METADATA, anything)
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(names, anything) | st.fixed_dictionaries({"metadata": metadatas, "spec": specs}))
 def test_any_document_is_answered(document: dict[str, Any]) -> None:
-    """Whatever the JSON says there is an answer, and what passes is JSON that stays the same when read again."""
+    """Any JSON gets an answer, and an accepted one stays the same when it is parsed again."""
     found = read_structure(document, POD)
     assert all(isinstance(one, str) and one.isprintable() for one in (*found.faults, *found.not_yet))
     if not found.faults:

@@ -1,4 +1,4 @@
-"""Is every field of a pod either run, or refused by its path, and none half-run or forgotten?"""
+"""Is every field of a pod either supported completely, or refused by its path, and none forgotten?"""
 
 import types
 import typing
@@ -80,9 +80,9 @@ TABLES = [
     pytest.param(supported_volumes.VOLUME_DEVICE, models.V1VolumeDevice, id="VolumeDevice"),
     pytest.param(supported_volumes.IMAGE, models.V1ImageVolumeSource, id="ImageVolumeSource"),
 ]
-AMOUNTS = {"sizeLimit", "divisor"}  # the models call them strings
-QUANTITIES = {"limits", "requests", "overhead"}  # the models call them mappings of strings
-WIDE = {  # Go's int64; the models know no widths
+AMOUNTS = {"sizeLimit", "divisor"}  # strings in the models
+QUANTITIES = {"limits", "requests", "overhead"}  # mappings of strings in the models
+WIDE = {  # int64 in Go; the models have no sizes
     "activeDeadlineSeconds",
     "defaultUser",
     "deletionGracePeriodSeconds",
@@ -98,7 +98,7 @@ WIDE = {  # Go's int64; the models know no widths
 
 
 def kind_of(name: str, annotation: Any) -> Kind:
-    """Say which kind a field of a model is."""
+    """Return the kind of a model's field."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in {typing.Union, types.UnionType}:
         kinds = [kind_of(name, one) for one in arguments if one is not type(None)]
@@ -120,14 +120,14 @@ def kind_of(name: str, annotation: Any) -> Kind:
 
 @pytest.mark.parametrize(("table", "model"), TABLES)
 def test_tables_are_the_models(table: Fields, model: type[BaseModel]) -> None:
-    """A new release of the API shows here: each new field gets a line, at first as not yet."""
+    """A new release of the API shows here: each new field needs a line, at first as unsupported."""
     named = {field.serialization_alias or name: field for name, field in model.model_fields.items()}
     expected = {name: kind_of(name, field.annotation) for name, field in named.items()}
     assert {name: field.kind for name, field in table.items()} == expected
 
 
 def minimal(**spec: Any) -> dict[str, Any]:
-    """Build the least pod there is."""
+    """Build a minimal pod."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -137,12 +137,12 @@ def minimal(**spec: Any) -> dict[str, Any]:
 
 
 def with_container(**fields: Any) -> dict[str, Any]:
-    """Build the least pod, its container with these fields."""
+    """Build a minimal pod whose container has these fields."""
     return minimal(containers=[{"name": "web", "image": "busybox"} | fields])
 
 
 def some_value(kind: Kind) -> Any:
-    """Give any value of a kind that is not empty."""
+    """Return a non-empty value of a kind."""
     return {
         Kind.STRING: "x",
         Kind.BOOLEAN: True,
@@ -162,7 +162,7 @@ def some_value(kind: Kind) -> Any:
 
 
 def not_run(fields: Fields, path: str) -> list[Any]:
-    """List every field of a table that is not simply run."""
+    """List every field of a table that is not fully supported."""
     return [
         pytest.param(f"{path}{name}", field, id=f"{path}{name}")
         for name, field in fields.items()
@@ -171,7 +171,7 @@ def not_run(fields: Fields, path: str) -> list[Any]:
 
 
 def place(path: str, value: Any) -> dict[str, Any]:
-    """Put a value at a path of the least pod."""
+    """Put a value at a path of the minimal pod."""
     pod = with_container(env=[{"name": "A", "valueFrom": {}}], resources={}, securityContext={})
     pod["spec"]["securityContext"] = {}
     holder: Any = pod
@@ -195,7 +195,7 @@ def place(path: str, value: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None:
-    """Each line that is not `runs` refuses a value that asks for something, and takes those that ask for nothing."""
+    """Each line other than `runs` refuses a value that asks for the feature, and accepts those that do not."""
     asked = not field.only[0] if field.kind is Kind.BOOLEAN else some_value(field.kind)
     (refusal,) = read_structure(place(path, asked), POD).not_yet
     assert refusal.startswith(
@@ -249,7 +249,7 @@ def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None
     ],
 )
 def test_refusals(pod: dict[str, Any], refusals: list[str]) -> None:
-    """The sentence that an operator meets."""
+    """The message that an operator sees."""
     found = read_structure(pod, POD)
     assert found.faults == ()
     assert list(found.not_yet) == refusals

@@ -1,7 +1,7 @@
-"""Is an ephemeral container refused exactly where the API refuses it, in the same words?
+"""Is an ephemeral container refused exactly when the API refuses it, with the same message?
 
-The rows are the API server's TestValidateEphemeralContainers (pkg/apis/core/validation/validation_test.go) for the fields
-that this version runs.
+The rows are the API server's TestValidateEphemeralContainers (pkg/apis/core/validation/validation_test.go) for the supported
+fields.
 """
 
 from typing import Any
@@ -20,12 +20,12 @@ FORBIDDEN = "Forbidden: cannot be set for an Ephemeral Container"
 
 
 def faults(container: dict[str, Any], **spec: Any) -> list[str]:
-    """Judge one that is to be added to a pod of the containers web and, if asked, others."""
+    """Validate one that is to be added to a pod with the container web and, if given, others."""
     return list(judge_ephemeral_container(default_pod(pod(**spec)), container).faults)
 
 
 def debug(**fields: Any) -> dict[str, Any]:
-    """Write a valid one."""
+    """Build a valid one."""
     return {"name": "debug", "image": "busybox:1", **fields}
 
 
@@ -54,7 +54,7 @@ def debug(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_taken(container: dict[str, Any]) -> None:
-    """And comes back with its defaults."""
+    """It is accepted and defaulted."""
     assert faults(container, initContainers=[{"name": "init", "image": "a"}]) == []
 
 
@@ -138,7 +138,7 @@ def test_what_is_refused(container: dict[str, Any], expected: list[str]) -> None
 
 
 def test_paths_and_names_count_those_that_are_there() -> None:
-    """The second one is called by its place, and may not have the first one's name or look into it."""
+    """The second one's path has its index, and it may not have the first one's name or target it."""
     there = [debug(terminationMessagePath="/dev/termination-log", resources={})]
     again = debug(targetContainerName="debug")
     assert faults(again, ephemeralContainers=there) == [
@@ -159,5 +159,5 @@ def test_paths_and_names_count_those_that_are_there() -> None:
     ],
 )
 def test_no_pod_is_made_with_them(manifest: Pod, expected: list[str]) -> None:
-    """A manifest cannot have any."""
+    """A manifest may not contain any."""
     assert list(validate_pod(default_pod(manifest))) == expected

@@ -1,4 +1,4 @@
-"""Is an annotation about hooks taken where it says something that is done, and refused by its path where it does not?"""
+"""Is a hook annotation accepted if it is supported, and otherwise refused by its path?"""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ EXEC = {"exec": {"command": ["true"]}}
 
 
 def annotated(key: str, value: Any) -> Pod:
-    """Give a pod whose container web has a postStart hook this annotation; a text stands as it is."""
+    """Build a pod with this annotation, whose container web has a postStart hook; a string is used as it is."""
     made = container(lifecycle={"postStart": EXEC}, ports=[{"name": "http", "containerPort": 80}])
     text = value if isinstance(value, str) else json.dumps(value)
     made["metadata"]["annotations"] = {key: text}
@@ -23,7 +23,7 @@ def annotated(key: str, value: Any) -> Pod:
 
 
 def path(key: str) -> str:
-    """Write an annotation's path."""
+    """Return an annotation's path."""
     return f"metadata.annotations[{key}]"
 
 
@@ -156,7 +156,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("key", "value", "faults"), ROWS)
 def test_annotations(key: str, value: Any, faults: list[str] | None) -> None:
-    """Each fault by its path; what nobody reads is a fault."""
+    """Each error by its path; an unknown field is an error."""
     read = read_structure(annotated(key, value), POD)
     assert (read.faults, read.not_yet) == ((), ())
     found = list(validate_pod(default_pod(read.content)))

@@ -1,4 +1,4 @@
-"""Are names of a pod's host and of its resolver refused exactly where the API refuses them, in the same words?"""
+"""Are a pod's host name and DNS settings refused exactly when the API refuses them, with the same message?"""
 
 from typing import Any
 
@@ -20,12 +20,12 @@ OVERRIDE = "spec.hostnameOverride"
 
 
 def judged(**spec: Any) -> list[str]:
-    """Judge a pod with this spec."""
+    """Validate a pod with this spec."""
     return list(validate_pod(default_pod(pod(**spec))))
 
 
 def dns(**config: Any) -> dict[str, Any]:
-    """Write a dnsConfig."""
+    """Build a dnsConfig."""
     return {"dnsConfig": config}
 
 
@@ -43,7 +43,7 @@ VALID = [
 
 @pytest.mark.parametrize("spec", VALID, ids=lambda spec: str(spec)[:60])
 def test_valid(spec: dict[str, Any]) -> None:
-    """What the API takes is taken."""
+    """What the API accepts is accepted."""
     assert judged(**spec) == []
 
 
@@ -124,7 +124,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("spec", "faults"), ROWS)
 def test_refused(spec: dict[str, Any], faults: list[str]) -> None:
-    """The API's words, with the path of the field."""
+    """The API's message, with the field's path."""
     assert judged(**spec) == faults
 
 

@@ -1,7 +1,7 @@
-"""Is a pod refused exactly where the API's ValidatePodCreate refuses it, in the same words?
+"""Is a pod refused exactly when the API's ValidatePodCreate refuses it, with the same message?
 
-The rows are the kubelet's cases for the fields that are run; every message was compared with what Kubernetes 1.36.3
-answers, as were those of twenty thousand random pods. Wording that is ours is marked so.
+The rows are the kubelet's cases for the supported fields; every message was compared with that of Kubernetes 1.36.3, as were
+those of twenty thousand random pods. Our own wording is marked.
 """
 
 import pytest
@@ -203,5 +203,5 @@ GATE_ROWS = [
 
 @pytest.mark.parametrize(("given_pod", "faults"), [*METADATA_ROWS, *SPEC_ROWS, *TOLERATION_ROWS, *GATE_ROWS])
 def test_rules(given_pod: Pod, faults: list[str]) -> None:
-    """Every fault, in the API's words, and nothing else."""
+    """Every error, with the API's message, and no other."""
     assert list(validate_pod(default_pod(given_pod))) == faults

@@ -1,4 +1,4 @@
-"""Is a resize, and the policy of one, refused exactly where the API refuses it, in the same words?"""
+"""Are a resize and its policy refused exactly when the API refuses them, with the same message?"""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ Amounts = dict[str, str]
 
 
 def of(requests: Amounts | None = None, limits: Amounts | None = None, **fields: Any) -> Pod:
-    """Build a pod whose one container has these."""
+    """Build a pod with one container with these resources."""
     return default_pod(container(resources=given(requests, limits), **fields))
 
 
 def beside(requests: Amounts | None = None, limits: Amounts | None = None, restart: str = "Always") -> Pod:
-    """Build a pod with an init container that has these, a sidecar unless said otherwise, and a burstable one."""
+    """Build a pod with an init container with these resources, by default a sidecar, and a burstable container."""
     init = {"name": "init", "image": "busybox", "resources": given(requests, limits)}
     containers = [{"name": "web", "image": "busybox", "resources": given({"cpu": "1m"}, None)}]
     return default_pod(
@@ -36,17 +36,17 @@ def beside(requests: Amounts | None = None, limits: Amounts | None = None, resta
 
 
 def given(requests: Amounts | None, limits: Amounts | None) -> Pod:
-    """Write resources."""
+    """Build resources."""
     return {kind: amounts for kind, amounts in (("requests", requests), ("limits", limits)) if amounts is not None}
 
 
 def cpu_memory(cpu: str, memory: str) -> Amounts:
-    """Write both."""
+    """Build cpu and memory."""
     return {"cpu": cpu, "memory": memory}
 
 
 def changed_class(to: str) -> str:
-    """Write the API's sentence."""
+    """Build the API's message."""
     return f'spec: Invalid value: "{to}": {QOS}'
 
 
@@ -113,7 +113,7 @@ MORE_STORED = A_REQUEST | {"ephemeral-storage": "2Gi"}
     ],
 )
 def test_resizes(old: Pod, new: Pod, faults: list[str]) -> None:
-    """The rows of TestValidatePodResize, as far as this version runs the fields; a refused one is no change in place."""
+    """The rows of TestValidatePodResize for the supported fields; a refused resize is not applied in place."""
     assert list(validate_resize(new, old)) == faults
     found = changes(old, new)
     assert [one.in_place for one in found] == [not faults] * len(found)
@@ -130,7 +130,7 @@ def test_resizes(old: Pod, new: Pod, faults: list[str]) -> None:
     ],
 )
 def test_containers_stay_in_their_order(names: list[str], what: str) -> None:
-    """Else it is another pod, whatever their resources are."""
+    """Another order means another pod, whatever the resources."""
     old, new = (
         default_pod(
             pod(containers=[{"name": one, "image": "busybox", "resources": given(amounts, None)} for one in these])
@@ -141,7 +141,7 @@ def test_containers_stay_in_their_order(names: list[str], what: str) -> None:
 
 
 def test_another_policy_is_another_pod() -> None:
-    """Only amounts change in place."""
+    """Only resources can be changed in place."""
     found = changes(of(A_REQUEST, resizePolicy=[KEEPS]), of(A_LIMIT, resizePolicy=[RESTARTS]))
     assert [(one.words.split()[0], one.in_place) for one in found] == [("resizePolicy", False), ("resources", True)]
 

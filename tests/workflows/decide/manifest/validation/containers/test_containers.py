@@ -1,7 +1,7 @@
-"""Is a container refused exactly where the API's ValidatePodCreate refuses it, in the same words?
+"""Is a container refused exactly when the API's ValidatePodCreate refuses it, with the same message?
 
-The rows are the kubelet's cases for the fields that are run; every message was compared with what Kubernetes 1.36.3
-answers, as were those of twenty thousand random pods. Wording that is ours is marked so.
+The rows are the kubelet's cases for the supported fields; every message was compared with that of Kubernetes 1.36.3, as were
+those of twenty thousand random pods. Our own wording is marked.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ C0 = "spec.containers[0]"
 
 
 def ports(*numbers: int, **spec: Any) -> Pod:
-    """Give two containers host ports."""
+    """Build two containers with host ports."""
     named = zip("ab", numbers, strict=False)
     return pod(
         containers=[
@@ -161,5 +161,5 @@ RESOURCE_ROWS = [
 
 @pytest.mark.parametrize(("given_pod", "faults"), [*CONTAINER_ROWS, *PORT_ROWS, *RESOURCE_ROWS])
 def test_rules(given_pod: Pod, faults: list[str]) -> None:
-    """Every fault, in the API's words, and nothing else."""
+    """Every error, with the API's message, and no other."""
     assert list(validate_pod(default_pod(given_pod))) == faults

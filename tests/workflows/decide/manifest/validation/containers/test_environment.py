@@ -1,4 +1,4 @@
-"""Is a variable refused exactly where the API's ValidatePodCreate refuses it, in the same words?
+"""Is a variable refused exactly when the API's ValidatePodCreate refuses it, with the same message?
 
 The rows are those of TestValidateEnv and TestValidateEnvFrom (pkg/apis/core/validation/validation_test.go).
 """
@@ -34,24 +34,24 @@ BYTES = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
 
 
 def judged(**fields: Any) -> list[str]:
-    """Judge a container with these fields as a manifest's is: structure, defaults, rules."""
+    """Validate a container with these fields like a manifest's: structure, defaults, rules."""
     structure = read_structure(container(**fields), POD)
     assert not structure.not_yet
     return [*structure.faults, *validate_pod(default_pod(structure.content))]
 
 
 def source(**chosen: Any) -> dict[str, Any]:
-    """Write one variable whose value comes from there."""
+    """Build a variable with this source."""
     return {"env": [{"name": "A", "valueFrom": chosen}]}
 
 
 def field(path: str, version: str = "v1") -> dict[str, Any]:
-    """Write a variable that tells a field."""
+    """Build a variable with a fieldRef."""
     return source(fieldRef={"apiVersion": version, "fieldPath": path})
 
 
 def resource(name: str, divisor: object = "1") -> dict[str, Any]:
-    """Write a variable that tells a resource."""
+    """Build a variable with a resourceFieldRef."""
     return source(resourceFieldRef={"resource": name, "divisor": divisor})
 
 
@@ -69,7 +69,7 @@ VALID = [
 
 @pytest.mark.parametrize("fields", VALID, ids=lambda fields: str(fields)[:60])
 def test_valid(fields: dict[str, Any]) -> None:
-    """What the API takes is taken."""
+    """What the API accepts is accepted."""
     assert judged(**fields) == []
 
 
@@ -250,12 +250,12 @@ ROWS = [
 
 @pytest.mark.parametrize(("fields", "faults"), ROWS)
 def test_refused(fields: dict[str, Any], faults: list[str]) -> None:
-    """The API's words, with the path of the field."""
+    """The API's message, with the field's path."""
     assert judged(**fields) == faults
 
 
 def test_the_version_of_a_field_is_filled_in() -> None:
-    """The manifest itself stays as it is."""
+    """The manifest itself is not changed."""
     pod = container(**source(fieldRef={"fieldPath": "metadata.name"}))
     filled = default_pod(pod)["spec"]["containers"][0]["env"][0]["valueFrom"]
     assert filled == {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}
@@ -274,7 +274,7 @@ def test_the_version_of_a_field_is_filled_in() -> None:
     ],
 )
 def test_the_volume_of_a_file(volume: dict[str, Any], faults: list[str]) -> None:
-    """Only what belongs to the pod alone may be one."""
+    """Only an emptyDir is allowed."""
     pod = container(**source(fileKeyRef={"key": "K", "volumeName": "v", "path": "a/b"}))
     pod["spec"]["volumes"] = [{"name": "v"} | volume]
     filled = default_pod(pod)

@@ -1,4 +1,4 @@
-"""Is a lifecycle hook refused exactly where the API's ValidatePodCreate refuses it, in the same words?
+"""Is a lifecycle hook refused exactly when the API's ValidatePodCreate refuses it, with the same message?
 
 The rows are those of TestValidateLifecycle, TestValidateHandler and TestValidateSleepAction
 (pkg/apis/core/validation/validation_test.go).
@@ -21,12 +21,12 @@ EXEC = {"exec": {"command": ["true"]}}
 
 
 def post_start(**handler: Any) -> Pod:
-    """Give the container a postStart hook."""
+    """Build a container with a postStart hook."""
     return container(lifecycle={"postStart": handler})
 
 
 def sleeping(seconds: int, grace: int) -> Pod:
-    """Give the container a preStop hook that sleeps."""
+    """Build a container with a preStop hook that sleeps."""
     made = container(lifecycle={"preStop": {"sleep": {"seconds": seconds}}})
     made["spec"]["terminationGracePeriodSeconds"] = grace
     return made
@@ -90,14 +90,14 @@ ROWS = [
 
 @pytest.mark.parametrize(("given", "faults"), ROWS)
 def test_hooks(given: Pod, faults: list[str]) -> None:
-    """Each fault by its path, in the API's words."""
+    """Each error by its path, with the API's message."""
     read = read_structure(given, POD)
     assert (read.faults, read.not_yet) == ((), ())
     assert list(validate_pod(default_pod(read.content))) == faults
 
 
 def stopping(signal: str, os: dict[str, Any] | None = None, **spec: Any) -> Pod:
-    """Give the container a stop signal, and the pod an operating system."""
+    """Build a container with a stop signal, in a pod with an operating system."""
     made = container(lifecycle={"stopSignal": signal})
     made["spec"] |= spec if os is None else {"os": os, **spec}
     return made
@@ -146,7 +146,7 @@ LINUX = {"name": "linux"}
     ],
 )
 def test_stop_signals(given: Pod, faults: list[str]) -> None:
-    """As the API judges them where the gate is on."""
+    """As the API validates them with the feature gate on."""
     read = read_structure(given, POD)
     assert (read.faults, read.not_yet) == ((), ())
     assert list(validate_pod(default_pod(read.content))) == faults
@@ -154,14 +154,14 @@ def test_stop_signals(given: Pod, faults: list[str]) -> None:
 
 @pytest.mark.parametrize("signal", ["", "USR1", "sigusr1", "SIGRTMIN+16", "SIGRTMAX-15", "10"])
 def test_what_is_no_signal(signal: str) -> None:
-    """A typing error is refused, and all that there are are named."""
+    """A typing error is refused, and all valid ones are listed."""
     (fault,) = validate_pod(default_pod(stopping(signal, LINUX)))
     assert fault.startswith(f'{C0}.stopSignal: Unsupported value: "{signal}": supported values: "SIGABRT", "SIGALRM"')
     assert fault.count("SIG") - signal.count("SIG") == 65
 
 
 def test_every_signal_is_known_to_cri() -> None:
-    """What is let through can be asked of the runtime, and comes back by the same name."""
+    """What is accepted can be sent to the runtime, and is returned with the same name."""
     (fault,) = validate_pod(default_pod(stopping("none", LINUX)))
     names = fault.partition("supported values: ")[2].replace('"', "").split(", ")
     assert [signal_name(cri.Signal.Value(cri_signal(one) or "")) for one in names] == names

@@ -1,4 +1,4 @@
-"""Are probes judged as ValidatePodCreate does, with its words and paths, and filled in with its defaults?"""
+"""Are probes validated as by ValidatePodCreate, with its messages and paths, and its defaults?"""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ GRACE = "terminationGracePeriodSeconds"
 
 
 def faults(**fields: Any) -> list[str]:
-    """Judge a pod whose container has these fields."""
+    """Validate a pod whose container has these fields."""
     structure = read_structure(container(**fields), POD)
     assert structure.not_yet == ()
     return [*structure.faults, *validate_pod(default_pod(structure.content))]
@@ -43,7 +43,7 @@ def faults(**fields: Any) -> list[str]:
     ],
 )
 def test_valid_probes(fields: dict[str, Any]) -> None:
-    """Taken."""
+    """They are accepted."""
     assert faults(**fields) == []
 
 
@@ -124,13 +124,13 @@ def test_valid_probes(fields: dict[str, Any]) -> None:
     ],
 )
 def test_bad_probes(fields: dict[str, Any], fault: str) -> None:
-    """Refused with the path of the field."""
+    """Refused with the field's path."""
     assert f"{HERE}{fault}" in faults(**fields)
 
 
 @pytest.mark.parametrize("field", ["livenessProbe", "readinessProbe", "startupProbe"])
 def test_init_containers_have_no_probes(field: str) -> None:
-    """They run to their end."""
+    """They run to completion."""
     source = pod(initContainers=[{"name": "first", "image": "busybox", field: TCP}])
     assert list(validate_pod(default_pod(source))) == [
         f"spec.initContainers[0].{field}: Forbidden: may not be set for init containers without restartPolicy=Always"
@@ -138,7 +138,7 @@ def test_init_containers_have_no_probes(field: str) -> None:
 
 
 def test_defaults() -> None:
-    """What pkg/apis/core/v1/defaults.go fills in."""
+    """The defaults of pkg/apis/core/v1/defaults.go."""
     filled = default_pod(container(livenessProbe={"httpGet": {"port": 80}}, startupProbe={"grpc": {"port": 1}}))
     web = filled["spec"]["containers"][0]
     numbers = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}

@@ -1,4 +1,4 @@
-"""Is a container's own restartPolicy refused exactly where the API refuses it, in the same words?"""
+"""Is a container's own restartPolicy refused exactly when the API refuses it, with the same message?"""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ ONLY_SIDECARS = "Forbidden: may not be set for init containers without restartPo
 
 
 def init(**fields: Any) -> Pod:
-    """Build a pod with one init container of these fields."""
+    """Build a pod with one init container with these fields."""
     return pod(initContainers=[{"name": "init", "image": "busybox"} | fields])
 
 
@@ -84,5 +84,5 @@ def init(**fields: Any) -> Pod:
     ],
 )
 def test_faults(source: Pod, faults: list[str]) -> None:
-    """Every fault by its path."""
+    """Every error by its path."""
     assert list(validate_pod(default_pod(source))) == faults

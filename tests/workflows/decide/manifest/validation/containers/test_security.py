@@ -1,7 +1,7 @@
-"""Is a security context refused exactly where the API's ValidatePodCreate refuses it, in the same words?
+"""Is a security context refused exactly when the API's ValidatePodCreate refuses it, with the same message?
 
 The rows are the kubelet's (pkg/apis/core/validation validation_test.go: TestValidatePodSpec, TestValidateSecurityContext,
-TestValidateSysctls, TestValidateHostUsers, TestValidateSeccompAnnotationAndFieldMatch's fields, AppArmor's).
+TestValidateSysctls, TestValidateHostUsers, the fields of TestValidateSeccompAnnotationAndFieldMatch, AppArmor's).
 """
 
 from typing import Any
@@ -23,17 +23,17 @@ TYPES = 'supported values: "Localhost", "RuntimeDefault", "Unconfined"'
 
 
 def secured(**context: Any) -> Pod:
-    """Give the pod a security context."""
+    """Build a pod with this security context."""
     return pod(securityContext=context)
 
 
 def own(**context: Any) -> Pod:
-    """Give the container a security context."""
+    """Build a container with this security context."""
     return container(securityContext=context)
 
 
 def sysctls(*names: str, **spec: Any) -> Pod:
-    """Let the pod set these."""
+    """Build a pod that sets these sysctls."""
     return pod(securityContext={"sysctls": [{"name": name, "value": "1"} for name in names]}, **spec)
 
 
@@ -241,12 +241,12 @@ ROWS = [
 
 @pytest.mark.parametrize(("manifest", "faults"), ROWS)
 def test_security(manifest: Pod, faults: list[str]) -> None:
-    """Each fault by its path."""
+    """Each error by its path."""
     assert list(validate_pod(default_pod(manifest))) == faults
 
 
 def test_what_is_for_windows_is_not_run() -> None:
-    """By its path, as every field that is refused."""
+    """By its path, like every unsupported field."""
     found = read_structure(secured(windowsOptions={"hostProcess": True}), POD)
     assert [one.partition(";")[0] for one in found.not_yet] == [
         "spec.securityContext.windowsOptions: not supported: this node runs Linux"
@@ -254,13 +254,13 @@ def test_what_is_for_windows_is_not_run() -> None:
 
 
 def test_a_sysctl_without_a_value_has_an_empty_one() -> None:
-    """As Go reads it."""
+    """As Go decodes it."""
     filled = default_pod(secured(sysctls=[{"name": "kernel.sem"}]))
     assert filled["spec"]["securityContext"]["sysctls"] == [{"value": "", "name": "kernel.sem"}]
 
 
 def test_an_ephemeral_container_is_judged_like_any_other() -> None:
-    """Its pod says whether it has users of its own."""
+    """Its pod determines whether it has a user namespace."""
     looks = {"name": "debug", "image": "busybox", "securityContext": {"procMount": "Unmasked", "runAsUser": -1}}
     path = "spec.ephemeralContainers[0].securityContext"
     judged = judge_ephemeral_container(default_pod(pod()), looks)

@@ -1,4 +1,4 @@
-"""Is a volume whose files the node writes refused for what the API refuses, in its words? (validation_test.go TestValidateVolumes)"""
+"""Is a volume with content refused exactly when the API refuses it, with the same message? (validation_test.go TestValidateVolumes)"""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ MODE = "must be a number between 0 and 0777 (octal), both inclusive"
 
 
 def faults(**source: Any) -> list[str]:
-    """Judge one volume."""
+    """Validate one volume."""
     return list(validate_volumes({"volumes": [{"name": "v", **source}], "containers": []}))
 
 
@@ -51,7 +51,7 @@ CPU = {"containerName": "c", "resource": "limits.cpu"}
     ],
 )
 def test_what_the_api_takes(source: dict[str, Any]) -> None:
-    """Nothing is said."""
+    """There are no errors."""
     assert faults(**source) == []
 
 
@@ -163,7 +163,7 @@ def test_what_the_api_refuses(source: dict[str, Any], fault: str) -> None:
 
 @pytest.mark.parametrize("kind", ["serviceAccountToken", "clusterTrustBundle", "podCertificate"])
 def test_what_only_an_api_server_can_give_is_refused_by_its_path(kind: str) -> None:
-    """With the words of where it works."""
+    """The message says where it is supported."""
     container = {"name": "c", "image": "busybox:1"}
     volume = {"name": "v", "projected": {"sources": [{kind: {"path": "token"}}]}}
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [container], "volumes": [volume]}}
@@ -174,13 +174,13 @@ def test_what_only_an_api_server_can_give_is_refused_by_its_path(kind: str) -> N
 
 @pytest.mark.parametrize("kind", ["configMap", "secret", "downwardAPI", "projected"])
 def test_files_are_readable_by_all_unless_it_is_said(kind: str) -> None:
-    """The API's default mode; what is said stays, zero too."""
+    """The API's default mode; a given one stays, also zero."""
     assert default_contents(kind, {}) == {"defaultMode": 0o644}
     assert default_contents(kind, {"defaultMode": 0}) == {"defaultMode": 0}
 
 
 def test_a_told_field_is_one_of_the_first_version() -> None:
-    """Also inside of a projection; what is given stays as it is."""
+    """Also inside a projection; a given version stays."""
     bare = {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]}
     whole = {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name", "apiVersion": "v1"}}]}
     assert default_contents("downwardAPI", bare) == {"defaultMode": 0o644} | whole

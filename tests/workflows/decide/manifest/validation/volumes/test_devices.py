@@ -1,13 +1,13 @@
-"""Are a container's devices judged as the API judges them (validation_test.go TestValidateVolumeDevices)?"""
+"""Are volumeDevices validated as by the API (validation_test.go TestValidateVolumeDevices)?"""
 
 import pytest
 
-from tests.workflows.decide.manifest.judging import judged
+from tests.workflows.decide.manifest.judging import validated
 from tests.workflows.decide.pods import container
 
 
 def device(name: str = "data", path: str = "/dev/xvda") -> dict[str, str]:
-    """Write a device of a container."""
+    """Build a volumeDevice."""
     return {"name": name, "devicePath": path}
 
 
@@ -73,4 +73,4 @@ def test_devices(devices: list[dict[str, str]], mounts: list[dict[str, str]], fa
     """The API's own cases."""
     asked = container(volumeDevices=devices, volumeMounts=mounts)
     asked["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}, EMPTY]
-    assert judged(asked) == tuple(faults)
+    assert validated(asked) == tuple(faults)

@@ -1,4 +1,4 @@
-"""Are disks of a network judged as the API judges them (validation_test.go TestValidateVolumes)?"""
+"""Are network disks validated as by the API (validation_test.go TestValidateVolumes)?"""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ RANGE = "must be between 0 and 255, inclusive"
 
 
 def judged(kind: str, source: dict[str, Any]) -> tuple[str, ...]:
-    """Read, default and judge a pod with one volume."""
+    """Decode, default and validate a pod with one volume."""
     read = read_structure(pod(volumes=[{"name": "disk", kind: source}]), POD)
     return (*read.faults, *read.not_yet) or validate_pod(default_pod(read.content))
 
@@ -48,7 +48,7 @@ def judged(kind: str, source: dict[str, Any]) -> tuple[str, ...]:
     ],
 )
 def test_iscsi(source: dict[str, Any], faults: list[str]) -> None:
-    """Portal, names and LUN; passwords are refused."""
+    """Portal, names and LUN; secrets are refused."""
     assert list(judged("iscsi", source)) == [f"spec.volumes[0].iscsi.{fault}" for fault in faults]
 
 
@@ -72,5 +72,5 @@ def test_iscsi(source: dict[str, Any], faults: list[str]) -> None:
     ],
 )
 def test_fc(source: dict[str, Any], faults: list[str]) -> None:
-    """One of both ways to name it."""
+    """Either targetWWNs with lun, or wwids."""
     assert list(judged("fc", source)) == [f"spec.volumes[0].fc.{fault}" for fault in faults]

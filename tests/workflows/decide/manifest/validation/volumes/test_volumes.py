@@ -1,10 +1,10 @@
-"""Are a pod's volumes and their mounts judged as the API judges them (validation_test.go TestValidateVolumes, TestValidateVolumeMounts)?"""
+"""Are volumes and mounts validated as by the API (validation_test.go TestValidateVolumes, TestValidateVolumeMounts)?"""
 
 from typing import Any
 
 import pytest
 
-from tests.workflows.decide.manifest.judging import judged
+from tests.workflows.decide.manifest.judging import validated
 from tests.workflows.decide.pods import LABEL_RULE, SUBDOMAIN_RULE, container, pod
 
 DATA = {"name": "data", "emptyDir": {}}
@@ -12,17 +12,17 @@ ALONE = "may only be specified when mountPropagation is None or not specified"
 
 
 def host(**fields: Any) -> dict[str, Any]:
-    """Write a hostPath volume."""
+    """Build a hostPath volume."""
     return {"name": "data", "hostPath": {"path": "/mnt", **fields}}
 
 
 def claim(**fields: Any) -> dict[str, Any]:
-    """Write a volume by a claim."""
+    """Build a volume with a claim."""
     return {"name": "data", "persistentVolumeClaim": fields}
 
 
 def inline(**fields: Any) -> dict[str, Any]:
-    """Write a volume of a CSI driver that is the pod's own."""
+    """Build an inline CSI volume."""
     return {"name": "data", "csi": fields}
 
 
@@ -152,8 +152,8 @@ def inline(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_volumes(volumes: list[dict[str, Any]], faults: list[str]) -> None:
-    """One type each, its own rules, and a name of its own."""
-    assert list(judged(pod(volumes=volumes))) == faults
+    """One type each, with its own rules, and a unique name."""
+    assert list(validated(pod(volumes=volumes))) == faults
 
 
 @pytest.mark.parametrize(
@@ -247,14 +247,14 @@ def test_volumes(volumes: list[dict[str, Any]], faults: list[str]) -> None:
     ],
 )
 def test_mounts(mounts: list[dict[str, Any]], faults: list[str]) -> None:
-    """Each of a volume that there is, at a place of its own."""
+    """Each of an existing volume, at a unique path."""
     manifest = container(volumeMounts=mounts)
     manifest["spec"]["volumes"] = [DATA]
-    assert list(judged(manifest)) == [f"spec.containers[0].volumeMounts{fault}" for fault in faults]
+    assert list(validated(manifest)) == [f"spec.containers[0].volumeMounts{fault}" for fault in faults]
 
 
 def test_mounts_of_init_containers() -> None:
-    """They are judged, too, under their own path."""
+    """They are validated too, under their own path."""
     init = {"name": "first", "image": "busybox", "volumeMounts": [{"name": "x", "mountPath": "/a"}]}
-    found = judged(pod(initContainers=[init]))
+    found = validated(pod(initContainers=[init]))
     assert found == ('spec.initContainers[0].volumeMounts[0].name: Not found: "x"',)
