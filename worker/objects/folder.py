@@ -15,10 +15,10 @@ from typing import Any, Final
 from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, StoredObject
 from worker.documents.manifest_document import read_document
 from worker.documents.manifest_refusal import ManifestUnreadable
+from worker.machine.fingerprint import Fingerprint
 from worker.objects.trusted_file import (
     SETTLE_SECONDS,
     BeingWritten,
-    Fingerprint,
     NotTrusted,
     read_trusted,
     trusted_folder,

@@ -17,10 +17,10 @@ import structlog
 
 from activities.objects.objects import ObjectKind
 from proto.temporal.signals import ObjectsChanged
+from worker.machine.fingerprint import fingerprint_of
 from worker.machine.inotify import FolderEvent, Mask, WatchedFolders
 from worker.objects.folder import SUFFIXES
 from worker.objects.object_hints import Hint, LastNotified, Versions, object_hints
-from worker.objects.trusted_file import fingerprint_of
 from worker.poller.calls.pod_workflows import CallRefused, PodWorkflows, TemporalUnavailable
 from worker.poller.runtime.known_pods import KnownPods
 

@@ -264,10 +264,10 @@ class Poller:
         """Add what a node of a cluster has besides its manifests."""
         from worker.poller.cluster.cluster_pods import ClusterDependencies, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node does not need
 
-        around = ClusterDependencies(
+        dependencies = ClusterDependencies(
             self._workflows, self._known, settings, self._refused_manifests.set_start, self._manifest_pods
         )
-        return ClusterPods(api, self._config, around)
+        return ClusterPods(api, self._config, dependencies)
 
     def _holders(self) -> dict[str, str]:
         """Return which file gave which pod before this poller started."""

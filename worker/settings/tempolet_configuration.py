@@ -104,7 +104,7 @@ class ImageKeys:
 
 @dataclass(frozen=True, slots=True)
 class BehaviourKeys:
-    """When runs take up what a new release does otherwise; from then on there is no way back to the release before."""
+    """When runs follow the behaviours of a new release; from then on the previous release cannot run them."""
 
     commit: str = BY_COMMAND
     """ByCommand: by `tempolet behaviour --commit`; AtStart: as soon as a worker of the release starts."""

@@ -17,7 +17,8 @@ from typing import Final
 import structlog
 
 from proto.refusals import Refusal
-from worker.poller.manifests.manifest_file import Content, Fingerprint, Gone, NotTaken, Unchanged, Unsettled, look_at
+from worker.machine.fingerprint import Fingerprint
+from worker.poller.manifests.manifest_file import Content, Gone, NotTaken, Unchanged, Unsettled, look_at
 from worker.poller.manifests.static_pod import Refused, StaticPod
 
 _log: Final = structlog.get_logger(__name__)
