@@ -60,7 +60,7 @@ class OperatorUpdates(ArrivalLoop[Arrival], ABC):
         self.arrived.append(asked)
         return self.situation()
 
-    @workflow.update(name=names.SKIP_BACKOFF, description="restart or pull now what waits in a back-off")
+    @workflow.update(name=names.SKIP_BACKOFF, description="end back-offs: restart or pull now")
     def skip_backoff(self, asked: SkipBackoff) -> BackoffsSkipped:
         """Answer which waits this ends."""
         return BackoffsSkipped(
@@ -72,7 +72,7 @@ class OperatorUpdates(ArrivalLoop[Arrival], ABC):
         """Reject a request that would end no wait."""
         refuse(skips.why_not(self.situation(), asked))
 
-    @workflow.update(name=names.SET_CONDITION, description="let the pod have a condition that others judge")
+    @workflow.update(name=names.SET_CONDITION, description="set a condition that the node does not decide")
     def set_condition(self, asked: SetCondition) -> ConditionSet:
         """Answer the condition's status before the change."""
         before = gates.status_before(self.queue_request(asked), asked.type)
@@ -83,7 +83,7 @@ class OperatorUpdates(ArrivalLoop[Arrival], ABC):
         """Reject a condition that the node owns, that is invalid, or that does not change."""
         refuse(gates.why_not(self.situation(), asked))
 
-    @workflow.update(name=names.STOP_POD, description="let a pod that is going be down sooner")
+    @workflow.update(name=names.STOP_POD, description="shorten the grace period of a terminating pod")
     def stop_pod(self, asked: StopPod) -> PodStops:
         """Answer which grace period then holds."""
         return operator_stops.stops(self.queue_request(asked), asked)
@@ -93,7 +93,7 @@ class OperatorUpdates(ArrivalLoop[Arrival], ABC):
         """Reject the request while nothing is being stopped."""
         refuse(operator_stops.why_no_stop(self.situation(), asked))
 
-    @workflow.update(name=names.EVICT_POD, description="end the pod for the node's sake: it has failed")
+    @workflow.update(name=names.EVICT_POD, description="evict the pod: it fails and is not started again")
     def evict_pod(self, asked: EvictPod) -> PodEvicted:
         """Answer how the pod ends; another eviction may have come since validation."""
         before = self.queue_request(asked)

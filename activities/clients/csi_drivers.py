@@ -75,7 +75,7 @@ class CsiDrivers:
             self._tell(driver.name, None)
 
     def on_change(self, hear: Callable[[str, Driver | None], None]) -> None:
-        """Call `hear` for each registered driver, and for each that registers or (with None) goes from now on."""
+        """Call `hear` for each registered driver, and from now on for each that registers or (with None) is removed."""
         self._hearers.append(hear)
         for name, driver in self._drivers.items():
             hear(name, driver)

@@ -101,7 +101,7 @@ class ImageActivities:
         return str(found.id)
 
     async def _standing(self, image: str, image_ref: str) -> Standing:
-        """Judge an image on the node without the pod's logins; raises CriError while the runtime is away."""
+        """Judge an image on the node without the pod's logins; raises CriError while the runtime is unavailable."""
         if (rights := self._services.pull_rights) is None:
             return Standing.ALLOWED
         try:

@@ -50,7 +50,7 @@ class ProbeLoops:
         self.give_up(container_id)
 
     def give_up(self, container_id: str) -> None:
-        """End a container's loop although it may be running: nobody listens to it any more."""
+        """End a container's loop although it may be running: no activity listens to it any more."""
         if loop := self._loops.pop(container_id, None):
             loop.end()
 

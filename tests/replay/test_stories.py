@@ -46,7 +46,7 @@ SAID = {
     "behaviour-raised": [
         "container main started",
         "the node is committed to behaviour 3: the pod takes it up in a quiet moment",
-        "it goes on in a new run, which follows behaviour 3",
+        "it continues in a new run, which follows behaviour 3",
         "started, restart 1",
         "waits .*CrashLoopBackOff: restart 2 of main",
         "started, restart 2",

@@ -1,6 +1,6 @@
 """Signals pods when an object they mount or wait for has another version.
 
-Run by `cluster_objects`. Level-triggered, like `poller/objects.py` for a folder: the watched objects are compared with the
+Run by `cluster_objects`. Level-triggered, like `poller/object_watch.py` for a folder: the watched objects are compared with the
 workflows' snapshots after each change, after a snapshot that mounts something else, and once a minute. So neither a lost event
 nor a restart matters.
 """

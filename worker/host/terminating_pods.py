@@ -1,4 +1,4 @@
-"""Tells the worker's activities which pods are terminating, from the snapshots that workflows publish."""
+"""Tracks which pods are terminating, for the worker's activities, by the snapshots that workflows publish."""
 
 from activities.objects.terminating_pods import TerminatingPods
 from proto.pod_snapshot import PodSnapshot

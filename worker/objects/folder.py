@@ -1,6 +1,6 @@
 """The objects of a standalone node as files: `<folder>/<namespace>/<plural>/<name>.yaml` (.yml, .json).
 
-Used by the activities; `poller/objects.py` watches the same files for changes. Cluster-scoped objects are in
+Used by the activities; `poller/object_watch.py` watches the same files for changes. Cluster-scoped objects are in
 `_cluster/<plural>/`, which is not a valid namespace. An unchanged file is not parsed again.
 """
 

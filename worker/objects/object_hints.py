@@ -1,6 +1,6 @@
 """Which pods are to be notified that an object they mount has another version.
 
-Pure; used by `poller/objects.py` for a folder and by `api_objects/change_signals.py` for an API server.
+Pure; used by `poller/object_watch.py` for a folder and by `api_objects/change_signals.py` for an API server.
 """
 
 from collections.abc import Iterable, Mapping

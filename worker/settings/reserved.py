@@ -90,7 +90,7 @@ def reserved_warnings(kubelet: KubeletConfiguration) -> Iterator[str]:
     """Say which reservations have no effect."""
     for key in KEYS:
         if kubelet[key]:
-            yield f"{key}: no pod is resized to more cpu or memory than it leaves, or told that it may use more; tempolet does not enforce it otherwise yet"
+            yield f"{key}: it limits resizes and what pods see as allocatable; it is not enforced otherwise yet"
 
 
 def _amount(kubelet: KubeletConfiguration, key: str, name: str) -> Quantity:

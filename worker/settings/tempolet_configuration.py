@@ -138,7 +138,7 @@ def load_tempolet_configuration(file: Path | None) -> TempoletConfiguration:
         if document.content.get(key) != wanted:
             raise ConfigurationRefused(
                 f"{file}: {key} is {document.content.get(key)!r}; must be {wanted}"
-                + ("; a KubeletConfiguration goes to --config" if key == "kind" else "")
+                + ("; pass a KubeletConfiguration by --config" if key == "kind" else "")
             )
     try:
         return _checked(tempolet_configuration(document.content))

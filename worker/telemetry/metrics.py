@@ -94,7 +94,9 @@ class Metrics:
             "Between two relists.",
             (*Histogram.DEFAULT_BUCKETS[:-1], 30, 60, 300),
         )
-        self._last_seen = self._gauge("kubelet_pleg_last_seen_seconds", "When the runtime was last listed or heard.")
+        self._last_seen = self._gauge(
+            "kubelet_pleg_last_seen_seconds", "When the runtime was last listed or sent an event."
+        )
         self._stream_opened = self._gauge(f"{_EVENT_STREAM}_success_count", "Event streams that were opened.")
         self._stream_lost = self._gauge(f"{_EVENT_STREAM}_error_count", "Event streams that broke or did not open.")
 

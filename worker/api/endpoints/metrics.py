@@ -75,7 +75,7 @@ async def _ask(node: NodeDependencies, process: str, name: str) -> str | None:
 
 
 def _up(known: Collection[str]) -> Family:
-    family = Family("tempolet_process_metrics_up", "1: the process has told its numbers.", "gauge")
+    family = Family("tempolet_process_metrics_up", "1: the process has sent its metrics.", "gauge")
     for process in (WORKER, POLLER):
         family.add(int(process in known), f'process="{process}"')
     return family

@@ -141,7 +141,7 @@ class ManifestPods:
             now_open = by_name.get(name, {})
             fresh = asked_at - known.listed_at < VISIBILITY_LAGS
             if known.listed and known.listed.uid not in now_open and not fresh:
-                known.listed = None  # somebody closed it: its pod is listed, so it is started again
+                known.listed = None  # closed from outside: its pod is listed, so it is started again
             kept = {uid: pod for uid, pod in known.open.items() if fresh or uid in now_open}
             known.open = kept | {uid: _with_origin(pod, kept.get(uid)) for uid, pod in now_open.items()}
             known.deletions_requested &= known.open.keys()

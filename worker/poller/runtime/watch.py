@@ -36,7 +36,7 @@ from worker.poller.runtime.relist import RuntimePod, differences, our_pods, work
 from worker.telemetry.metrics import Metrics
 
 RELIST: Final = timedelta(seconds=1)
-STREAM_HAS_SAID: Final = timedelta(seconds=2)
+STREAM_REPORTS_WITHIN: Final = timedelta(seconds=2)
 """The stream has missed an end that a listing found if it did not report it in this time."""
 SAME_HINT_AGAIN: Final = timedelta(seconds=50)
 LONGEST_REPEAT: Final = timedelta(hours=1)
@@ -149,7 +149,7 @@ class RuntimeWatch:
         pods = await self.compare("resync")
         if flowed:
             missed = {one for name, said in self._repeated.items() if name not in before for one in said.hint.exited}
-            asyncio.get_running_loop().call_later(STREAM_HAS_SAID.total_seconds(), self._check_stream, missed)
+            asyncio.get_running_loop().call_later(STREAM_REPORTS_WITHIN.total_seconds(), self._check_stream, missed)
         return pods
 
     def restarted(self, workflow_ids: Iterable[str]) -> None:

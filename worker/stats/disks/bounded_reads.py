@@ -30,7 +30,7 @@ class BoundedReads(Generic[_Key, _Answer]):
         self._asked: dict[_Key, asyncio.Future[_Answer]] = {}
 
     async def all(self, questions: Mapping[_Key, Callable[[], _Answer]]) -> dict[_Key, _Answer]:
-        """Return the results available in time; expired results that nobody requests are dropped.
+        """Return the results available in time; expired results that are not requested are dropped.
 
         A read that fails (OSError) has no result until the next request.
         """

@@ -1,4 +1,4 @@
-"""Where a container stands in the current sandbox, and whether it is due to start.
+"""The state of a container in the current sandbox, as decisions need it, and whether it is due to start.
 
 Shared by the steps that start, probe and pull, and by status, operator requests and explain.
 """
@@ -31,7 +31,7 @@ It is not shown as running in that time, and a sidecar that has ended waits for 
 
 
 class Standing(StrEnum):
-    """Where a container stands in the current sandbox."""
+    """The state of a container in the current sandbox."""
 
     DONE = "done"
     UP = "up"

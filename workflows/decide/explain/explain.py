@@ -53,7 +53,7 @@ def explanation(situation: Situation, say: Say) -> Explanation:
     return Explanation(situation.observed.lifecycle.value, status.phase or "", sentences)
 
 
-# --- where it stands
+# --- the pod's state
 
 
 def describe_pod(situation: Situation, status: V1PodStatus) -> str:
@@ -249,7 +249,9 @@ def describe_next(situation: Situation, say: Say) -> Iterator[str]:
         yield f"if all goes as planned: {ahead}{', and so on' if len(steps) > AHEAD else ''}"
     if observed.deletion:
         yield (
-            "then it begins anew, for its source lists it again" if observed.listed_again else "then its workflow ends"
+            "then it starts again, because its source lists it again"
+            if observed.listed_again
+            else "then its workflow ends"
         )
     elif observed.lifecycle is not Lifecycle.SYNC:
         yield "it stays like that until its source no longer lists it; then its containers, sandbox, directories and logs are removed"

@@ -1,7 +1,7 @@
 """When a container's postStart and preStop hooks run (kuberuntime_container.go startContainer, killContainer).
 
 A hook belongs to one instance. It runs until its outcome is recorded in `Observed`, so a worker that dies neither skips
-nor repeats it. A hook whose outcome nobody knows runs again, as Kubernetes guarantees delivery at least once.
+nor repeats it. A hook with an unknown outcome runs again: Kubernetes guarantees delivery at least once.
 """
 
 from collections.abc import Iterator

@@ -130,7 +130,7 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
     match action:
         case ReadImages():
             observed.failures.pop(key(action))
-            images_read(situation, action, {})  # the pull that follows will tell what is wrong
+            images_read(situation, action, {})  # the pull that follows reports what is wrong
         case PullImage(image=image, policy=policy):
             name = image_key(image, policy)
             observed.images[name] = ImageFacts(
