@@ -41,18 +41,18 @@ class StartLimit:
         await self._acquire(turn)
         given_back = False
 
-        def give_back() -> None:
+        def release_once() -> None:
             nonlocal given_back
             if not given_back:
                 given_back = True
                 self._release()
 
-        timer = asyncio.get_running_loop().call_later(self._stale_after, give_back)
+        timer = asyncio.get_running_loop().call_later(self._stale_after, release_once)
         try:
             yield
         finally:
             timer.cancel()
-            give_back()
+            release_once()
 
     async def _acquire(self, turn: StartPriority) -> None:
         if self._free:  # then no call waits

@@ -260,7 +260,7 @@ def _never_ran_outdated(found: cri.Container, request: StartContainer) -> bool:
 
 
 def _interrupted(status: cri.ContainerStatus) -> bool:
-    """Report whether its start failed only because the caller went away (a killed worker).
+    """Report whether its start failed only because the caller disappeared (a killed worker).
 
     The words are containerd's; with other runtimes an interrupted start counts as an end with a StartError.
     """

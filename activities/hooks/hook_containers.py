@@ -70,8 +70,8 @@ class HookContainers:
     async def _image_ref(self, request: RunHook, helper: StartContainer) -> str:
         wanted = PullImage(helper.pod, str(helper.container["image"]), "IfNotPresent", request.secrets)
         try:
-            unheard = Heartbeat("")  # the hook's own heartbeat carries the number of failures to its next try
-            return (await ImageActivities(self._services).have(wanted, unheard)).image_ref
+            silent = Heartbeat("")  # the hook's own heartbeat carries the number of failures to its next try
+            return (await ImageActivities(self._services).ensure(wanted, silent)).image_ref
         except ApplicationError as error:
             if error.type == RUNTIME_UNAVAILABLE:
                 raise

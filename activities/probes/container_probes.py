@@ -64,10 +64,10 @@ class ProbeActivities:
         stop = asyncio.create_task(listener.end_with_worker())
         try:
             if not await listener.listen():
-                loops.give_up(request.container_id)
+                loops.abandon(request.container_id)
         except asyncio.CancelledError:
             if listener.is_newest():
-                loops.give_up(request.container_id)
+                loops.abandon(request.container_id)
             raise
         finally:
             stop.cancel()
@@ -102,7 +102,7 @@ class _Listener:
             self._news.clear()
             if activity.is_worker_shutdown():
                 await self._hand_over()
-            if not await self._tell():
+            if not await self._report():
                 return False
             try:
                 async with asyncio.timeout(self._pause):
@@ -116,7 +116,7 @@ class _Listener:
         await self._keep()
         raise retryable_failure(WORKER_STOPPING, f"the worker stops; the next one continues to probe {self._loop.name}")
 
-    async def _tell(self) -> bool:
+    async def _report(self) -> bool:
         """Signal each changed result; False if the workflow, or its interest in this activity, is gone."""
         while kinds := self._loop.unreported():
             try:

@@ -63,7 +63,7 @@ class Commitment:
         CommitmentTooOld.
         """
         ran_before = self._sign.exists()  # first: a poller writes this module's file before its own
-        kept = self._kept()
+        kept = self._load()
         if kept is None:
             kept = BEFORE_COMMITS if ran_before else NEWEST
             self._try_to_write(kept)
@@ -82,14 +82,14 @@ class Commitment:
     @property
     def numbers(self) -> Behaviours:
         """The committed numbers that this release knows."""
-        return (self._kept() or BEFORE_COMMITS).at_most(NEWEST)
+        return (self._load() or BEFORE_COMMITS).at_most(NEWEST)
 
     def commit(self) -> Behaviours:
         """Commit the node to this release's newest numbers; they never go down. Raises OSError, also if no node has run here."""
-        self._write(raised(self._kept() or NEWEST))
+        self._write(raised(self._load() or NEWEST))
         return self.numbers
 
-    def _kept(self) -> Behaviours | None:
+    def _load(self) -> Behaviours | None:
         try:
             said = json.loads(self._file.read_bytes())
             return Behaviours(int(said["pods"]), int(said["node"]))

@@ -1,4 +1,4 @@
-"""Tables of the sentences for signals, activities and changed search attributes: one row a kind.
+"""Tables of the sentences for signals, activities and changed search attributes: one row per kind.
 
 Read by `story`. An activity without a row in `ACTIVITIES` is described by its summary. A row has the types of its request and
 response, a name for it when it fails, and the sentence for when it completes.

@@ -70,7 +70,7 @@ class ObjectWatch:
         pods = await asyncio.to_thread(self._known.all)
         hints, self._signalled = object_hints(pods.values(), versions, self._signalled, self._versions)
         self._versions = versions
-        return all(await asyncio.gather(*map(self._tell, hints)))
+        return all(await asyncio.gather(*map(self._signal, hints)))
 
     async def _change(self, watch: WatchedFolders | None, seconds: float) -> None:
         """Wait for a change, and for those that follow within a moment."""
@@ -93,7 +93,7 @@ class ObjectWatch:
             _log.warning("no inotify watch on the objects; checking them every 2 s", err=trouble)
         self._trouble = trouble
 
-    async def _tell(self, hint: Hint) -> bool:
+    async def _signal(self, hint: Hint) -> bool:
         signal = ObjectsChanged(SOURCE, hint.versions, self._workflows.numbers.next())
         try:
             await self._workflows.objects_changed(hint.workflow_id, signal)

@@ -57,7 +57,7 @@ def allocatable(kept: Reserved) -> Allocatable:
 
 def with_thresholds(kept: Reserved, eviction: Eviction, memory: int, storage: int) -> Reserved:
     """Add what the hard thresholds reserve of a capacity in bytes of memory and storage."""
-    more_memory, more_storage = eviction.kept(memory, storage)
+    more_memory, more_storage = eviction.reserved(memory, storage)
     return Reserved(kept.cpu_milli, kept.memory_bytes + more_memory, kept.ephemeral_storage_bytes + more_storage)
 
 

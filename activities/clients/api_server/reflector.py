@@ -72,7 +72,7 @@ class _Way:
     received: bool = False
     """The watch has delivered something."""
     doubted: bool = False
-    """The server was away and may have come back with an older state."""
+    """The server was unavailable and may have returned with an older state."""
 
 
 class Reflector:
@@ -128,9 +128,7 @@ class Reflector:
 
         Ends when the server ends it, or when the server turns out to have an older state.
         """
-        if (
-            way.doubted
-        ):  # a server that was away may know less than we do, and a watch from our version would be silent for long
+        if way.doubted:  # a server that was unavailable may have an older state, and a watch from our version would be silent for long
             asked = {"resourceVersion": way.version, "resourceVersionMatch": "NotOlderThan", "limit": "1"}
             await self._api.get(self._path, **self._query, **asked)
             way.doubted = False

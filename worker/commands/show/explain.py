@@ -151,7 +151,7 @@ def remarks_of(config: NodeConfig, answer: Answer | None, refused: list[Refusal]
 
 
 def lines(answer: Answer, now: datetime) -> Iterator[str]:
-    """Format the answer, one sentence a line."""
+    """Format the answer, one sentence per line."""
     pod = answer.pod
     yield f"{pod.namespace}/{pod.name} on {pod.node}, UID {pod.uid}"
     if answer.gone:

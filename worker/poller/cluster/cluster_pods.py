@@ -64,7 +64,7 @@ class ClusterPods:
         self._mirrors.look_again()
 
     def _node_changed(self) -> None:
-        if addresses := self._node.host_ips:  # replaces those of --node-ip, for a cloud controller may know better
+        if addresses := self._node.host_ips:  # replaces those of --node-ip, because a cloud controller may know better
             self.pods.set_host_ips(addresses)
             self._manifests.set_host_ips(addresses)
         self.look_again()

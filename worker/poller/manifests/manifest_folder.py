@@ -1,4 +1,4 @@
-"""The pods that the manifest folder lists: one pod a file, one file a pod name, and why others are refused.
+"""The pods that the manifest folder lists: one pod per file, one file per pod name, and why others are refused.
 
 Called by `sources` after kernel events and for each rescan; it reads files but never waits, so it runs in a thread. A
 file that becomes invalid keeps the pod of its last valid version; a removed file removes its pod

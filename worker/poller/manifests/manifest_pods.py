@@ -1,4 +1,4 @@
-"""Keeps the pod workflows of this node in step with what the manifests list.
+"""Keeps the pod workflows of this node in sync with the pods that manifests list.
 
 Fed with listings and, at the start and every minute, with the open workflows. What each pod name needs is computed from
 these two each time (level-triggered), so nothing is lost while the poller or Temporal is down: listed pods are started

@@ -127,7 +127,7 @@ class RuntimeWatch:
             deps.health.check_soon()
             return None
         deps.metrics.relisted(time.perf_counter() - begun)
-        deps.health.say_events("stream" if self._stream.flows else "relist")
+        deps.health.set_end_detection("stream" if self._stream.flows else "relist")
         pods = our_pods(deps.node, sandboxes, containers)
         found = differences(pods, snapshots, source)
         now = asyncio.get_running_loop().time()
@@ -139,7 +139,7 @@ class RuntimeWatch:
                     continue
                 pause = min(before.pause * 2, LONGEST_REPEAT)
             self._repeated[workflow_id] = _Said(hint, now + pause.total_seconds(), pause)
-            self._tell(workflow_id, hint)
+            self._queue_hint(workflow_id, hint)
         return pods
 
     async def compare_as_backstop(self) -> dict[str, RuntimePod] | None:
@@ -155,7 +155,7 @@ class RuntimeWatch:
     def restarted(self, workflow_ids: Iterable[str]) -> None:
         """Signal pods that existed before this poller to read the runtime, once."""
         for workflow_id in workflow_ids:
-            self._hints.tell(workflow_id, RuntimeChanged("restart"))
+            self._hints.queue(workflow_id, RuntimeChanged("restart"))
 
     def handle_event(self, event: cri.ContainerEventResponse) -> None:
         """Handle an event of the stream."""
@@ -177,7 +177,7 @@ class RuntimeWatch:
             loop = asyncio.get_running_loop()
             loop.call_later(OWN_START_WAITS.total_seconds(), lambda: self._handle(event, may_wait=False))
             return
-        self._tell(snapshot.workflow_id if snapshot else workflow_id_of(deps.node, labels), hint)
+        self._queue_hint(snapshot.workflow_id if snapshot else workflow_id_of(deps.node, labels), hint)
 
     def stream_opened(self) -> None:
         """Handle that the stream is open: compare, because earlier events are not repeated."""
@@ -185,12 +185,12 @@ class RuntimeWatch:
         self._deps.metrics.event_stream(opened=True)
         self._deps.health.check_soon()  # the runtime may have been down
 
-    def _tell(self, workflow_id: str, hint: RuntimeChanged) -> None:
+    def _queue_hint(self, workflow_id: str, hint: RuntimeChanged) -> None:
         """Queue a hint; for a terminating pod delayed, because the activity that stops it reports first."""
         snapshot = self._deps.known.of(PodWorkflowId.parse(workflow_id).uid)
-        going = self._deps.sources.deletion_requested(workflow_id) or bool(snapshot and snapshot.deleting)
+        terminating = self._deps.sources.deletion_requested(workflow_id) or bool(snapshot and snapshot.deleting)
         self._deps.metrics.hint("found")
-        self._hints.tell(workflow_id, hint, after=OWN_STOP_WAITS.total_seconds() if going else 0.0)
+        self._hints.queue(workflow_id, hint, after=OWN_STOP_WAITS.total_seconds() if terminating else 0.0)
 
     async def _send(self, workflow_id: str, hint: RuntimeChanged) -> bool:
         arrived = False

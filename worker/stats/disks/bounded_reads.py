@@ -1,6 +1,6 @@
 """Reads of file systems that may hang: in threads, with a time limit, one at a time for each key.
 
-A network volume whose server is away blocks its thread; the result is then the previous one, or none. So a hanging mount costs
+A network volume whose server is unavailable blocks its thread; the result is then the previous one, or none. So a hanging mount costs
 one thread, however often it is requested (pkg/kubelet/server/stats/volume_stat_calculator.go counts in the background for the
 same reason).
 """

@@ -96,7 +96,7 @@ def is_due(situation: Situation, container: V1Container) -> bool:
 
 
 def next_attempt(facts: ContainerFacts) -> int:
-    """Return the attempt of the next instance: one more than the last, or the same if that never came to be."""
+    """Return the attempt of the next instance: one more than the last, or the same if that was never created."""
     return facts.attempt + 1 if facts.exit is not None else facts.attempt
 
 

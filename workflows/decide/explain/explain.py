@@ -76,8 +76,12 @@ def describe_pod(situation: Situation, status: V1PodStatus) -> str:
 
 def stop_remedy(situation: Situation) -> str:
     """Say how an operator shortens the stop of a terminating pod; empty if there is nothing to shorten."""
-    going = situation.observed.deletion or situation.observed.lifecycle is Lifecycle.TERMINATING
-    if not going or not live_containers(situation) or effective_grace(situation).over_at <= situation.now + SHORTEST:
+    terminating = situation.observed.deletion or situation.observed.lifecycle is Lifecycle.TERMINATING
+    if (
+        not terminating
+        or not live_containers(situation)
+        or effective_grace(situation).over_at <= situation.now + SHORTEST
+    ):
         return ""
     return f"`tempolet stop {situation.key} --grace-period N` shortens its grace period"
 

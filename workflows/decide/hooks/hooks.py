@@ -153,13 +153,13 @@ def abandoned(situation: Situation) -> list[str]:
     Their container has ended, or the pod of a postStart hook is terminating: the kubelet cancels its sync then
     (pkg/kubelet/pod_workers.go).
     """
-    going = situation.observed.lifecycle is not Lifecycle.SYNC
+    terminating = situation.observed.lifecycle is not Lifecycle.SYNC
     return [
         name
         for name, action in situation.busy.items()
         if isinstance(action, RunHook)
         and action.hook not in hook_terms.OWN_HOOKS
-        and (not is_up(situation, action) or (going and action.hook is Hook.POST_START))
+        and (not is_up(situation, action) or (terminating and action.hook is Hook.POST_START))
     ]
 
 

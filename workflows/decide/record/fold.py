@@ -68,7 +68,7 @@ Answer = (
 )
 
 
-def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa: C901, PLR0912 - a table, one row a kind
+def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa: C901, PLR0912 - a table, one row per kind
     """Record an action's answer; the end of probing says nothing, its verdicts came as signals."""
     observed = situation.observed
     observed.failures.pop(key(action), None)
