@@ -47,7 +47,7 @@ class ObjectWatch:
         self._trouble = ""
 
     async def follow(self, every: float, turned: Callable[[], None] = lambda: None) -> None:
-        """Compare now, after each change and at an interval, for ever; `turned` is called each time."""
+        """Compare now, after each change and at an interval, until cancelled; `turned` is called each time."""
         with contextlib.ExitStack() as stack:
             watch, trouble = None, []
             try:

@@ -57,7 +57,7 @@ async def probes(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer /metrics/probes, which the worker counts."""
     text = await _ask(node, WORKER, PROBES)
     if text is None:
-        return web.Response(status=503, text="the worker does not answer; its log and `systemctl status` say more")
+        return web.Response(status=503, text="the worker does not answer; see its log and `systemctl status`")
     return _answer(text.encode())
 
 

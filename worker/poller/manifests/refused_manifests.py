@@ -57,10 +57,15 @@ class RefusedManifests:
         for one in now:
             if _what(one) not in before:
                 _log.error(
-                    "not taken", path=one.path, reason=one.reason, err=one.message, pod=one.pod, pod_kept=one.pod_kept
+                    "manifest refused",
+                    path=one.path,
+                    reason=one.reason,
+                    err=one.message,
+                    pod=one.pod,
+                    pod_kept=one.pod_kept,
                 )
         for path in sorted({path for path, _, _ in before - said} - {path for path, _, _ in said}):
-            _log.info("no longer refused", path=path)
+            _log.info("manifest no longer refused", path=path)
         self._written = now
         try:
             write_refusals(self._root_dir, now)
