@@ -24,7 +24,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--dev", action="store_true", help="with the tools that tests and lint need")
     arguments.add_argument("--without-parts", action="store_true", help="the virtual environment only")
-    arguments.add_argument("--root-for", metavar="COMMAND", help="refuse to go on without root, naming the command")
+    arguments.add_argument("--root-for", metavar="COMMAND", help="exit unless run as root, naming the command")
     given = arguments.parse_args()
     if given.root_for and os.geteuid() != 0:
         print(

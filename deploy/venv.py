@@ -55,7 +55,9 @@ def _create(venv: Path) -> None:
             for archive in apt.download("python3-pip-whl", apt.release):
                 unpack(archive, work / "root")
         except NotFetched as error:
-            raise VenvFailed(f"this Python has no pip, and it cannot be had ({error}): install python3-venv") from error
+            raise VenvFailed(
+                f"this Python has no pip, and it cannot be fetched ({error}): install python3-venv"
+            ) from error
         wheel = next((work / "root").rglob("pip-*.whl"))
         _run([venv / "bin/python", wheel / "pip", "install", "--quiet", "--no-index", "--no-deps", wheel])
 

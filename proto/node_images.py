@@ -1,7 +1,7 @@
 """`<root-dir>/tempolet/images.json`: what was last seen of the node's images, a copy for readers.
 
-Written by the activity that watches the images, read by `tempolet images`. The node's workflow only hears of the images
-when something has to be done.
+Written by the activity that watches the images, read by `tempolet images`. The node's workflow learns of the images
+only when something has to be done.
 """
 
 import json

@@ -1,6 +1,6 @@
 """`<root-dir>/tempolet/runtime.json`: the state of the node's container runtime, a copy for readers.
 
-Written by the poller on each change, read by `tempolet pods`: while containerd is away pods keep their last state, and
+Written by the poller on each change, read by `tempolet pods`: while containerd is unavailable pods keep their last state, and
 this says why nothing changes.
 """
 

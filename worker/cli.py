@@ -1,6 +1,6 @@
 """`tempolet`: the console script.
 
-The services (`worker`, `poller`, `node`) start without any command-line library; everything else goes to the typer
+The services (`worker`, `poller`, `node`) start without any command-line library; everything else is handled by the typer
 application in `commands/app.py`. Every error ends here as one line and an exit code (`commands/access/exits.py`).
 """
 

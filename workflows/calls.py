@@ -1,6 +1,6 @@
 """How Temporal is asked to carry out an action: the rows of the tables of actions, translated.
 
-A failure that Kubernetes itself would retry in silence (the runtime is away) is retried by Temporal. Every other failure
+A failure that Kubernetes itself would retry in silence (the runtime is unavailable) is retried by Temporal. Every other failure
 comes back as a fact that `decide/` judges.
 """
 

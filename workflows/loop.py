@@ -1,10 +1,10 @@
-"""What the loops of both workflows have in common: actions go on beside them, and the next thing to happen is waited for.
+"""The event loop that both workflows share: it queues results, signals and updates, and waits for the next one.
 
-Nothing here decides. What an action comes back with and what is said are filed alike, in the order in which they arrive; a
-defect is raised in the loop, where it fails the workflow task and is seen.
+Actions run concurrently. Their results and the signals are queued in the order of their arrival. A bug in an action is
+raised in the loop, where it fails the workflow task and becomes visible. Nothing is decided here.
 
-Each wait has a timer of its own, which runs on whatever arrives until its wait is over or is another one. Behaviours before
-that (TIMER_A_WAIT) have one timer for the nearest wait, started anew at every arrival.
+Each wait has its own timer, which runs until the wait is over or no longer planned. Behaviours before TIMER_PER_WAIT have
+one timer for the nearest wait, restarted at every arrival.
 """
 
 import asyncio
@@ -21,36 +21,36 @@ from proto.temporal.signals import BehaviourCommitted
 from workflows.calls import SUMMARY_LIMIT
 from workflows.decide.actions import Wake
 
-SIGNALS_A_RUN: Final = 2000
+SIGNALS_PER_RUN: Final = 2000
 """Temporal rejects signals beyond 10,000 in one run."""
 Arrival = TypeVar("Arrival")
 
 
 class ArrivalLoop(Generic[Arrival]):
-    """A workflow that waits for arrivals."""
+    """A workflow that waits for results, signals, updates and timers."""
 
     def __init__(self) -> None:
         self.arrived: deque[Arrival | BehaviourCommitted] = deque()
-        """Not written down yet."""
+        """Not recorded yet."""
         self.bugs: list[Exception] = []
         self.timers: dict[Wake, asyncio.Task[None]] = {}
-        """Those that run, by what they wait for."""
+        """The running timers."""
         self.is_due = False
-        """One of them has fired since the loop last looked."""
+        """A timer has fired since the last pass of the loop."""
         self.committed = 0
-        """The highest behaviour that this run was told the node is committed to."""
+        """The highest number in a BehaviourCommitted signal to this run."""
 
-    async def file_when_done(self, coming: Callable[[], Awaitable[Arrival]]) -> None:
-        """File what an action comes back with; nothing of one that was given up."""
+    async def queue_result(self, action: Callable[[], Awaitable[Arrival]]) -> None:
+        """Queue the result of an action; a cancelled action has none."""
         try:
-            self.arrived.append(await coming())
+            self.arrived.append(await action())
         except (asyncio.CancelledError, CancelledError):
             return
-        except Exception as bug:  # noqa: BLE001 - raised in the loop, where it fails the workflow task and is seen
+        except Exception as bug:  # noqa: BLE001 - raised in the loop, where it fails the workflow task
             self.bugs.append(bug)
 
     def keep_timers(self, waits: Sequence[Wake], *, complete: bool) -> None:
-        """Start a timer for each wait that has none; where the waits are complete, cancel those of other waits."""
+        """Start a timer for each wait that has none; if `waits` is complete, cancel all other timers."""
         for over in [one for one in self.timers if complete and one not in waits]:
             self.timers.pop(over).cancel()
         for wait in waits:
@@ -58,7 +58,7 @@ class ArrivalLoop(Generic[Arrival]):
                 self.timers[wait] = asyncio.create_task(self.fire(wait))
 
     async def fire(self, wait: Wake) -> None:
-        """Let the loop look again when this wait is over."""
+        """Wake the loop when this wait is over."""
         try:
             await workflow.sleep(time_left(wait), summary=wait.summary[:SUMMARY_LIMIT])
         except (asyncio.CancelledError, CancelledError):
@@ -67,7 +67,7 @@ class ArrivalLoop(Generic[Arrival]):
         self.is_due = True
 
     async def next_arrival(self, when_cancelled: str) -> bool:
-        """Wait until something arrives or a timer fires; says whether anything has arrived. Raises a defect."""
+        """Wait until something arrives or a timer fires; returns whether something arrived. Raises an action's bug."""
         try:
             await workflow.wait_condition(lambda: bool(self.arrived or self.bugs or self.is_due))
         except asyncio.CancelledError:
@@ -78,7 +78,7 @@ class ArrivalLoop(Generic[Arrival]):
         return bool(self.arrived)
 
     async def next_arrival_or_wake(self, wake: Wake | None, when_cancelled: str) -> bool:
-        """Do the same with one timer for the nearest wait, as behaviours before TIMER_A_WAIT."""
+        """Do the same with one timer for the nearest wait: behaviours before TIMER_PER_WAIT."""
         timeout = time_left(wake) if wake else None
         try:
             await workflow.wait_condition(
@@ -93,22 +93,23 @@ class ArrivalLoop(Generic[Arrival]):
         return True
 
     def raised(self, behaviour: int) -> int:
-        """Say which behaviour the next run follows: the one that the node is committed to, never a lower one."""
+        """Return the behaviour of the next run: the highest committed one, never below the present one."""
         return max(behaviour, self.committed)
 
     @workflow.signal(
-        name=names.BEHAVIOUR_COMMITTED, description="there is no way back to a release without this behaviour"
+        name=names.BEHAVIOUR_COMMITTED,
+        description="the node is committed to this behaviour; earlier releases cannot run here",
     )
     def behaviour_committed(self, signal: BehaviourCommitted) -> None:
-        """File it."""
+        """Queue the signal for the loop."""
         self.arrived.append(signal)
 
 
 def time_left(wake: Wake) -> timedelta:
-    """Say how long a timer for this lasts."""
+    """Return the duration of a timer for this wait."""
     return max(wake.at - workflow.now(), timedelta(milliseconds=1))
 
 
-def has_grown(signals: int) -> bool:
-    """Say whether this run's history has grown enough."""
-    return workflow.info().is_continue_as_new_suggested() or signals >= SIGNALS_A_RUN
+def is_history_long(signals: int) -> bool:
+    """Report whether this run's history is long enough for continue-as-new."""
+    return workflow.info().is_continue_as_new_suggested() or signals >= SIGNALS_PER_RUN

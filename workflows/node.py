@@ -1,7 +1,7 @@
-"""NodeWorkflow: what the pods of a node share, the images on its disk.
+"""NodeWorkflow: manages the images on a node's disk, which its pods share.
 
-There is one workflow for each node, with the id `node/<node>`, for as long as the node exists. Its loop is that of
-PodWorkflow: begin what is due, publish, wait. `decide/node/` says what is due. While there is nothing to do, one long
+Each node has one such workflow, with the id `node/<node>`, for as long as the node exists. Its loop is that of
+PodWorkflow: begin what is due, publish, wait. `decide/node/` decides what is due. While there is nothing to do, one long
 activity watches the images and the history does not grow.
 """
 
@@ -27,13 +27,13 @@ from workflows.decide.node.node import (
     node_actions,
     outdated,
 )
-from workflows.decide.versions import NODE_BEHAVIOURS, NODE_TIMER_A_WAIT, require_known
-from workflows.loop import ArrivalLoop, has_grown
+from workflows.decide.versions import NODE_BEHAVIOURS, NODE_TIMER_PER_WAIT, require_known
+from workflows.loop import ArrivalLoop, is_history_long
 from workflows.node_card import node_card
 from workflows.steps import Failed, carry_out_node
 
 CANCEL_IGNORED: Final = (
-    "a cancel of the node's workflow is ignored: terminate it, and the poller's next start begins it anew"
+    "a cancel of the node's workflow is ignored: terminate it instead, and the poller starts a new one when it starts"
 )
 Arrival = NodeConfigured | tuple[NodeAction, NodeAnswer | Failed]
 
@@ -51,37 +51,37 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
 
     @workflow.run
     async def run(self, start: NodeStart) -> None:
-        """Manage the node's images, for ever."""
+        """Manage the node's images; never returns."""
         require_known(start.behaviour, NODE_BEHAVIOURS)
         while True:
-            waits = self.begin_what_is_due()
+            waits = self.begin_due_actions()
             workflow.set_current_details(node_card(self.observed, frozenset(self.under_way)))
             await self.next_event(waits)
             self.continue_as_new_if_due()
 
     def situation(self) -> NodeSituation:
-        """Gather what a decision depends on."""
+        """Return everything that a decision depends on."""
         return NodeSituation(self.observed, workflow.now(), frozenset(self.under_way))
 
-    def begin_what_is_due(self) -> list[Wake]:
-        """Begin what is decided; answers what is waited for."""
+    def begin_due_actions(self) -> list[Wake]:
+        """Begin every action that is due; returns the waits."""
         waits = []
         for answer in () if self.is_long() else node_actions(self.situation()):
             if isinstance(answer, Wake):
                 waits.append(answer)
             else:
                 self.under_way[node_key(answer)] = asyncio.create_task(
-                    self.file_when_done(partial(self.carried_out, answer))
+                    self.queue_result(partial(self.result_of, answer))
                 )
         return waits
 
-    async def carried_out(self, action: NodeAction) -> Arrival:
-        """Carry out an action; returns it with its answer."""
+    async def result_of(self, action: NodeAction) -> Arrival:
+        """Carry out an action; returns it with its result."""
         return action, await carry_out_node(action)
 
     async def next_event(self, waits: Sequence[Wake]) -> None:
-        """Wait for an answer, a signal or the end of a wait, and write down what came."""
-        if self.start.behaviour < NODE_TIMER_A_WAIT:
+        """Wait for a result, a signal or a timer, and record what has arrived."""
+        if self.start.behaviour < NODE_TIMER_PER_WAIT:
             nearest = min(waits, key=lambda one: one.at, default=None)
             arrived = await self.next_arrival_or_wake(nearest, CANCEL_IGNORED)
         else:
@@ -89,17 +89,17 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
             arrived = await self.next_arrival(CANCEL_IGNORED)
         if arrived:
             while self.arrived:
-                self.write_down(self.arrived.popleft())
+                self.record_arrival(self.arrived.popleft())
 
-    def write_down(self, arrival: Arrival | BehaviourCommitted) -> None:
-        """Bring one arrival into what is known."""
+    def record_arrival(self, arrival: Arrival | BehaviourCommitted) -> None:
+        """Record one result or signal."""
         match arrival:
             case BehaviourCommitted(behaviour):
                 self.observed.signals += 1
                 self.committed = max(self.committed, behaviour)
             case NodeConfigured():
                 configured(self.situation(), arrival)
-                self.give_up(outdated(self.situation()))
+                self.cancel_actions(outdated(self.situation()))
             case (action, Failed(reason, message)):
                 self.under_way.pop(node_key(action), None)
                 fold_node_failure(self.situation(), action, reason, message)
@@ -107,22 +107,22 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
                 self.under_way.pop(node_key(action), None)
                 fold_node(self.situation(), action, answer)
 
-    def give_up(self, keys: Iterable[str]) -> None:
+    def cancel_actions(self, keys: Iterable[str]) -> None:
         """Cancel the actions with these keys."""
         for key in keys:
             self.under_way.pop(key).cancel()
 
     def is_long(self) -> bool:
         """Report whether this run's history has grown so long that it should continue as new."""
-        return has_grown(self.observed.signals)
+        return is_history_long(self.observed.signals)
 
     def continue_as_new_if_due(self) -> None:
-        """Begin a new run once nothing is under way but the watch, which the new run asks for again."""
+        """Continue as new once nothing but the watch is under way; the new run begins the watch again."""
         behaviour = self.raised(self.start.behaviour)
         ending = [key for key in self.under_way if not key.startswith(f"{WATCH}/")]
         wanted = self.is_long() or behaviour != self.start.behaviour
         if wanted and not self.arrived and not ending:
-            self.give_up(list(self.under_way))
+            self.cancel_actions(list(self.under_way))
             workflow.continue_as_new(NodeStart(self.start.node, behaviour, carried(self.observed)))
 
     @workflow.signal(name=names.NODE_CONFIGURED, description="the node has started with this configuration")

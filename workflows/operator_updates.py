@@ -1,4 +1,4 @@
-"""The Updates of PodWorkflow: what an operator may ask, one Update each.
+"""The Updates of PodWorkflow, one for each request that an operator can send.
 
 `worker/commands/` sends them. A validator rejects an Update before it is recorded in the history. A handler queues the
 request, answers what it will do, and awaits nothing, so that none is running at continue-as-new. `decide/` says what
@@ -48,32 +48,34 @@ class OperatorUpdates(ArrivalLoop[Arrival], ABC):
 
     @abstractmethod
     def situation(self) -> Situation:
-        """Gather what a decision depends on."""
+        """Return everything that a decision depends on."""
 
     @abstractmethod
-    def write_down_all(self) -> None:
-        """Apply everything that has arrived to `Observed`, in order."""
+    def record_all(self) -> None:
+        """Record everything that has arrived in `Observed`, in order."""
 
-    def file(self, asked: signals.OperatorRequest) -> Situation:
+    def queue_request(self, asked: signals.OperatorRequest) -> Situation:
         """Queue a request; returns the situation just before it."""
-        self.write_down_all()
+        self.record_all()
         self.arrived.append(asked)
         return self.situation()
 
-    @workflow.update(name=names.SKIP_BACKOFF, description="restart or pull now what waits in a back-off")
+    @workflow.update(name=names.SKIP_BACKOFF, description="end back-offs: restart or pull now")
     def skip_backoff(self, asked: SkipBackoff) -> BackoffsSkipped:
         """Answer which waits this ends."""
-        return BackoffsSkipped(asked.operator, tuple(skips.waiting_backoffs(self.file(asked), asked.container)))
+        return BackoffsSkipped(
+            asked.operator, tuple(skips.waiting_backoffs(self.queue_request(asked), asked.container))
+        )
 
     @skip_backoff.validator
     def refuse_to_skip(self, asked: SkipBackoff) -> None:
         """Reject a request that would end no wait."""
         refuse(skips.why_not(self.situation(), asked))
 
-    @workflow.update(name=names.SET_CONDITION, description="let the pod have a condition that others judge")
+    @workflow.update(name=names.SET_CONDITION, description="set a condition that the node does not decide")
     def set_condition(self, asked: SetCondition) -> ConditionSet:
         """Answer the condition's status before the change."""
-        before = gates.status_before(self.file(asked), asked.type)
+        before = gates.status_before(self.queue_request(asked), asked.type)
         return ConditionSet(asked.operator, asked.type, asked.status, before, asked.reason, asked.message)
 
     @set_condition.validator
@@ -81,20 +83,20 @@ class OperatorUpdates(ArrivalLoop[Arrival], ABC):
         """Reject a condition that the node owns, that is invalid, or that does not change."""
         refuse(gates.why_not(self.situation(), asked))
 
-    @workflow.update(name=names.STOP_POD, description="let a pod that is going be down sooner")
+    @workflow.update(name=names.STOP_POD, description="shorten the grace period of a terminating pod")
     def stop_pod(self, asked: StopPod) -> PodStops:
         """Answer which grace period then holds."""
-        return operator_stops.stops(self.file(asked), asked)
+        return operator_stops.stops(self.queue_request(asked), asked)
 
     @stop_pod.validator
     def refuse_to_stop(self, asked: StopPod) -> None:
         """Reject the request while nothing is being stopped."""
         refuse(operator_stops.why_no_stop(self.situation(), asked))
 
-    @workflow.update(name=names.EVICT_POD, description="end the pod for the node's sake: it has failed")
+    @workflow.update(name=names.EVICT_POD, description="evict the pod: it fails and is not started again")
     def evict_pod(self, asked: EvictPod) -> PodEvicted:
         """Answer how the pod ends; another eviction may have come since validation."""
-        before = self.file(asked)
+        before = self.queue_request(asked)
         refuse(evictions.why_no_eviction(before, asked))
         return evictions.evicted(before, asked)
 
@@ -106,7 +108,7 @@ class OperatorUpdates(ArrivalLoop[Arrival], ABC):
     @workflow.update(name=names.ADD_EPHEMERAL_CONTAINER, description="start a container to look into the pod")
     def add_ephemeral_container(self, asked: AddEphemeralContainer) -> EphemeralContainerAdded:
         """Answer what is added; another container of that name may have come since validation."""
-        before = self.file(asked)
+        before = self.queue_request(asked)
         refuse(ephemeral.why_not(before, asked))
         return ephemeral.added_answer(before, asked)
 

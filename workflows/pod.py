@@ -1,8 +1,8 @@
 """PodWorkflow: one pod's life on this node, from its first listing until nothing of it is left.
 
-The loop decides what is due, begins it, publishes the status, and waits for the next event. `decide/` says what is due,
-`steps.py` how it is carried out. The workflow never fails, and it does not end while the runtime holds anything of the
-pod: every failure is recorded as a fact.
+The loop decides what is due, begins it, publishes the status, and waits for the next event. `decide/` decides what is due,
+and `steps.py` carries it out. The workflow never fails: every failure is recorded as a fact. It does not end while the
+runtime still has anything of the pod.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ from workflows.decide.situation import Situation
 from workflows.decide.status import conditions, status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.steps.termination import is_stopping
-from workflows.decide.versions import TIMER_A_WAIT, require_known
-from workflows.loop import has_grown
+from workflows.decide.versions import TIMER_PER_WAIT, require_known
+from workflows.loop import is_history_long
 from workflows.operator_updates import Arrival, OperatorUpdates
 from workflows.steps import Failed, carry_out
 
@@ -75,18 +75,18 @@ class PodWorkflow(OperatorUpdates):
         require_known(start.behaviour)
         while not is_over(self.situation()):
             self.advance_lifecycle()
-            plan = self.begin_what_is_due()
+            plan = self.begin_due_actions()
             self.publish_status()
             await self.next_event(plan)
             self.continue_as_new_if_due()
         if self.observed.listed_again:
-            self.start_anew()
+            self.start_again()
         return self.outcome()
 
-    # --- the parts of the loop, in order
+    # --- the steps of the loop, in order
 
     def situation(self) -> Situation:
-        """Gather what a decision depends on."""
+        """Return everything that a decision depends on."""
         return Situation(
             key=self.pod,
             spec=self.spec,
@@ -103,62 +103,62 @@ class PodWorkflow(OperatorUpdates):
         """Move through sync, terminating and terminated as far as the facts allow."""
         while event := lifecycle.next_event(self.situation()):
             lifecycle.happened(self.situation(), event)
-            self.give_up_waiting()
-        self.give_up([*hooks.abandoned(self.situation()), *own_hooks.abandoned(self.situation())])
+            self.cancel_waits()
+        self.cancel_actions([*hooks.abandoned(self.situation()), *own_hooks.abandoned(self.situation())])
 
-    def give_up_waiting(self) -> None:
-        """Cancel waits for images and predecessors: a terminating pod needs none, and a new run asks again."""
+    def cancel_waits(self) -> None:
+        """Cancel waits for images and predecessors: a terminating pod needs none, and a new run begins them again."""
         waits = [
             name for name, (action, _) in self.under_way.items() if isinstance(action, PullImage | AwaitPredecessor)
         ]
-        self.give_up(waits)
+        self.cancel_actions(waits)
 
-    def give_up(self, names: list[str]) -> None:
+    def cancel_actions(self, names: list[str]) -> None:
         """Cancel the actions with these keys."""
         for name in names:
             _, task = self.under_way.pop(name)
             task.cancel()
 
-    def begin_what_is_due(self) -> Plan:
-        """Begin every action that is decided; a run that is about to be continued begins only what a stop cannot wait for."""
+    def begin_due_actions(self) -> Plan:
+        """Begin every action that is due; before continue-as-new, only those of a pod that is being stopped."""
         situation = self.situation()
         plan = Plan(complete=False) if self.is_long() and not is_stopping(situation) else pod_actions(situation)
         for action in plan.begin:
-            task = asyncio.create_task(self.file_when_done(partial(self.carried_out, action)))
+            task = asyncio.create_task(self.queue_result(partial(self.result_of, action)))
             self.under_way[key(action)] = (action, task)
         return plan
 
-    async def carried_out(self, action: Action) -> Arrival:
-        """Carry out an action; returns it with its answer."""
+    async def result_of(self, action: Action) -> Arrival:
+        """Carry out an action; returns it with its result."""
         return action, await carry_out(action)
 
     def publish_status(self) -> None:
         """Publish the pod's status: the node's cache, the search attributes and the UI's card."""
         if self.observed.unseen:
-            return  # until the runtime was read, the API and the cache know the pod better
+            return  # before the first read of the runtime, the API and the cache know more about the pod
         situation = self.situation()
         pod_status = status.pod_status(situation)
         conditions.settle(self.observed, pod_status.conditions or [])
         self.announced = publish.publish(self.start, situation, pod_status, self.announced)
 
     async def next_event(self, plan: Plan) -> None:
-        """Wait for an answer, a signal or the end of a wait, and write down what came."""
+        """Wait for a result, a signal, an update or a timer, and record what has arrived."""
         when_cancelled = f"a cancel of {self.pod} is ignored: remove its manifest instead"
-        if self.start.behaviour < TIMER_A_WAIT:
+        if self.start.behaviour < TIMER_PER_WAIT:
             arrived = await self.next_arrival_or_wake(plan.wake, when_cancelled)
         else:
             self.keep_timers(plan.waits, complete=plan.complete)
             arrived = await self.next_arrival(when_cancelled)
         if arrived:
-            self.write_down_all()
+            self.record_all()
 
-    def write_down_all(self) -> None:
-        """Apply everything that has arrived to `Observed`, in order."""
+    def record_all(self) -> None:
+        """Record everything that has arrived in `Observed`, in order."""
         while self.arrived:
-            self.write_down(self.arrived.popleft())
+            self.record_arrival(self.arrived.popleft())
 
-    def write_down(self, arrival: Arrival | BehaviourCommitted) -> None:
-        """Bring one arrival into `Observed`."""
+    def record_arrival(self, arrival: Arrival | BehaviourCommitted) -> None:
+        """Record one result or signal in `Observed`."""
         match arrival:
             case BehaviourCommitted(behaviour):
                 self.observed.signals += 1
@@ -171,37 +171,37 @@ class PodWorkflow(OperatorUpdates):
                 fold(self.situation(), action, answer)
             case signal:
                 if edited := signals.apply_signal(self.situation(), signal):
-                    self.take_over(edited)
+                    self.replace_pod(edited)
 
-    def take_over(self, pod: PodJson) -> None:
-        """Replace the pod after an edit in place; continue-as-new carries it."""
+    def replace_pod(self, pod: PodJson) -> None:
+        """Replace the pod's definition after an edit in place; continue-as-new passes it on."""
         self.start, self.spec = replace(self.start, pod=pod), spec_of(pod)
 
     def is_long(self) -> bool:
         """Report whether this run's history has grown so long that it should continue as new."""
-        return has_grown(self.observed.signals)
+        return is_history_long(self.observed.signals)
 
     def continue_as_new_if_due(self) -> None:
-        """Begin a new run with everything known, once nothing is under way that ends by itself and nothing unread.
+        """Continue as new once nothing that ends by itself is under way and nothing is left to record.
 
-        For a long history what may last is given up and nothing more begins; for another behaviour a quiet moment is awaited.
+        If the history is long, waits are cancelled and nothing more begins. A raise of the behaviour only waits for such a moment.
         """
         if self.is_long():
-            self.give_up_waiting()
+            self.cancel_waits()
         elif self.raised(self.start.behaviour) == self.start.behaviour or is_over(self.situation()):
             return
         ending = [action for action, _ in self.under_way.values() if not is_endless(action)]
         if not ending and not self.arrived:
             self.observed.signals = 0
-            self.go_on(self.observed, self.start.pod)
+            self.continue_with(self.observed, self.start.pod)
 
-    def start_anew(self) -> None:
+    def start_again(self) -> None:
         """Start the pod again as its source now lists it, in a new run."""
-        anew = Observed(started_at=workflow.now(), heard=self.observed.heard)
-        self.go_on(anew, without_ephemeral(self.observed.listed_pod or self.start.pod))
+        fresh = Observed(started_at=workflow.now(), heard=self.observed.heard)
+        self.continue_with(fresh, without_ephemeral(self.observed.listed_pod or self.start.pod))
 
-    def go_on(self, observed: Observed, pod: PodJson) -> None:
-        """Continue as new; raises Temporal's exception for that."""
+    def continue_with(self, observed: Observed, pod: PodJson) -> None:
+        """Continue as new with these; raises Temporal's exception for that."""
         workflow.continue_as_new(
             PodStart(
                 node=self.start.node,
@@ -228,17 +228,17 @@ class PodWorkflow(OperatorUpdates):
         """Queue the signal for the loop."""
         self.arrived.append(signal)
 
-    @workflow.signal(name=names.DELETION_REQUESTED, description="the pod shall go")
+    @workflow.signal(name=names.DELETION_REQUESTED, description="the pod is to be deleted")
     def deletion_requested(self, signal: DeletionRequested) -> None:
         """Queue the signal for the loop."""
         self.arrived.append(signal)
 
-    @workflow.signal(name=names.RUNTIME_CHANGED, description="the runtime knows something new")
+    @workflow.signal(name=names.RUNTIME_CHANGED, description="the pod's containers or sandbox changed in the runtime")
     def runtime_changed(self, signal: RuntimeChanged) -> None:
         """Queue the signal for the loop."""
         self.arrived.append(signal)
 
-    @workflow.signal(name=names.PROBE_VERDICT, description="a probe's verdict has turned")
+    @workflow.signal(name=names.PROBE_VERDICT, description="a probe's result changed")
     def probe_verdict(self, signal: ProbeVerdict) -> None:
         """Queue the signal for the loop."""
         self.arrived.append(signal)
@@ -248,7 +248,7 @@ class PodWorkflow(OperatorUpdates):
         """Queue the signal for the loop."""
         self.arrived.append(signal)
 
-    @workflow.signal(name=names.STORAGE_EXCEEDED, description="the pod holds more on disk than it may")
+    @workflow.signal(name=names.STORAGE_EXCEEDED, description="the pod uses more local storage than its limit")
     def storage_exceeded(self, signal: StorageExceeded) -> None:
         """Queue the signal for the loop."""
         self.arrived.append(signal)

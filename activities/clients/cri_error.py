@@ -16,11 +16,11 @@ from proto.temporal.messages import shorten
 class Remedy(StrEnum):
     """What the caller of a runtime call may do now."""
 
-    RETRY = "the runtime is away: ask again"
+    RETRY = "the runtime is unavailable: repeat the call"
     GONE = "the object does not exist: what was to be removed is removed"
     ADOPT = "its name is taken by an earlier try: adopt that one, or take the next attempt"
-    WAIT = "the runtime is overloaded: ask later"
-    TIMED_OUT = "nobody knows whether it happened: look before asking again"
+    WAIT = "the runtime is overloaded: repeat the call later"
+    TIMED_OUT = "the outcome is unknown: find it out before repeating the call"
     PERMANENT = "the runtime refuses: another request is needed"
 
 
@@ -34,7 +34,7 @@ _REMEDIES: Final = {
     grpc.StatusCode.ABORTED: Remedy.WAIT,
 }
 _NAME_RESERVED: Final = re.compile(r'name "[^"]+" is reserved for "')
-"""containerd answers UNKNOWN for it, CRI-O has other words; only the text tells (containerd#4604)."""
+"""containerd answers UNKNOWN for it, CRI-O has other words; only the text shows it (containerd#4604)."""
 
 
 class CriError(Exception):

@@ -41,7 +41,7 @@ class CsiDrivers:
     def __init__(self) -> None:
         self._drivers: dict[str, Driver] = {}
         self._changed = asyncio.Condition()
-        self._hearers: list[Callable[[str, Driver | None], None]] = []
+        self._listeners: list[Callable[[str, Driver | None], None]] = []
         self.staged: set[tuple[str, str]] = set()
         """Driver and volume handle. A volume that is missing here may still be staged: staging it again is safe."""
         self.published: set[str] = set()
@@ -64,7 +64,7 @@ class CsiDrivers:
         """Add a driver; it replaces one of the same name."""
         async with self._changed:
             self._drivers[driver.name] = driver
-            self._tell(driver.name, driver)
+            self._notify(driver.name, driver)
             self.staged = {one for one in self.staged if one[0] != driver.name}  # after a restart it may have lost them
             self._changed.notify_all()
 
@@ -72,14 +72,14 @@ class CsiDrivers:
         """Remove a driver whose socket is gone, unless another one has replaced it."""
         if self._drivers.get(driver.name) is driver:
             del self._drivers[driver.name]
-            self._tell(driver.name, None)
+            self._notify(driver.name, None)
 
-    def on_change(self, hear: Callable[[str, Driver | None], None]) -> None:
-        """Call `hear` for each registered driver, and for each that registers or (with None) goes from now on."""
-        self._hearers.append(hear)
+    def on_change(self, listener: Callable[[str, Driver | None], None]) -> None:
+        """Call `listener` for each registered driver, and from now on for each that registers or (with None) is removed."""
+        self._listeners.append(listener)
         for name, driver in self._drivers.items():
-            hear(name, driver)
+            listener(name, driver)
 
-    def _tell(self, name: str, driver: Driver | None) -> None:
-        for hear in self._hearers:
-            hear(name, driver)
+    def _notify(self, name: str, driver: Driver | None) -> None:
+        for listener in self._listeners:
+            listener(name, driver)

@@ -50,7 +50,7 @@ class ManifestUrl:
                 async for chunk in response.content.iter_any():
                     found += chunk
                     if len(found) > self._most:
-                        raise ManifestsUnreadable(f"more than {self._most} bytes came back")
+                        raise ManifestsUnreadable(f"the answer has more than {self._most} bytes")
                 return bytes(found)
         except TimeoutError:
             raise ManifestsUnreadable(f"no answer within {self._timeout.total:g} s") from None

@@ -178,7 +178,7 @@ class RuntimeClient:
     async def update_pod_sandbox_resources(
         self, sandbox_id: str, resources: cri.LinuxContainerResources, overhead: cri.LinuxContainerResources
     ) -> None:
-        """Tell the runtime the resources of a whole pod; a runtime without this call (containerd 2) is no error."""
+        """Send the runtime the resources of a whole pod; a runtime without this call (containerd 2) is no error."""
         request = cri.UpdatePodSandboxResourcesRequest(
             pod_sandbox_id=sandbox_id, overhead=overhead, resources=resources
         )
@@ -217,7 +217,7 @@ class RuntimeClient:
         await self._ask(self._runtime.CheckpointContainer, request, float(seconds))
 
     async def container_events(self) -> AsyncIterator[cri.ContainerEventResponse]:
-        """Yield the runtime's events until it goes away (CriError); containerd before 2.0 has one shared stream."""
+        """Yield the runtime's events until the stream breaks (CriError); containerd before 2.0 has one shared stream."""
         try:
             async for event in self._runtime.GetContainerEvents(cri.GetEventsRequest()):
                 yield event

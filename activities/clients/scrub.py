@@ -1,6 +1,6 @@
-"""Removes credentials from what a runtime or a program says.
+"""Removes credentials from messages of a runtime or a program.
 
-The error of a pull quotes what went over the wire: the address of a token server with a user in it, the signed address
+The error of a pull quotes what was sent or received: the address of a token server with a user in it, the signed address
 of a layer, a login that a registry sent back. Messages are scrubbed where they arrive, before they can be logged or
 raised.
 """

@@ -1,7 +1,7 @@
 """Redacts the secrets of a CSI call in the driver's error.
 
-A driver may quote what it was given, and its error goes into the pod's history and status. So every secret of the call
-is looked for in the error's text: as it is, as JSON, in base64 and as part of an address.
+A driver may quote what it was given, and its error becomes part of the pod's history and status. So the error's text is
+searched for every secret of the call: as it is, as JSON, in base64 and as part of an address.
 """
 
 import base64

@@ -1,8 +1,8 @@
-"""Limits how many heavy calls the runtime gets at once, and decides which goes first.
+"""Limits how many heavy calls the runtime gets at once, and orders those that wait.
 
 Only RunPodSandbox, CreateContainer and StartContainer are limited. With two calls per core containerd starts 110 pods
 sooner than with all at once, and a stop, a removal or an exec must never wait behind a start. Calls for pods that are
-furthest along go first: sandboxes alone block each other in the kernel's network locks, and containers alone leave
+furthest along come first: sandboxes alone block each other in the kernel's network locks, and containers alone leave
 those idle, so alternating starts 110 pods in two thirds of the time. A call that takes longer than `stale_after`
 returns its permit while it continues, so one bad pod does not block others.
 """
@@ -17,7 +17,7 @@ from enum import IntEnum
 
 
 class StartPriority(IntEnum):
-    """Who goes first among the waiting calls: the lowest number."""
+    """The order of waiting calls: the lowest number is first."""
 
     START_CONTAINER = 0
     CREATE_CONTAINER = 1
@@ -41,21 +41,21 @@ class StartLimit:
         await self._acquire(turn)
         given_back = False
 
-        def give_back() -> None:
+        def release_once() -> None:
             nonlocal given_back
             if not given_back:
                 given_back = True
                 self._release()
 
-        timer = asyncio.get_running_loop().call_later(self._stale_after, give_back)
+        timer = asyncio.get_running_loop().call_later(self._stale_after, release_once)
         try:
             yield
         finally:
             timer.cancel()
-            give_back()
+            release_once()
 
     async def _acquire(self, turn: StartPriority) -> None:
-        if self._free:  # then nobody waits
+        if self._free:  # then no call waits
             self._free -= 1
             return
         given: asyncio.Future[None] = asyncio.get_running_loop().create_future()

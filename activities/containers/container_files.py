@@ -40,7 +40,7 @@ def container_mounts(
     if content is not None and not is_covered(container, HOSTS_PATH):
         paths.directory.mkdir(
             mode=0o750, parents=True, exist_ok=True
-        )  # normally made already, but somebody may have removed it
+        )  # normally made already, but it may have been removed
         _write(paths.etc_hosts, content, _HOSTS_MODE)
         mounts.append(cri.Mount(container_path=HOSTS_PATH, host_path=str(paths.etc_hosts)))
     if message_path := container.get("terminationMessagePath"):

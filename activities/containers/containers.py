@@ -4,8 +4,7 @@ A container is looked up by its labels and attempt before it is created. One of 
 created by an earlier try that raised the attempt and whose answer was lost. A container that was created but not
 started is started. One that has ended is returned as it is and never started again, with one exception: when the
 caller of a start is killed, containerd ends the container with a StartError, which is no crash, so the container is
-created anew. Environment values go from the pod's JSON to the runtime only, never into a result, heartbeat, error or
-log.
+created again. Environment values are passed to the runtime only, never to a result, heartbeat, error or log.
 """
 
 import asyncio
@@ -95,8 +94,8 @@ class ContainerActivities:
     async def stop_container(self, request: StopContainer) -> RuntimeContainer:
         """Stop a container within the rest of its grace period and return its end. Raises KillContainerError.
 
-        SIGTERM is always sent: the grace period may have passed while the runtime was away and the container heard
-        nothing.
+        SIGTERM is always sent: the grace period may have passed while the runtime was unavailable, before the container
+        was sent any signal.
         """
         return await self._stop(request, request.at_least)
 
@@ -261,7 +260,7 @@ def _never_ran_outdated(found: cri.Container, request: StartContainer) -> bool:
 
 
 def _interrupted(status: cri.ContainerStatus) -> bool:
-    """Report whether its start failed only because the caller went away (a killed worker).
+    """Report whether its start failed only because the caller disappeared (a killed worker).
 
     The words are containerd's; with other runtimes an interrupted start counts as an end with a StartError.
     """

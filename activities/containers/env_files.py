@@ -52,7 +52,7 @@ def parse_variable(lines: Iterator[str], name: str) -> str:
         elif rest.startswith("'"):
             value = _quoted(rest[1:], numbered, number)
         else:
-            raise EnvFileRefused(f"line {number}: the value must stand in single quotes")
+            raise EnvFileRefused(f"line {number}: the value must be in single quotes")
         if found == name:
             return value
     return ""

@@ -82,7 +82,7 @@ async def _read(objects: ObjectSource, namespace: str, reference: Reference) -> 
 
 
 async def _files(request: StartContainer, wanted: Sequence[FileReference]) -> Mapping[FileReference, str | Absent]:
-    """Read variables from files in the pod's volumes, each time anew: a container may write them meanwhile."""
+    """Read variables from files in the pod's volumes, without a cache: a container may write them meanwhile."""
     known = {one.name: one for one in request.volumes}
     found: dict[FileReference, str | Absent] = {}
     for volume, path, key in wanted:

@@ -2,7 +2,7 @@
 
 Both set what the pod's spec says, whatever is set now, so they may run any number of times. A memory limit is never
 set below current usage, because cgroup v2 would kill for it (pkg/kubelet/kuberuntime/kuberuntime_manager.go
-doPodResizeAction, validateMemoryResizeAction). The runtime is also told the pod's new resources, if it supports that.
+doPodResizeAction, validateMemoryResizeAction). The pod's new resources are also sent to the runtime, if it supports that.
 """
 
 import asyncio

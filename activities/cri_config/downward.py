@@ -52,7 +52,7 @@ def metadata_value(pod: Mapping[str, Any], path: str) -> str:
 def resource_value(selector: Mapping[str, Any], container: Mapping[str, Any], defaults: ResourceList) -> str:
     """Return a container's request or limit, in units of the selector's divisor, rounded up.
 
-    `defaults` stand in for limits that it does not set. Raises FieldError for an unknown resource.
+    `defaults` replace limits that it does not set. Raises FieldError for an unknown resource.
     """
     wanted = str(selector.get("resource") or "")
     kind, _, name = wanted.partition(".")

@@ -56,7 +56,7 @@ class Sources:
     pod_ips: tuple[str, ...] = ()
     host_ips: tuple[str, ...] = ()
     allocatable: ResourceList = field(default_factory=dict)
-    """The node's allocatable resources: they stand in for limits that are not set."""
+    """The node's allocatable resources: they replace limits that are not set."""
     objects: Mapping[Reference, Mapping[str, str] | Absent] = field(default_factory=dict, repr=False)
     files: Mapping[FileReference, str | Absent] = field(default_factory=dict, repr=False)
     """Values from files in volumes; empty if the file does not have the variable."""

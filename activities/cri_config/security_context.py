@@ -38,7 +38,7 @@ NODES_USERS: Final = cri.UserNamespace(mode=cri.NamespaceMode.NODE)
 
 
 class BreaksNonRootError(ValueError):
-    """A container that must not run as root would run as root, or nobody can tell."""
+    """A container that must not run as root would run as root, or it cannot be verified."""
 
 
 @dataclass(frozen=True, slots=True)

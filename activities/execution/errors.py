@@ -1,7 +1,7 @@
 """Turns errors into Temporal failures, sorted by what the caller may do about them.
 
 Clients raise `CriError` with a `Remedy` (`clients/cri_error.py`); activities turn it into an ApplicationError whose
-type is the Kubernetes reason. Temporal retries only what needs no decision: containerd or the API server is away, the
+type is the Kubernetes reason. Temporal retries only what needs no decision: containerd or the API server is unavailable, the
 worker stops, a hook may be tried again. Everything else is non-retryable, because the workflow decides what follows.
 """
 

@@ -60,12 +60,12 @@ class Ended:
 async def run(words: Sequence[str], within: float) -> Ended:
     """Run a program to its end. Raises ProgramMissing, ProgramTimedOut and OSError.
 
-    Output goes to a file in memory instead of a pipe, so that a daemon that the program leaves running does not delay
+    Output is written to a file in memory instead of a pipe, so that a daemon that the program leaves running does not delay
     its end.
     """
     program = shutil.which(words[0], path=_path())
     if program is None:
-        package = PACKAGES.get(words[0], "the package that brings it")
+        package = PACKAGES.get(words[0], "the package that contains it")
         raise ProgramMissing(f"{words[0]} is not on this node: install {package}")
     with os.fdopen(os.memfd_create(words[0]), "rb") as written:
         code = await _run(program, words, within, written.fileno())

@@ -1,6 +1,6 @@
 """Runs one task for all concurrent callers with the same key (an image pull, a run of a credential provider).
 
-A caller may be cancelled; the task is cancelled when nobody waits for it any more.
+A caller may be cancelled; the task is cancelled when no caller waits for it any more.
 """
 
 import asyncio

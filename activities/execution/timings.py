@@ -13,7 +13,7 @@ MOUNT: Final = "volume_mount"
 UNMOUNT: Final = "volume_unmount"
 
 
-def _unheard(*_: object) -> None:
+def _ignore(*_: object) -> None:
     pass
 
 
@@ -21,9 +21,9 @@ def _unheard(*_: object) -> None:
 class Timings:
     """The callbacks; called in any thread."""
 
-    volume: Callable[[str, str, float, bool], None] = _unheard
+    volume: Callable[[str, str, float, bool], None] = _ignore
     """Plugin, operation, seconds, failed."""
-    cgroup: Callable[[str, float], None] = _unheard
+    cgroup: Callable[[str, float], None] = _ignore
     """create, update or destroy, and the seconds."""
 
     @contextmanager

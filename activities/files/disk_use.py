@@ -19,7 +19,7 @@ _BLOCK: Final = 512
 
 
 class CountTimedOut(Exception):
-    """Counting took too long; the message says how far it came."""
+    """Counting took too long; the message has the amount counted so far."""
 
 
 class Count(NamedTuple):

@@ -1,4 +1,4 @@
-"""Opens a path beneath a root without ever leaving it, whatever a container does to the files meanwhile.
+"""Opens a path below a root without ever leaving it, whatever a container does to the files meanwhile.
 
 Used by `subpaths`, and without creating anything by `env_files`. A container may replace a directory by a symbolic
 link at any moment, so the kernel is never given a path of more than one part: each part is opened relative to its
@@ -101,7 +101,7 @@ class _Walk:
             return os.open(part, _PATH, dir_fd=self.opened[-1])
 
     def _make(self, part: str) -> bool:
-        """Create a directory with exactly this mode and enter it; False if somebody else has just created it."""
+        """Create a directory with exactly this mode and enter it; False if it has just been created by another."""
         try:
             os.mkdir(part, self._mode, dir_fd=self.opened[-1])
             self.opened.append(os.open(part, _MADE, dir_fd=self.opened[-1]))

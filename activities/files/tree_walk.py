@@ -21,7 +21,7 @@ _LONGEST_SHOWN: Final = 20
 
 
 class TreeMoved(OSError):
-    """Somebody has moved directories during the walk; the next one starts again."""
+    """Directories were moved during the walk; the next one starts again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Used by `hooks`, because no container of the pod is running when a preStart or postStop hook is. It is configured like
 the hook's container (image, environment, working directory, resources), but has its own labels, so that it is never
 taken for a container of the pod. Before a command runs and after it, everything with these labels is removed: a worker
-may have died in between. A command whose end nobody saw runs again.
+may have died in between. A command whose end was not recorded runs again.
 """
 
 import asyncio
@@ -70,8 +70,8 @@ class HookContainers:
     async def _image_ref(self, request: RunHook, helper: StartContainer) -> str:
         wanted = PullImage(helper.pod, str(helper.container["image"]), "IfNotPresent", request.secrets)
         try:
-            unheard = Heartbeat("")  # the hook's own heartbeat carries the number of failures to its next try
-            return (await ImageActivities(self._services).have(wanted, unheard)).image_ref
+            silent = Heartbeat("")  # the hook's own heartbeat carries the number of failures to its next try
+            return (await ImageActivities(self._services).ensure(wanted, silent)).image_ref
         except ApplicationError as error:
             if error.type == RUNTIME_UNAVAILABLE:
                 raise

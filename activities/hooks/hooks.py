@@ -1,7 +1,7 @@
 """Runs a container's lifecycle hooks (pkg/kubelet/lifecycle/handlers.go), and our own hooks.
 
 The result says how a hook ended, also when it failed: the workflow decides what follows. An error is raised only for
-what Temporal should retry: the runtime is unavailable (then nobody knows whether the hook ran, and the answer says
+what Temporal should retry: the runtime is unavailable (then it is unknown whether the hook ran, and the answer says
 so), or the hook failed and its policy allows another try. The end of a hook's output is reported, like a termination
 message.
 """
@@ -29,7 +29,7 @@ from proto.temporal.hooks import Hook, HookEnded, HookRetry
 from proto.temporal.messages import shorten
 
 SHORTEST: Final = timedelta(seconds=1)
-"""A hook that starts late (its worker was away) still gets at least this long."""
+"""A hook that starts late (its worker was down) still gets at least this long."""
 OUTPUT_BYTES: Final = 1024
 """How much of a command's output is reported."""
 _UNLIMITED: Final = 3600.0  # seconds; for a request without a limit, written by another release
@@ -110,7 +110,7 @@ class HookActivities:
     async def _exec_beside(self, request: RunHook, _: Mapping[str, Any]) -> None:
         """Run a command in a container of its own, because the hook's container is not running."""
         if request.helper is None:
-            raise HookFailed("nothing says what its container is made of")
+            raise HookFailed("the request does not describe its container")
         ended = await self._containers.run(request, request.helper)
         if ended.exit_code:
             raise HookFailed(f"exit code {ended.exit_code}{_output_text(ended.output.encode())}")

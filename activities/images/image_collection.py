@@ -101,10 +101,12 @@ class ImageCollectionActivities:
             await rights.ready(self._services.runtime.image_id)
             await rights.prune({one.id for one in await self._services.runtime.list_images()}, until)
         except (CriError, OSError) as error:
-            _log.warning("the records of images that are gone stay for now", err=str(error))
+            _log.warning(
+                "could not remove the records of removed images; trying again with the next removal", err=str(error)
+            )
 
     async def _look(self, ages: Mapping[str, ImageAge]) -> ImageUse | None:
-        """List images and their use; None while the runtime is away, which its pods report."""
+        """List images and their use; None while the runtime is unavailable, which its pods report."""
         runtime = self._services.runtime
         try:
             images, containers, disks = await asyncio.gather(
@@ -112,7 +114,7 @@ class ImageCollectionActivities:
             )
             disk = await asyncio.to_thread(_disk_use, [one.fs_id.mountpoint for one in disks])
         except (CriError, OSError) as error:
-            _log.warning("images are not looked at: the runtime does not tell of them", err=str(error))
+            _log.warning("could not check the images: the runtime does not list them", err=str(error))
             return None
         now = datetime.now(UTC)
         users = _used(containers)
@@ -126,7 +128,7 @@ class ImageCollectionActivities:
             containers = await self._services.runtime.list_containers()
             mounted = {name for one in containers for name in await self._mounted(one)}
         except CriError as error:
-            _log.warning("images are not removed: the runtime does not tell who uses them", err=str(error))
+            _log.warning("no images are removed: the runtime does not report which containers use them", err=str(error))
             return replace(use, images=tuple(replace(one, in_use=True) for one in use.images))
         return replace(
             use, images=tuple(_in_use(one, use.at) if one.image_id in mounted else one for one in use.images)
@@ -182,7 +184,7 @@ def _show(root_dir: Path, use: ImageUse) -> None:
     try:
         write_node_images(root_dir, seen)
     except OSError as error:
-        _log.warning("what was seen of the images cannot be shown", err=str(error))
+        _log.warning("could not write the state of the images for `tempolet images`", err=str(error))
 
 
 def _used(containers: Iterable[cri.Container]) -> set[str]:

@@ -1,7 +1,7 @@
-"""Pulls under way on this node: limited in number and rate, and shared by all who wait for the same image.
+"""Pulls under way on this node: limited in number and rate, and shared by all pods that wait for the same image.
 
 A slow registry delays only the pods that need it (kubernetes/kubernetes#109673), as long as there are free slots. A
-waiting activity may be cancelled; the pull is cancelled when nobody waits any more. Pulls above the rate wait for
+waiting activity may be cancelled; the pull is cancelled when no activity waits any more. Pulls above the rate wait for
 their turn, where the kubelet refuses them ("pull QPS exceeded") and the pod waits for a back-off.
 """
 

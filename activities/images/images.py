@@ -55,19 +55,19 @@ class ImageActivities:
     @activity.defn(name=names.PULL_IMAGE)
     async def pull_image(self, request: PullImage) -> PulledImage:
         """Return an image on the node, pulled if the policy says so; a second call finds it there."""
-        return await self._have(request)
+        return await self._ensure(request)
 
     @activity.defn(name=names.PREPULL_IMAGE)
     async def prepull_image(self, request: PrepullImage) -> PulledImage:
         """Return an image that the node itself needs, pulled with the node's own logins if it is absent."""
-        return await self._have(PullImage(_NO_POD, request.image, "IfNotPresent"))
+        return await self._ensure(PullImage(_NO_POD, request.image, "IfNotPresent"))
 
-    async def _have(self, request: PullImage) -> PulledImage:
+    async def _ensure(self, request: PullImage) -> PulledImage:
         async with heartbeating(f"look for {request.image}") as heart:
-            return await self.have(request, heart)
+            return await self.ensure(request, heart)
 
-    async def have(self, request: PullImage, heart: Heartbeat) -> PulledImage:
-        """Do what PullImage does, for an activity with heartbeats of its own."""
+    async def ensure(self, request: PullImage, heart: Heartbeat) -> PulledImage:
+        """Ensure that an image is present, as PullImage does, for an activity with its own heartbeats."""
         try:
             image = with_default_tag(request.image)
         except InvalidImageName as error:
@@ -101,7 +101,7 @@ class ImageActivities:
         return str(found.id)
 
     async def _standing(self, image: str, image_ref: str) -> Standing:
-        """Judge an image on the node without the pod's logins; raises CriError while the runtime is away."""
+        """Judge an image on the node without the pod's logins; raises CriError while the runtime is unavailable."""
         if (rights := self._services.pull_rights) is None:
             return Standing.ALLOWED
         try:

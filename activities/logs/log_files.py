@@ -1,7 +1,7 @@
 """A container's log files, opened such that only a log file is ever read, moved or removed.
 
-Used by `rotation`, `reader` and `links`. Whoever can write to a log folder (a pod that mounts it, a log agent) could
-put a link there and let root read or compress a file of the host. So every folder below podLogsDir is opened relative
+Used by `rotation`, `reader` and `links`. A program that can write to a log folder (a pod that mounts it, a log agent)
+could put a link there and let root read or compress a file of the host. So every folder below podLogsDir is opened relative
 to its parent without following links, a file is checked after it was opened, and a file with a second name (a hard
 link) is refused as well.
 """
@@ -19,7 +19,9 @@ from activities.files.pod_paths import PodPaths
 
 SUFFIX: Final = ".log"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # of a FIFO nobody waits for a writer
+_FILE: Final = (
+    os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+)  # O_NONBLOCK: opening a FIFO must not wait for a writer
 
 
 class ForeignFile(OSError):

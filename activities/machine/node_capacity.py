@@ -40,7 +40,7 @@ def storage_capacity(directory: Path) -> int:
 
 
 def throttle_paths(cpus: Path = Path("/sys/devices/system/cpu")) -> tuple[str, ...]:
-    """List the files that tell how often a processor was throttled, which are masked in containers."""
+    """List the files that show how often a processor was throttled, which are masked in containers."""
     found = cpus.glob("cpu[0-9]*/thermal_throttle")
     return tuple(str(one) for one in sorted(found, key=lambda one: int(one.parent.name.removeprefix("cpu"))))
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 STEP_GRACE: Final = timedelta(seconds=5)
-"""How long a step may go on after its pod began to terminate: enough for one that does not hang."""
+"""How long a step may continue after its pod began to terminate: enough for one that does not hang."""
 _Answer = TypeVar("_Answer")
 _Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 

@@ -1,7 +1,7 @@
 """Ends a pod's life in the API: writes its last status and deletes its object.
 
 The object is deleted with grace period 0 and its UID as a precondition, as the kubelet does
-(pkg/kubelet/status/status_manager.go syncPod). Temporal's retries wait for an API server that is away, so that a pod
+(pkg/kubelet/status/status_manager.go syncPod). Temporal's retries wait for an API server that is unavailable, so that a pod
 stuck in Terminating shows the reason and the number of tries.
 """
 

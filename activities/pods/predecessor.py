@@ -1,4 +1,4 @@
-"""Ensures that only one pod of a name runs: an edited static manifest has a new UID, and the old pod must go first.
+"""Ensures that only one pod of a name runs: an edited static manifest has a new UID, and the old pod must be gone first.
 
 AwaitPredecessor waits for that. RunPodSandbox checks again under a lock, because two successors may have waited side
 by side. A predecessor is whatever the runtime holds under the same namespace and name, or a pod of that name with an

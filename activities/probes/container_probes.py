@@ -64,10 +64,10 @@ class ProbeActivities:
         stop = asyncio.create_task(listener.end_with_worker())
         try:
             if not await listener.listen():
-                loops.give_up(request.container_id)
+                loops.abandon(request.container_id)
         except asyncio.CancelledError:
             if listener.is_newest():
-                loops.give_up(request.container_id)
+                loops.abandon(request.container_id)
             raise
         finally:
             stop.cancel()
@@ -92,17 +92,17 @@ class _Listener:
         return self._loop.listener is self._news
 
     async def end_with_worker(self) -> None:
-        """Wake up when the worker is told to stop."""
+        """Wake up when the worker begins to stop."""
         await activity.wait_for_worker_shutdown()
         self._news.set()
 
     async def listen(self) -> bool:
-        """Report changes until the container has ended; False if nobody wants to know any more."""
+        """Report changes until the container has ended; False if the workflow needs no more of them."""
         while self.is_newest() and not self._loop.has_ended:
             self._news.clear()
             if activity.is_worker_shutdown():
                 await self._hand_over()
-            if not await self._tell():
+            if not await self._report():
                 return False
             try:
                 async with asyncio.timeout(self._pause):
@@ -116,7 +116,7 @@ class _Listener:
         await self._keep()
         raise retryable_failure(WORKER_STOPPING, f"the worker stops; the next one continues to probe {self._loop.name}")
 
-    async def _tell(self) -> bool:
+    async def _report(self) -> bool:
         """Signal each changed result; False if the workflow, or its interest in this activity, is gone."""
         while kinds := self._loop.unreported():
             try:
@@ -127,7 +127,7 @@ class _Listener:
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     return False
-                await asyncio.sleep(_PAUSE_SECONDS)  # Temporal is away; probing continues
+                await asyncio.sleep(_PAUSE_SECONDS)  # Temporal is unavailable; probing continues
             if not self.is_newest() or self._loop.has_ended:
                 break
         return True
@@ -156,16 +156,16 @@ class _Listener:
 def initial_progress(request: ProbeContainer, heartbeats: Any) -> dict[ProbeKind, ProbeProgress]:
     """Return what a new loop starts with: the heartbeat of an earlier try, or what the workflow knew in its request."""
     left: Mapping[str, Any] = heartbeats[0] if heartbeats and isinstance(heartbeats[0], Mapping) else {}
-    known = {field.name for field in fields(ProbeProgress)}
+    names = {field.name for field in fields(ProbeProgress)}
     progress = {}
     for kind in ProbeKind:
         if not request.container.get(kind.field):
             continue
-        told = request.known.get(kind)
+        known = request.known.get(kind)
         if kind.value in left:
-            found = ProbeProgress(**{name: value for name, value in left[kind.value].items() if name in known})
-        elif told is not None:
-            found = ProbeProgress(verdict=told.success, last=told.success, run=1, sequence=told.sequence)
+            found = ProbeProgress(**{name: value for name, value in left[kind.value].items() if name in names})
+        elif known is not None:
+            found = ProbeProgress(verdict=known.success, last=known.success, run=1, sequence=known.sequence)
         else:
             found = ProbeProgress(verdict=True if kind is ProbeKind.LIVENESS else None)
         progress[kind] = found

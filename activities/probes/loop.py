@@ -64,7 +64,7 @@ class ProbeLoop:
         self._counts = {kind: numbers.of(self.pod, self.name, kind) for kind in progress}
         self._specs = {kind: request.container[kind.field] for kind in progress}
         self._started = asyncio.Event()
-        self._let_others_begin()
+        self._start_others_if_ready()
         self._tasks = {kind: asyncio.create_task(self._run(kind), name=f"{kind} {self.name}") for kind in progress}
 
     def unreported(self) -> list[ProbeKind]:
@@ -95,7 +95,7 @@ class ProbeLoop:
             task.cancel()
         self.listener.set()
 
-    def _let_others_begin(self) -> None:
+    def _start_others_if_ready(self) -> None:
         startup = self.progress.get(ProbeKind.STARTUP)
         if startup is None or startup.verdict:
             self._started.set()
@@ -147,7 +147,7 @@ class ProbeLoop:
                 count(self.progress[kind], outcome, needed)
                 if not outcome.success or outcome.warning:
                     self._on_outcome(self.pod, self.name, kind, failure_text(outcome))
-                self._let_others_begin()
+                self._start_others_if_ready()
                 if not self.progress[kind].told:
                     self.listener.set()
                 return

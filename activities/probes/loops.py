@@ -47,10 +47,10 @@ class ProbeLoops:
         self._ended[container_id] = None
         if len(self._ended) > _REMEMBERED:
             del self._ended[next(iter(self._ended))]
-        self.give_up(container_id)
+        self.abandon(container_id)
 
-    def give_up(self, container_id: str) -> None:
-        """End a container's loop although it may be running: nobody listens to it any more."""
+    def abandon(self, container_id: str) -> None:
+        """End a container's loop although it may be running: no activity listens to it any more."""
         if loop := self._loops.pop(container_id, None):
             loop.end()
 

@@ -1,6 +1,6 @@
 """Reads what the runtime knows of a pod, in the types that history stores.
 
-By `ReadPodRuntime` a workflow learns whatever no other activity has told it. The conversions are used by every
+A workflow uses `ReadPodRuntime` to learn what no other activity has reported. The conversions are used by every
 activity that reads a container or a sandbox.
 """
 

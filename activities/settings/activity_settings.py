@@ -30,6 +30,6 @@ class ActivitySettings:
     security: NodeSecurity = field(default_factory=NodeSecurity)
     resources: NodeResources = field(default_factory=this_node)
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
-    """The node's allocatable resources: they stand in for limits that a container does not set."""
+    """The node's allocatable resources: they replace limits that a container does not set."""
     name_reserved_wait: timedelta = timedelta(seconds=5)
     """How long to wait for a name that an earlier try still holds in the runtime, before the attempt is raised."""

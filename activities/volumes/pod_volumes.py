@@ -101,7 +101,7 @@ class VolumeActivities:
         with self._services.timings.of_volume(MOUNT, plugin_of(kind)):
             mounted = await type_named(kind, volume.name).mount(volume)
         if mounted.needs_fs_group and (group := fs_group_of(volume.pod_spec)):
-            await asyncio.to_thread(_give_once, volume, mounted, group)
+            await asyncio.to_thread(_apply_fs_group_once, volume, mounted, group)
         return mounted
 
     async def _unmount(self, kind: str, volume: PodVolume) -> None:
@@ -125,7 +125,7 @@ class VolumeActivities:
         return any(one.name == wanted and one.features.recursive_read_only_mounts for one in handlers)
 
 
-def _give_once(volume: PodVolume, mounted: Mounted, group: FsGroup) -> None:
+def _apply_fs_group_once(volume: PodVolume, mounted: Mounted, group: FsGroup) -> None:
     """Give a volume to a group; for one that was mounted before, a mark file says whether that was completed."""
     mark = volume.paths.plugin_state(_GIVEN) / plain_name(volume.name, "volume name")
     if mounted.found and mark.exists():

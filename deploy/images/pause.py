@@ -36,7 +36,7 @@ CODE: Final = bytes.fromhex(
     "740f"  #                   je reap
     "85c0"  #                   test eax, eax
     "78e9"  #                   js next                 interrupted: wait again
-    # SIGINT or SIGTERM came: leave with 0
+    # SIGINT or SIGTERM arrived: exit with 0
     "31ff"  #                   xor edi, edi
     "b8 e7000000"  #            mov eax, 231            exit_group
     "0f05"  #                   syscall

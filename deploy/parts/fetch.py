@@ -181,7 +181,7 @@ def _named(part: Part, why: object) -> str:
     if part.optional:
         return f"without {part.package}: no {part.optional} ({why})"
     hints = "; ".join(program.get_it for program in part.gives[:1])
-    return f"{part.package} cannot be had ({why}){': ' + hints if hints else ''}"
+    return f"{part.package} cannot be fetched ({why}){': ' + hints if hints else ''}"
 
 
 def _link(parts: Path) -> None:

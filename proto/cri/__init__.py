@@ -1,1 +1,1 @@
-"""The Container Runtime Interface, one folder a version."""
+"""The Container Runtime Interface, one folder per version."""

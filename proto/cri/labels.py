@@ -1,6 +1,6 @@
 """The kubelet's labels and annotations of sandboxes and containers (pkg/kubelet/kuberuntime/labels.go).
 
-Written by the worker, read by whoever lists the runtime.
+Written by the worker, read by every process that lists the runtime's sandboxes and containers.
 """
 
 from typing import Final

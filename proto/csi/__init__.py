@@ -1,1 +1,1 @@
-"""The Container Storage Interface, one folder a version."""
+"""The Container Storage Interface, one folder per version."""

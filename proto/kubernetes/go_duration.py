@@ -38,10 +38,10 @@ def parse_duration(text: str) -> timedelta:
     return -found if text.startswith("-") else found
 
 
-def say_duration(duration: timedelta) -> str:
+def format_duration(duration: timedelta) -> str:
     """Write a duration as Go does, so that it can be copied into a configuration."""
     if duration < timedelta():
-        return f"-{say_duration(-duration)}"
+        return f"-{format_duration(-duration)}"
     microseconds = duration // timedelta(microseconds=1)
     if microseconds == 0:
         return "0s"

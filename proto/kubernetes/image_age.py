@@ -33,7 +33,7 @@ def is_too_full(use: ImageUse, policy: ImagePolicy) -> bool:
 
 
 def needs_attention(use: ImageUse, policy: ImagePolicy, *, too_full_known: bool) -> bool:
-    """Report whether something has to be done, or nothing can be done and that is news, or that is over."""
+    """Report whether images can be removed, or the disk has become too full with nothing to remove, or no longer is."""
     if any(is_too_old(image, policy, use.at) for image in use.images):
         return True
     if not is_too_full(use, policy):

@@ -1,1 +1,1 @@
-"""How a plugin of the node makes itself known to the agent, one folder a version."""
+"""The registration of node plugins, one folder per version."""

@@ -1,1 +1,1 @@
-"""Who holds which devices, processors and memory of a node, one folder a version."""
+"""The PodResources API: the devices, CPUs and memory assigned to containers, one folder per version."""

@@ -131,7 +131,7 @@ class EphemeralContainerAdded:
 
 @dataclass(frozen=True, slots=True)
 class EvictPod:
-    """Evict the pod for the node's sake; it has failed, and stays so until its source no longer lists it."""
+    """Evict the pod to relieve the node: it fails, and stays failed until its source no longer lists it."""
 
     operator: str
     """Who asks: user@host."""

@@ -192,7 +192,7 @@ class Sandbox:
     ips: tuple[str, ...] = ()
     created_at: datetime | None = None
     stopped: bool = False
-    """Known to the workflow only: its network is given back, and it only waits to be removed."""
+    """Known to the workflow only: its network is released, and it waits to be removed."""
 
 
 @dataclass(slots=True)
@@ -248,7 +248,7 @@ class Observed:
     listed_again: bool = False
     """The source listed the pod again while it was being deleted: it is started afterwards."""
     runtime_stale: bool = False
-    """The runtime has to be re-read, because it knows more than this."""
+    """The runtime has to be re-read, because it may know more than this."""
     runtime_stale_again: bool = False
     """A hint came while the runtime was being read: it may be missing from the answer."""
     starts_in_doubt: bool = False

@@ -1,4 +1,4 @@
-"""What others ask of a pod or state about it, as `pod.Observed` remembers it, with when it came.
+"""Requests and statements about a pod from outside its workflow, with their times; parts of `pod.Observed`.
 
 Fields are only ever added, each with a default.
 """
@@ -39,12 +39,12 @@ class Eviction:
     grace: timedelta | None = None
     """None for the pod's own."""
     disrupts: bool = False
-    """For the node's sake, not for the pod's own limit: the pod has the condition DisruptionTarget."""
+    """The eviction relieves the node, and not because of the pod's own limit: the pod gets the condition DisruptionTarget."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenCondition:
-    """A condition that somebody else judges, as it was last set; for example a readiness gate's."""
+    """A condition that others decide, as it was last set; for example a readiness gate's."""
 
     status: str
     """True, False or Unknown."""

@@ -94,4 +94,4 @@ class BehaviourCommitted:
     """The node is committed to a behaviour; a run of an older one continues as new with it, once nothing is under way."""
 
     behaviour: int
-    """Of the workflow's own numbering; never higher than what the worker knows that tells it."""
+    """A number of the workflow's type; never higher than the newest one that the sending worker knows."""

@@ -55,8 +55,8 @@ def test_what_is_needed_and_cannot_be_had_is_an_error(
     monkeypatch.setattr(fetching, "PARTS", parts)
     with pytest.raises(PartsMissing) as raised:
         fetch(tmp_path)
-    assert "one cannot be had (no network): install nowhere 1" in str(raised.value)
-    assert "two cannot be had (no network)" in str(raised.value)
+    assert "one cannot be fetched (no network): install nowhere 1" in str(raised.value)
+    assert "two cannot be fetched (no network)" in str(raised.value)
     assert asked == ["forky", "one/forky", "two/bookworm"]
     assert not (tmp_path / "apt").exists()
 

@@ -46,7 +46,7 @@ SAID = {
     "behaviour-raised": [
         "container main started",
         "the node is committed to behaviour 3: the pod takes it up in a quiet moment",
-        "it goes on in a new run, which follows behaviour 3",
+        "it continues in a new run, which follows behaviour 3",
         "started, restart 1",
         "waits .*CrashLoopBackOff: restart 2 of main",
         "started, restart 2",
@@ -190,7 +190,7 @@ SAID = {
         "manifest changed: resources of main",
         "main stopped.*why: Container main resize requires restart",
         "the pod's cgroup set to what its containers have now",
-        "what it has stays, for a resize is Infeasible: Node didn't have enough capacity: cpu, requested: 900000",
+        "its resources stay as they are, because the resize is Infeasible: Node didn't have enough capacity: cpu, requested: 900000",
     ],
 }
 

@@ -12,7 +12,7 @@ from proto.temporal.operator import BackoffsSkipped, SkipBackoff
 from proto.temporal.pod import ContainerState, NodeSettings, PodJson, PodOutcome
 from proto.temporal.signals import RuntimeChanged
 from tests.workflows.conftest import Node, container, pod_json
-from workflows.decide.versions import TIMER_A_WAIT
+from workflows.decide.versions import TIMER_PER_WAIT
 
 NAMES = ("a", "b", "c", "d")
 RE_READS = 10
@@ -73,7 +73,7 @@ async def test_a_wait_that_is_over_sooner_has_its_timer_cancelled(node: Node) ->
 
 async def test_before_that_there_was_one_timer_started_anew_each_time(node: Node) -> None:
     """The reason for behaviour 3: of the four waits only the nearest had a timer."""
-    node.behaviour = TIMER_A_WAIT - 1
+    node.behaviour = TIMER_PER_WAIT - 1
     _, handle = await waiting_pod(node)
     started, cancelled = await timers_of(handle)
     assert started >= RE_READS

@@ -1,1 +1,1 @@
-"""The node's HTTPS API on 10250, one file an endpoint. See README.md."""
+"""The node's HTTPS API on 10250, one file per endpoint. See README.md."""

@@ -39,7 +39,7 @@ class Listener:
         self._handshakes: dict[asyncio.Task[None], None] = {}
         """Oldest first."""
         self._busy: set[Any] = set()
-        self._seldom = RateLimitedLog(log)
+        self._rate_limited = RateLimitedLog(log)
 
     @property
     def open(self) -> int:
@@ -95,7 +95,7 @@ class Listener:
                 async with asyncio.timeout(HANDSHAKE.total_seconds()):
                     await _start_tls(connection, self._server(), self._context())
         except ssl.SSLCertVerificationError as error:
-            self._seldom.warning("A client certificate was refused", peer=peer, error=error.verify_message)
+            self._rate_limited.warning("A client certificate was refused", peer=peer, error=error.verify_message)
         except OSError as error:  # also for an SSLError; the transport closes the socket
             log.debug("TLS handshake failed", peer=peer, error=str(error))
 

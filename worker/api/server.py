@@ -1,7 +1,7 @@
 """The node's HTTPS server.
 
 A part of the node process. Each request is authenticated, authorized for what its row in `routes` requires, and passed to its
-handler. A path without a row is authorized as well, so that nobody learns which paths exist. HTTP/1.1 only: the API server and
+handler. A path without a row is authorized as well, so that answers do not reveal which paths exist. HTTP/1.1 only: the API server and
 metrics-server use it to reach a node, and upgraded connections need it.
 """
 
@@ -119,7 +119,7 @@ async def _served(
 
 
 def _protocol_log() -> logging.Logger:
-    """Return a logger for aiohttp that drops malformed HTTP: anybody may send it, and each would log a stack trace."""
+    """Return a logger for aiohttp that drops malformed HTTP: any client may send it, and each would log a stack trace."""
     found = logging.getLogger("aiohttp.server.node")
     if not found.filters:
         found.addFilter(_is_well_formed)

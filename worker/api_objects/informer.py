@@ -91,7 +91,7 @@ class Informer:
 
 
 def without_managed_fields(found: Mapping[str, Any]) -> StoredObject:
-    """Return the object without managedFields, which are as long as the rest and which nobody reads."""
+    """Return the object without managedFields, which are as long as the rest and are not used."""
     metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
     return StoredObject(str(metadata.get("resourceVersion", "")), {**found, "metadata": metadata})
 

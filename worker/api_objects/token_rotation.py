@@ -39,7 +39,7 @@ class MountedToken:
     pod: PodSnapshot
     key: str
     version: str
-    wish: TokenSpec
+    wanted: TokenSpec
     due: datetime
 
 
@@ -49,14 +49,14 @@ def mounted_tokens(pods: Iterable[PodSnapshot]) -> Iterator[MountedToken]:
         for key, version in pod.objects.items():
             if pod.deleting or not key.startswith(f"{TOKENS}/") or "/" not in version:
                 continue
-            wish = wish_of(pod, key)
+            wanted = token_spec_of(pod, key)
             with contextlib.suppress(
                 ValueError
             ):  # no expiry in it: written by another release, which uses another format
-                yield MountedToken(pod, key, version, wish, due(version, seed_of(wish)))
+                yield MountedToken(pod, key, version, wanted, due(version, seed_of(wanted)))
 
 
-def wish_of(pod: PodSnapshot, key: str) -> TokenSpec:
+def token_spec_of(pod: PodSnapshot, key: str) -> TokenSpec:
     """Return the token request for a key of a pod's objects."""
     audience, seconds = audience_of(key)
     spec: Mapping[str, Any] = pod.pod.get("spec") or {}
@@ -98,7 +98,7 @@ class TokenRotation:
     async def _renew(self, one: MountedToken) -> None:
         where = {"pod": f"{one.pod.namespace}/{one.pod.name}", "podUID": one.pod.uid}
         try:
-            version = (await self._tokens.token(one.wish)).version
+            version = (await self._tokens.token(one.wanted)).version
             if version != one.version:
                 await self._send_signal(one.pod.workflow_id, ObjectsChanged(SOURCE, {one.key: version}))
         except (TokenRefused, RPCError, RuntimeError, TimeoutError) as error:

@@ -39,27 +39,27 @@ class ApiTokens:
         self._asking: SingleFlight[ServiceAccountToken] = SingleFlight()
         self._turns = asyncio.Semaphore(AT_ONCE)
 
-    async def token(self, wish: TokenSpec) -> ServiceAccountToken:
+    async def token(self, wanted: TokenSpec) -> ServiceAccountToken:
         """Return the cached token until it is due, then a new one; if that fails, the cached one while it is valid."""
-        kept = self._kept.get(wish)
-        if kept is not None and self._now() < due(kept.version, seed_of(wish)):
+        kept = self._kept.get(wanted)
+        if kept is not None and self._now() < due(kept.version, seed_of(wanted)):
             return kept
-        return await self._asking.run(wish, lambda: self._renewed(wish, kept), f"token of {wish.service_account}")
+        return await self._asking.run(wanted, lambda: self._renewed(wanted, kept), f"token of {wanted.service_account}")
 
     def forget(self, pods: frozenset[str]) -> None:
         """Drop the tokens of pods that are not in `pods` (uids), and expired ones that belong to no pod."""
         now = self._now()
         self._kept = {
-            wish: kept
-            for wish, kept in self._kept.items()
-            if kept.expires > now and (wish.pod is None or wish.pod.uid in pods)
+            wanted: kept
+            for wanted, kept in self._kept.items()
+            if kept.expires > now and (wanted.pod is None or wanted.pod.uid in pods)
         }
 
-    async def _renewed(self, wish: TokenSpec, kept: ServiceAccountToken | None) -> ServiceAccountToken:
+    async def _renewed(self, wanted: TokenSpec, kept: ServiceAccountToken | None) -> ServiceAccountToken:
         try:
-            fresh = await self._requested(wish)
+            fresh = await self._requested(wanted)
         except (ApiAway, ApiRefused) as error:
-            account = f"{wish.namespace}/{wish.service_account}"
+            account = f"{wanted.namespace}/{wanted.service_account}"
             if kept is None:
                 raise TokenRefused(f"failed to fetch token for service account {account}: {error}") from error
             if self._now() >= kept.expires:
@@ -69,16 +69,16 @@ class ApiTokens:
                 "a token could not be renewed; the old one is still valid", serviceAccount=account, err=str(error)
             )
             return kept
-        self._kept[wish] = fresh
+        self._kept[wanted] = fresh
         return fresh
 
-    async def _requested(self, wish: TokenSpec) -> ServiceAccountToken:
-        path = SERVICE_ACCOUNTS.path(wish.service_account, namespace=wish.namespace, sub="token")
+    async def _requested(self, wanted: TokenSpec) -> ServiceAccountToken:
+        path = SERVICE_ACCOUNTS.path(wanted.service_account, namespace=wanted.namespace, sub="token")
         pauses = iter(SOON_KNOWN)
         while True:
             try:
                 async with self._turns:
-                    return _read(await self._api.create(path, token_request(wish)), self._now())
+                    return _read(await self._api.create(path, token_request(wanted)), self._now())
             except ApiRefused as error:
                 pause = next(pauses, None)
                 if pause is None or error.status not in {HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}:
@@ -86,20 +86,20 @@ class ApiTokens:
                 await asyncio.sleep(pause)
 
 
-def token_request(wish: TokenSpec) -> dict[str, Any]:
+def token_request(wanted: TokenSpec) -> dict[str, Any]:
     """Return the TokenRequest."""
-    spec: dict[str, Any] = {"audiences": list(wish.audiences)}
-    if wish.expiration_seconds is not None:
-        spec["expirationSeconds"] = wish.expiration_seconds
-    if pod := wish.pod:
+    spec: dict[str, Any] = {"audiences": list(wanted.audiences)}
+    if wanted.expiration_seconds is not None:
+        spec["expirationSeconds"] = wanted.expiration_seconds
+    if pod := wanted.pod:
         spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
-    metadata = {"uid": wish.service_account_uid} if wish.service_account_uid else {}
+    metadata = {"uid": wanted.service_account_uid} if wanted.service_account_uid else {}
     return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": metadata, "spec": spec}
 
 
-def seed_of(wish: TokenSpec) -> str:
+def seed_of(wanted: TokenSpec) -> str:
     """Return a text that differs between tokens, which spreads their renewals over time."""
-    return f"{wish.pod.uid if wish.pod else wish.service_account} {' '.join(wish.audiences)} {wish.expiration_seconds}"
+    return f"{wanted.pod.uid if wanted.pod else wanted.service_account} {' '.join(wanted.audiences)} {wanted.expiration_seconds}"
 
 
 def _read(answer: Mapping[str, Any], now: datetime) -> ServiceAccountToken:

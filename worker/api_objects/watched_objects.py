@@ -24,7 +24,7 @@ READ_WITHIN: Final = timedelta(seconds=3)
 """How long a caller waits for the first read. The kubelet waits a second and retries after half a second; here each retry is an
 activity attempt in history, and comes later."""
 IDLE: Final = timedelta(minutes=5)
-"""A watch whose object nobody has read for so long is stopped, unless a volume mounts it (five times syncFrequency)."""
+"""A watch whose object has not been read for this long is stopped, unless a volume mounts it (five times syncFrequency)."""
 SOON: Final = timedelta(seconds=30)
 """An object that was just read is kept, although no snapshot refers to it yet."""
 
@@ -88,8 +88,8 @@ class WatchedObjects:
     def read(self) -> dict[Key, tuple[str, str]]:
         """Return the current version of each object (empty if there is none), and the version last returned to a caller.
 
-        Whoever waits for an object is signalled for changes since the latter; for an object that nobody requested, both are
-        equal.
+        A pod that waits for an object is signalled for changes since the latter; for an object that was never requested, both
+        are equal.
         """
         return {
             key: (now := one.watched.version, now if one.answered is None else one.answered)
@@ -121,5 +121,5 @@ class WatchedObjects:
 
 
 def is_needed(unread: float, *, shown: bool, referred: bool) -> bool:
-    """Report whether to keep watching (or caching) an object that nobody has read for `unread` seconds."""
+    """Report whether to keep watching (or caching) an object that has not been read for `unread` seconds."""
     return shown or unread < (IDLE if referred else SOON).total_seconds()

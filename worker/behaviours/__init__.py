@@ -1,1 +1,1 @@
-"""Which numbered behaviours a node's runs follow: what it is committed to, what each run has, who raises the old ones."""
+"""The numbered behaviours of a node's runs: what the node is committed to, what each run follows, and raising old runs."""

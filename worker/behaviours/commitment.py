@@ -1,9 +1,9 @@
-"""Which behaviours a node is committed to: what its new runs start with and its older ones are raised to (workflows/decide/versions.py).
+"""The behaviours that a node is committed to: new runs start with them, and older runs are raised to them.
 
-A number that is committed cannot be taken back: the release before refuses runs that follow it. So a new release goes on with
-the numbers of the one before until the operator says that there is no way back (`tempolet behaviour --commit`), or from its
-first start on where the configuration says `behaviour.commit: AtStart`. Kept in `<root-dir>/tempolet/behaviour.json`. A node
-that no release has run on before is committed to the newest numbers at once.
+The numbers are those of workflows/decide/versions.py. A commitment cannot be taken back: the previous release refuses runs that
+follow a number it does not know. So a new release keeps the committed numbers until the operator commits the node to its own
+(`tempolet behaviour --commit`), or until its first start if the configuration has `behaviour.commit: AtStart`. The file is
+`<root-dir>/tempolet/behaviour.json`. A new node is committed to the newest numbers at once.
 """
 
 import json
@@ -19,20 +19,20 @@ from workflows.decide.versions import BEHAVIOURS, CURRENT, CURRENT_NODE, NODE_BE
 
 FILE: Final = "behaviour.json"
 SIGN_OF_A_POLLER: Final = "poller.signals"
-"""Every poller that ever ran here has left it (worker/temporal/signal_numbers.py)."""
+"""The file exists if a poller has ever run on this node (worker/temporal/signal_numbers.py)."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviours:
-    """A number of each kind of workflow."""
+    """One number for the pods' workflows and one for the node's."""
 
     pods: int
     node: int
 
     def at_most(self, other: Self) -> "Behaviours":
-        """Give the lower number of each kind."""
+        """Return the lower number of each kind."""
         return Behaviours(min(self.pods, other.pods), min(self.node, other.node))
 
     def __str__(self) -> str:
@@ -42,28 +42,28 @@ class Behaviours:
 NEWEST: Final = Behaviours(CURRENT, CURRENT_NODE)
 LOWEST: Final = Behaviours(OLDEST, OLDEST_NODE)
 BEFORE_COMMITS: Final = Behaviours(2, 1)
-"""The numbers of the last release that kept no file."""
+"""The numbers of the last release that wrote no file."""
 
 
 class CommitmentTooOld(Exception):
-    """The node is committed to numbers that this release no longer knows: a release in between has to raise its runs first."""
+    """The node is committed to numbers that this release no longer knows; an older release must raise its runs first."""
 
 
 class Commitment:
-    """One node's file."""
+    """The commitment of one node, and its file."""
 
     def __init__(self, state_dir: Path) -> None:
         self._file = state_dir / FILE
         self._sign = state_dir / SIGN_OF_A_POLLER
 
     def settle(self, *, at_start: bool = False) -> Behaviours:
-        """Write the file where there is none, and commit this release where that is to be done at its start; answers `numbers`.
+        """Write the file if there is none, and with `at_start` commit the node to this release; returns `numbers`.
 
-        Worker and poller call it before the poller leaves its sign; a disk that takes no file keeps neither from starting.
-        Raises CommitmentTooOld.
+        Worker and poller call it before the poller writes its own file. Both start even if the disk takes no file. Raises
+        CommitmentTooOld.
         """
-        ran_before = self._sign.exists()  # looked for first: a poller writes our file, then its sign
-        kept = self._kept()
+        ran_before = self._sign.exists()  # first: a poller writes this module's file before its own
+        kept = self._load()
         if kept is None:
             kept = BEFORE_COMMITS if ran_before else NEWEST
             self._try_to_write(kept)
@@ -82,14 +82,14 @@ class Commitment:
     @property
     def numbers(self) -> Behaviours:
         """The committed numbers that this release knows."""
-        return (self._kept() or BEFORE_COMMITS).at_most(NEWEST)
+        return (self._load() or BEFORE_COMMITS).at_most(NEWEST)
 
     def commit(self) -> Behaviours:
-        """Commit the node to what this release knows; numbers never go down. Raises OSError, also where no node has run."""
-        self._write(raised(self._kept() or NEWEST))
+        """Commit the node to this release's newest numbers; they never go down. Raises OSError, also if no node has run here."""
+        self._write(raised(self._load() or NEWEST))
         return self.numbers
 
-    def _kept(self) -> Behaviours | None:
+    def _load(self) -> Behaviours | None:
         try:
             said = json.loads(self._file.read_bytes())
             return Behaviours(int(said["pods"]), int(said["node"]))
@@ -103,20 +103,20 @@ class Commitment:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._write(numbers)
         except OSError as error:
-            _log.warning("the behaviours that the node is committed to are not written down", err=str(error))
+            _log.warning("could not write the behaviours that the node is committed to", err=str(error))
 
     def _write(self, numbers: Behaviours) -> None:
-        own = self._file.with_name(f".{FILE}.{os.getpid()}")  # worker and poller may write at once
+        own = self._file.with_name(f".{FILE}.{os.getpid()}")  # worker and poller may write at the same time
         write_json(own, asdict(numbers), synced=True)
         own.replace(self._file)
 
 
 def raised(kept: Behaviours) -> Behaviours:
-    """Give the newest numbers, or a later release's."""
+    """Return the newest numbers, or higher ones that a later release committed."""
     return Behaviours(max(kept.pods, CURRENT), max(kept.node, CURRENT_NODE))
 
 
 def reasons() -> dict[tuple[str, int], str]:
-    """Say of each number that this release knows what it brought."""
+    """Return what each number changed, by kind and number."""
     pods = {("pods", number): reason for number, reason in BEHAVIOURS.items()}
     return pods | {("node", number): reason for number, reason in NODE_BEHAVIOURS.items()}

@@ -1,9 +1,9 @@
 """Asks runs of an older behaviour to continue as new with the one that the node is committed to.
 
-Runs beside the worker for as long as it lives, for a healthy pod never continues as new by itself. Nothing is asked before the
-node is committed (`commitment.py`), and then one run after the other with a pause. A run that is asked waits for a quiet moment,
-and visibility, which lags, tells when it has gone on; so all runs are looked at again until two looks have found none that is
-old. From then on only another commitment is waited for.
+It runs for as long as the worker, because a healthy pod never continues as new by itself. Runs are asked one after the other,
+with a pause, once the node is committed (`commitment.py`). A run continues as new as soon as no action is under way. It is seen in
+visibility, which lags, so the runs are listed again until two listings have no old run. After that nothing is listed until the
+commitment changes.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from worker.behaviours.commitment import LOWEST, Behaviours, Commitment
 from worker.behaviours.runs import Run, runs_of
 
 PAUSE: Final = timedelta(seconds=1)
-"""Between two runs that are asked, on the average: each takes some twenty events of history."""
+"""The average time between two runs that are asked: each adds some twenty events to the history."""
 ENOUGH: Final = 2
-"""Looks; the first may have missed a run that had just begun."""
+"""Listings without an old run, after which no more are needed; the first may lack a run that has just started."""
 OPEN: Final = "ExecutionStatus = 'Running'"
 TOO_OLD: Final = "a run is too old for this release, its pod is left alone: an older release has to raise it first"
 
@@ -34,19 +34,19 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class Raising:
-    """Raises the runs of one node."""
+    """Raises the behaviour of a node's runs."""
 
     def __init__(self, client: Client, node: str, commitment: Commitment, *, pause: timedelta = PAUSE) -> None:
         self._client, self._node, self._commitment, self._pause = client, node, commitment, pause
         self._asked: dict[str, int] = {}
-        """By run: the number that it was asked to take up."""
+        """The number that each run was asked to follow, by run id."""
         self._known: dict[str, int] = {}
-        """By run: the number that it follows."""
+        """The number that each run follows, by run id."""
         self._found_none: list[Behaviours] = []
-        """What the node was committed to at each of the last looks that found no older run."""
+        """The commitment at each of the last listings without an old run."""
 
     async def look(self) -> None:
-        """Ask every open run of an older behaviour, unless all are known to follow the committed one."""
+        """Ask every open run of an older behaviour to continue as new, unless all follow the committed one."""
         committed = self._commitment.numbers
         if self._found_none == [committed] * ENOUGH:
             return
@@ -71,32 +71,37 @@ class Raising:
             handle = self._client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
             await handle.signal(BEHAVIOUR_COMMITTED, BehaviourCommitted(number))
         except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:  # it has ended, or gone on, meanwhile
+            if error.status is not RPCStatusCode.NOT_FOUND:  # the run has ended or continued as new meanwhile
                 del self._asked[run.run_id]
                 raise
             return
-        _log.info("a run is asked to take up a behaviour", workflow=run.workflow_id, old=run.behaviour, new=number)
+        _log.info(
+            "asked a run to continue as new with a newer behaviour",
+            workflow=run.workflow_id,
+            old=run.behaviour,
+            new=number,
+        )
 
 
 def number_of(numbers: Behaviours, run: Run) -> int:
-    """Give the number of a run's kind."""
+    """Return the number for a run's kind of workflow."""
     number: int = asdict(numbers)[run.kind]
     return number
 
 
 @contextlib.asynccontextmanager
 async def raising_behaviours(raising: Raising, every: timedelta) -> AsyncIterator[None]:
-    """Look again and again while the block runs; a Temporal that is away is tried at the next look."""
+    """Look periodically while the block runs; if Temporal is unavailable, the next look tries again."""
 
-    async def look_again() -> None:
+    async def look_periodically() -> None:
         while True:
             await asyncio.sleep(every.total_seconds())
             try:
                 await raising.look()
-            except (RPCError, RuntimeError) as error:  # the latter where the SDK's core could not connect
-                _log.warning("runs of older behaviours could not be looked for", err=str(error))
+            except (RPCError, RuntimeError) as error:  # RuntimeError: the SDK's core could not connect
+                _log.warning("could not list the runs of older behaviours", err=str(error))
 
-    looking = asyncio.create_task(look_again())
+    looking = asyncio.create_task(look_periodically())
     try:
         yield
     finally:

@@ -1,6 +1,7 @@
-"""Which behaviour each run of a node's workflows follows, read off its first event: no query, no replay, no worker needed.
+"""Reads which behaviour each run of a node's workflows follows.
 
-Used by the worker that raises old runs and by `tempolet behaviour`.
+The number is in the run's first event, so neither a query nor a worker is needed. Used by the worker, which raises old runs,
+and by `tempolet behaviour`.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from worker.temporal.codec import KeyMissing
 
 AT_A_TIME: Final = 8
 KINDS: Final = {POD_WORKFLOW: "pods", NODE_WORKFLOW: "node"}
-"""The kind of numbers that a workflow of this type follows."""
+"""The kind of numbers that each type of workflow follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +32,15 @@ class Run:
     kind: str
     is_open: bool
     behaviour: int | None
-    """None: it cannot be read."""
+    """None if it cannot be read."""
 
 
 async def runs_of(
     client: Client, node: str, *conditions: str, known: Mapping[str, int] = MappingProxyType({})
 ) -> AsyncIterator[Run]:
-    """Read the runs of a node that visibility lists, with further conditions; raises RPCError.
+    """Read the node's runs that visibility lists under further `conditions`; raises RPCError.
 
-    `known` numbers are not read again, by run: a run never changes its own.
+    `known` has numbers by run id, which are not read again: the number of a run never changes.
     """
     kinds = ", ".join(f"'{one}'" for one in KINDS)
     query = " AND ".join([f"WorkflowType IN ({kinds})", f"PodNode = '{node}'", *conditions])
@@ -60,7 +61,7 @@ async def _read(client: Client, found: Sequence[WorkflowExecution], known: Mappi
 
 
 async def _read_one(client: Client, found: WorkflowExecution, known: Mapping[str, int]) -> Run | None:
-    """Read one run; None where Temporal has removed it meanwhile."""
+    """Read one run; None if Temporal has removed it meanwhile."""
     behaviour: int | None
     try:
         behaviour = known.get(found.run_id) or await behaviour_of(client, found.id, found.run_id)
@@ -75,7 +76,7 @@ async def _read_one(client: Client, found: WorkflowExecution, known: Mapping[str
 
 
 async def behaviour_of(client: Client, workflow_id: str, run_id: str | None = None) -> int:
-    """Read the number in a run's start; raises RPCError, KeyMissing and PayloadRefused."""
+    """Read the number in a run's input; raises RPCError, KeyMissing and PayloadRefused."""
     events = client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events(page_size=1)
     event = await anext(aiter(events))
     bound = client.data_converter.with_context(WorkflowSerializationContext(client.namespace, workflow_id))

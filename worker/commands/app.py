@@ -44,11 +44,11 @@ def run_app(words: Sequence[str]) -> int:
     try:
         code = app(list(words), prog_name="tempolet", standalone_mode=False)
     except click.NoArgsIsHelpError as error:
-        typer.echo(error.ctx.get_help() if error.ctx else "tempolet --help says more", err=True)
+        typer.echo(error.ctx.get_help() if error.ctx else "see tempolet --help", err=True)
         return Exit.USAGE
     except click.ClickException as error:
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "tempolet"
-        raise CommandFailed(f"{error.format_message()} (`{where} --help` says more)", Exit.USAGE) from error
+        raise CommandFailed(f"{error.format_message()} (see `{where} --help`)", Exit.USAGE) from error
     except typer.Abort as error:
         raise KeyboardInterrupt from error
     return code if isinstance(code, int) else Exit.DONE

@@ -12,18 +12,18 @@ OUTPUTS = ("table", "json")
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    short = "Show which behaviours the node's runs follow, and commit the node to this release's."
+    short = "Show which behaviours the node's runs follow; commit the node to this release's."
     app.command(short_help=short)(behaviour)
 
 
-def behaviour(  # noqa: PLR0917 - one parameter an option, as typer wants it
-    commit: Annotated[bool, typer.Option("--commit", help="Let all runs take up what this release knows.")] = False,  # noqa: FBT002 - an option
+def behaviour(  # noqa: PLR0917 - one parameter for each option, as typer wants it
+    commit: Annotated[bool, typer.Option("--commit", help="Commit the node to this release's.")] = False,  # noqa: FBT002 - an option
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
     name: NodeName = None,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
 ) -> None:
-    """Show how many runs follow each behaviour; with --commit the older ones take up the newest, and the release before can't run them any more."""
+    """Show how many runs follow each behaviour. With --commit older runs continue with the newest; the previous release can't run them any more."""
     from worker.commands.change.behaviour import show
 
     if output not in OUTPUTS:

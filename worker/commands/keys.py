@@ -21,6 +21,6 @@ def show(config: NodeConfig, *, rotate: bool) -> None:
 
 
 def print_ring(ring: KeyRing) -> None:
-    """Print the ids, one a line."""
+    """Print the ids, one per line."""
     for key in ring.keys:
         print(f"{key.key_id}  {'encrypts and decrypts' if key is ring.newest else 'decrypts'}")

@@ -79,17 +79,17 @@ def bare_kubernetes() -> None:
 def bare_aiohttp() -> None:
     """Import aiohttp without loading the system's certificate authorities for its default TLS context: 2.5 MB.
 
-    Every connection here has a context of its own; one without would trust nobody.
+    Every connection here has its own context; the default one would trust no certificate.
     """
     if "aiohttp" in sys.modules:
         return
     whole = ssl.create_default_context
-    ssl.create_default_context = _trusting_nobody  # type: ignore[assignment]  # called without arguments by aiohttp
+    ssl.create_default_context = _empty_context  # type: ignore[assignment]  # called without arguments by aiohttp
     try:
         importlib.import_module("aiohttp")
     finally:
         ssl.create_default_context = whole
 
 
-def _trusting_nobody() -> ssl.SSLContext:
+def _empty_context() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from proto.kubernetes.go_duration import say_duration
+from proto.kubernetes.go_duration import format_duration
 from proto.temporal.failure_types import UNEXPECTED
 from worker.daemon.config import Logging
 
@@ -149,7 +149,7 @@ def _plain(value: Any) -> Any:
         case str():
             return str(value)
         case timedelta():
-            return say_duration(value)
+            return format_duration(value)
         case datetime():
             return value.isoformat()
         case Mapping():

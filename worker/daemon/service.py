@@ -4,7 +4,7 @@ Used for the whole life of each service (`async with Service(health) as service`
 matter. The watchdog is fed by the event loop, so a stuck loop stops feeding it, and only while `health` returns no
 reason against it. systemd then kills the process (SIGABRT, so that faulthandler writes every thread's stack to the
 journal) and starts it again. `health` must therefore report only what a restart fixes: that Temporal or containerd is
-down goes into `status`.
+down is shown by `status`.
 """
 
 import asyncio

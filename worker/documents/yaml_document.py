@@ -71,7 +71,7 @@ def _refuse_depth(data: bytes, origin: str) -> None:
 
 
 class _Reader:
-    """Turns nodes into values, and counts them: an alias may stand for a million."""
+    """Turns nodes into values, and counts them: one alias may expand to a million."""
 
     def __init__(self, origin: str) -> None:
         self.origin = origin

@@ -202,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
             return route(request)
         except Exception:
             log.exception("HTTP route failed", method=request.method)  # without the path: it may contain a token
-            return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error; the log says more")
+            return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error; see the log")
 
     def _body(self) -> bytes | None:
         """Read the body; None if it is too long or has no length."""

@@ -1,4 +1,4 @@
-"""The events of each kind of activity: when it begins, succeeds or fails; one row a kind.
+"""The events of each kind of activity: when it begins, succeeds or fails; one row per kind.
 
 Used by `pod_events`. Reasons and messages are the kubelet's (pkg/kubelet/events/event.go), because dashboards, alerts and
 people look for them. An activity that is not listed has no events; the status shows its result.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from proto.kubernetes.go_duration import say_duration
+from proto.kubernetes.go_duration import format_duration
 from proto.kubernetes.pod_containers import every_container
 from proto.temporal.activities.requests import (
     PodSandbox,
@@ -214,4 +214,4 @@ TABLE: Final[Mapping[type, Row]] = {
 
 def go_duration(length: timedelta) -> str:
     """Format a duration as Go does, to the millisecond."""
-    return say_duration(timedelta(milliseconds=round(length / timedelta(milliseconds=1))))
+    return format_duration(timedelta(milliseconds=round(length / timedelta(milliseconds=1))))

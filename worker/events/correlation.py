@@ -111,7 +111,7 @@ class Correlation:
             return None
         return EventToSend(event, key, again=seen is not None)
 
-    def anew(self, outgoing: EventToSend, at: datetime) -> EventToSend:
+    def recreated(self, outgoing: EventToSend, at: datetime) -> EventToSend:
         """Return a repetition as a new Event, because the server has deleted the original."""
         name = event_name(outgoing.event["involvedObject"]["name"], at)
         event = {**outgoing.event, "metadata": {**outgoing.event["metadata"], "name": name}}

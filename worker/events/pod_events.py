@@ -27,7 +27,7 @@ from worker.events.recorder import EventRecorder
 from worker.events.snapshot_table import ended_occurrences, status_occurrences
 
 REMEMBERED: Final = 2000
-"""Pulls and stops that were recorded; each is looked up once more, soon afterwards."""
+"""Pulls and stops that were recorded; each is looked up again soon afterwards."""
 
 
 class PodEvents:

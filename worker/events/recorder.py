@@ -135,7 +135,7 @@ class EventRecorder:
             except ApiRefused as error:
                 if not error.not_found:
                     raise
-                outgoing = self._correlation.anew(outgoing, datetime.now(UTC))
+                outgoing = self._correlation.recreated(outgoing, datetime.now(UTC))
             else:
                 return
         await self._api.create(EVENTS.path(namespace=namespace), outgoing.event)

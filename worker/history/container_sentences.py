@@ -45,11 +45,11 @@ def started(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     why = restart_words(known, asked, done.at) if seen.attempt and seen.container_id != known.container_id else ""
     new_instance(state, known, seen)
     known.sandbox_id, known.spec = asked.sandbox_id, asked.container
-    yield f"container {seen.name} started{again} ({seconds(start_took(done))}){why}{unheard_signal(asked, seen)}"
+    yield f"container {seen.name} started{again} ({seconds(start_took(done))}){why}{ignored_stop_signal(asked, seen)}"
     yield from ends(state, [seen])
 
 
-def unheard_signal(asked: StartContainer, seen: RuntimeContainer) -> str:
+def ignored_stop_signal(asked: StartContainer, seen: RuntimeContainer) -> str:
     """Report that the runtime ignores the configured stop signal."""
     wanted = (asked.container.get("lifecycle") or {}).get("stopSignal", "")
     if wanted in ("", seen.stop_signal):

@@ -32,4 +32,4 @@ def what_becomes(state: StoryState, signal: PodListed, found: Sequence[Change]) 
         return ""
     pod, refused = granted(state.pod, signal.pod, state.settings.allocatable)
     redefined(state, pod)
-    return f"; what it has stays, for a resize is {INFEASIBLE}: {refused}" if refused else ""
+    return f"; its resources stay as they are, because the resize is {INFEASIBLE}: {refused}" if refused else ""

@@ -1,6 +1,6 @@
-"""Tables of the sentences for signals, activities and changed search attributes: one row a kind.
+"""Tables of the sentences for signals, activities and changed search attributes: one row per kind.
 
-Read by `story`. An activity without a row in `ACTIVITIES` is told by its summary. A row has the types of its request and
+Read by `story`. An activity without a row in `ACTIVITIES` is described by its summary. A row has the types of its request and
 response, a name for it when it fails, and the sentence for when it completes.
 """
 
@@ -22,7 +22,7 @@ from worker.history.probe_sentences import describe_verdict
 from worker.history.story_state import CompletedActivity, StoryState, seconds
 from workflows.decide.actions import ACTIONS
 
-WAIT_TOLD: Final = timedelta(seconds=0.1)
+WAIT_REPORTED: Final = timedelta(seconds=0.1)
 """A pull reports the time it waited for other pulls from this duration on."""
 
 _IDENTITY: Final = 12  # leading characters of an id that are shown, as in crictl
@@ -163,7 +163,7 @@ def _image(_: StoryState, done: CompletedActivity) -> Iterator[str]:
         yield f"image {done.asked.image} present ({seconds(done.took)})"
     else:
         size = f", {pulled.size_bytes / 1_000_000:.1f} MB" if pulled.size_bytes else ""
-        waiting = f" ({seconds(pulled.waited)} of it waiting)" if pulled.waited >= WAIT_TOLD else ""
+        waiting = f" ({seconds(pulled.waited)} of it waiting)" if pulled.waited >= WAIT_REPORTED else ""
         yield f"image {done.asked.image} pulled in {seconds(done.took)}{waiting}{size}"
     yield from pulled.warnings
 

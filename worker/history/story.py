@@ -90,7 +90,7 @@ def _started(builder: _StoryBuilder, event: HistoryEvent, __: datetime) -> Itera
     elif start.observed is None:
         yield "its source lists the pod again: it starts over"
     elif before and before < start.behaviour:
-        yield f"it goes on in a new run, which follows behaviour {start.behaviour}"
+        yield f"it continues in a new run, which follows behaviour {start.behaviour}"
     else:
         yield "the history had grown long: continued in a new run"
     if start.observed is None:
@@ -237,7 +237,7 @@ def _completed(_: _StoryBuilder, event: HistoryEvent, __: datetime) -> Iterator[
 
 
 def _cancel_requested(_: _StoryBuilder, __: HistoryEvent, ___: datetime) -> Iterator[str]:
-    yield "someone asked Temporal to cancel the workflow: ignored, a pod goes with its manifest"
+    yield "someone asked Temporal to cancel the workflow: ignored, a pod ends when its manifest is removed"
 
 
 def _ended_from_outside(_: _StoryBuilder, event: HistoryEvent, __: datetime) -> Iterator[str]:

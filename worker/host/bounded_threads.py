@@ -3,7 +3,7 @@
 Installed by the worker as the event loop's default executor. If the server of a network file system is gone, every
 thread that touches it hangs, perhaps for ever. asyncio has six threads on two cores; once they hang, no pod of the node
 could start or stop. So a thread that has been busy for a second is not counted, and another one is started while work
-is queued. On a node without hanging file systems there are six, for more would only compete.
+is queued. On a node without hanging file systems there are six, because more would only compete.
 """
 
 import asyncio

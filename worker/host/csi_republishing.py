@@ -32,7 +32,7 @@ async def _repeat(services: NodeServices, every: timedelta) -> None:
 
 
 async def republish_volumes(services: NodeServices) -> None:
-    """Publish each such volume once more; one that fails stays as it is."""
+    """Publish each such volume again; one that fails stays as it is."""
     found = await asyncio.to_thread(lambda: list(republished_volumes(services.settings.root_dir)))
     for defect in await asyncio.gather(*(_publish(services, one) for one in found), return_exceptions=True):
         if defect is not None:

@@ -1,6 +1,6 @@
 """The worker's loop that measures what pods with ephemeral-storage limits hold on the node's disk.
 
-Temporal is called only when a limit is exceeded: one signal, upon which the pod's workflow decides
+Temporal is called only when a limit is exceeded: one signal, after which the pod's workflow decides
 (`workflows/decide/operator/local_storage.py`). Which pods have limits is read from their snapshots, so a pod without
 costs nothing, and a restarted worker continues. The kubelet checks every ten seconds what it has measured within the
 last minute; here each check measures again, but one pod takes at most a tenth of the time. Each pod is measured in a
@@ -47,7 +47,7 @@ Hint = Callable[[str, StorageExceeded], Awaitable[None]]
 
 
 class StorageWatch:
-    """Measures every pod that has limits, again and again."""
+    """Measures every pod that has limits, periodically."""
 
     def __init__(self, services: NodeServices, pods: Callable[[], Iterable[PodSnapshot]], hint: Hint) -> None:
         """Take the node's services, the pods of this node, and how to signal their workflows."""

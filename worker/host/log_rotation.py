@@ -41,7 +41,7 @@ class Running:
 
 
 class LogRotator:
-    """Checks every running container's log, again and again."""
+    """Checks every running container's log, periodically."""
 
     def __init__(
         self,

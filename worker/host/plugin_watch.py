@@ -1,4 +1,4 @@
-"""Keeps the registered CSI drivers in step with the sockets in `plugins_registry`.
+"""Keeps the registered CSI drivers in sync with the sockets in `plugins_registry`.
 
 Runs in the worker, the process that mounts. A new socket is registered; one that was created again (its driver was
 restarted) is registered again; one that is removed is deregistered. Sockets that exist at start are read first

@@ -48,7 +48,7 @@ class PodCache:
         with self._changed:
             self._waiting[snapshot.uid] = snapshot
             if is_over(snapshot):
-                self._known.pop(snapshot.uid, None)  # the last snapshot: nobody reports when its directory is gone
+                self._known.pop(snapshot.uid, None)  # the last snapshot: the removal of its directory is not reported
             else:
                 self._known[snapshot.uid] = snapshot
             self._changed.notify()

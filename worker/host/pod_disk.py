@@ -75,10 +75,10 @@ class PodDisk:
         """Return what running containers have written into their root file systems, by name."""
         if self._layers is None:
             ids = {one.container_id for one in self._pod.containers.values() if one.state == ContainerState.RUNNING}
-            told = await self._services.runtime.list_container_stats(self._pod.sandbox_id) if ids else ()
+            listed = await self._services.runtime.list_container_stats(self._pod.sandbox_id) if ids else ()
             self._layers = {
                 one.attributes.metadata.name: one.writable_layer.used_bytes.value
-                for one in told
+                for one in listed
                 if one.attributes.id in ids
             }
         return self._layers

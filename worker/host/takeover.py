@@ -1,8 +1,8 @@
-"""Fails the activity attempts of the previous worker when a worker starts, so that nobody waits for them.
+"""Fails the activity attempts of the previous worker when a worker starts, so that Temporal retries them at once.
 
-After kill -9 Temporal notices a lost attempt only by its missing heartbeat, seconds later. But the holder of the node's
-lock knows that no other worker lives: every attempt started by another identity is failed at once, and Temporal starts
-the next one here, with its heartbeat details and no event in the history.
+After kill -9 Temporal notices a lost attempt only by its missing heartbeat, seconds later. But a worker that holds the
+node's lock is the only one, so it fails every attempt that another identity started. Temporal starts the next attempt
+here, with the heartbeat details and without an event in the history.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ async def open_pods(client: Client, node: str) -> AsyncIterator[str]:
 
 
 async def take_over(client: Client, node: str, identity: str, known: Iterable[str] = ()) -> int:
-    """Fail every attempt of an earlier worker of this node; returns their number. Call with the node lock held.
+    """Fail every attempt of an earlier worker of this node; returns their number. The caller must hold the node's lock.
 
     `known` adds workflows that visibility may not list yet: pods started just before a crash.
     """
@@ -45,7 +45,7 @@ async def take_over(client: Client, node: str, identity: str, known: Iterable[st
 
 
 async def free_attempts(client: Client, workflow_id: str, identity: str) -> int:
-    """Fail the attempts of one workflow that other identities started; returns their number."""
+    """Fail the attempts of one workflow that other workers started; returns their number."""
     freed = 0
     try:
         described = await client.get_workflow_handle(workflow_id).describe()

@@ -1,4 +1,4 @@
-"""Tells the worker's activities which pods are terminating, from the snapshots that workflows publish."""
+"""Tracks which pods are terminating, for the worker's activities, by the snapshots that workflows publish."""
 
 from activities.objects.terminating_pods import TerminatingPods
 from proto.pod_snapshot import PodSnapshot
@@ -14,12 +14,12 @@ class TerminationTracker:
         """Start with the snapshots of the previous worker from the cache: a replay publishes nothing again."""
         self._terminating, self._behind = terminating, behind
         for snapshot in cache.snapshots():
-            self._tell(snapshot)
+            self._record(snapshot)
 
     def publish(self, snapshot: PodSnapshot) -> None:
         """Pass a snapshot on."""
-        self._tell(snapshot)
+        self._record(snapshot)
         self._behind.publish(snapshot)
 
-    def _tell(self, snapshot: PodSnapshot) -> None:
+    def _record(self, snapshot: PodSnapshot) -> None:
         self._terminating.set(snapshot.uid, terminating=snapshot.lifecycle == Lifecycle.TERMINATING)

@@ -68,7 +68,7 @@ class Lease:
                 log.debug("the node's lease waits for the node to be registered", node=self._node)
                 return False
             except ApiRefused as error:
-                self._known = None  # somebody else updated it, or it is gone
+                self._known = None  # another client has updated it, or it is gone
                 self._log_change(f"{error.status} {error.reason}: {error}")
                 if not error.conflict and not error.not_found:
                     return False

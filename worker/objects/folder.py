@@ -15,10 +15,10 @@ from typing import Any, Final
 from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, StoredObject
 from worker.documents.manifest_document import read_document
 from worker.documents.manifest_refusal import ManifestUnreadable
+from worker.machine.fingerprint import Fingerprint
 from worker.objects.trusted_file import (
     SETTLE_SECONDS,
     BeingWritten,
-    Fingerprint,
     NotTrusted,
     read_trusted,
     trusted_folder,
@@ -82,7 +82,7 @@ class ObjectFolder:
         except FileNotFoundError:
             found = []
         except NotTrusted as error:
-            raise ObjectRefused(f'{kind.singular} "{name}" is not taken: {error}') from error
+            raise ObjectRefused(f'{kind.singular} "{name}" is refused: {error}') from error
         if not found:
             raise ObjectMissing(kind, name, f"there is no {place / name}.yaml")
         if len(found) > 1:
@@ -114,7 +114,7 @@ def object_path(kind: ObjectKind, namespace: str, name: str) -> tuple[str, str, 
 
 def parse_object(kind: ObjectKind, namespace: str, path: Path, data: bytes) -> dict[str, Any]:
     """Parse a file as an object; raises ObjectRefused, whose message contains nothing of the content."""
-    which = f'{kind.singular} "{path.stem}" is not taken: {path}'
+    which = f'{kind.singular} "{path.stem}" is refused: {path}'
     try:
         return validate(kind, namespace, path.stem, read_document(data, expected_kind(kind)))
     except ObjectInvalid as error:

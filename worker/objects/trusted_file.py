@@ -1,8 +1,8 @@
 """Opens a file below a folder that only root can modify.
 
-Used by `folder`. The content becomes environment and files of containers, and names host paths of volumes: whoever can write it
-is root. So each folder on the path is opened without following links and checked once it is open, and so is the file. A FIFO, a
-device or a link is refused at once and never blocks.
+Used by `folder`. The content becomes environment and files of containers, and names host paths of volumes, so write access to it
+amounts to root. Each folder on the path, and the file, is opened without following links and checked once it is open. A FIFO,
+a device or a link is refused at once and never blocks.
 """
 
 import contextlib
@@ -10,14 +10,15 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from worker.machine.fingerprint import Fingerprint, fingerprint_of
 
 LARGEST: Final = 4 << 20
 """Bytes; an object's values are at most 1 MiB, and base64 or YAML escapes make them longer."""
 SETTLE_SECONDS: Final = 0.1
-"""Seconds since the last write: a writer may not be done."""
+"""A file written more recently than this may still be incomplete."""
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -29,29 +30,7 @@ class NotTrusted(Exception):
 
 
 class BeingWritten(Exception):
-    """The file seems to be being written: read it again after SETTLE_SECONDS."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """Attributes that change with a file."""
-
-    device: int
-    inode: int
-    size: int
-    modified: int
-    changed: int
-    """Nanoseconds; also of the last change of owner or mode."""
-
-    @property
-    def version(self) -> str:
-        """A version that reveals neither content nor size."""
-        return f"{self.changed:x}.{self.inode:x}"
-
-
-def fingerprint_of(found: os.stat_result) -> Fingerprint:
-    """Return the fingerprint of a file's status."""
-    return Fingerprint(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    """The file may still be being written: read it again after SETTLE_SECONDS."""
 
 
 @contextlib.contextmanager

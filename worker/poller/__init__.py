@@ -1,1 +1,1 @@
-"""The poller: keeps pod workflows in step with the pods listed for this node and with the runtime. See README.md."""
+"""The poller: keeps pod workflows in sync with the pods listed for this node and with the runtime. See README.md."""

@@ -23,7 +23,7 @@ class NodePods:
         self._manifests, self._api = manifests, api
 
     def set_open(self, found: Iterable[OpenPod], asked_at: float) -> None:
-        """Tell each source which of its pods are open."""
+        """Pass each source those of its pods that are open."""
         of_api: list[OpenPod] = []
         of_manifests: list[OpenPod] = []
         for pod in found:

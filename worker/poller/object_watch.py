@@ -17,10 +17,10 @@ import structlog
 
 from activities.objects.objects import ObjectKind
 from proto.temporal.signals import ObjectsChanged
+from worker.machine.fingerprint import fingerprint_of
 from worker.machine.inotify import FolderEvent, Mask, WatchedFolders
 from worker.objects.folder import SUFFIXES
 from worker.objects.object_hints import Hint, LastNotified, Versions, object_hints
-from worker.objects.trusted_file import fingerprint_of
 from worker.poller.calls.pod_workflows import CallRefused, PodWorkflows, TemporalUnavailable
 from worker.poller.runtime.known_pods import KnownPods
 
@@ -47,7 +47,7 @@ class ObjectWatch:
         self._trouble = ""
 
     async def follow(self, every: float, turned: Callable[[], None] = lambda: None) -> None:
-        """Compare now, after each change and at an interval, for ever; `turned` is called each time."""
+        """Compare now, after each change and at an interval, until cancelled; `turned` is called each time."""
         with contextlib.ExitStack() as stack:
             watch, trouble = None, []
             try:
@@ -70,7 +70,7 @@ class ObjectWatch:
         pods = await asyncio.to_thread(self._known.all)
         hints, self._signalled = object_hints(pods.values(), versions, self._signalled, self._versions)
         self._versions = versions
-        return all(await asyncio.gather(*map(self._tell, hints)))
+        return all(await asyncio.gather(*map(self._signal, hints)))
 
     async def _change(self, watch: WatchedFolders | None, seconds: float) -> None:
         """Wait for a change, and for those that follow within a moment."""
@@ -93,7 +93,7 @@ class ObjectWatch:
             _log.warning("no inotify watch on the objects; checking them every 2 s", err=trouble)
         self._trouble = trouble
 
-    async def _tell(self, hint: Hint) -> bool:
+    async def _signal(self, hint: Hint) -> bool:
         signal = ObjectsChanged(SOURCE, hint.versions, self._workflows.numbers.next())
         try:
             await self._workflows.objects_changed(hint.workflow_id, signal)

@@ -54,7 +54,7 @@ async def run_node(config: NodeConfig) -> None:
             runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), timed)
             async with open_api(config, "node", metrics.api_request) as api:
                 assert api is not None
-                around = NodeDependencies(
+                dependencies = NodeDependencies(
                     config=config,
                     cluster=config.cluster,
                     api=api,
@@ -65,17 +65,17 @@ async def run_node(config: NodeConfig) -> None:
                     metrics=metrics,
                 )
                 try:
-                    await _run_parts(around)
+                    await _run_parts(dependencies)
                 finally:
                     await runtime.close()
 
 
-async def _run_parts(around: NodeDependencies) -> None:
+async def _run_parts(dependencies: NodeDependencies) -> None:
     """Run all parts until asked to stop, or until one of them fails."""
-    async with giving_back_freed_memory(around.config.sync_frequency), asyncio.TaskGroup() as group:
-        parts = [group.create_task(part(around), name=name) for name, part in PARTS.items()]
-        around.service.ready(f"node {around.config.node_name}")
-        await around.service.stop_requested()
+    async with giving_back_freed_memory(dependencies.config.sync_frequency), asyncio.TaskGroup() as group:
+        parts = [group.create_task(part(dependencies), name=name) for name, part in PARTS.items()]
+        dependencies.service.ready(f"node {dependencies.config.node_name}")
+        await dependencies.service.stop_requested()
         for one in parts:
             one.cancel()
 

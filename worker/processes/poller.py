@@ -171,7 +171,7 @@ class Poller:
         """Follow the manifest folder; without one, list nothing, so that pods listed before are deleted."""
         await self._learn_open_pods()
         if self._config.static_pod_path is None:
-            self._take_listing(Listing())
+            self._take_folder_listing(Listing())
             return
         folder = ManifestFolder(self._config.static_pod_path, self._read, await asyncio.to_thread(self._holders))
         every = self._config.file_check_frequency
@@ -179,7 +179,7 @@ class Poller:
         async with contextlib.aclosing(ManifestSource(folder, every).listings()) as listings:
             async for listing in listings:
                 self._health.turn("manifests", every)
-                self._take_listing(listing)
+                self._take_folder_listing(listing)
 
     async def _list_url(self) -> None:
         """Follow the URL of static pods."""
@@ -190,16 +190,16 @@ class Poller:
         node = NodeOfManifests(self._config.node_name, self._config.feature_gates)
         async with contextlib.aclosing(UrlSource(said.url, fetch, said.every, node).listings()) as listings:
             async for listing in listings:
-                self._tell_listing(listing, URL_SOURCE)
+                self._pass_on_listing(listing, URL_SOURCE)
 
-    def _tell_listing(self, listing: Listing, source: str) -> None:
+    def _pass_on_listing(self, listing: Listing, source: str) -> None:
         self._manifest_pods.set_listing(listing, source)
         if self._cluster:
             self._cluster.look_again()
         self._refused_manifests.set_listed(listing.refusals, source)
 
-    def _take_listing(self, listing: Listing) -> None:
-        self._tell_listing(listing, SOURCE)
+    def _take_folder_listing(self, listing: Listing) -> None:
+        self._pass_on_listing(listing, SOURCE)
         first, self._pods_listed = self._pods_listed is None, len(listing.pods)
         if first:
             self._service.ready(f"{self._pods_listed} pods listed")
@@ -264,10 +264,10 @@ class Poller:
         """Add what a node of a cluster has besides its manifests."""
         from worker.poller.cluster.cluster_pods import ClusterDependencies, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node does not need
 
-        around = ClusterDependencies(
+        dependencies = ClusterDependencies(
             self._workflows, self._known, settings, self._refused_manifests.set_start, self._manifest_pods
         )
-        return ClusterPods(api, self._config, around)
+        return ClusterPods(api, self._config, dependencies)
 
     def _holders(self) -> dict[str, str]:
         """Return which file gave which pod before this poller started."""

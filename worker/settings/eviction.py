@@ -73,7 +73,7 @@ class Eviction:
     transition: timedelta = timedelta(minutes=5)
     """How long a condition is shown after it was last observed."""
 
-    def kept(self, memory: int, storage: int) -> tuple[int, int]:
+    def reserved(self, memory: int, storage: int) -> tuple[int, int]:
         """Return the bytes of memory and storage that hard thresholds reserve (cm/helpers.go hardEvictionReservation)."""
         hard = {one.signal: one.least for one in self.thresholds if not one.grace}
         return hard.get(MEMORY, Amount()).of(memory), hard.get(NODE_FS, Amount()).of(storage)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-from proto.kubernetes.go_duration import say_duration
+from proto.kubernetes.go_duration import format_duration
 from worker.settings.eviction import eviction_breaches
 from worker.settings.image_verification import verification_breaches
 from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
@@ -32,7 +32,7 @@ _TRACING_SCHEMES: Final = frozenset({"dns", "unix", "unix-abstract"})
 
 
 def validate(kubelet: KubeletConfiguration, gates: FeatureGates) -> None:
-    """Check all rules; raises ConfigurationRefused with every error, one a line."""
+    """Check all rules; raises ConfigurationRefused with every error, one per line."""
     gated = (*_backoff(kubelet, gates), *verification_breaches(kubelet, gates), *memory_breaches(kubelet, gates))
     breaches = [*gated, *(breach for rule in RULES for breach in rule(kubelet))]
     if breaches:
@@ -45,7 +45,7 @@ def _numbers(kubelet: KubeletConfiguration) -> Breaches:
             yield f"{key}: {kubelet[key]}, but it must not be negative"
     for key in _ABOVE_ZERO:
         if kubelet[key] <= timedelta():
-            yield f"{key}: {say_duration(kubelet[key])}, but it must be above 0s"
+            yield f"{key}: {format_duration(kubelet[key])}, but it must be above 0s"
     for key in ("healthzPort", "readOnlyPort"):
         if not 0 <= (kubelet[key] or 0) <= 65535:
             yield f"{key}: {kubelet[key]}, but a port is 1 to 65535 (0 switches it off)"
@@ -75,11 +75,11 @@ def _image_collection(kubelet: KubeletConfiguration) -> Breaches:
     minimum, maximum = kubelet["imageMinimumGCAge"], kubelet["imageMaximumGCAge"]
     for key, age in (("imageMinimumGCAge", minimum), ("imageMaximumGCAge", maximum)):
         if age < timedelta():
-            yield f"{key}: {say_duration(age)}, but it must not be negative"
+            yield f"{key}: {format_duration(age)}, but it must not be negative"
     if timedelta() < maximum <= minimum:
         yield (
-            f"imageMaximumGCAge: {say_duration(maximum)}, but it must be greater than imageMinimumGCAge, "
-            f"which is {say_duration(minimum)}"
+            f"imageMaximumGCAge: {format_duration(maximum)}, but it must be greater than imageMinimumGCAge, "
+            f"which is {format_duration(minimum)}"
         )
 
 
@@ -137,7 +137,7 @@ def _backoff(kubelet: KubeletConfiguration, gates: FeatureGates) -> Breaches:
         if _BACKOFF_KEY in kubelet.said:
             yield f"{_BACKOFF_KEY}: needs the feature gate {_BACKOFF_GATE}, which is off"
     elif period is not None and not timedelta(seconds=1) <= period <= timedelta(seconds=300):
-        yield f"{_BACKOFF_KEY}: {say_duration(period)}, but it is 1s to 300s"
+        yield f"{_BACKOFF_KEY}: {format_duration(period)}, but it is 1s to 300s"
 
 
 def _is_address(text: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from proto.kubernetes.go_duration import say_duration
+from proto.kubernetes.go_duration import format_duration
 from proto.kubernetes.resources.quantity import QuantityError, parse_quantity
 from worker.settings.kubelet.configuration import KubeletConfiguration
 
@@ -53,4 +53,4 @@ def container_logs_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
     if kubelet["containerLogMaxWorkers"] < 1:
         yield f"containerLogMaxWorkers: {kubelet['containerLogMaxWorkers']}, but it must be 1 or more"
     if (interval := kubelet["containerLogMonitorInterval"]) < _SHORTEST:
-        yield f"containerLogMonitorInterval: {say_duration(interval)}, but it must be 3s or longer"
+        yield f"containerLogMonitorInterval: {format_duration(interval)}, but it must be 3s or longer"

@@ -57,7 +57,7 @@ def allocatable(kept: Reserved) -> Allocatable:
 
 def with_thresholds(kept: Reserved, eviction: Eviction, memory: int, storage: int) -> Reserved:
     """Add what the hard thresholds reserve of a capacity in bytes of memory and storage."""
-    more_memory, more_storage = eviction.kept(memory, storage)
+    more_memory, more_storage = eviction.reserved(memory, storage)
     return Reserved(kept.cpu_milli, kept.memory_bytes + more_memory, kept.ephemeral_storage_bytes + more_storage)
 
 
@@ -90,7 +90,7 @@ def reserved_warnings(kubelet: KubeletConfiguration) -> Iterator[str]:
     """Say which reservations have no effect."""
     for key in KEYS:
         if kubelet[key]:
-            yield f"{key}: no pod is resized to more cpu or memory than it leaves, or told that it may use more; tempolet does not enforce it otherwise yet"
+            yield f"{key}: it limits resizes and what pods see as allocatable; it is not enforced otherwise yet"
 
 
 def _amount(kubelet: KubeletConfiguration, key: str, name: str) -> Quantity:

@@ -104,7 +104,7 @@ class ImageKeys:
 
 @dataclass(frozen=True, slots=True)
 class BehaviourKeys:
-    """When runs take up what a new release does otherwise; from then on there is no way back to the release before."""
+    """When runs follow the behaviours of a new release; from then on the previous release cannot run them."""
 
     commit: str = BY_COMMAND
     """ByCommand: by `tempolet behaviour --commit`; AtStart: as soon as a worker of the release starts."""
@@ -138,7 +138,7 @@ def load_tempolet_configuration(file: Path | None) -> TempoletConfiguration:
         if document.content.get(key) != wanted:
             raise ConfigurationRefused(
                 f"{file}: {key} is {document.content.get(key)!r}; must be {wanted}"
-                + ("; a KubeletConfiguration goes to --config" if key == "kind" else "")
+                + ("; pass a KubeletConfiguration by --config" if key == "kind" else "")
             )
     try:
         return _checked(tempolet_configuration(document.content))

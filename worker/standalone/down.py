@@ -38,7 +38,7 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
         raise DownFailed("`tempolet down` needs root, as `tempolet up` does")
     known = recorded(settings.run_dir)
     here = known or settings
-    show.say(f"node at {here.run_dir}, state in {here.state_dir}" if known else _nobody_here(settings))
+    show.say(f"node at {here.run_dir}, state in {here.state_dir}" if known else _not_running(settings))
     had_state = here.state_dir.is_dir()
     forced = _end_pods(here, show)
     ending = [("node", here.node)] if here.kubeconfig else []
@@ -61,19 +61,19 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
     left = what_is_left(here)
     if left:
         raise DownFailed(f"not removed: {'; '.join(left)}")
-    state = _what_of(here.state_dir, purge=purge) if had_state else f"no state was in {here.state_dir}"
+    state = _state_words(here.state_dir, purge=purge) if had_state else f"no state was in {here.state_dir}"
     show.say(f"down in {show.total():.1f} s, {state}")
     return forced
 
 
-def _nobody_here(settings: Settings) -> str:
+def _not_running(settings: Settings) -> str:
     return (
         f"no node known at {settings.run_dir} (another one's folder: --run-dir, {RUN_VARIABLE}); "
         f"looking for leftovers there and in {settings.state_dir} (--state-dir, {STATE_VARIABLE})"
     )
 
 
-def _what_of(state_dir: Path, *, purge: bool) -> str:
+def _state_words(state_dir: Path, *, purge: bool) -> str:
     if not purge:
         return f"state kept in {state_dir}"
     if not state_dir.is_dir():

@@ -19,7 +19,7 @@ from proto.temporal.names import API_SOURCE
 from worker.standalone.cri_client import CriClient
 
 DEFAULT_GRACE: Final = 30  # seconds; the default of terminationGracePeriodSeconds
-ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing", "PredecessorPresent", "Terminating"})
+STARTING_REASONS: Final = frozenset({"", "ContainerCreating", "PodInitializing", "PredecessorPresent", "Terminating"})
 """Reasons of a pod that is starting normally."""
 
 
@@ -80,7 +80,7 @@ def shows_failure(snapshot: PodSnapshot) -> bool:
     statuses = [one for name in ("initContainerStatuses", "containerStatuses") for one in snapshot.status.get(name, ())]
     states = [one.get(when, {}) for one in statuses for when in ("state", "lastState")]
     ends = {state["terminated"].get("reason", "") for state in states if "terminated" in state}
-    return snapshot.reason not in ON_ITS_WAY | ends
+    return snapshot.reason not in STARTING_REASONS | ends
 
 
 def pods_left(root_dir: Path, runtime: CriClient, *, shared: bool) -> list[str]:

@@ -36,7 +36,9 @@ from worker.temporal.keys import KeyFileRefused, create_key_file, create_token_f
 PODS_WITHIN: Final = timedelta(minutes=2)  # image pulls included
 HEALTHY_WITHIN: Final = timedelta(seconds=60)
 GIVEN_RUNTIME_WITHIN: Final = timedelta(seconds=10)
-TOLD_AFTER: Final = timedelta(seconds=3)  # the first attempt of a sandbox or a pull may fail and the next succeed
+REPORTED_AFTER: Final = timedelta(
+    seconds=3
+)  # the first attempt of a sandbox or a pull may fail and the next one succeed
 BETWEEN_LOOKS: Final = 0.05
 _NOT_UP: Final = (
     OtherSettings,
@@ -236,7 +238,7 @@ def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriCl
         yield pods
         now = time.monotonic()
         since = {path: since.get(path, now) for path in (*pods.failing, *pods.refused)}
-        shown_long_enough = all(now - first >= TOLD_AFTER.total_seconds() for first in since.values())
+        shown_long_enough = all(now - first >= REPORTED_AFTER.total_seconds() for first in since.values())
         if (shown_long_enough and not pods.waiting) or now > until:
             return
         for role in roles(settings):

@@ -1,6 +1,6 @@
 """The pods of this node as the API server has them, with their status.
 
-The keeper watches them. So it knows without a request what a patch would change, that somebody else changed a status, that a
+The keeper watches them. So it knows without a request what a patch would change, that another client changed a status, that a
 pod is gone, and which mirror pod represents a static pod. Only these fields of each object are kept.
 """
 
@@ -92,7 +92,7 @@ class ApiPods:
     def take(self, pod: ApiPod) -> None:
         """Store a pod unless a newer version is known; an echo of our own write is not a change.
 
-        A version older than our own write is a change: somebody wrote before us, unnoticed.
+        A version older than our own write is a change: another client wrote just before us.
         """
         known = self._pods.get(pod.key)
         if known is not None and known.version == pod.version:

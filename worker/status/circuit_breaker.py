@@ -1,6 +1,7 @@
-"""A circuit breaker for the API server: while it is unavailable, one try stands for all.
+"""A circuit breaker for the API server: after a failed call, all calls wait for a pause.
 
-Used by the keeper from one event loop. Each failed try doubles the pause; any response from the server ends it at once.
+Used by the keeper from one event loop. Each failure after a pause doubles the next pause; any response from the server ends
+it at once.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class CircuitBreaker:
-    """Closed, in the electrical sense, while the API server answers."""
+    """Closed while the API server answers, as in electricity: calls pass."""
 
     def __init__(self) -> None:
         self._closed = asyncio.Event()
@@ -26,11 +27,11 @@ class CircuitBreaker:
         self._pause = FIRST_PAUSE
 
     async def wait(self) -> None:
-        """Wait until calls may be tried."""
+        """Wait until the pause is over."""
         await self._closed.wait()
 
     def trip(self, error: ApiAway) -> None:
-        """Hold up calls for a pause; the server may have said how long."""
+        """Delay calls by a pause, at least as long as the server asked for."""
         if not self._closed.is_set():
             return  # another call has already failed
         self._closed.clear()
@@ -40,6 +41,6 @@ class CircuitBreaker:
         asyncio.get_running_loop().call_later(pause, self._closed.set)
 
     def reset(self) -> None:
-        """Note that the server answers."""
+        """End the pause: the server answers."""
         self._pause = FIRST_PAUSE
         self._closed.set()

@@ -1,7 +1,7 @@
 """Keeps the status of every pod of this node in the API in sync with its workflow.
 
 It takes the snapshots that workflows publish, from any thread and without blocking; the newest counts. A patch is sent if, and
-only if, the API's status differs: after a snapshot, after somebody else's write, after a restart of the worker or an outage of
+only if, the API's status differs: after a snapshot, after another client's write, after a restart of the worker or an outage of
 the API server, for as long as it takes. It is not a step of a workflow: readiness of a healthy pod may change without an event
 in history, and a pod's life never waits for the API server.
 """
@@ -38,7 +38,7 @@ LONGEST_REFUSAL: Final = 60.0
 LONGEST_FAILURE: Final = 10.0
 """The same if the server fails, as with a webhook or its etcd; the kubelet retries as often."""
 COALESCE_SECONDS: Final = 0.25
-"""Seconds that a status which nobody waits for is delayed; the kubelet looks at a starting pod once a second."""
+"""Seconds that a status which is not urgent is delayed; the kubelet looks at a starting pod once a second."""
 REMEMBERED: Final = 1000
 """Deleted pods whose workflows may still publish."""
 UNRELATED: Final = "no relationship found between node"
@@ -150,7 +150,7 @@ class StatusKeeper:
         known.status, known.stopped, known.refusals = snapshot.status, stopped, 0
 
     def _changed(self, name: Name) -> None:
-        """Compare again what somebody has changed; the API server answers, so nothing has to wait any longer."""
+        """Compare again what another client has changed; the API server answers, so nothing has to wait any longer."""
         self._breaker.reset()
         current = self._pods.get(name)
         for uid in tuple(self._uids.get(name, ())):

@@ -48,7 +48,7 @@ def merge_status(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bo
         _copy_fields(new, api, ("phase", "reason", "message"))
     elif api.get("phase") in FINAL_PHASES:
         _keep_ended(new, api)
-    if new.get("phase") == api.get("phase"):  # somebody else may have given a reason for this phase
+    if new.get("phase") == api.get("phase"):  # another client may have given a reason for this phase
         new |= {name: api[name] for name in ("reason", "message") if name in api and not new.get(name)}
     if new.get("phase") in FINAL_PHASES:
         _set_unready(new)

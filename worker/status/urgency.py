@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-_ON_ITS_WAY: Final = ("ContainerCreating", "PodInitializing")
+_STARTING_REASONS: Final = ("ContainerCreating", "PodInitializing")
 
 
 def is_urgent(api: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    """Report whether the statuses differ in anything that somebody waits for."""
+    """Report whether the statuses differ in anything urgent."""
     return _urgent_fields(api) != _urgent_fields(ours)
 
 
@@ -34,7 +34,7 @@ def _urgent_fields(status: Mapping[str, Any]) -> tuple[Any, ...]:
 def _is_starting(container: Mapping[str, Any]) -> bool:
     """Report whether a container has not started yet and has no error."""
     state = container.get("state") or {}
-    ordinary = not state or (state.get("waiting") or {}).get("reason") in _ON_ITS_WAY
+    ordinary = not state or (state.get("waiting") or {}).get("reason") in _STARTING_REASONS
     return ordinary and not container.get("restartCount")
 
 

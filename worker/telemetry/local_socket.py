@@ -2,7 +2,7 @@
 
 Their HTTP addresses are not used, because an operator may choose, disable or restrict them. A client sends one line, the name
 of a text, and receives the text, which ends with `# EOF`; without that line it is incomplete and discarded. There is no
-authentication: whoever can connect is root on this machine.
+authentication: only root on this machine can connect.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ async def serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) ->
 
 
 async def keep_serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> None:
-    """Serve until cancelled; without a socket the process goes on, because pods matter more than metrics."""
+    """Serve until cancelled; without a socket the process continues, because pods matter more than metrics."""
     try:
         async with serving_texts(path, texts):
             await asyncio.Event().wait()

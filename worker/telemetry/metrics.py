@@ -55,31 +55,33 @@ class Metrics:
         )
         self._running_containers = self._gauge("kubelet_running_containers", "Containers by state.", "container_state")
         self._pod_start_seconds = self._histogram(
-            "kubelet_pod_start_duration_seconds", "From the pod first seen to its first running.", _POD_START_BUCKETS
+            "kubelet_pod_start_duration_seconds",
+            "From the time a pod was first seen until it first ran.",
+            _POD_START_BUCKETS,
         )
         self._refused_manifests = self._gauge("tempolet_refused_manifests", "Manifest files that are refused now.")
 
     def _make_steps(self) -> None:
         self._pod_work_seconds = self._histogram(
             "kubelet_pod_worker_duration_seconds",
-            "How long pods took to be up (create) and down (kill).",
+            "How long pods took to start (create) and to terminate (kill).",
             Histogram.DEFAULT_BUCKETS,
             "operation_type",
         )
         self._cgroup_seconds = self._histogram(
             "kubelet_cgroup_manager_duration_seconds",
-            "How long the pods' cgroups took.",
+            "How long operations on the pods' cgroups took.",
             Histogram.DEFAULT_BUCKETS,
             "operation_type",
         )
         self._volume_seconds = self._histogram(
             "storage_operation_duration_seconds",
-            "How long volumes took.",
+            "How long operations on volumes took.",
             _VOLUME_BUCKETS,
             *("volume_plugin", "operation_name", "status", "migrated"),
         )
         self._volume_errors = self._counter(
-            "storage_operation_errors_total", "What failed with volumes.", "volume_plugin", "operation_name"
+            "storage_operation_errors_total", "Operations on volumes that failed.", "volume_plugin", "operation_name"
         )
 
     def _make_logs(self) -> None:
@@ -91,15 +93,17 @@ class Metrics:
         self._relist_seconds = self._histogram("kubelet_pleg_relist_duration_seconds", "How long a relist took.")
         self._relist_interval = self._histogram(
             "kubelet_pleg_relist_interval_seconds",
-            "Between two relists.",
+            "The time between two relists.",
             (*Histogram.DEFAULT_BUCKETS[:-1], 30, 60, 300),
         )
-        self._last_seen = self._gauge("kubelet_pleg_last_seen_seconds", "When the runtime was last listed or heard.")
+        self._last_seen = self._gauge(
+            "kubelet_pleg_last_seen_seconds", "When the runtime was last listed or sent an event."
+        )
         self._stream_opened = self._gauge(f"{_EVENT_STREAM}_success_count", "Event streams that were opened.")
         self._stream_lost = self._gauge(f"{_EVENT_STREAM}_error_count", "Event streams that broke or did not open.")
 
     def _make_hints(self) -> None:
-        self._hints = self._counter("tempolet_hints_total", "Hints to workflows, by what became of them.", "outcome")
+        self._hints = self._counter("tempolet_hints_total", "Hints to workflows, by outcome.", "outcome")
 
     def pod_started(self, seconds: float) -> None:
         """Count a pod that runs for the first time, and the time since it was first seen."""
@@ -151,7 +155,7 @@ class Metrics:
         """Count an event stream that was opened, or one that broke."""
         (self._stream_opened if opened else self._stream_lost).inc()
 
-    def event_heard(self) -> None:
+    def event_received(self) -> None:
         """Note that the runtime sent an event just now."""
         self._last_seen.set_to_current_time()
 

@@ -34,7 +34,7 @@ class SignalNumbers:
 def signal_numbers(state_dir: Path, process: str) -> SignalNumbers:
     """Start above all numbers that this process of this node has sent; blocks on a small file."""
     file = state_dir / f"{process}.signals"
-    first = beginning(time.time_ns() // 1_000_000, _kept(file))
+    first = beginning(time.time_ns() // 1_000_000, _last_start(file))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, f"{first}\n".encode())
@@ -48,7 +48,7 @@ def beginning(now: int, last: int) -> int:
     return now if now > last else last + LEAP
 
 
-def _kept(file: Path) -> int:
+def _last_start(file: Path) -> int:
     try:
         return int(file.read_text())
     except (OSError, ValueError):

@@ -19,7 +19,7 @@ class Retry:
 
 
 PATIENT: Final = Retry(timedelta(milliseconds=200), timedelta(seconds=5))
-"""Retried without end: a pod keeps its state while the runtime is away, and goes on when it is back."""
+"""Retried without limit: a pod keeps its state while the runtime is unavailable, and continues when it is back."""
 PROBING: Final = Retry(timedelta(milliseconds=50), timedelta(seconds=5))
 """The first retry follows at once, so a new worker takes over without a gap when the one before it was killed."""
 

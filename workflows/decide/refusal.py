@@ -1,4 +1,4 @@
-"""Why a pod's workflow rejects an operator's request; it is told before the history records the request."""
+"""Why a pod's workflow rejects an operator's request; the rejected request is not in the history."""
 
 from dataclasses import dataclass
 

@@ -38,7 +38,7 @@ VOLUME_SECURITY: Final = ("fsGroup", "fsGroupChangePolicy")
 _USER: Final = "runAsUser"
 """If every container has the same one, a token's files belong to it (`activities.volumes.plugin.ownership.fs_user_of`)."""
 _BY_DRIVER: Final = frozenset({"persistentVolumeClaim", "ephemeral", "csi"})
-"""Volumes whose driver may be told the pod's name, and which may be block devices."""
+"""Volumes whose driver may need the pod's name, and which may be block devices."""
 _USES: Final = ("volumeMounts", "volumeDevices")
 
 
@@ -53,7 +53,7 @@ PROGRAM: Final = frozenset(
         *("terminationMessagePath", "terminationMessagePolicy"),
     }
 )
-"""What of a container is about the program that runs in it, and none of a hook's business."""
+"""Fields of a container about its own program, which a hook's container does not take over."""
 
 
 def _cut(source: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """One call to the Kubernetes API server: JSON in, JSON out, errors sorted by what the caller may do.
 
-Used by poller, worker and node. Objects are plain JSON, because histories keep an object as it came and a patch must
-not name fields that it does not mean. `ApiAway` passes with time; `ApiRefused` carries the API's status, reason and
+Used by poller, worker and node. Objects are plain JSON, because histories keep objects unchanged and a patch must
+contain only the fields that it changes. `ApiAway` passes with time; `ApiRefused` carries the API's status, reason and
 message.
 """
 
@@ -231,7 +231,7 @@ def _decoded(data: bytes) -> Json:
     try:
         found = json.loads(data) if data else {}
     except ValueError as error:
-        raise ApiAway(f"no JSON came back: {data[:100]!r}") from error
+        raise ApiAway(f"the answer is not JSON: {data[:100]!r}") from error
     return found if isinstance(found, dict) else {"": found}
 
 

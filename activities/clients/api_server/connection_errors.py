@@ -29,7 +29,7 @@ def not_connected(error: BaseException, kubeconfig: Kubeconfig) -> str:
 def authentication_error(kubeconfig: Kubeconfig) -> str:
     """Explain a 401: which credential was refused, and what is wrong with it as far as it shows from here."""
     if kubeconfig.program:
-        return f"what {kubeconfig.program.command} of the kubeconfig gives is not taken"
+        return f"the API server does not accept the credential from {kubeconfig.program.command} of the kubeconfig"
     if kubeconfig.token:
         return (
             f"the token of the kubeconfig ({_place(kubeconfig.token, '')}) is unknown or has expired: ask for a new one"

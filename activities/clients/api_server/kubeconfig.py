@@ -147,7 +147,7 @@ def load_kubeconfig(path: Path) -> Kubeconfig:
     server = str(cluster.get("server") or "").rstrip("/")
     if not server.startswith(("https://", "http://")):
         raise KubeconfigRefused(
-            f"{path}: cluster.server: {server!r}, but an address like https://10.0.0.1:6443 belongs there"
+            f"{path}: cluster.server: {server!r}, but it must be an address like https://10.0.0.1:6443"
         )
     return Kubeconfig(
         server=server,
@@ -186,7 +186,7 @@ def _token(path: Path, user: Mapping[str, Any]) -> Material:
 def _program(path: Path, given: Mapping[str, Any], cluster: Mapping[str, Any]) -> ExecProgram:
     if given.get("apiVersion") not in VERSIONS or not given.get("command"):
         raise KubeconfigRefused(
-            f"{path}: user.exec: a command and an apiVersion ({' or '.join(VERSIONS)}) belong there"
+            f"{path}: user.exec: it must have a command and an apiVersion ({' or '.join(VERSIONS)})"
         )
     if given.get("interactiveMode") == "Always":
         raise KubeconfigRefused(f"{path}: user.exec.interactiveMode: Always, but a node has no terminal")

@@ -1,6 +1,6 @@
 """Lists and watches a collection of the API server: a complete list first, then every change.
 
-A `Listed` is always complete: pages are joined first, so that nobody takes a part for the whole. A watch that ends
+A `Listed` is always complete: pages are joined first, so that a part is never taken for the whole. A watch that ends
 continues from its last resourceVersion (bookmarks keep that recent). Only when that version is too old (410), or newer
 than all that the server knows, the collection is listed again (client-go tools/cache/reflector.go). Every failure is
 retried with backoff.
@@ -72,7 +72,7 @@ class _Way:
     received: bool = False
     """The watch has delivered something."""
     doubted: bool = False
-    """The server was away and may have come back with an older state."""
+    """The server was unavailable and may have returned with an older state."""
 
 
 class Reflector:
@@ -117,7 +117,7 @@ class Reflector:
                         yield change
                 if way.received or time.monotonic() - began > SHORTEST_WATCH:
                     continue
-                self._note("a watch ended at once and told nothing")
+                self._note("a watch ended at once without an event")
             except (ApiAway, ApiRefused, LookupError, TypeError, ValueError) as error:
                 wait = self._failed(way, error)
             await asyncio.sleep(max(wait, way.pause * random.uniform(1, 2)))  # noqa: S311 - no secret
@@ -128,9 +128,7 @@ class Reflector:
 
         Ends when the server ends it, or when the server turns out to have an older state.
         """
-        if (
-            way.doubted
-        ):  # a server that was away may know less than we do, and a watch from our version would be silent for long
+        if way.doubted:  # a server that was unavailable may have an older state, and a watch from our version would be silent for long
             asked = {"resourceVersion": way.version, "resourceVersionMatch": "NotOlderThan", "limit": "1"}
             await self._api.get(self._path, **self._query, **asked)
             way.doubted = False

@@ -68,7 +68,7 @@ class PullRecords:
         self._intents_written, self._pulled_written = set(self._intents), set(self._pulled)
 
     def removed(self) -> tuple[set[str], set[str]]:
-        """List the intents and records that somebody has removed from the disk; raises OSError."""
+        """List the intents and records that were removed from the disk by others; raises OSError."""
         return (
             self._intents_written - _listed(self.pulling_dir),
             self._pulled_written - _listed(self.pulled_dir),
@@ -164,7 +164,7 @@ def _read_all(folder: Path, read: Callable[[bytes], _Content]) -> Iterator[tuple
         try:
             yield path.name, read(path.read_bytes())
         except (OSError, BrokenRecord) as error:
-            _log.warning("%s cannot be used: %s; who wants that image has to show his right", path, error)
+            _log.warning("%s cannot be used: %s; pods that want the image must prove that they may use it", path, error)
             yield path.name, None
 
 

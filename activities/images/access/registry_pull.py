@@ -1,6 +1,6 @@
 """One pull from a registry: tries each login in turn, writes the intent before and the record after.
 
-Shared by all who wait for the same image (`image_pulls`). If the outcome in the runtime is unknown, the intent stays.
+Shared by all pods that wait for the same image (`image_pulls`). If the outcome in the runtime is unknown, the intent stays.
 """
 
 from collections.abc import Sequence

@@ -57,7 +57,7 @@ class PullRights:
                 self._loaded = True
 
     async def _follow_the_disk(self) -> None:
-        """Drop what somebody has removed; an intent of a pull under way is written again."""
+        """Drop what others have removed; an intent of a pull under way is written again."""
         if not any(await asyncio.to_thread(self.records.removed)):
             return
         async with self._changing:  # so that files being written or removed here are not mistaken
@@ -113,7 +113,7 @@ class PullRights:
                 try:
                     await asyncio.to_thread(self.records.forget_intent, image)
                 except OSError as error:
-                    _log.warning("the record that a pull of %s was begun cannot be removed: %s", image, error.strerror)
+                    _log.warning("the intent of a pull of %s cannot be removed: %s", image, error.strerror)
 
     def unknown(self, image: str) -> None:
         """Keep the intent of a pull with an unknown outcome: the runtime may still finish it."""

@@ -1,7 +1,7 @@
 """Runs a credential provider: the request on stdin, the response on stdout, at most a minute.
 
 The protocol is credentialprovider.kubelet.k8s.io; names and limits are those of
-pkg/credentialprovider/plugin/plugin.go. The program has a session of its own, so that all its children end when nobody
+pkg/credentialprovider/plugin/plugin.go. The program has a session of its own, so that all its children end when no caller
 waits for it any more. Its response is never logged: one that cannot be read is only reported as such.
 """
 

@@ -1,7 +1,7 @@
 """Decides whether a claim can be used, and reads its PersistentVolume; pure.
 
 The rules and messages are the kubelet's (pkg/kubelet/volumemanager/populator, getPVCExtractPV and getPVSpec), and two
-of the binder's (pv_controller.go checkVolumeSatisfyClaim), which on a node without a cluster nobody else has checked.
+of the binder's (pv_controller.go checkVolumeSatisfyClaim), which on a standalone node no binder has checked.
 """
 
 import re

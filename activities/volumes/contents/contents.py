@@ -88,16 +88,16 @@ def _files(kind: str, source: Source, known: Known, mode: int) -> Files:
         case "projected":
             return _projected(source.get("sources") or (), known, mode)
         case "serviceAccountToken":
-            token = _had(known.tokens[token_key(source)])
+            token = _available(known.tokens[token_key(source)])
             return _credential(source, token.text.encode(), known, mode)
         case "clusterTrustBundle":
-            anchors = _had(known.trust_bundles[trust_bundle_key(source)])
+            anchors = _available(known.trust_bundles[trust_bundle_key(source)])
             return _credential(source, anchors.pem, known, mode)
         case _:
             raise VolumeFailed(f"a projection of {kind} is not supported")
 
 
-def _had(found: _Found | str) -> _Found:
+def _available(found: _Found | str) -> _Found:
     if isinstance(found, str):
         raise VolumeFailed(found)
     return found

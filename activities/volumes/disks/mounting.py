@@ -120,7 +120,7 @@ async def _format(device: Path, kind: str) -> None:
 
 
 async def _check(device: Path) -> None:
-    """Repair the file system as far as possible; without fsck on the node, go on, as the kubelet does."""
+    """Repair the file system as far as possible; without fsck on the node, continue, as the kubelet does."""
     try:
         ended = await run(("fsck", "-a", str(device)), _FORMAT_WITHIN)
     except ProgramMissing:

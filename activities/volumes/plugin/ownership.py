@@ -2,7 +2,7 @@
 
 Runs in a thread before a volume counts as mounted. The walk never follows links and never enters another mount
 (`tree_walk`), so links that a container has planted in a volume lead nowhere. The volume's root comes last, so it
-tells a later mount whether the walk was completed.
+shows a later mount whether the walk was completed.
 """
 
 import os

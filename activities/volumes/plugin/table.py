@@ -31,10 +31,10 @@ class Measured(Enum):
 
 
 class Undo(Enum):
-    """How a volume is found and undone of which only the pod's folder is left."""
+    """How an orphaned pod's volume is found and unmounted, when only the pod's folder is left."""
 
     REMOVE = "remove"
-    """It has no mounts: it goes with the pod's folder."""
+    """It has no mounts: it is removed with the pod's folder."""
     UNMOUNT_MEMORY = "unmount memory"
     """It may be a file system in memory at `volumes/<plugin>/<name>`, which only has to be unmounted."""
     BY_FOLDER = "by folder"

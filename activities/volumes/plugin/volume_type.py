@@ -1,4 +1,4 @@
-"""The protocol of volume types, and what they are told of a volume."""
+"""The protocol of volume types, and what they get and return."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

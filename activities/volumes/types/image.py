@@ -43,10 +43,10 @@ async def check_image_sub_paths(
     mounts = [one for one in container.get("volumeMounts") or () if one["name"] in images]
     if not any(one.get("subPath") or one.get("subPathExpr") for one in mounts):
         return
-    told = await runtime.version()
-    if ignores_sub_paths(told.runtime_name, told.runtime_version):
+    version = await runtime.version()
+    if ignores_sub_paths(version.runtime_name, version.runtime_version):
         raise SubPathIgnored(
-            f"{told.runtime_name} {told.runtime_version} ignores the subPath of an image and would show all of "
+            f"{version.runtime_name} {version.runtime_version} ignores the subPath of an image and would show all of "
             f"it; use containerd 2.2 or newer, or mount the image as a whole"
         )
 

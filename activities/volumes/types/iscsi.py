@@ -125,8 +125,8 @@ class Iscsi:
                 host = int(session.parents[1].name.removeprefix("host"))
                 for connection in session.glob("connection*/iscsi_connection/connection*"):
                     for address, port in (("address", "port"), ("persistent_address", "persistent_port")):
-                        told = [(connection / one).read_text().strip() for one in (address, port)]
-                        found[f"[{told[0]}]:{told[1]}" if ":" in told[0] else ":".join(told)] = host
+                        host_port = [(connection / one).read_text().strip() for one in (address, port)]
+                        found[f"[{host_port[0]}]:{host_port[1]}" if ":" in host_port[0] else ":".join(host_port)] = host
         return found
 
     async def _log_out(self, disk: Disk) -> None:

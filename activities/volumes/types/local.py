@@ -56,7 +56,7 @@ class PersistentLocal:
         await asyncio.to_thread(unmount_and_remove, volume.directory(PLUGIN))
         point = _global_point(volume)
         async with volume.services.locks.hold(str(point)):
-            await asyncio.to_thread(_let_go, point, volume.services.settings.root_dir / "pods")
+            await asyncio.to_thread(_unmount_unused, point, volume.services.settings.root_dir / "pods")
 
 
 def _path_of(persistent: PersistentVolume) -> str:
@@ -90,7 +90,7 @@ async def _show(volume: PodVolume, source: Path, persistent: PersistentVolume, o
     return Mounted(mounted, found=found, needs_fs_group=not read_only and not others)
 
 
-def _let_go(point: Path, pods: Path) -> None:
+def _unmount_unused(point: Path, pods: Path) -> None:
     """Unmount a device that no pod uses."""
     if mounts.is_mount_point(point) and not other_mounts(point, pods):
         mounts.unmount(point)

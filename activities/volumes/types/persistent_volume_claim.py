@@ -115,7 +115,7 @@ def _remember(volume: PodVolume, persistent: PersistentVolume) -> None:
     if before is not None:
         raise VolumeFailed(
             f"PV {before.name} is mounted, and its claim is now bound to PV {record.name}: the pod keeps the first; "
-            f"bind the claim to that again, or make the pod anew"
+            f"bind the claim to that again, or create the pod again"
         )
     file = _record_file(volume)
     file.parent.mkdir(mode=_MODE, parents=True, exist_ok=True)

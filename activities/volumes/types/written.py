@@ -1,7 +1,7 @@
 """configMap, secret, downwardAPI and projected: volumes whose files the node writes.
 
 Mounting one again refreshes it: its objects are read again, and if any file differs, all change atomically. The
-content of an object goes to the volume and nowhere else.
+content of an object is written to the volume and nowhere else.
 """
 
 import asyncio

@@ -52,7 +52,7 @@ def memory_protection(pod: Mapping[str, Any], node: NodeResources) -> dict[str, 
     asked = requests_and_overhead(pod, pod_requests(pod)).get("memory", ZERO).value
     if not node.cgroup_v2 or node.memory_qos is None or not node.memory_qos.tiered or asked <= 0:
         return {}
-    return {_kept_by(pod): str(asked)}
+    return {_protection_file(pod): str(asked)}
 
 
 def swap_of(pod: Mapping[str, Any], container: Mapping[str, Any], node: NodeResources) -> int:
@@ -73,7 +73,7 @@ def _quality(pod: Mapping[str, Any], container: Mapping[str, Any], qos: MemoryQo
     limit = resource_list(container, "limits").get("memory", ZERO).value
     files = {MEMORY_MIN: "0", MEMORY_LOW: "0"}
     if asked and qos.tiered:
-        files = {_kept_by(pod): str(asked)}
+        files = {_protection_file(pod): str(asked)}
     most = limit or qos.allocatable
     if asked != limit and most:
         high = floor((asked + (most - asked) * qos.throttling_factor) / qos.page_size) * qos.page_size
@@ -82,5 +82,5 @@ def _quality(pod: Mapping[str, Any], container: Mapping[str, Any], qos: MemoryQo
     return files
 
 
-def _kept_by(pod: Mapping[str, Any]) -> str:
+def _protection_file(pod: Mapping[str, Any]) -> str:
     return MEMORY_MIN if qos_class(pod) is QosClass.GUARANTEED else MEMORY_LOW

@@ -12,7 +12,7 @@ class ProbeProgress:
     message: str = ""
     last: bool | None = None
     run: int = 0
-    """How often in a row the last outcome came."""
+    """How often in a row the last outcome occurred."""
     sequence: int = 0
     told: bool = True
     """Whether the workflow was signalled the current verdict."""

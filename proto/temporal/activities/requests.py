@@ -125,7 +125,7 @@ class PulledImage:
     size_bytes: int = 0
     took: timedelta = timedelta()
     waited: timedelta = timedelta()
-    """The part of it before the pull began, while other pulls went first."""
+    """The part of it before the pull began, while it waited for other pulls."""
     warnings: tuple[str, ...] = ()
 
 

@@ -139,7 +139,7 @@ async def test_an_api_server_that_is_away_lets_nobody_new_in(
         answer = await served.ask("/configz", certificate=admin)
         assert (answer.status, json.loads(answer.text)["message"]) == (
             503,
-            "Authorization error (user=late, verb=get, resource=nodes, subresource=configz): the API server is away; retry",
+            "Authorization error (user=late, verb=get, resource=nodes, subresource=configz): the API server does not answer; retry",
         )
     finally:
         await asyncio.to_thread(plane.start_apiserver)

@@ -119,7 +119,7 @@ def test_what_the_node_has_not_is_infeasible_until_it_is_taken_back(node: Tempol
     assert (
         "is Infeasible: Node didn't have enough capacity" in tempolet(node, "explain", "default/wants-" + node.name)[1]
     )
-    assert "what it has stays, for a resize is Infeasible" in history(node, pending)
+    assert "its resources stay as they are, because the resize is Infeasible" in history(node, pending)
     node.apply(resized(manifest, sized("200m", "64Mi"), 3))
     after = node.until_pod("wants", lambda one: "PodResizePending" not in conditions(one), "taken back")
     assert (after.restarts, kernel(node, after)) == (0, before)

@@ -10,7 +10,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from proto.temporal.names import REMOVE_POD_DIRECTORIES
 from tests.replay.lives.archive import RecordedRun
 
-SIGNALS_A_RUN: Final = 2000
+SIGNALS_PER_RUN: Final = 2000
 """As in `workflows.loop`: a run with this many signals continues as new for that reason."""
 
 
@@ -103,4 +103,4 @@ def _why_continued(run: RecordedRun) -> str:
     if removed and carried["lifecycle"] == "sync" and not carried["cleaned"]:
         return "for the pod is listed again"
     signals = sum(event.HasField("workflow_execution_signaled_event_attributes") for event in events)
-    return "by signals" if signals >= SIGNALS_A_RUN else "by events"
+    return "by signals" if signals >= SIGNALS_PER_RUN else "by events"

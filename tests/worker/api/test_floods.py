@@ -151,7 +151,7 @@ async def test_a_bug_of_ours_tells_nothing(tmp_path: Path) -> None:
     """The client gets a short message, the log the details; a response that had begun is aborted and never complete."""
     async with open_api(tmp_path) as api:
         answer = await api.ask("/broken")
-        assert (answer.status, answer.text) == (500, "internal error; the node's log says more")
+        assert (answer.status, answer.text) == (500, "internal error; see the node's log")
         cut_off = await said(api, b"GET /torn HTTP/1.1\r\nHost: n\r\n\r\n")
         assert b"secret" not in cut_off
         assert not cut_off.endswith(b"0\r\n\r\n")

@@ -13,7 +13,7 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from tests.worker.poller.snapshots import snapshot
 from worker.api_objects import token_rotation
-from worker.api_objects.token_rotation import AGAIN, LONGEST, TokenRotation, mounted_tokens, wish_of
+from worker.api_objects.token_rotation import AGAIN, LONGEST, TokenRotation, mounted_tokens, token_spec_of
 from worker.api_objects.tokens import seed_of
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -63,7 +63,7 @@ class Node:
 async def test_a_token_is_renewed_when_it_is_due() -> None:
     """Not before; then the pod is signalled."""
     node = Node(pod := showing("u1", version(NOON)))
-    at = due(version(NOON), seed_of(wish_of(pod, KEY)))
+    at = due(version(NOON), seed_of(token_spec_of(pod, KEY)))
     assert await node.renew(minutes=30) == at
     assert node.asked == []
     node.now = at

@@ -51,7 +51,13 @@ def test_each_number_has_a_row() -> None:
     )
     rows = [line.split(maxsplit=4) for line in table(found)]
     assert [(*row[:4], row[4].partition(":")[0]) for row in rows if row[2:4] != ["0", "0"]][1:] == [
-        ("pods", "2", "3", "1", "directories come with the sandbox and images are looked for before any is pulled"),
+        (
+            "pods",
+            "2",
+            "3",
+            "1",
+            "the sandbox's activity makes the directories, and images are looked for before any is pulled",
+        ),
         ("pods", "99", "1", "0", "unknown to this release"),
         ("node", "?", "0", "1", "unreadable"),
     ]
@@ -65,20 +71,22 @@ def test_each_number_has_a_row() -> None:
             NEWEST,
             {},
             [
-                "no run within Temporal's retention follows 1 of pods, 2 of pods, 1 of the node: a release without may come"
+                "no run within Temporal's retention follows 1 of pods, 2 of pods, 1 of the node: a release without them can run here"
             ],
             id="nobody-follows-the-old-ones",
         ),
         pytest.param(
             NEWEST,
             {("pods", 1, False): 1, ("pods", 2, True): 2, ("node", 1, True): 1},
-            ["3 open runs are still to be raised: the worker asks one after the other"],
+            ["3 open runs are still to be raised: the worker raises one at a time"],
             id="some-do",
         ),
         pytest.param(
             OLD,
             {("pods", 1, False): 1, ("pods", 2, True): 9},
-            [f"this release knows {NEWEST}; once there is no way back to the one before: tempolet behaviour --commit"],
+            [
+                f"this release knows {NEWEST}; to give up the way back to the previous release: tempolet behaviour --commit"
+            ],
             id="not-committed-yet",
         ),
         pytest.param(

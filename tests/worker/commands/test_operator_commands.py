@@ -103,7 +103,7 @@ async def test_a_workflow_that_was_terminated(node: Node, client: Client, tempol
     await handle.terminate("a test")
     await listed(client, node, 1)
     code, out, _ = await tempolet("explain", f"default/{node.name}")
-    assert (code, "its workflow was terminated by somebody" in out) == (Exit.DONE, True)
+    assert (code, "its workflow was terminated from outside tempolet" in out) == (Exit.DONE, True)
 
 
 @pytest.mark.parametrize("word", ["explain", "skip-backoff"])

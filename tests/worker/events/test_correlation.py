@@ -100,7 +100,7 @@ def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
     correlation = Correlation("n1")
     told(correlation, happened())
     again = told(correlation, happened(), 4000)
-    anew = correlation.anew(again, NOW + timedelta(seconds=4000))
+    anew = correlation.recreated(again, NOW + timedelta(seconds=4000))
     assert anew.event["metadata"]["name"] != again.event["metadata"]["name"]
     assert anew.event["count"] == 2
     assert told(correlation, happened(), 4001).event["metadata"]["name"] == anew.event["metadata"]["name"]

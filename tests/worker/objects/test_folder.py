@@ -194,7 +194,7 @@ async def test_a_secret_that_others_could_have_seen_or_put_there_is_refused(
         said = await refusal(folder)
     finally:
         path.parents[3].chmod(0o700)  # pytest's own, cleaned by it
-    assert said.startswith('secret "db" is not taken: ')
+    assert said.startswith('secret "db" is refused: ')
     assert words in said
 
 

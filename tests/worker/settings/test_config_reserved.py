@@ -21,7 +21,7 @@ def test_both_reservations_add_up(tmp_path: Path) -> None:
         "kubeReserved: {cpu: 100m, memory: 1Gi, pid: '100'}\nsystemReserved: {cpu: '0.5', ephemeral-storage: 1Gi}",
     )
     assert config.reserved == Reserved(600, GI, GI)
-    said = "no pod is resized to more cpu or memory than it leaves, or told that it may use more"
+    said = "it limits resizes and what pods see as allocatable"
     assert [one.split(":")[0] for one in config.warnings if said in one] == ["kubeReserved", "systemReserved"]
 
 

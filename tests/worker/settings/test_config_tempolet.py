@@ -71,7 +71,7 @@ def test_container_logs_have_links_where_log_agents_look(tmp_path: Path) -> None
         pytest.param(HEAD + "codec: {}\ncodec: {}", "codec: set twice", id="a-duplicate"),
         pytest.param(
             "apiVersion: tempolet.dev/v1alpha1\nkind: KubeletConfiguration\n",
-            "a KubeletConfiguration goes to --config",
+            "pass a KubeletConfiguration by --config",
             id="the-kubelets-kind",
         ),
         pytest.param("kind: TempoletConfiguration\n", "apiVersion is None", id="no-version"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proto.kubernetes.go_duration import parse_duration, say_duration
+from proto.kubernetes.go_duration import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_go_refuses(text: str) -> None:
 @given(st.timedeltas(timedelta(days=-100_000), timedelta(days=100_000)))
 def test_what_is_said_is_read_again(duration: timedelta) -> None:
     """A duration in a message can be copied into a configuration."""
-    assert parse_duration(say_duration(duration)) == duration
+    assert parse_duration(format_duration(duration)) == duration
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_what_is_said_is_read_again(duration: timedelta) -> None:
 )
 def test_as_go_says_it(duration: timedelta, said: str) -> None:
     """As the kubelet prints them."""
-    assert say_duration(duration) == said
+    assert format_duration(duration) == said

@@ -41,7 +41,7 @@ from workflows.decide.situation import Situation
 from workflows.decide.status import conditions
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
-from workflows.decide.versions import TIMER_A_WAIT
+from workflows.decide.versions import TIMER_PER_WAIT
 
 STEPS_TO_SETTLE = 400
 OWN_GRACE = timedelta(seconds=30)
@@ -144,7 +144,7 @@ class DrivenPod:
 
     def timers_after(self, plan: Plan) -> tuple[Wake, ...]:
         """Return the running timers: one for the nearest wait, or from behaviour 3 on one for each; incomplete plans keep the old ones."""
-        if self.behaviour < TIMER_A_WAIT:
+        if self.behaviour < TIMER_PER_WAIT:
             return () if plan.wake is None else (plan.wake,)
         kept = () if plan.complete else tuple(one for one in self.waits if one.at > self.now)
         return tuple(dict.fromkeys((*kept, *plan.waits)))

@@ -33,7 +33,7 @@ def test_a_branch_has_runs_on_both_sides(name: str) -> None:
 
 def test_branches_are_found() -> None:
     """Otherwise the test above would check nothing."""
-    assert {"STARTS_LEAN", "TIMER_A_WAIT", "NODE_TIMER_A_WAIT"} <= BRANCHES.keys()
+    assert {"FEWER_START_ACTIVITIES", "TIMER_PER_WAIT", "NODE_TIMER_PER_WAIT"} <= BRANCHES.keys()
 
 
 def test_workflow_code_never_asks_for_the_newest_number() -> None:

@@ -45,7 +45,7 @@ class Authenticator:
         self._review = Review(api, "TokenReview", TOKEN_REVIEWS)
         self._settings = settings
         self._users: TimedCache[User | None] = TimedCache(MOST_KEPT, clock)
-        self._seldom = RateLimitedLog(log, clock)
+        self._rate_limited = RateLimitedLog(log, clock)
         self._seal = os.urandom(
             32
         )  # key of the cached tokens' digests: neither tokens nor digests that can be looked up are kept in memory
@@ -58,7 +58,7 @@ class Authenticator:
             try:
                 return user_of(certificate, datetime.now(UTC)).authenticated()
             except CertificateRefused as error:
-                self._seldom.warning("A client certificate was refused", peer=request.remote, error=str(error))
+                self._rate_limited.warning("A client certificate was refused", peer=request.remote, error=str(error))
         token = bearer_token(request.headers.get("Authorization", ""))
         if token and self._settings.webhook:
             given = True
@@ -79,7 +79,7 @@ class Authenticator:
         try:
             return await self._users.get(key, ask)
         except (ApiAway, ApiRefused) as error:
-            self._seldom.warning("Unable to authenticate the request due to an error", error=str(error))
+            self._rate_limited.warning("Unable to authenticate the request due to an error", error=str(error))
             return None
 
 

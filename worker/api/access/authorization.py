@@ -68,7 +68,7 @@ class Authorizer:
         self._settings = settings
         self._node_name = node_name
         self._decisions: TimedCache[bool] = TimedCache(MOST_KEPT, clock)
-        self._seldom = RateLimitedLog(log, clock)
+        self._rate_limited = RateLimitedLog(log, clock)
 
     async def check(self, user: User, wants: RequiredAccess) -> None:
         """Return if the user is allowed; raises Refused (403), or Unavailable when the API server gave no decision."""
@@ -80,9 +80,13 @@ class Authorizer:
                     return
             except (ApiAway, ApiRefused) as error:
                 asked_for = {"user": user.name, "verb": wants.verb, "resource": "nodes", "subresource": subresource}
-                self._seldom.warning("Authorization error", **asked_for, error=str(error))
+                self._rate_limited.warning("Authorization error", **asked_for, error=str(error))
                 what = ", ".join(f"{name}={value}" for name, value in asked_for.items())
-                why = "is away" if isinstance(error, ApiAway) else "does not review it, and this node's log says why"
+                why = (
+                    "does not answer"
+                    if isinstance(error, ApiAway)
+                    else "does not review it, and this node's log has the reason"
+                )
                 raise Unavailable(f"Authorization error ({what}): the API server {why}") from error
         raise Refused(
             HTTPStatus.FORBIDDEN,

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from activities.execution.single_flight import SingleFlight
 
-TASK_NAME: Final = "question whose answer is kept"
+TASK_NAME: Final = "lookup for a cache"
 """Name of the task that looks up an answer."""
 Answer = TypeVar("Answer")
 

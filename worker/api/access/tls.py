@@ -79,7 +79,7 @@ def serving_context(serving: Serving, pair: Pair) -> ssl.SSLContext:
     context = context_without_certificate(serving)
     if serving.bootstrap and serving.certificate is None and not pair.certificate.exists():
         raise OSError(
-            f"{pair.certificate} comes when this node's CertificateSigningRequest is approved: `kubectl get csr`"
+            f"{pair.certificate} is issued when this node's CertificateSigningRequest is approved: `kubectl get csr`"
         )
     with _named(pair.certificate):
         context.load_cert_chain(pair.certificate, pair.key)

@@ -38,7 +38,7 @@ async def verbosity(request: web.Request, _: NodeDependencies) -> web.StreamResp
     except TimeoutError:
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, "error reading request body: it took too long\n") from None
     if not _NUMBER.fullmatch(body) or int(body) > _HIGHEST:
-        wrong = f"failed set klog.logging.verbosity {body[:20]!r}: a number from 0 to {_HIGHEST} belongs there\n"
+        wrong = f"failed set klog.logging.verbosity {body[:20]!r}: must be a number from 0 to {_HIGHEST}\n"
         return text_response(wrong, HTTPStatus.BAD_REQUEST)
     set_verbosity(int(body))
     log.info("Verbosity changed", verbosity=int(body))

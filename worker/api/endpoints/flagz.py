@@ -15,5 +15,5 @@ async def handler(request: web.Request, node: NodeDependencies) -> web.StreamRes
 
 
 def page(flags: Mapping[str, str]) -> str:
-    """Format the flags as text, one a line."""
+    """Format the flags as text, one per line."""
     return "".join(f"{name}={value}\n" for name, value in flags.items())

@@ -57,7 +57,7 @@ async def probes(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer /metrics/probes, which the worker counts."""
     text = await _ask(node, WORKER, PROBES)
     if text is None:
-        return web.Response(status=503, text="the worker does not answer; its log and `systemctl status` say more")
+        return web.Response(status=503, text="the worker does not answer; see its log and `systemctl status`")
     return _answer(text.encode())
 
 
@@ -75,7 +75,7 @@ async def _ask(node: NodeDependencies, process: str, name: str) -> str | None:
 
 
 def _up(known: Collection[str]) -> Family:
-    family = Family("tempolet_process_metrics_up", "1: the process has told its numbers.", "gauge")
+    family = Family("tempolet_process_metrics_up", "1: the process has sent its metrics.", "gauge")
     for process in (WORKER, POLLER):
         family.add(int(process in known), f'process="{process}"')
     return family

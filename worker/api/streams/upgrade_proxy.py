@@ -128,5 +128,5 @@ async def _relayed(request: web.Request, backend: Backend, idle: timedelta) -> N
         await relay.done
     finally:
         relay.abort()
-        # aiohttp counts its connections; told after this request is over, because it may cancel one in progress
+        # aiohttp counts its connections: notify it after this request, because it may cancel one in progress
         asyncio.get_running_loop().call_soon(handler.connection_lost, ended[0] if ended else None)

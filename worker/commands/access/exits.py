@@ -49,7 +49,7 @@ _CODES: Final = {
 }
 """By class name, so that reporting an error imports nothing."""
 
-_SAY_SO: Final = "; run it again with --debug for the traceback"
+_DEBUG_HINT: Final = "; run it again with --debug for the traceback"
 
 
 def report_error(error: BaseException, *, debug: bool) -> int:
@@ -76,7 +76,7 @@ def report_error(error: BaseException, *, debug: bool) -> int:
             what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
             line, code = what, Exit.FAILED
         case _:
-            line = f"{type(error).__name__}: {str(error).strip() or 'no message'}" + ("" if debug else _SAY_SO)
+            line = f"{type(error).__name__}: {str(error).strip() or 'no message'}" + ("" if debug else _DEBUG_HINT)
             code = Exit.FAILED
     print(f"tempolet: {line}", file=sys.stderr)
     return code

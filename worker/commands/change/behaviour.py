@@ -1,7 +1,7 @@
-"""`tempolet behaviour`: which numbered behaviours the node's runs follow, what the node is committed to, and the commitment.
+"""`tempolet behaviour`: shows which numbered behaviours the node's runs follow, and commits the node to this release's.
 
-A release may do things otherwise only under a new number (workflows/decide/versions.py). Runs take a new one up once the node is
-committed to it; from then on the release before can't run them.
+A release changes what workflow code does only under a new number (workflows/decide/versions.py). Runs follow a new number once the
+node is committed to it; from then on the previous release cannot run them.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from worker.daemon.config import NodeConfig
 
 HEADER: Final = ("OF", "BEHAVIOUR", "OPEN", "CLOSED", "WHAT")
 Numbered = tuple[str, int | None]
-"""A kind of workflow and a number; None: the start could not be read."""
+"""A kind of workflow and a number; None if the run's input could not be read."""
 
 
 def show(config: NodeConfig, *, commit: bool, output: str) -> None:
-    """Print how many runs follow each number; with `commit`, after committing the node to what this release knows."""
+    """Print how many runs follow each number; `commit` first commits the node to this release's newest numbers."""
     commitment = Commitment(config.state_dir)
     try:
         committed = commitment.commit() if commit else commitment.numbers
@@ -47,13 +47,13 @@ async def _runs(config: NodeConfig) -> list[Run]:
 
 
 def numbered(found: Iterable[tuple[str, int | None, bool]]) -> list[Numbered]:
-    """List every number that this release knows or a run follows, pods first."""
+    """List every number that this release knows or that a run follows, pods first."""
     seen: set[Numbered] = {(kind, number) for kind, number, _ in found} | set(reasons())
     return sorted(seen, key=lambda one: (one[0] != "pods", one[1] or 0))
 
 
 def table(found: Counter[tuple[str, int | None, bool]]) -> list[str]:
-    """Write a row a number."""
+    """Return the lines of the table, one for each number."""
     rows = [HEADER]
     for kind, number in numbered(found):
         what = reasons().get(
@@ -66,11 +66,11 @@ def table(found: Counter[tuple[str, int | None, bool]]) -> list[str]:
 
 
 def notes(committed: Behaviours, found: Counter[tuple[str, int | None, bool]]) -> list[str]:
-    """Say what the node is committed to, what comes next, and which numbers nobody needs any more."""
+    """Describe the commitment, the runs that are still to be raised, and the numbers that no run follows any more."""
     said = [f"committed: {committed}"]
     if committed != NEWEST:
         said.append(
-            f"this release knows {NEWEST}; once there is no way back to the one before: tempolet behaviour --commit"
+            f"this release knows {NEWEST}; to give up the way back to the previous release: tempolet behaviour --commit"
         )
     below = sum(
         count
@@ -79,7 +79,7 @@ def notes(committed: Behaviours, found: Counter[tuple[str, int | None, bool]]) -
     )
     if below:
         said.append(
-            f"{below} open {'run is' if below == 1 else 'runs are'} still to be raised: the worker asks one after the other"
+            f"{below} open {'run is' if below == 1 else 'runs are'} still to be raised: the worker raises one at a time"
         )
     unused = [
         f"{number} of {'pods' if kind == 'pods' else 'the node'}"
@@ -87,12 +87,14 @@ def notes(committed: Behaviours, found: Counter[tuple[str, int | None, bool]]) -
         if number < getattr(committed, kind) and not found[kind, number, True] and not found[kind, number, False]
     ]
     if unused:
-        said.append(f"no run within Temporal's retention follows {', '.join(unused)}: a release without may come")
+        said.append(
+            f"no run within Temporal's retention follows {', '.join(unused)}: a release without them can run here"
+        )
     return said
 
 
 def as_json(committed: Behaviours, found: Counter[tuple[str, int | None, bool]]) -> dict[str, object]:
-    """Give the same as JSON."""
+    """Return the commitment and the counts as JSON."""
     return {
         "committed": {"pods": committed.pods, "node": committed.node},
         "newest": {"pods": NEWEST.pods, "node": NEWEST.node},

@@ -18,7 +18,7 @@ from worker.commands.change.updates import operator, update_pod
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 
-_SIGNS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_NAME_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """The characters of Kubernetes' random names (apimachinery util/rand): they spell no words."""
 
 
@@ -54,7 +54,9 @@ def log_of(config: NodeConfig, pod: PodKey, container: str) -> str:
 
 def ephemeral_container(container: DebugContainer) -> PodJson:
     """Build the entry of spec.ephemeralContainers; raises CommandFailed for a variable without a value."""
-    spec: PodJson = {"name": container.name or f"debugger-{''.join(secrets.choice(_SIGNS) for _ in range(5))}"}
+    spec: PodJson = {
+        "name": container.name or f"debugger-{''.join(secrets.choice(_NAME_CHARACTERS) for _ in range(5))}"
+    }
     spec["image"] = container.image
     if container.command:
         spec["command"] = list(container.command)

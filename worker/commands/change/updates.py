@@ -80,8 +80,8 @@ async def _send_to_pod(
         raise Refused(message, reason) from error
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
         # Temporal keeps an accepted Update and delivers it to the next worker
-        unheard = TimeoutError(f"{temporal_access.no_answer()}; the request is delivered when a worker starts")
-        raise CommandFailed(temporal_access.no_worker(pod.node, unheard)) from error
+        error_shown = TimeoutError(f"{temporal_access.no_answer()}; the request is delivered when a worker starts")
+        raise CommandFailed(temporal_access.no_worker(pod.node, error_shown)) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise CommandFailed(f"{selector} is gone", Exit.NOT_FOUND) from error

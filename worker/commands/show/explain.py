@@ -107,7 +107,8 @@ async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:
         if described.status is not WorkflowExecutionStatus.RUNNING:
             status = described.status.name.lower() if described.status else "ended"
             return Answer(
-                pod, f"its workflow was {status} by somebody: the pod's containers and volumes may still be on the node"
+                pod,
+                f"its workflow was {status} from outside tempolet: the pod's containers and volumes may still be on the node",
             )
         within = temporal_access.ANSWER_WITHIN
         explanation = await handle.query(names.EXPLAIN, result_type=Explanation, rpc_timeout=within)
@@ -150,7 +151,7 @@ def remarks_of(config: NodeConfig, answer: Answer | None, refused: list[Refusal]
 
 
 def lines(answer: Answer, now: datetime) -> Iterator[str]:
-    """Format the answer, one sentence a line."""
+    """Format the answer, one sentence per line."""
     pod = answer.pod
     yield f"{pod.namespace}/{pod.name} on {pod.node}, UID {pod.uid}"
     if answer.gone:

@@ -90,7 +90,7 @@ class RuntimeWatch:
         return self.state.image_folder
 
     def set_pod_cidrs(self, cidrs: Sequence[str]) -> None:
-        """Set the pod CIDRs that the cluster assigned; the runtime is told when they change."""
+        """Set the pod CIDRs that the cluster assigned; changes are sent to the runtime."""
         self._pod_cidrs = ",".join(cidrs)
 
     async def _send_pod_cidrs(self) -> None:

@@ -144,7 +144,7 @@ class SignalSender:
         self._calls: set[asyncio.Task[None]] = set()
         self._clock = asyncio.get_running_loop().time
 
-    def tell(self, workflow_id: str, hint: RuntimeChanged, *, after: float = 0.0) -> None:
+    def queue(self, workflow_id: str, hint: RuntimeChanged, *, after: float = 0.0) -> None:
         """Queue a hint for a workflow."""
         self._coalescer.add(workflow_id, hint, self._clock(), after=after)
         self._more.set()

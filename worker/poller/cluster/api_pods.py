@@ -1,4 +1,4 @@
-"""Keeps the pod workflows of this node in step with the pods that the API binds to it.
+"""Keeps the pod workflows of this node in sync with the pods that the API binds to it.
 
 Fed with complete lists and single changes by `api_source`, and with the open workflows by the poller. A listed pod is
 started or signalled what has changed; a pod with a deletionTimestamp is terminated with that grace period; one that has

@@ -50,7 +50,7 @@ class ApiSource:
         )
         async for said in reflector.changes():
             is_list = isinstance(said, Listed)
-            _tell(pods, said, datetime.now(UTC))
+            _pass_on(pods, said, datetime.now(UTC))
             del said  # whole objects, not needed until something changes
             if is_list:
                 with contextlib.suppress(ApiAway):  # otherwise it is learned with the next list
@@ -81,7 +81,7 @@ class ApiSource:
         return True
 
 
-def _tell(pods: PodHandler, said: Listed | Changed, now: datetime) -> None:
+def _pass_on(pods: PodHandler, said: Listed | Changed, now: datetime) -> None:
     match said:
         case Listed(items):
             pods.set_listed([pod for one in items if (pod := _read(one, now))])

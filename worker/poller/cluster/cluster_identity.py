@@ -1,7 +1,7 @@
 """Whether the API server still serves the cluster whose pods run here, and not one with a new, empty etcd.
 
 Asked by `api_source` before a pod is killed for not being listed. An API server with an empty etcd first creates the
-Service `default/kubernetes`, with a new uid; a restored backup has the old one. A Node object would not tell, because
+Service `default/kubernetes`, with a new uid; a restored backup has the old one. A Node object would not show that, because
 the node process registers it again within seconds. The uid seen first is kept in `<root-dir>/tempolet/cluster.uid`.
 """
 

@@ -64,7 +64,7 @@ class ClusterPods:
         self._mirrors.look_again()
 
     def _node_changed(self) -> None:
-        if addresses := self._node.host_ips:  # replaces those of --node-ip, for a cloud controller may know better
+        if addresses := self._node.host_ips:  # replaces those of --node-ip, because a cloud controller may know better
             self.pods.set_host_ips(addresses)
             self._manifests.set_host_ips(addresses)
         self.look_again()
@@ -86,8 +86,8 @@ class ClusterPods:
     def _statics(self) -> StaticPods:
         """Return the static pods; one without a snapshot is gone, whatever visibility says."""
         desired = {f"{pod.namespace}/{pod.name}": pod for pod in self._manifests.desired()}
-        going = {name for name, uid in self._manifests.opened() if name not in desired and self._known.of(uid)}
-        return StaticPods(desired, frozenset(going), self._manifests.complete)
+        terminating = {name for name, uid in self._manifests.opened() if name not in desired and self._known.of(uid)}
+        return StaticPods(desired, frozenset(terminating), self._manifests.complete)
 
     def _shown_phase(self, uid: str) -> str:
         snapshot = self._known.of(uid)

@@ -1,8 +1,8 @@
-"""Mirror pods: an object in the API for each static pod, so that others see it and what it uses of the node.
+"""Mirror pods: an object in the API for each static pod, which shows the pod and the resources that it uses.
 
 See pkg/kubelet/pod/mirror_client.go and kubelet.go tryReconcileMirrorPods. A mirror pod is created if there is none,
-replaced if it mirrors another version of its pod or belongs to another Node object, created again if somebody deletes
-it, and deleted after its static pod. It is never run, and static pods never wait for it; while the API server is down
+replaced if it mirrors another version of its pod or belongs to another Node object, created again if it is
+deleted, and deleted after its static pod. It is never run, and static pods never wait for it; while the API server is down
 nothing happens here. The worker writes its status (`worker/status/`).
 """
 
@@ -64,7 +64,7 @@ class StaticPods:
 
     desired: Mapping[str, StaticPod]
     """By namespace/name."""
-    going: frozenset[str]
+    terminating: frozenset[str]
     """Names of pods that no manifest lists any more and that are not gone yet."""
     complete: bool
     """False if a source could not be read completely, so that no pod counts as unlisted."""
@@ -76,7 +76,7 @@ def next_call(name: str, statics: StaticPods, mirror: ApiPod | None, node_uid: s
     if mirror is None:
         return CreateMirror(pod, node_uid) if pod and node_uid else None
     if pod is None:
-        gone = statics.complete and name not in statics.going
+        gone = statics.complete and name not in statics.terminating
         return DeleteMirror(mirror, "its static pod is gone") if gone else None
     if mirror.deleted:
         return DeleteMirror(mirror, "it was deleted; creating it again")
@@ -203,7 +203,7 @@ class MirrorPods:
         for name in names:
             self._calls.changed(name)
         self._calls.go([name for name in names if next_call(name, statics, self._mirrors.get(name), node_uid)])
-        return LOOK_AGAIN.total_seconds() if statics.going & self._mirrors.keys() else None
+        return LOOK_AGAIN.total_seconds() if statics.terminating & self._mirrors.keys() else None
 
 
 def _lean(mirror: ApiPod) -> ApiPod:

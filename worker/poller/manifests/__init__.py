@@ -1,4 +1,4 @@
-"""Static pods from files and a URL: read, validated, listed, and kept in step with their workflows.
+"""Static pods from files and a URL: read, validated, listed, and kept in sync with their workflows.
 
 See ../README.md.
 """

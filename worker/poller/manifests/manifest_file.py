@@ -1,8 +1,8 @@
-"""Opens one path of the manifest folder, without ever blocking on it.
+"""Reads one path of the manifest folder without ever blocking.
 
-Called by `manifest_folder` for each name that the kernel or a rescan reports. Whoever may write into the folder can put
-anything there: a FIFO without a writer, a device, a link to itself, a file that is still being written. Each is
-answered at once, with bounded memory (pkg/kubelet/config/file.go, common.go: 10 MiB).
+Called by `manifest_folder` for each name that inotify or a rescan reports. The path can be anything: a FIFO without a
+writer, a device, a link to itself, a file that is still being written. Each is answered at once, with bounded memory
+(pkg/kubelet/config/file.go, common.go: 10 MiB).
 """
 
 import hashlib
@@ -13,20 +13,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from worker.machine.fingerprint import Fingerprint, fingerprint_of
+
 LARGEST: Final = 10 << 20
 SETTLE: Final = timedelta(milliseconds=500)
 """How long a file must be unchanged before it is read, if no event reported it as closed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """Changes whenever a file does, including the target of a link."""
-
-    device: int
-    inode: int
-    size: int
-    modified: int
-    changed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +31,12 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The file is as it was when it was last read."""
+    """The file has not changed since it was last read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """The file seems to be written just now: look again after SETTLE."""
+    """The file may still be being written: look again after SETTLE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +59,7 @@ Look = Content | Unchanged | Unsettled | Gone | NotTaken
 def look_at(path: str, now: datetime, known: Fingerprint | None = None, *, closed: bool = False) -> Look:
     """Read a path if it is a regular file (links are followed) that has changed.
 
-    `closed`: an event reported a finished write, so the file is read whatever its times are.
+    `closed`: an event reported a finished write, so the file is read whatever its times.
     """
     try:
         found = Path(path).stat()
@@ -79,7 +70,7 @@ def look_at(path: str, now: datetime, known: Fingerprint | None = None, *, close
     if refused := _wrong_kind(found.st_mode):
         return refused
     if not closed:
-        if _fingerprint(found) == known:
+        if fingerprint_of(found) == known:
             return Unchanged()
         if _being_written(path, found, now):
             return Unsettled()
@@ -106,9 +97,9 @@ def _read(path: str, *, closed: bool) -> Look:
         return NotTaken(
             "ManifestTooLarge", f"larger than {LARGEST >> 20} MiB, the kubelet's limit; make it smaller", keeps_pod=True
         )
-    if not closed and _fingerprint(before) != _fingerprint(after):
+    if not closed and fingerprint_of(before) != fingerprint_of(after):
         return Unsettled()
-    return Content(data, hashlib.sha256(data).digest(), _fingerprint(after))
+    return Content(data, hashlib.sha256(data).digest(), fingerprint_of(after))
 
 
 def _being_written(path: str, found: os.stat_result, now: datetime) -> bool:
@@ -148,7 +139,3 @@ def _unreadable(error: OSError) -> NotTaken:
     return NotTaken(
         "ManifestUnreadable", f"can't be read: {error.strerror}; it is tried again every 20 s", keeps_pod=True
     )
-
-
-def _fingerprint(found: os.stat_result) -> Fingerprint:
-    return Fingerprint(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

@@ -1,4 +1,4 @@
-"""The pods that the manifest folder lists: one pod a file, one file a pod name, and why others are refused.
+"""The pods that the manifest folder lists: one pod per file, one file per pod name, and why others are refused.
 
 Called by `sources` after kernel events and for each rescan; it reads files but never waits, so it runs in a thread. A
 file that becomes invalid keeps the pod of its last valid version; a removed file removes its pod
@@ -17,7 +17,8 @@ from typing import Final
 import structlog
 
 from proto.refusals import Refusal
-from worker.poller.manifests.manifest_file import Content, Fingerprint, Gone, NotTaken, Unchanged, Unsettled, look_at
+from worker.machine.fingerprint import Fingerprint
+from worker.poller.manifests.manifest_file import Content, Gone, NotTaken, Unchanged, Unsettled, look_at
 from worker.poller.manifests.static_pod import Refused, StaticPod
 
 _log: Final = structlog.get_logger(__name__)

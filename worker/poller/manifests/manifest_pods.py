@@ -1,4 +1,4 @@
-"""Keeps the pod workflows of this node in step with what the manifests list.
+"""Keeps the pod workflows of this node in sync with the pods that manifests list.
 
 Fed with listings and, at the start and every minute, with the open workflows. What each pod name needs is computed from
 these two each time (level-triggered), so nothing is lost while the poller or Temporal is down: listed pods are started
@@ -141,7 +141,7 @@ class ManifestPods:
             now_open = by_name.get(name, {})
             fresh = asked_at - known.listed_at < VISIBILITY_LAGS
             if known.listed and known.listed.uid not in now_open and not fresh:
-                known.listed = None  # somebody closed it: its pod is listed, so it is started again
+                known.listed = None  # closed from outside: its pod is listed, so it is started again
             kept = {uid: pod for uid, pod in known.open.items() if fresh or uid in now_open}
             known.open = kept | {uid: _with_origin(pod, kept.get(uid)) for uid, pod in now_open.items()}
             known.deletions_requested &= known.open.keys()

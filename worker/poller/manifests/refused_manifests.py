@@ -37,7 +37,7 @@ class RefusedManifests:
     def set_listed(self, refusals: Sequence[Refusal], source: str = SOURCE) -> None:
         """Take what a source refuses now."""
         self._listed[source] = tuple(refusals)
-        self._tell()
+        self._log_and_write()
 
     def set_start(self, name: str, refusal: Refusal | None) -> None:
         """Take Temporal's refusal of calls for a pod name; None: the calls succeed."""
@@ -47,9 +47,9 @@ class RefusedManifests:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             self._starts[name] = replace(refusal, since=before.since if same and before else now)
         if refusal or before:
-            self._tell()
+            self._log_and_write()
 
-    def _tell(self) -> None:
+    def _log_and_write(self) -> None:
         now = self.refusals
         if now == self._written:
             return
@@ -57,10 +57,15 @@ class RefusedManifests:
         for one in now:
             if _what(one) not in before:
                 _log.error(
-                    "not taken", path=one.path, reason=one.reason, err=one.message, pod=one.pod, pod_kept=one.pod_kept
+                    "manifest refused",
+                    path=one.path,
+                    reason=one.reason,
+                    err=one.message,
+                    pod=one.pod,
+                    pod_kept=one.pod_kept,
                 )
         for path in sorted({path for path, _, _ in before - said} - {path for path, _, _ in said}):
-            _log.info("no longer refused", path=path)
+            _log.info("manifest no longer refused", path=path)
         self._written = now
         try:
             write_refusals(self._root_dir, now)

@@ -60,13 +60,13 @@ class UrlSource:
         try:
             data = await self._fetch.read()
         except Exception as error:  # noqa: BLE001 - the URL is fetched again
-            return self._kept(UrlTrouble("ManifestURLUnreadable", str(error) or type(error).__name__), now)
+            return self._unchanged(UrlTrouble("ManifestURLUnreadable", str(error) or type(error).__name__), now)
         digest = hashlib.sha256(data).digest()
         if digest == self._digest:
             return replace(self._listing, refusals=tuple(one for one in self._listing.refusals if not _fetching(one)))
         found = await asyncio.to_thread(self._read, data, now)
         self._digest = digest
-        return self._kept(found, now) if isinstance(found, UrlTrouble) else Listing(pods=found)
+        return self._unchanged(found, now) if isinstance(found, UrlTrouble) else Listing(pods=found)
 
     def _read(self, data: bytes, now: datetime) -> dict[str, StaticPod] | UrlTrouble:
         if not data.strip():
@@ -86,7 +86,7 @@ class UrlSource:
             pods[name] = found
         return pods
 
-    def _kept(self, trouble: UrlTrouble, now: datetime) -> Listing:
+    def _unchanged(self, trouble: UrlTrouble, now: datetime) -> Listing:
         """Keep what was listed, and report why there is nothing newer."""
         before = next((one for one in self._listing.refusals if one.message == trouble.message), None)
         since = before.since if before else now.isoformat(timespec="seconds")

@@ -68,7 +68,7 @@ class EventStream:
         self.flows = False
 
     async def follow(self) -> None:
-        """Read the stream, again and again, until cancelled."""
+        """Read the stream, reopening it whenever it ends, until cancelled."""
         wait = RETRY_FIRST
         while True:
             try:

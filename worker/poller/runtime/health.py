@@ -71,7 +71,7 @@ class RuntimeHealth:
         self._note(found)
         return found
 
-    def say_events(self, how: str) -> None:
+    def set_end_detection(self, how: str) -> None:
         """Record how ends of containers are detected now."""
         if self.known and self.known.events != how:
             self.known = replace(self.known, events=how)

@@ -61,7 +61,7 @@ class KnownPods:
         try:
             snapshot = replace(
                 PodSnapshot.from_json(path.read_bytes()), status={}
-            )  # without the status, which nobody reads here
+            )  # without the status, which is not used here
         except (OSError, ValueError, TypeError):
             return None
         parsed[uid] = (version, snapshot if snapshot.node == self._node else None)

@@ -31,7 +31,7 @@ class RuntimePod:
 def our_pods(
     node: str, sandboxes: Iterable[cri.PodSandbox], containers: Sequence[cri.Container]
 ) -> dict[str, RuntimePod]:
-    """Group a listing by pod UID; without this node's annotation it belongs to somebody else and is left out."""
+    """Group a listing by pod UID; what lacks this node's annotation is not ours and is left out."""
     inside: dict[str, list[cri.Container]] = defaultdict(list)
     for container in containers:
         if HOOK_LABEL in container.labels:

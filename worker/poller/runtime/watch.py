@@ -36,8 +36,8 @@ from worker.poller.runtime.relist import RuntimePod, differences, our_pods, work
 from worker.telemetry.metrics import Metrics
 
 RELIST: Final = timedelta(seconds=1)
-STREAM_HAS_SAID: Final = timedelta(seconds=2)
-"""The stream has missed an end that a listing found if it did not report it in this time."""
+STREAM_REPORTS_WITHIN: Final = timedelta(seconds=2)
+"""An end that a listing found counts as missed by the stream if the stream has not reported it within this time."""
 SAME_HINT_AGAIN: Final = timedelta(seconds=50)
 LONGEST_REPEAT: Final = timedelta(hours=1)
 """A signal that arrived is durable, so listings repeat it rarely: a worker that is down for a day must not find 1,440.
@@ -70,7 +70,7 @@ class WatchDependencies:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _SentSignal:
     """The last signal that a listing caused for a pod, and when it is repeated."""
 
     hint: RuntimeChanged
@@ -85,7 +85,7 @@ class RuntimeWatch:
         self._deps = dependencies
         self._stream = EventStream(dependencies.client, self)
         self._opened = asyncio.Event()
-        self._repeated: dict[str, _Said] = {}
+        self._repeated: dict[str, _SentSignal] = {}
         self._hints = SignalSender(
             self._send,
             unknown_part=self._unknown_part,
@@ -94,24 +94,24 @@ class RuntimeWatch:
         )
 
     async def send_hints(self) -> None:
-        """Send the signals, for ever."""
+        """Send the signals; never returns."""
         await self._hints.run()
 
     async def follow_events(self) -> None:
-        """Follow the event stream, for ever."""
+        """Follow the event stream; never returns."""
         await self._stream.follow()
 
     async def relist(self) -> None:
-        """List after each opening of the stream, and every second while none flows, for ever."""
-        owed = False
+        """List after each opening of the stream, and every second while none flows; never returns."""
+        resync_due = False
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._opened.wait(), RELIST.total_seconds())
-            owed = owed or self._opened.is_set()
-            if owed or not self._stream.flows:
+            resync_due = resync_due or self._opened.is_set()
+            if resync_due or not self._stream.flows:
                 self._opened.clear()
-                answered = await self.compare("resync" if owed else "relist")
-                owed = owed and answered is None  # the stream opens once, and a listing may fail
+                answered = await self.compare("resync" if resync_due else "relist")
+                resync_due = resync_due and answered is None  # the stream opens once, and a listing may fail
 
     async def compare(self, source: str) -> dict[str, RuntimePod] | None:
         """List the runtime and signal every difference; None if it did not answer."""
@@ -127,19 +127,19 @@ class RuntimeWatch:
             deps.health.check_soon()
             return None
         deps.metrics.relisted(time.perf_counter() - begun)
-        deps.health.say_events("stream" if self._stream.flows else "relist")
+        deps.health.set_end_detection("stream" if self._stream.flows else "relist")
         pods = our_pods(deps.node, sandboxes, containers)
         found = differences(pods, snapshots, source)
         now = asyncio.get_running_loop().time()
-        self._repeated = {one: said for one, said in self._repeated.items() if one in found}
+        self._repeated = {one: sent for one, sent in self._repeated.items() if one in found}
         for workflow_id, hint in found.items():
             before, pause = self._repeated.get(workflow_id), SAME_HINT_AGAIN
             if before and (before.hint.exited, before.hint.sandbox_lost) == (hint.exited, hint.sandbox_lost):
                 if now < before.again_at:
                     continue
                 pause = min(before.pause * 2, LONGEST_REPEAT)
-            self._repeated[workflow_id] = _Said(hint, now + pause.total_seconds(), pause)
-            self._tell(workflow_id, hint)
+            self._repeated[workflow_id] = _SentSignal(hint, now + pause.total_seconds(), pause)
+            self._queue_hint(workflow_id, hint)
         return pods
 
     async def compare_as_backstop(self) -> dict[str, RuntimePod] | None:
@@ -148,18 +148,18 @@ class RuntimeWatch:
         before = set(self._repeated)
         pods = await self.compare("resync")
         if flowed:
-            missed = {one for name, said in self._repeated.items() if name not in before for one in said.hint.exited}
-            asyncio.get_running_loop().call_later(STREAM_HAS_SAID.total_seconds(), self._check_stream, missed)
+            missed = {one for name, sent in self._repeated.items() if name not in before for one in sent.hint.exited}
+            asyncio.get_running_loop().call_later(STREAM_REPORTS_WITHIN.total_seconds(), self._check_stream, missed)
         return pods
 
     def restarted(self, workflow_ids: Iterable[str]) -> None:
         """Signal pods that existed before this poller to read the runtime, once."""
         for workflow_id in workflow_ids:
-            self._hints.tell(workflow_id, RuntimeChanged("restart"))
+            self._hints.queue(workflow_id, RuntimeChanged("restart"))
 
     def handle_event(self, event: cri.ContainerEventResponse) -> None:
         """Handle an event of the stream."""
-        self._deps.metrics.event_heard()
+        self._deps.metrics.event_received()
         self._handle(event, may_wait=True)
 
     def _handle(self, event: cri.ContainerEventResponse, *, may_wait: bool) -> None:
@@ -177,7 +177,7 @@ class RuntimeWatch:
             loop = asyncio.get_running_loop()
             loop.call_later(OWN_START_WAITS.total_seconds(), lambda: self._handle(event, may_wait=False))
             return
-        self._tell(snapshot.workflow_id if snapshot else workflow_id_of(deps.node, labels), hint)
+        self._queue_hint(snapshot.workflow_id if snapshot else workflow_id_of(deps.node, labels), hint)
 
     def stream_opened(self) -> None:
         """Handle that the stream is open: compare, because earlier events are not repeated."""
@@ -185,12 +185,12 @@ class RuntimeWatch:
         self._deps.metrics.event_stream(opened=True)
         self._deps.health.check_soon()  # the runtime may have been down
 
-    def _tell(self, workflow_id: str, hint: RuntimeChanged) -> None:
+    def _queue_hint(self, workflow_id: str, hint: RuntimeChanged) -> None:
         """Queue a hint; for a terminating pod delayed, because the activity that stops it reports first."""
         snapshot = self._deps.known.of(PodWorkflowId.parse(workflow_id).uid)
-        going = self._deps.sources.deletion_requested(workflow_id) or bool(snapshot and snapshot.deleting)
+        terminating = self._deps.sources.deletion_requested(workflow_id) or bool(snapshot and snapshot.deleting)
         self._deps.metrics.hint("found")
-        self._hints.tell(workflow_id, hint, after=OWN_STOP_WAITS.total_seconds() if going else 0.0)
+        self._hints.queue(workflow_id, hint, after=OWN_STOP_WAITS.total_seconds() if terminating else 0.0)
 
     async def _send(self, workflow_id: str, hint: RuntimeChanged) -> bool:
         arrived = False

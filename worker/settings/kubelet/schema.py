@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from proto.kubernetes.go_duration import parse_duration, say_duration
+from proto.kubernetes.go_duration import format_duration, parse_duration
 
 _INTEGERS: Final = {
     "int32": (-(2**31), 2**31 - 1),
@@ -129,7 +129,7 @@ def _value(value: Any, schema: Mapping[str, Any], path: str, unknown: list[str])
 
 def _scalar(value: Any, kind: str, path: str) -> Any:
     if kind == "duration|nanoseconds" and isinstance(value, int) and not isinstance(value, bool):
-        return say_duration(timedelta(microseconds=value / 1000))
+        return format_duration(timedelta(microseconds=value / 1000))
     if kind.startswith("duration"):
         if not isinstance(value, str):
             raise WrongValue(f"{path}: {_said(value)}; must be a duration, quoted text such as 1m30s")

@@ -1,7 +1,7 @@
 """CPU usage rates: the difference of two readings (stats/cri_stats_provider.go).
 
 The kubelet reads all the time. Here readings are taken on request, and a rate covers the time since the previous request. For
-the first request two readings are taken a second apart, so that nothing is read while nobody asks.
+the first request two readings are taken a second apart. Nothing is read between requests.
 """
 
 from collections.abc import Mapping

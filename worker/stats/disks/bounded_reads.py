@@ -1,6 +1,6 @@
 """Reads of file systems that may hang: in threads, with a time limit, one at a time for each key.
 
-A network volume whose server is away blocks its thread; the result is then the previous one, or none. So a hanging mount costs
+A network volume whose server is unavailable blocks its thread; the result is then the previous one, or none. So a hanging mount costs
 one thread, however often it is requested (pkg/kubelet/server/stats/volume_stat_calculator.go counts in the background for the
 same reason).
 """
@@ -30,7 +30,7 @@ class BoundedReads(Generic[_Key, _Answer]):
         self._asked: dict[_Key, asyncio.Future[_Answer]] = {}
 
     async def all(self, questions: Mapping[_Key, Callable[[], _Answer]]) -> dict[_Key, _Answer]:
-        """Return the results available in time; expired results that nobody requests are dropped.
+        """Return the results available in time; expired results that are not requested are dropped.
 
         A read that fails (OSError) has no result until the next request.
         """

@@ -1,7 +1,7 @@
 """The action RestartAllContainers of a restart rule: the end of one container restarts all.
 
 Every live container is stopped, and every container is removed from the runtime, the one whose end triggered the
-restart last. Then the pod starts anew in the same sandbox: init containers, sidecars, regular ones, each with the next
+restart last. Then the pod starts again in the same sandbox: init containers, sidecars, regular ones, each with the next
 attempt (pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions, getContainersToReset; gate
 RestartAllContainersOnContainerExits). While the triggering end is still remembered the restart is not finished, so a
 worker may die at any point.

@@ -1,4 +1,4 @@
-"""Where a container stands in the current sandbox, and whether it is due to start.
+"""The state of a container in the current sandbox, as decisions need it, and whether it is due to start.
 
 Shared by the steps that start, probe and pull, and by status, operator requests and explain.
 """
@@ -31,7 +31,7 @@ It is not shown as running in that time, and a sidecar that has ended waits for 
 
 
 class Standing(StrEnum):
-    """Where a container stands in the current sandbox."""
+    """The state of a container in the current sandbox."""
 
     DONE = "done"
     UP = "up"
@@ -96,7 +96,7 @@ def is_due(situation: Situation, container: V1Container) -> bool:
 
 
 def next_attempt(facts: ContainerFacts) -> int:
-    """Return the attempt of the next instance: one more than the last, or the same if that never came to be."""
+    """Return the attempt of the next instance: one more than the last, or the same if that was never created."""
     return facts.attempt + 1 if facts.exit is not None else facts.attempt
 
 

@@ -53,7 +53,7 @@ def explanation(situation: Situation, say: Say) -> Explanation:
     return Explanation(situation.observed.lifecycle.value, status.phase or "", sentences)
 
 
-# --- where it stands
+# --- the pod's state
 
 
 def describe_pod(situation: Situation, status: V1PodStatus) -> str:
@@ -76,8 +76,12 @@ def describe_pod(situation: Situation, status: V1PodStatus) -> str:
 
 def stop_remedy(situation: Situation) -> str:
     """Say how an operator shortens the stop of a terminating pod; empty if there is nothing to shorten."""
-    going = situation.observed.deletion or situation.observed.lifecycle is Lifecycle.TERMINATING
-    if not going or not live_containers(situation) or effective_grace(situation).over_at <= situation.now + SHORTEST:
+    terminating = situation.observed.deletion or situation.observed.lifecycle is Lifecycle.TERMINATING
+    if (
+        not terminating
+        or not live_containers(situation)
+        or effective_grace(situation).over_at <= situation.now + SHORTEST
+    ):
         return ""
     return f"`tempolet stop {situation.key} --grace-period N` shortens its grace period"
 
@@ -249,7 +253,9 @@ def describe_next(situation: Situation, say: Say) -> Iterator[str]:
         yield f"if all goes as planned: {ahead}{', and so on' if len(steps) > AHEAD else ''}"
     if observed.deletion:
         yield (
-            "then it begins anew, for its source lists it again" if observed.listed_again else "then its workflow ends"
+            "then it starts again, because its source lists it again"
+            if observed.listed_again
+            else "then its workflow ends"
         )
     elif observed.lifecycle is not Lifecycle.SYNC:
         yield "it stays like that until its source no longer lists it; then its containers, sandbox, directories and logs are removed"

@@ -1,7 +1,7 @@
 """When a container's postStart and preStop hooks run (kuberuntime_container.go startContainer, killContainer).
 
 A hook belongs to one instance. It runs until its outcome is recorded in `Observed`, so a worker that dies neither skips
-nor repeats it. A hook whose outcome nobody knows runs again, as Kubernetes guarantees delivery at least once.
+nor repeats it. A hook with an unknown outcome runs again: Kubernetes guarantees delivery at least once.
 """
 
 from collections.abc import Iterator
@@ -153,13 +153,13 @@ def abandoned(situation: Situation) -> list[str]:
     Their container has ended, or the pod of a postStart hook is terminating: the kubelet cancels its sync then
     (pkg/kubelet/pod_workers.go).
     """
-    going = situation.observed.lifecycle is not Lifecycle.SYNC
+    terminating = situation.observed.lifecycle is not Lifecycle.SYNC
     return [
         name
         for name, action in situation.busy.items()
         if isinstance(action, RunHook)
         and action.hook not in hook_terms.OWN_HOOKS
-        and (not is_up(situation, action) or (going and action.hook is Hook.POST_START))
+        and (not is_up(situation, action) or (terminating and action.hook is Hook.POST_START))
     ]
 
 

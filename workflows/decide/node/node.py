@@ -1,6 +1,6 @@
 """What to do now for a node's images, and what an answer changes: the core of NodeWorkflow.
 
-Three things go on side by side, each one step at a time: images are watched, chosen images are removed, and the images
+Three things run concurrently, each one step at a time: images are watched, chosen images are removed, and the images
 of the prepull list are pulled. After a round of removals the disk is measured again, so that it, and not a sum, says
 whether there is room. A round with a failure is followed by a pause.
 """
@@ -135,12 +135,12 @@ def fold_node_failure(situation: NodeSituation, action: NodeAction, reason: str,
     match action:
         case WatchImages(policy=policy):
             observed.look_at = situation.now + policy.look_every
-            _tell(situation, f"images not looked at: {reason}: {message}")
+            _add_news(situation, f"images not looked at: {reason}: {message}")
         case RemoveImage(name=name):
             assert observed.configured is not None
             observed.look_at = situation.now + observed.configured.policy.look_every
             observed.removals = observed.removals[1:]
-            _tell(situation, f"{name} not removed: {reason}: {message}")
+            _add_news(situation, f"{name} not removed: {reason}: {message}")
         case PrepullImage(image=image):
             before = observed.prepull_failures.get(image)
             delay = next_image_delay(before.delay if before else None, FIRST_DELAY, LONGEST_DELAY)
@@ -157,7 +157,7 @@ def _images_seen(situation: NodeSituation, use: ImageUse) -> None:
     observed.look_at = None
     too_full = cannot_make_room(use, policy)
     if bool(too_full) != bool(observed.too_full):
-        _tell(situation, f"FreeDiskSpaceFailed: {too_full}" if too_full else "there is room enough again")
+        _add_news(situation, f"FreeDiskSpaceFailed: {too_full}" if too_full else "there is room enough again")
     observed.too_full = too_full
 
 
@@ -165,7 +165,7 @@ def _removed(situation: NodeSituation, action: RemoveImage, what: str) -> None:
     observed = situation.observed
     size = sum(one.size_bytes for one in observed.removals if one.image_id == action.image_id)
     observed.removals = tuple(one for one in observed.removals if one.image_id != action.image_id)
-    _tell(situation, f"{action.name} ({size_in_words(size)}) {what}: {action.reason}")
+    _add_news(situation, f"{action.name} ({size_in_words(size)}) {what}: {action.reason}")
 
 
 def _prepulled(situation: NodeSituation, image: str, pulled: PulledImage) -> None:
@@ -174,10 +174,10 @@ def _prepulled(situation: NodeSituation, image: str, pulled: PulledImage) -> Non
     observed.prepull_failures = {key: one for key, one in observed.prepull_failures.items() if key != image}
     if not pulled.present:
         took = f"{size_in_words(pulled.size_bytes)} in {pulled.took.total_seconds():.1f} s"
-        _tell(situation, f"{image} prepulled, {took}")
+        _add_news(situation, f"{image} prepulled, {took}")
 
 
-def _tell(situation: NodeSituation, words: str) -> None:
+def _add_news(situation: NodeSituation, words: str) -> None:
     observed = situation.observed
     observed.news = (*observed.news, ImageNews(situation.now, words))[-NEWS_KEPT:]
 

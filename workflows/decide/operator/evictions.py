@@ -1,4 +1,4 @@
-"""Evictions for the node's sake, asked for by the Update EvictPod.
+"""Evictions that relieve the node, requested by the Update EvictPod.
 
 An operator does what the kubelet does under pressure, for a critical pod and at shutdown (pkg/kubelet/eviction
 evictPod, preemption, nodeshutdown): the pod is stopped, has failed, and stays so until its source no longer lists it.

@@ -68,7 +68,7 @@ Answer = (
 )
 
 
-def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa: C901, PLR0912 - a table, one row a kind
+def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa: C901, PLR0912 - a table, one row per kind
     """Record an action's answer; the end of probing says nothing, its verdicts came as signals."""
     observed = situation.observed
     observed.failures.pop(key(action), None)
@@ -130,7 +130,7 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
     match action:
         case ReadImages():
             observed.failures.pop(key(action))
-            images_read(situation, action, {})  # the pull that follows will tell what is wrong
+            images_read(situation, action, {})  # the pull that follows reports what is wrong
         case PullImage(image=image, policy=policy):
             name = image_key(image, policy)
             observed.images[name] = ImageFacts(

@@ -132,7 +132,7 @@ def apply_listing(situation: Situation, signal: PodListed) -> PodJson | None:
     if outcome is not Outcome.IN_PLACE:
         observed.resize_pending = None  # the source no longer asks for a resize that was refused
         return None
-    return take_over(situation, pod)
+    return apply_edit(situation, pod)
 
 
 def edited_in_api(situation: Situation, signal: PodListed, outcome: Outcome) -> PodJson | None:
@@ -143,10 +143,10 @@ def edited_in_api(situation: Situation, signal: PodListed, outcome: Outcome) -> 
     if outcome is Outcome.NOTHING:
         observed.resize_pending = None  # the API no longer asks for a resize that was refused
         return None
-    return take_over(situation, signal.pod)
+    return apply_edit(situation, signal.pod)
 
 
-def take_over(situation: Situation, pod: PodJson) -> PodJson:
+def apply_edit(situation: Situation, pod: PodJson) -> PodJson:
     """Apply an edit in place, as far as the running containers can follow."""
     taken = allocate(situation, taken_over(situation.source, pod))
     redefine(situation, taken)

@@ -2,7 +2,7 @@
 
 Used when a source lists the pod with another JSON, and by `tempolet history`. Three tables list the fields that may
 change during a pod's life, each with a rule (pkg/apis/core/validation ValidatePodUpdate). Any other edit needs another
-pod. The API server rejects such edits; here the pod is replaced, because whoever edits a manifest wants it to take
+pod. The API server rejects such edits; here the pod is replaced, because an edit of a manifest is meant to take
 effect. A pod that terminates or has finished is not edited (pkg/kubelet/pod_workers.go UpdatePod).
 """
 

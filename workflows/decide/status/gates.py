@@ -1,7 +1,7 @@
 """Conditions that others set, and those that the pod's readiness depends on: spec.readinessGates.
 
-Used for the conditions, by explain, and for the Update SetCondition. A condition of others is kept as it was set;
-nobody else may set those of the kubelet (pkg/kubelet/types/pod_status.go).
+Used for the conditions, by explain, and for the Update SetCondition. A condition of others is kept as it was set; only
+the node sets those of the kubelet (pkg/kubelet/types/pod_status.go).
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,7 +59,7 @@ def unmet(situation: Situation, known: Mapping[str, str]) -> Iterator[str]:
 
 
 def settable(situation: Situation) -> Iterator[str]:
-    """Name the readiness gates that wait for somebody to set them True."""
+    """Name the readiness gates whose condition is not True yet."""
     for gate in situation.spec.readiness_gates or ():
         if gate.condition_type not in OUR_OWN and status_before(situation, gate.condition_type) != "True":
             yield gate.condition_type
@@ -68,7 +68,7 @@ def settable(situation: Situation) -> Iterator[str]:
 def why_not(situation: Situation, asked: SetCondition) -> Refusal | None:
     """Return why an operator may not set this condition: NotYours, Invalid or Unchanged."""
     if asked.type in OUR_OWN:
-        message = f"condition {asked.type} is the node's own: it follows from what the node sees, nobody sets it"
+        message = f"condition {asked.type} is the node's own: the node sets it from what it observes"
         return Refusal("NotYours", message)
     if faults := list(faults_of(asked)):
         return Refusal("Invalid", "; ".join(faults))
@@ -90,7 +90,7 @@ def faults_of(asked: SetCondition) -> Iterator[str]:
 
 
 def status_before(situation: Situation, name: str) -> str:
-    """Return the status of a condition of others; empty if nobody has set it."""
+    """Return the status of a condition of others; empty if it is not set."""
     known = situation.observed.given_conditions.get(name)
     return known.status if known else ""
 

@@ -14,7 +14,7 @@ from workflows.decide.actions import Action, Wake, key
 from workflows.decide.containers.standing import is_due, pod_is_done, stops_outdated
 from workflows.decide.keys import image_key
 from workflows.decide.situation import ImageRequest, Situation, pull_secrets, unless_backing_off
-from workflows.decide.versions import STARTS_LEAN
+from workflows.decide.versions import FEWER_START_ACTIVITIES
 
 
 def pull_images(situation: Situation) -> Iterator[Action | Wake]:
@@ -41,7 +41,7 @@ def pull_images(situation: Situation) -> Iterator[Action | Wake]:
 def is_unread(situation: Situation, image: str, policy: str) -> bool:
     """Report whether it is still unknown if the image is present; with policy Always that does not matter."""
     known = image_key(image, policy) in situation.observed.images
-    return situation.behaviour >= STARTS_LEAN and policy != "Always" and not known
+    return situation.behaviour >= FEWER_START_ACTIVITIES and policy != "Always" and not known
 
 
 def pull_image(situation: Situation, asked: ImageRequest) -> Iterator[Action | Wake]:

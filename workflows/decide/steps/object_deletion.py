@@ -1,6 +1,6 @@
 """Deletes the object of a pod from the API, once nothing of the pod is left on the node.
 
-Until then nobody can reuse its name, its volumes or its address (pkg/kubelet/status/status_manager.go canBeDeleted,
+Until then its name, volumes and address cannot be reused (pkg/kubelet/status/status_manager.go canBeDeleted,
 TerminatePod).
 """
 

@@ -1,8 +1,8 @@
-"""A pod's steps in one list: down to start, up to stop.
+"""A pod's steps in one list, read downward to start a pod and upward to stop it.
 
 Each step has its undo beside it; an undo yields nothing if the step was never done. While a pod is wanted, every step
-is asked at once and says what it waits for, so images, directories and sandbox are made side by side. A terminating pod
-is undone strictly upward: a step is undone when everything below it is gone.
+is asked for its actions and waits, so images, directories and sandbox are made concurrently. For a terminating pod the
+steps are undone one after the other: a step is undone when everything below it is gone.
 """
 
 from collections.abc import Callable, Iterator

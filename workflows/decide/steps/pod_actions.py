@@ -1,7 +1,7 @@
-"""What to do now for a pod, and when to look again: the one question the workflow asks, again and again.
+"""Decides what to do now for a pod, and when to decide again; the workflow's loop calls it on every pass.
 
-The kubelet's computePodActions answers it for a pod in sync; here the same question covers a pod that goes. The answer
-depends on nothing but the `Situation`, so a replay decides the same.
+It corresponds to the kubelet's computePodActions, and covers terminating pods too. The answer depends only on the
+`Situation`, so a replay decides the same.
 """
 
 from dataclasses import dataclass
@@ -16,22 +16,22 @@ from workflows.decide.steps.order import ORDER
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Actions to begin now, and what is waited for."""
+    """Actions to begin now, and times to wait for."""
 
     begin: tuple[Action, ...] = ()
     waits: tuple[Wake, ...] = ()
-    """Each once, in the order of the steps."""
+    """Without duplicates, in the order of the steps."""
     complete: bool = True
-    """False: not everything was asked, so a wait that is missing may still be one."""
+    """False: some steps were not asked, so `waits` may lack some."""
 
     @property
     def wake(self) -> Wake | None:
-        """The earliest time at which something else may be due; of two at one time the first."""
+        """The earliest wait; the first of those with the same time."""
         return min(self.waits, key=lambda one: one.at, default=None)
 
 
 def pod_actions(situation: Situation) -> Plan:
-    """Say what to do now, and what to wait for; of two actions of one key the first counts."""
+    """Return what to do now and what to wait for; of two actions with one key the first is taken."""
     begin: dict[str, Action] = {}
     waits: dict[Wake, None] = {}
     for answer in answers(situation):
@@ -43,7 +43,7 @@ def pod_actions(situation: Situation) -> Plan:
 
 
 def is_rereading(situation: Situation) -> bool:
-    """Say whether a re-read of the runtime is under way or due, so that not every step is asked."""
+    """Report whether a re-read of the runtime is under way or due, so that not every step is asked."""
     if situation.is_busy("runtime"):
         return True
     if not situation.observed.runtime_stale:
@@ -53,21 +53,21 @@ def is_rereading(situation: Situation) -> bool:
 
 
 def answers(situation: Situation) -> list[Action | Wake]:
-    """Ask every step what it would do now or later; while a re-read is under way nothing is begun that it could miss."""
+    """Ask every step for its actions and waits; during a re-read nothing begins that the re-read could miss."""
     if situation.is_busy("runtime"):
         return []
     if situation.observed.runtime_stale and not any(holds_reread(action) for action in situation.busy.values()):
         return unless_backing_off(situation, ReadPodRuntime(situation.key))
     if situation.observed.lifecycle is Lifecycle.SYNC:
         if situation.observed.runtime_stale and situation.is_busy("images"):
-            # the re-read comes after this one, in a moment: what were started now might live already in a lost sandbox
+            # the re-read begins when the image check ends; a container started before it could be in a lost sandbox
             return [*await_deadline(situation)]
         return [*(answer for step in ORDER for answer in step.do(situation)), *await_deadline(situation)]
     return undo(situation)
 
 
 def undo(situation: Situation) -> list[Action | Wake]:
-    """Say the next thing to undo: the lowest step that still has something, or is still at it."""
+    """Return what to undo next: that of the last step in the order that has something to undo or is busy."""
     for step in reversed(ORDER):
         found = list(step.undo(situation))
         if found or situation.is_busy(*step.keys):
@@ -76,7 +76,7 @@ def undo(situation: Situation) -> list[Action | Wake]:
 
 
 def is_over(situation: Situation) -> bool:
-    """Say whether the workflow may end: the pod is deleted and nothing of it is left, on the node or in the API."""
+    """Report whether the workflow may end: the pod is deleted, and nothing of it is left on the node or in the API."""
     observed = situation.observed
     gone = observed.cleaned and (observed.object_deleted or not situation.from_api)
     return observed.lifecycle is Lifecycle.TERMINATED and gone

@@ -13,12 +13,12 @@ from workflows.decide.containers.restart import RestartPolicy, regular_should_re
 from workflows.decide.containers.termination_order import live_containers, stop_in_order
 from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import sandbox_slice
-from workflows.decide.versions import STARTS_LEAN
+from workflows.decide.versions import FEWER_START_ACTIVITIES
 
 
 def make_directories(situation: Situation) -> Iterator[Action | Wake]:
     """Make the pod's directories separately: for a sandbox that was adopted, and always in behaviour 1."""
-    apart = situation.behaviour < STARTS_LEAN or situation.sandbox_id
+    apart = situation.behaviour < FEWER_START_ACTIVITIES or situation.sandbox_id
     if apart and not situation.observed.directories:
         yield from unless_backing_off(situation, MakePodDirectories(situation.key, log_folders(situation)))
 
@@ -59,6 +59,6 @@ def run_sandbox(situation: Situation) -> Iterator[Action | Wake]:
     elif observed.sandbox and not observed.sandbox.stopped:
         yield from unless_backing_off(situation, StopPodSandbox(situation.key, observed.sandbox.sandbox_id))
     else:
-        folders = log_folders(situation) if situation.behaviour >= STARTS_LEAN else ()
+        folders = log_folders(situation) if situation.behaviour >= FEWER_START_ACTIVITIES else ()
         attempt, spec = observed.next_sandbox_attempt, sandbox_slice(situation.source)
         yield from unless_backing_off(situation, RunPodSandbox(situation.key, attempt, spec, folders))

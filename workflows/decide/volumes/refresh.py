@@ -1,6 +1,6 @@
 """How a running pod's volumes follow the objects they show, and edits of the pod itself.
 
-The poller signals new versions (`ObjectsChanged`). The files are written anew by mounting those volumes again, which
+The poller signals new versions (`ObjectsChanged`). The files are rewritten by mounting those volumes again, which
 changes all of them at once or none. Volumes stay mounted even if that fails, and a container that starts meanwhile
 finds the old files (pkg/volume/configmap and others, RequiresRemount). As in the kubelet, a deleted object leaves its
 files, an immutable one is not read again, and subPath mounts do not change.

@@ -1,1 +1,1 @@
-"""CSI drivers: their registration, their CSIDriver objects and what they are told."""
+"""CSI drivers: their registration, their CSIDriver objects and the requests to them."""

@@ -21,7 +21,7 @@ _MAJOR: Final = 1
 
 
 class PluginRefused(Exception):
-    """The plugin cannot be registered; it has been told why."""
+    """The plugin cannot be registered; it has been notified why."""
 
 
 async def register(socket: Path, drivers: CsiDrivers) -> Driver:

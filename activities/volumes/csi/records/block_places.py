@@ -41,7 +41,7 @@ class BlockPlace:
         """What containers get: a link to the target."""
         return self.root_dir / "pods" / self.pod_uid / "volumeDevices" / ESCAPED_PLUGIN / self.name
 
-    def staging(self, driver: str, handle: str) -> Path:  # noqa: ARG002 - a device's place goes by its volume's name
+    def staging(self, driver: str, handle: str) -> Path:  # noqa: ARG002 - a device's place depends only on its volume's name
         """Return the path at which the driver stages it."""
         return self._devices / "staging" / self.name
 

@@ -86,7 +86,7 @@ async def test_an_api_server_in_trouble_lets_nobody_in(tmp_path: Path, status: i
                 "metadata": {},
                 "status": "Failure",
                 "message": "Authorization error (user=alice, verb=get, resource=nodes, subresource=configz): "
-                "the API server is away; retry",
+                "the API server does not answer; retry",
                 "reason": "ServiceUnavailable",
                 "code": 503,
             },
@@ -104,7 +104,7 @@ async def test_a_review_that_is_refused_is_not_tried_again(tmp_path: Path) -> No
         assert (await api.ask("/configz", token="t")).status == 401
         refused = await api.ask("/configz", certificate=api.authority.sign("me", "alice"))
         assert refused.status == 503
-        assert "does not review it, and this node's log says why; retry" in refused.text
+        assert "does not review it, and this node's log has the reason; retry" in refused.text
         assert api.reviews.asked == {"TokenReview": 1, "SubjectAccessReview": 1}
 
 

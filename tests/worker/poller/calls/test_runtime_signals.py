@@ -194,10 +194,10 @@ async def test_what_comes_while_a_call_is_in_flight_is_one_hint_behind_it() -> N
 
     async def act() -> None:
         wire.open.clear()
-        sender.tell(POD, RuntimeChanged("event", exited=("a",)))
+        sender.queue(POD, RuntimeChanged("event", exited=("a",)))
         await wire.begun.wait()
         for one in "bcd":
-            sender.tell(POD, RuntimeChanged("event", exited=(one,)))
+            sender.queue(POD, RuntimeChanged("event", exited=(one,)))
         wire.open.set()
         await wire.until(2)
 
@@ -219,7 +219,7 @@ async def test_a_failed_call_goes_out_again() -> None:
     sender = SignalSender(wire.send, unknown_part=lambda _, hint: hint, gone=lambda _: None, numbers=SignalNumbers())
 
     async def act() -> None:
-        sender.tell(POD, RuntimeChanged("event", exited=("a",)))
+        sender.queue(POD, RuntimeChanged("event", exited=("a",)))
         await wire.until(1)
 
     await running(sender, act)
@@ -234,7 +234,7 @@ async def test_a_workflow_that_is_gone_is_reported_and_forgotten() -> None:
     sender = SignalSender(wire.send, unknown_part=lambda _, hint: hint, gone=gone.append, numbers=SignalNumbers())
 
     async def act() -> None:
-        sender.tell(POD, RuntimeChanged("event", exited=("a",)))
+        sender.queue(POD, RuntimeChanged("event", exited=("a",)))
         await wire.until(1)
 
     await running(sender, act)
@@ -252,8 +252,8 @@ async def test_a_hint_that_is_no_news_any_more_is_not_sent() -> None:
     )
 
     async def act() -> None:
-        sender.tell(POD, RuntimeChanged("event", exited=("a",)))
-        sender.tell(PODS[1], RuntimeChanged("event", exited=("b",)))
+        sender.queue(POD, RuntimeChanged("event", exited=("a",)))
+        sender.queue(PODS[1], RuntimeChanged("event", exited=("b",)))
         await wire.until(1)
 
     await running(sender, act)

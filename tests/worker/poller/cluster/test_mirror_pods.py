@@ -28,9 +28,9 @@ WEB = static_pod(Path("/m/web.yaml"), "web", HASH, {"kubernetes.io/config.hash":
 MIRROR = ApiPod({}, "m-1", "default", "web", mirror=HASH, owner_uid=NODE_UID)
 
 
-def statics(*desired: StaticPod, going: frozenset[str] = frozenset(), complete: bool = True) -> StaticPods:
+def statics(*desired: StaticPod, terminating: frozenset[str] = frozenset(), complete: bool = True) -> StaticPods:
     """Say which static pods there are."""
-    return StaticPods({f"{pod.namespace}/{pod.name}": pod for pod in desired}, going, complete)
+    return StaticPods({f"{pod.namespace}/{pod.name}": pod for pod in desired}, terminating, complete)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def statics(*desired: StaticPod, going: frozenset[str] = frozenset(), complete: 
         pytest.param(statics(WEB), replace(MIRROR, owner_uid="node-0"), NODE_UID, DeleteMirror, id="of-an-older-node"),
         pytest.param(statics(WEB), MIRROR, "", None, id="while-our-node-is-not-known"),
         pytest.param(statics(), MIRROR, NODE_UID, DeleteMirror, id="its-pod-is-gone"),
-        pytest.param(statics(going=frozenset({NAME})), MIRROR, NODE_UID, None, id="its-pod-is-going"),
+        pytest.param(statics(terminating=frozenset({NAME})), MIRROR, NODE_UID, None, id="its-pod-is-going"),
         pytest.param(statics(complete=False), MIRROR, NODE_UID, None, id="a-source-that-cannot-be-read"),
         pytest.param(statics(), None, NODE_UID, None, id="nothing-at-all"),
     ],

@@ -113,7 +113,7 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
             {**UP, **GOING, "listed_again": True},
             [
                 "if all goes as planned: StopPodSandbox, then RemovePodSandbox s0, then RemovePodDirectories",
-                "then it begins anew, for its source lists it again",
+                "then it starts again, because its source lists it again",
             ],
             id="one-that-comes-back",
         ),

@@ -48,7 +48,7 @@ class Field:
     instead: str = ""
     """For a field that will never be supported: why, and the alternative."""
     never: tuple[str, ...] = ()
-    """Values (keys of a mapping) that Kubernetes knows and this version does not support; `*` stands for any."""
+    """Values (keys of a mapping) that Kubernetes knows and this version does not support; `*` means any."""
 
 
 def runs(kind: Kind, inside: Fields | None = None, never: tuple[str, ...] = ()) -> Field:

@@ -5,7 +5,7 @@ from typing import Final
 from workflows.decide.manifest.fields.field_kinds import Fields, Kind, not_yet, refused, runs
 from workflows.decide.manifest.fields.supported_environment import FIELD_SELECTOR, RESOURCE_SELECTOR
 
-_NEEDS_API: Final = "a node on its own has nobody to ask for it; in cluster mode the API server gives it"
+_NEEDS_API: Final = "a standalone node has no source for it; on a node of a cluster the API server provides it"
 
 KEY_TO_PATH: Final[Fields] = {
     "key": runs(Kind.STRING),

@@ -58,7 +58,7 @@ VOLUME: Final[Fields] = {
     "csi": runs(Kind.OBJECT, CSI),
     "ephemeral": refused(
         Kind.OBJECT,
-        "a node without a cluster has nobody who provisions its claim; use a persistentVolumeClaim that you bind yourself",
+        "a standalone node cannot provision its claim; use a persistentVolumeClaim that you bind yourself",
     ),
     "image": runs(Kind.OBJECT, IMAGE),
     "nfs": runs(Kind.OBJECT, NFS),

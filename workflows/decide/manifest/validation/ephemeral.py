@@ -31,7 +31,7 @@ _FORBIDDEN: Final = (
     *_OF_RESTARTS,
     "resizePolicy",
 )
-"""What only a container that the pod is made for may ask for."""
+"""Fields that an ephemeral container must not set."""
 
 
 @dataclass(frozen=True, slots=True)

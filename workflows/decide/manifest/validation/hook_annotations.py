@@ -1,4 +1,4 @@
-"""Rules about the annotations about hooks (`hook_terms`).
+"""Rules about hook annotations (`hook_terms`).
 
 They are strict: an unknown annotation of the domain, an unknown container and an unknown key are each rejected by path.
 `probes` validates handlers.
@@ -71,7 +71,7 @@ def _handler(hook: Hook, said: Fields, path: str, container: Fields) -> Iterator
         if not container.get("lifecycle", {}).get(hook):
             yield invalid(path, container["name"], f"must be the name of a container that has a {hook} hook")
         for field in (*given, *(one for one in ("image",) if one in said)):
-            yield forbidden(f"{path}.{field}", f"may not be set for {hook}, whose handler stands in the spec")
+            yield forbidden(f"{path}.{field}", f"may not be set for {hook}, whose handler is in the spec")
         return
     if not given:
         yield required(path, "must specify a handler type")

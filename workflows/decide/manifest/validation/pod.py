@@ -49,7 +49,7 @@ def _metadata(metadata: Mapping[str, Any]) -> Iterator[str]:
         yield required("metadata.namespace")
     if (uid := metadata.get("uid")) and not _UID.fullmatch(uid):
         yield invalid(
-            "metadata.uid", uid, "must be at most 128 letters, digits, '-', '_' and '.', for it names folders"
+            "metadata.uid", uid, "must be at most 128 letters, digits, '-', '_' and '.', because it names folders"
         )
     if (generation := metadata.get("generation", 0)) < 0:
         yield invalid("metadata.generation", generation, "must be greater than or equal to 0")

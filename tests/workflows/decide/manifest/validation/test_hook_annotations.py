@@ -116,7 +116,7 @@ ROWS = [
     pytest.param(
         POST,
         EXEC,
-        [f"{path(POST)}.exec: Forbidden: may not be set for postStart, whose handler stands in the spec"],
+        [f"{path(POST)}.exec: Forbidden: may not be set for postStart, whose handler is in the spec"],
         id="a-second-handler-for-a-hook-of-kubernetes",
     ),
     pytest.param(

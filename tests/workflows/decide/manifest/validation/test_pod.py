@@ -41,7 +41,7 @@ METADATA_ROWS = [
         [
             (
                 "metadata.uid: Invalid value: \"../../etc\": must be at most 128 letters, digits, '-', '_' and '.',"
-                " for it names folders"
+                " because it names folders"
             )  # ours
         ],
         id="uid-that-climbs",

@@ -86,7 +86,7 @@ def inline(**fields: Any) -> dict[str, Any]:
             [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}],
             [
                 (
-                    "spec.volumes[0].ephemeral: not supported: a node without a cluster has nobody who provisions its claim; use a "
+                    "spec.volumes[0].ephemeral: not supported: a standalone node cannot provision its claim; use a "
                     "persistentVolumeClaim that you bind yourself"
                 )
             ],
