@@ -20,6 +20,8 @@ from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 
 OFTEN, SELDOM = 10, 3
+RARE = f"{names.MAKE_POD_DIRECTORIES} failed"
+"""From behaviour 2 on this action runs only for a sandbox that was adopted, so its failure is drawn once in 400 lives."""
 ENDLESS = {names.PROBE_CONTAINER, names.WATCH_IMAGES}
 """Actions that end with what they observe."""
 BEFORE_IT_BEGAN = ("ended", "rejected", "started_at", "deleted", "grace", "conditions")
@@ -71,8 +73,8 @@ def test_it_happens_often_to_pods(word: str) -> None:
 
 @pytest.mark.parametrize("word", [*POD_FAILURES, *AT_ONCE, *GIVEN_UP])
 def test_it_happens_to_pods(word: str) -> None:
-    """Every action has failed at least once, and every cancellable one was cancelled."""
-    assert counted("pod")[word] >= SELDOM
+    """Every action has failed, and every cancellable one was cancelled."""
+    assert counted("pod")[word] >= (1 if word == RARE else SELDOM)
 
 
 @pytest.mark.parametrize("word", [*NODE_WORDS, *NODE_FAILURES])

@@ -83,7 +83,7 @@ def test_a_retry_policy_tries_a_hook_again_until_it_goes_well(node: TempoletNode
     snapshot = node.until_running("patient")
     (told,) = [text for text in story(node, snapshot) if text.startswith("preStart of second")]
     assert "at try " in told
-    assert "nobody knows" not in told
+    assert "is not known" not in told
 
 
 def test_post_stop_runs_after_each_end_before_the_restart(node: TempoletNode, containerd: Containerd) -> None:
@@ -111,7 +111,7 @@ def test_a_finished_pod_keeps_its_network_for_post_stop(node: TempoletNode) -> N
     slow = node.until_pod("slow", lambda one: one.status["phase"] == "Succeeded" and not one.sandbox_ready)
     (told,) = [text for text in story(node, slow) if text.startswith("postStop of main")]
     assert "FailedPostStopHook: timed out after 1 s, at try 2" in told
-    assert "nobody knows" not in told
+    assert "is not known" not in told
 
 
 def test_a_deletion_bounds_post_stop_by_its_grace(node: TempoletNode, containerd: Containerd, tmp_path: Path) -> None:
