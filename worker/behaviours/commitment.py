@@ -35,6 +35,10 @@ class Behaviours:
         """Return the lower number of each kind."""
         return Behaviours(min(self.pods, other.pods), min(self.node, other.node))
 
+    def of(self, kind: str) -> int:
+        """Return the number of a kind of workflow, "pods" or "node"."""
+        return self.pods if kind == "pods" else self.node
+
     def __str__(self) -> str:
         return f"{self.pods} of pods, {self.node} of the node"
 

@@ -7,11 +7,10 @@ commitment changes.
 """
 
 import asyncio
-import contextlib
 import random
-from collections.abc import AsyncIterator
-from dataclasses import asdict
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 import structlog
@@ -22,6 +21,7 @@ from proto.temporal.names import BEHAVIOUR_COMMITTED
 from proto.temporal.signals import BehaviourCommitted
 from worker.behaviours.commitment import LOWEST, Behaviours, Commitment
 from worker.behaviours.runs import Run, runs_of
+from worker.daemon.background import in_background, repeat
 
 PAUSE: Final = timedelta(seconds=1)
 """The average time between two runs that are asked: each adds some twenty events to the history."""
@@ -52,9 +52,9 @@ class Raising:
             return
         runs = [run async for run in runs_of(self._client, self._node, OPEN, known=self._known)]
         self._known = {run.run_id: run.behaviour for run in runs if run.behaviour is not None}
-        old = [run for run in runs if run.behaviour is not None and run.behaviour < number_of(committed, run)]
+        old = [run for run in runs if run.behaviour is not None and run.behaviour < committed.of(run.kind)]
         for run in old:
-            await self._ask(run, number_of(committed, run))
+            await self._ask(run, committed.of(run.kind))
         self._found_none = [] if old else [*self._found_none, committed][-ENOUGH:]
         if self._found_none == [committed] * ENOUGH:
             self._asked, self._known = {}, {}
@@ -63,7 +63,7 @@ class Raising:
         if self._asked.get(run.run_id) == number:
             return
         self._asked[run.run_id] = number
-        if run.behaviour is not None and run.behaviour < number_of(LOWEST, run):
+        if run.behaviour is not None and run.behaviour < LOWEST.of(run.kind):
             _log.error(TOO_OLD, workflow=run.workflow_id, behaviour=run.behaviour)
             return
         await asyncio.sleep(self._pause.total_seconds() * random.uniform(0.5, 1.5))  # noqa: S311 - spread, not secrecy
@@ -83,26 +83,13 @@ class Raising:
         )
 
 
-def number_of(numbers: Behaviours, run: Run) -> int:
-    """Return the number for a run's kind of workflow."""
-    number: int = asdict(numbers)[run.kind]
-    return number
-
-
-@contextlib.asynccontextmanager
-async def raising_behaviours(raising: Raising, every: timedelta) -> AsyncIterator[None]:
+def raising_behaviours(raising: Raising, every: timedelta) -> AbstractAsyncContextManager[None]:
     """Look periodically while the block runs; if Temporal is unavailable, the next look tries again."""
 
-    async def look_periodically() -> None:
-        while True:
-            await asyncio.sleep(every.total_seconds())
-            try:
-                await raising.look()
-            except (RPCError, RuntimeError) as error:  # RuntimeError: the SDK's core could not connect
-                _log.warning("could not list the runs of older behaviours", err=str(error))
+    async def look() -> None:
+        try:
+            await raising.look()
+        except (RPCError, RuntimeError) as error:  # RuntimeError: the SDK's core could not connect
+            _log.warning("could not list the runs of older behaviours", err=str(error))
 
-    looking = asyncio.create_task(look_periodically())
-    try:
-        yield
-    finally:
-        looking.cancel()
+    return in_background("behaviours", partial(repeat, every, look))

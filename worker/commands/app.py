@@ -14,7 +14,7 @@ from typer._click import exceptions as click  # the click that typer bundles: it
 
 from worker.commands import behaviour_options, logs_options, service_options, standalone
 from worker.commands.access.exits import CommandFailed, Exit
-from worker.commands.node_options import NodeName, OwnConfig, RootDir, node
+from worker.commands.node_options import NodeName, OwnConfig, RootDir, node, one_of
 
 app = typer.Typer(
     name="tempolet",
@@ -52,13 +52,6 @@ def run_app(words: Sequence[str]) -> int:
     except typer.Abort as error:
         raise KeyboardInterrupt from error
     return code if isinstance(code, int) else Exit.DONE
-
-
-def one_of(value: str, allowed: Sequence[str], option: str) -> str:
-    """Check an option's value; raises CommandFailed."""
-    if value not in allowed:
-        raise CommandFailed(f"{option} {value}: it is one of {', '.join(allowed)}", Exit.USAGE)
-    return value
 
 
 @app.command(short_help="Print the version.")

@@ -4,10 +4,7 @@ from typing import Annotated
 
 import typer
 
-from worker.commands.access.exits import CommandFailed, Exit
-from worker.commands.node_options import NodeName, OwnConfig, RootDir, node
-
-OUTPUTS = ("table", "json")
+from worker.commands.node_options import NodeName, OwnConfig, RootDir, node, one_of
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,6 +23,5 @@ def behaviour(  # noqa: PLR0917 - one parameter for each option, as typer wants 
     """Show how many runs follow each behaviour. With --commit older runs continue with the newest; the previous release can't run them any more."""
     from worker.commands.change.behaviour import show
 
-    if output not in OUTPUTS:
-        raise CommandFailed(f"--output {output}: it is one of {', '.join(OUTPUTS)}", Exit.USAGE)
+    one_of(output, ("table", "json"), "--output")
     show(node(root_dir, own_config, name), commit=commit, output=output)

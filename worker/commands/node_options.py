@@ -3,12 +3,14 @@
 The options are the kubelet's. Without any of them the node started by `tempolet up` is used.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from worker.commands.access.exits import CommandFailed, Exit
 from worker.daemon.config import NodeConfig, load_node_config
 from worker.settings.flags import Flags
 
@@ -40,3 +42,10 @@ def standalone_node() -> Flags:
 
     settings = recorded(Settings().run_dir)
     return node_flags(settings) if settings is not None else Flags()
+
+
+def one_of(value: str, allowed: Sequence[str], option: str) -> str:
+    """Check an option's value; raises CommandFailed."""
+    if value not in allowed:
+        raise CommandFailed(f"{option} {value}: it is one of {', '.join(allowed)}", Exit.USAGE)
+    return value

@@ -5,31 +5,26 @@ glibc's arenas, below a few long-lived objects. A trim takes one or two millisec
 call.
 """
 
-import asyncio
-import contextlib
 import ctypes
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from functools import partial
 from typing import Final
+
+from worker.daemon.background import in_background, repeat
 
 _libc: Final = ctypes.CDLL(None)
 _trim: Final[Callable[[int], int] | None] = getattr(_libc, "malloc_trim", None)
 
 
-@contextlib.asynccontextmanager
-async def giving_back_freed_memory(every: timedelta) -> AsyncIterator[None]:
+def giving_back_freed_memory(every: timedelta) -> AbstractAsyncContextManager[None]:
     """Return freed memory to the kernel at an interval while the block runs."""
 
     async def give_back() -> None:
-        while True:
-            await asyncio.sleep(every.total_seconds())
-            give_back_freed_memory()
+        give_back_freed_memory()
 
-    giving_back = asyncio.create_task(give_back())
-    try:
-        yield
-    finally:
-        giving_back.cancel()
+    return in_background("freed memory", partial(repeat, every, give_back))
 
 
 def give_back_freed_memory() -> None:

@@ -1,34 +1,23 @@
 """Publishes CSI volumes again, every syncFrequency, whose driver asks for that (`activities.volumes.csi.records.republishing`)."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
 from activities.node_services import NodeServices
 from activities.volumes.csi.records.republishing import Republished, republished_volumes
 from activities.volumes.plugin.volume_type import VolumeFailed
+from worker.daemon.background import in_background, repeat
 
 _log = structlog.get_logger(__name__)
 
 
-@asynccontextmanager
-async def republishing_volumes(services: NodeServices, every: timedelta) -> AsyncIterator[None]:
+def republishing_volumes(services: NodeServices, every: timedelta) -> AbstractAsyncContextManager[None]:
     """Publish them again while the block runs."""
-    task = asyncio.create_task(_repeat(services, every))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def _repeat(services: NodeServices, every: timedelta) -> None:
-    while True:
-        await asyncio.sleep(every.total_seconds())
-        await republish_volumes(services)
+    return in_background("CSI republishing", partial(repeat, every, partial(republish_volumes, services)))
 
 
 async def republish_volumes(services: NodeServices) -> None:

@@ -10,7 +10,7 @@ thread of its own, so that a hanging disk delays no other pod, and is not read t
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from proto.kubernetes.resources.storage_limits import StorageLimits
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import STORAGE_EXCEEDED
 from proto.temporal.signals import StorageExceeded
+from worker.daemon.background import in_background
 from worker.host.pod_disk import PodDisk
 
 EVERY: Final = timedelta(seconds=10)
@@ -139,15 +140,6 @@ def signalling(client: Client) -> Hint:
     return hint
 
 
-@contextlib.asynccontextmanager
-async def watching_storage(watch: StorageWatch | None) -> AsyncIterator[None]:
+def watching_storage(watch: StorageWatch | None) -> contextlib.AbstractAsyncContextManager[None]:
     """Run the watch while the block runs; None: no limits are enforced."""
-    if watch is None:
-        yield
-        return
-    watching = asyncio.create_task(watch.run(), name="local storage")
-    try:
-        yield
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+    return in_background("local storage", watch.run) if watch else contextlib.nullcontext()

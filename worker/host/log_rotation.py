@@ -10,7 +10,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -23,6 +23,7 @@ from activities.logs.rotation import LogRotation, reopen_missing, rotate
 from activities.node_services import NodeServices
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import ContainerState, PodKey
+from worker.daemon.background import in_background
 from worker.settings.log_rotation import ContainerLogs
 from worker.telemetry.metrics import Metrics
 
@@ -141,12 +142,6 @@ class LogRotator:
             _log.warning(what, **where, containerID=one.container_id, err=str(error))
 
 
-@contextlib.asynccontextmanager
-async def keeping_logs_small(rotator: LogRotator) -> AsyncIterator[None]:
+def keeping_logs_small(rotator: LogRotator) -> contextlib.AbstractAsyncContextManager[None]:
     """Rotate logs while the block runs."""
-    turning = asyncio.create_task(rotator.run(), name="log rotation")
-    try:
-        yield
-    finally:
-        turning.cancel()
-        await asyncio.gather(turning, return_exceptions=True)
+    return in_background("log rotation", rotator.run)

@@ -1,9 +1,9 @@
 """Unmounts, every syncFrequency, the volumes of orphaned pods (`activities.volumes.orphaned_volumes`)."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -13,25 +13,14 @@ from activities.volumes.orphaned_volumes import OrphanedVolume, is_marked, marke
 from activities.volumes.plugin.table import persistent_type, volume_type
 from activities.volumes.plugin.volume_type import PodVolume, VolumeFailed
 from proto.temporal.pod import PodKey
+from worker.daemon.background import in_background, repeat
 
 _log = structlog.get_logger(__name__)
 
 
-@asynccontextmanager
-async def unmounting_orphaned_volumes(services: NodeServices, every: timedelta) -> AsyncIterator[None]:
+def unmounting_orphaned_volumes(services: NodeServices, every: timedelta) -> AbstractAsyncContextManager[None]:
     """Unmount them while the block runs."""
-    task = asyncio.create_task(_repeat(services, every))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def _repeat(services: NodeServices, every: timedelta) -> None:
-    while True:
-        await asyncio.sleep(every.total_seconds())
-        await unmount_orphaned_volumes(services)
+    return in_background("orphaned volumes", partial(repeat, every, partial(unmount_orphaned_volumes, services)))
 
 
 async def unmount_orphaned_volumes(services: NodeServices) -> None:

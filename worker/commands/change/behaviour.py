@@ -75,7 +75,7 @@ def notes(committed: Behaviours, found: Counter[tuple[str, int | None, bool]]) -
     below = sum(
         count
         for (kind, number, is_open), count in found.items()
-        if is_open and number is not None and number < getattr(committed, kind)
+        if is_open and number is not None and number < committed.of(kind)
     )
     if below:
         said.append(
@@ -84,7 +84,7 @@ def notes(committed: Behaviours, found: Counter[tuple[str, int | None, bool]]) -
     unused = [
         f"{number} of {'pods' if kind == 'pods' else 'the node'}"
         for kind, number in reasons()
-        if number < getattr(committed, kind) and not found[kind, number, True] and not found[kind, number, False]
+        if number < committed.of(kind) and not found[kind, number, True] and not found[kind, number, False]
     ]
     if unused:
         said.append(
