@@ -303,11 +303,6 @@ def test_a_debugged_node_is_seen(kubectl: Kubectl, cluster_node: ClusterNode) ->
         terminal.ended()
 
 
-def ends_of_stdin(node: ClusterNode) -> int:
-    """Count the commands whose stdin has reached EOF in the runtime: a missing one was lost on the way."""
-    return node.containerd.places.log.read_text().count('\\" stdin closed')
-
-
 @pytest.mark.parametrize("number", [pytest.param(20), pytest.param(200, marks=pytest.mark.stress)])
 def test_nothing_stays_of_commands_some_of_whose_clients_are_killed(
     kubectl: Kubectl, cluster_node: ClusterNode, web: str, number: int
@@ -322,23 +317,18 @@ def test_nothing_stays_of_commands_some_of_whose_clients_are_killed(
     time.sleep(1)  # until the sockets of the first call are closed
     before = descriptors()
 
-    begun: list[int] = []
-    ends = ends_of_stdin(cluster_node)
-
     def one(index: int) -> None:
         with kubectl.started("exec", "-i", web, "-c", "main", "--", "sh", "-c", "echo here; cat") as process:
             assert process.stdout is not None
             assert process.stdin is not None
             assert process.stdout.readline() == b"here\n"
-            begun.append(index)
+            # containerd loses the end of a stdin that nothing was written to, if its shim has not opened it yet (docs/differences.md)
+            process.stdin.write(b"there\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"there\n"
             if index % 3:
                 process.stdin.close()
-                try:
-                    assert process.wait(PATIENCE) == 0
-                except subprocess.TimeoutExpired as late:
-                    seen = ends_of_stdin(cluster_node) - ends
-                    late.add_note(f"{len(begun)} commands began, and the runtime has seen {seen} ends of stdin")
-                    raise
+                assert process.wait(PATIENCE) == 0
 
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(one, range(number)))
