@@ -15,6 +15,7 @@ BEHAVIOURS: Final[dict[int, str]] = {
     1: "the first: sandbox, images, init containers, containers, backoff, deletion",
     2: "the sandbox's activity makes the directories, and images are looked for before any is pulled: two activities fewer per start",
     3: "one timer per wait, cancelled only when its time or reason changes; before, one timer for the nearest wait, restarted at every arrival",
+    4: "robust against hostile peers: ",
 }
 OLDEST: Final = min(BEHAVIOURS)
 """A run with a lower number needs an older release: the worker logs an error and leaves its pod alone."""
@@ -23,6 +24,7 @@ CURRENT: Final = max(BEHAVIOURS)
 NODE_BEHAVIOURS: Final[dict[int, str]] = {
     1: "the first: images are watched, removed and prepulled",
     2: "one timer per wait, as with behaviour 3 of pods",
+    3: "robust against hostile peers, as with behaviour 4 of pods",
 }
 """The behaviours of NodeWorkflow, numbered independently."""
 OLDEST_NODE: Final = min(NODE_BEHAVIOURS)
