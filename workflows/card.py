@@ -14,6 +14,7 @@ from kubernetes.client.models.v1_container_state_terminated import V1ContainerSt
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 
+from proto.temporal.dropped import DroppedSignals
 from workflows.calls import summary
 from workflows.decide.actions import Action
 from workflows.decide.status.status import PodSummary
@@ -34,6 +35,19 @@ def card(status: V1PodStatus, line: PodSummary, busy: Mapping[str, Action]) -> s
     if busy:
         parts.append("under way: " + ", ".join(code(summary(one)) for one in busy.values()))
     return "\n\n".join(parts)
+
+
+def strangers_words(dropped: DroppedSignals | None, refused_requests: int = 0) -> str:
+    """Describe the messages that tempolet has not written, as further paragraphs; empty if there were none."""
+    words = ""
+    if dropped:
+        words += (
+            f"\n\n**{dropped.count} malformed signal{'' if dropped.count == 1 else 's'} dropped**, "
+            f"the last {code(dropped.name)} at {moment(dropped.at)}: {dropped.reason}"
+        )
+    if refused_requests:
+        words += f"\n\n**{refused_requests} malformed update{'' if refused_requests == 1 else 's'} refused** since the worker read this history"
+    return words
 
 
 def container_rows(status: V1PodStatus) -> list[str]:

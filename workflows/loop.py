@@ -3,34 +3,44 @@
 Actions run concurrently. Their results and the signals are queued in the order of their arrival. A bug in an action is
 raised in the loop, where it fails the workflow task and becomes visible. Nothing is decided here.
 
+A signal that tempolet has not written is dropped and counted, whatever its form: one handler takes the raw values of all
+signals. Queries need no such care, because the SDK answers a malformed one with an error.
+
 Each wait has its own timer, which runs until the wait is over or no longer planned. Behaviours before TIMER_PER_WAIT have
 one timer for the nearest wait, restarted at every arrival.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import CancelledError
 
-from proto.temporal import names
+from proto.temporal.dropped import DroppedSignals
 from proto.temporal.signals import BehaviourCommitted
 from workflows.calls import SUMMARY_LIMIT
 from workflows.decide.actions import Wake
+from workflows.decide.record.dropped import one_more
+from workflows.received import Dropped, MessageRefused, read, shortened
 
 SIGNALS_PER_RUN: Final = 2000
 """Temporal rejects signals beyond 10,000 in one run."""
 Arrival = TypeVar("Arrival")
 
 
-class ArrivalLoop(Generic[Arrival]):
+class ArrivalLoop(ABC, Generic[Arrival]):
     """A workflow that waits for results, signals, updates and timers."""
 
+    signal_shapes: ClassVar[Mapping[str, type]]
+    """The type of each signal's value, by the signal's name."""
+
     def __init__(self) -> None:
-        self.arrived: deque[Arrival | BehaviourCommitted] = deque()
+        self.arrived: deque[Arrival | BehaviourCommitted | Dropped] = deque()
         """Not recorded yet."""
         self.bugs: list[Exception] = []
         self.timers: dict[Wake, asyncio.Task[None]] = {}
@@ -96,13 +106,33 @@ class ArrivalLoop(Generic[Arrival]):
         """Return the behaviour of the next run: the highest committed one, never below the present one."""
         return max(behaviour, self.committed)
 
-    @workflow.signal(
-        name=names.BEHAVIOUR_COMMITTED,
-        description="the node is committed to this behaviour; earlier releases cannot run here",
-    )
-    def behaviour_committed(self, signal: BehaviourCommitted) -> None:
-        """Queue the signal for the loop."""
-        self.arrived.append(signal)
+    @workflow.signal(dynamic=True)
+    def signalled(self, name: str, values: Sequence[RawValue]) -> None:
+        """Queue a signal for the loop; a malformed one is dropped, and wakes the loop if it counts for continue-as-new."""
+        try:
+            self.arrived.append(read(values, self.signal_shapes.get(name)))
+        except MessageRefused as refused:
+            dropped = Dropped(shortened(name), str(refused))
+            if self.counts_dropped_signals():
+                self.arrived.append(dropped)
+            else:
+                self.remember_dropped(dropped)
+
+    @abstractmethod
+    def counts_dropped_signals(self) -> bool:
+        """Report whether dropped signals count for continue-as-new in this run."""
+
+    @abstractmethod
+    def remember_dropped(self, signal: Dropped) -> None:
+        """Remember a signal that was dropped."""
+
+
+def with_dropped(before: DroppedSignals | None, signal: Dropped) -> DroppedSignals:
+    """Count a dropped signal; each time that the count has doubled, log it."""
+    after = one_more(before, signal.name, signal.reason, workflow.now())
+    if not after.count & (after.count - 1):
+        workflow.logger.warning("dropped the signal %r: %s (%d dropped)", signal.name, signal.reason, after.count)
+    return after
 
 
 def time_left(wake: Wake) -> timedelta:

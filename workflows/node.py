@@ -6,9 +6,9 @@ activity watches the images and the history does not grow.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from temporalio import workflow
 
@@ -27,9 +27,16 @@ from workflows.decide.node.node import (
     node_actions,
     outdated,
 )
-from workflows.decide.versions import NODE_BEHAVIOURS, NODE_TIMER_PER_WAIT, require_known
-from workflows.loop import ArrivalLoop, is_history_long
+from workflows.decide.versions import (
+    NODE_ANSWERS_ENCRYPTED,
+    NODE_BEHAVIOURS,
+    NODE_DROPPED_SIGNALS_COUNT,
+    NODE_TIMER_PER_WAIT,
+    require_known,
+)
+from workflows.loop import ArrivalLoop, is_history_long, with_dropped
 from workflows.node_card import node_card
+from workflows.received import Dropped
 from workflows.steps import Failed, carry_out_node
 
 CANCEL_IGNORED: Final = (
@@ -41,6 +48,11 @@ Arrival = NodeConfigured | tuple[NodeAction, NodeAnswer | Failed]
 @workflow.defn(name=names.NODE_WORKFLOW)
 class NodeWorkflow(ArrivalLoop[Arrival]):
     """The workflow of one node."""
+
+    signal_shapes: ClassVar[Mapping[str, type]] = {
+        names.NODE_CONFIGURED: NodeConfigured,
+        names.BEHAVIOUR_COMMITTED: BehaviourCommitted,
+    }
 
     @workflow.init
     def __init__(self, start: NodeStart) -> None:
@@ -77,7 +89,7 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
 
     async def result_of(self, action: NodeAction) -> Arrival:
         """Carry out an action; returns it with its result."""
-        return action, await carry_out_node(action)
+        return action, await carry_out_node(action, encrypted=self.start.behaviour >= NODE_ANSWERS_ENCRYPTED)
 
     async def next_event(self, waits: Sequence[Wake]) -> None:
         """Wait for a result, a signal or a timer, and record what has arrived."""
@@ -91,9 +103,12 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
             while self.arrived:
                 self.record_arrival(self.arrived.popleft())
 
-    def record_arrival(self, arrival: Arrival | BehaviourCommitted) -> None:
+    def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
         """Record one result or signal."""
         match arrival:
+            case Dropped():
+                self.observed.signals += 1
+                self.remember_dropped(arrival)
             case BehaviourCommitted(behaviour):
                 self.observed.signals += 1
                 self.committed = max(self.committed, behaviour)
@@ -125,10 +140,13 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
             self.cancel_actions(list(self.under_way))
             workflow.continue_as_new(NodeStart(self.start.node, behaviour, carried(self.observed)))
 
-    @workflow.signal(name=names.NODE_CONFIGURED, description="the node has started with this configuration")
-    def node_configured(self, signal: NodeConfigured) -> None:
-        """Queue the signal for the loop."""
-        self.arrived.append(signal)
+    def counts_dropped_signals(self) -> bool:
+        """Report whether this run counts them."""
+        return self.start.behaviour >= NODE_DROPPED_SIGNALS_COUNT
+
+    def remember_dropped(self, signal: Dropped) -> None:
+        """Remember a signal that was dropped; the card tells it."""
+        self.observed.dropped = with_dropped(self.observed.dropped, signal)
 
     @workflow.query(name=names.NODE_STATUS, description="the images' disk, what was removed and why, what is prepulled")
     def node_status(self) -> NodeStatus:

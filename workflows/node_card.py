@@ -1,7 +1,7 @@
 """The current details that the Temporal UI shows of a node: its image file system and what is done about it."""
 
 from proto.temporal.node import NodeObserved
-from workflows.card import code, moment
+from workflows.card import code, moment, strangers_words
 from workflows.decide.node.image_collection import size_in_words
 
 
@@ -23,4 +23,4 @@ def node_card(observed: NodeObserved, busy: frozenset[str]) -> str:
         parts.append("under way: " + ", ".join(code(key) for key in sorted(busy)))
     if observed.news:
         parts.append("\n".join(f"- {moment(one.at)} {code(one.words)}" for one in reversed(observed.news)))
-    return "\n\n".join(parts)
+    return "\n\n".join(parts) + strangers_words(observed.dropped)

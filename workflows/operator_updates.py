@@ -1,13 +1,17 @@
 """The Updates of PodWorkflow, one for each request that an operator can send.
 
-`worker/commands/` sends them. A validator rejects an Update before it is recorded in the history. A handler queues the
-request, answers what it will do, and awaits nothing, so that none is running at continue-as-new. `decide/` says what
-may be asked and what it changes.
+`worker/commands/` sends them. The validator rejects an Update before it is recorded in the history. The handler queues
+the request, answers what it will do, and awaits nothing, so that none is running at continue-as-new. `decide/` says what
+may be asked and what it changes. Both take raw values, so that a malformed request is refused like any other.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
@@ -15,10 +19,7 @@ from proto.temporal.operator import (
     AddEphemeralContainer,
     BackoffsSkipped,
     ConditionSet,
-    EphemeralContainerAdded,
     EvictPod,
-    PodEvicted,
-    PodStops,
     SetCondition,
     SkipBackoff,
     StopPod,
@@ -31,10 +32,44 @@ from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
 from workflows.decide.status import gates
 from workflows.loop import ArrivalLoop
+from workflows.received import MessageRefused, read, shortened
 from workflows.steps import Failed
 
 Arrival = signals.Signal | tuple[Action, Answer | Failed]
 """What the loop waits for: a signal, an Update, or the answer of an action."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One kind of request: its type, why it is rejected, and what it is answered."""
+
+    shape: type
+    why_not: Callable[[Situation, Any], Refusal | None]
+    answer: Callable[[Situation, Any], Any]
+    checked_again: bool = False
+    """Another request of its kind may have come since its validation."""
+
+
+def backoffs_skipped(before: Situation, asked: SkipBackoff) -> BackoffsSkipped:
+    """Answer which waits this ends."""
+    return BackoffsSkipped(asked.operator, tuple(skips.waiting_backoffs(before, asked.container)))
+
+
+def condition_set(before: Situation, asked: SetCondition) -> ConditionSet:
+    """Answer the condition's status before the change."""
+    status = gates.status_before(before, asked.type)
+    return ConditionSet(asked.operator, asked.type, asked.status, status, asked.reason, asked.message)
+
+
+REQUESTS: Final[Mapping[str, Request]] = {
+    names.SKIP_BACKOFF: Request(SkipBackoff, skips.why_not, backoffs_skipped),
+    names.SET_CONDITION: Request(SetCondition, gates.why_not, condition_set),
+    names.STOP_POD: Request(StopPod, operator_stops.why_no_stop, operator_stops.stops),
+    names.EVICT_POD: Request(EvictPod, evictions.why_no_eviction, evictions.evicted, checked_again=True),
+    names.ADD_EPHEMERAL_CONTAINER: Request(
+        AddEphemeralContainer, ephemeral.why_not, ephemeral.added_answer, checked_again=True
+    ),
+}
 
 
 def refuse(refusal: Refusal | None) -> None:
@@ -43,8 +78,13 @@ def refuse(refusal: Refusal | None) -> None:
         raise ApplicationError(refusal.message, type=refusal.reason, non_retryable=True)
 
 
-class OperatorUpdates(ArrivalLoop[Arrival], ABC):
+class OperatorUpdates(ArrivalLoop[Arrival]):
     """The Updates of a pod's workflow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused_requests = 0
+        """Malformed Updates since the worker has loaded this run; the history has none of them."""
 
     @abstractmethod
     def situation(self) -> Situation:
@@ -60,59 +100,25 @@ class OperatorUpdates(ArrivalLoop[Arrival], ABC):
         self.arrived.append(asked)
         return self.situation()
 
-    @workflow.update(name=names.SKIP_BACKOFF, description="end back-offs: restart or pull now")
-    def skip_backoff(self, asked: SkipBackoff) -> BackoffsSkipped:
-        """Answer which waits this ends."""
-        return BackoffsSkipped(
-            asked.operator, tuple(skips.waiting_backoffs(self.queue_request(asked), asked.container))
-        )
-
-    @skip_backoff.validator
-    def refuse_to_skip(self, asked: SkipBackoff) -> None:
-        """Reject a request that would end no wait."""
-        refuse(skips.why_not(self.situation(), asked))
-
-    @workflow.update(name=names.SET_CONDITION, description="set a condition that the node does not decide")
-    def set_condition(self, asked: SetCondition) -> ConditionSet:
-        """Answer the condition's status before the change."""
-        before = gates.status_before(self.queue_request(asked), asked.type)
-        return ConditionSet(asked.operator, asked.type, asked.status, before, asked.reason, asked.message)
-
-    @set_condition.validator
-    def refuse_condition(self, asked: SetCondition) -> None:
-        """Reject a condition that the node owns, that is invalid, or that does not change."""
-        refuse(gates.why_not(self.situation(), asked))
-
-    @workflow.update(name=names.STOP_POD, description="shorten the grace period of a terminating pod")
-    def stop_pod(self, asked: StopPod) -> PodStops:
-        """Answer which grace period then holds."""
-        return operator_stops.stops(self.queue_request(asked), asked)
-
-    @stop_pod.validator
-    def refuse_to_stop(self, asked: StopPod) -> None:
-        """Reject the request while nothing is being stopped."""
-        refuse(operator_stops.why_no_stop(self.situation(), asked))
-
-    @workflow.update(name=names.EVICT_POD, description="evict the pod: it fails and is not started again")
-    def evict_pod(self, asked: EvictPod) -> PodEvicted:
-        """Answer how the pod ends; another eviction may have come since validation."""
+    @workflow.update(dynamic=True)
+    def requested(self, name: str, values: Sequence[RawValue]) -> Any:
+        """Queue a request and answer what it will do; it may have become impossible since its validation."""
+        request = REQUESTS[name]
+        asked = read(values, request.shape)
         before = self.queue_request(asked)
-        refuse(evictions.why_no_eviction(before, asked))
-        return evictions.evicted(before, asked)
+        if request.checked_again:
+            refuse(request.why_not(before, asked))
+        return request.answer(before, asked)
 
-    @evict_pod.validator
-    def refuse_to_evict(self, asked: EvictPod) -> None:
-        """Reject system pods, and pods with nothing left to end."""
-        refuse(evictions.why_no_eviction(self.situation(), asked))
-
-    @workflow.update(name=names.ADD_EPHEMERAL_CONTAINER, description="start a container to look into the pod")
-    def add_ephemeral_container(self, asked: AddEphemeralContainer) -> EphemeralContainerAdded:
-        """Answer what is added; another container of that name may have come since validation."""
-        before = self.queue_request(asked)
-        refuse(ephemeral.why_not(before, asked))
-        return ephemeral.added_answer(before, asked)
-
-    @add_ephemeral_container.validator
-    def refuse_to_add(self, asked: AddEphemeralContainer) -> None:
-        """Reject what the API would reject, and what could not take effect."""
-        refuse(ephemeral.why_not(self.situation(), asked))
+    @requested.validator
+    def refuse_request(self, name: str, values: Sequence[RawValue]) -> None:
+        """Reject a malformed request, and one that is not possible, before the history stores it."""
+        request = REQUESTS.get(name)
+        try:
+            asked = read(values, request.shape if request else None)
+        except MessageRefused as refused:
+            self.refused_requests += 1
+            why = f"the request {shortened(name)} is refused: {refused}; use the commands of tempolet"
+            raise ApplicationError(why, type="Malformed", non_retryable=True) from None
+        assert request is not None
+        refuse(request.why_not(self.situation(), asked))

@@ -6,9 +6,10 @@ runtime still has anything of the pod.
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 from temporalio import workflow
@@ -41,9 +42,10 @@ from workflows.decide.situation import Situation
 from workflows.decide.status import conditions, status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.steps.termination import is_stopping
-from workflows.decide.versions import TIMER_PER_WAIT, require_known
-from workflows.loop import is_history_long
+from workflows.decide.versions import ANSWERS_ENCRYPTED, DROPPED_SIGNALS_COUNT, TIMER_PER_WAIT, require_known
+from workflows.loop import is_history_long, with_dropped
 from workflows.operator_updates import Arrival, OperatorUpdates
+from workflows.received import Dropped
 from workflows.steps import Failed, carry_out
 
 
@@ -57,6 +59,17 @@ def spec_of(pod: PodJson) -> V1PodSpec:
 @workflow.defn(name=names.POD_WORKFLOW)
 class PodWorkflow(OperatorUpdates):
     """The workflow of one pod."""
+
+    signal_shapes: ClassVar[Mapping[str, type]] = {
+        names.POD_LISTED: PodListed,
+        names.DELETION_REQUESTED: DeletionRequested,
+        names.RUNTIME_CHANGED: RuntimeChanged,
+        names.PROBE_VERDICT: ProbeVerdict,
+        names.OBJECTS_CHANGED: ObjectsChanged,
+        names.STORAGE_EXCEEDED: StorageExceeded,
+        names.STATUS_GIVEN: StatusGiven,
+        names.BEHAVIOUR_COMMITTED: BehaviourCommitted,
+    }
 
     @workflow.init
     def __init__(self, start: PodStart) -> None:
@@ -130,7 +143,7 @@ class PodWorkflow(OperatorUpdates):
 
     async def result_of(self, action: Action) -> Arrival:
         """Carry out an action; returns it with its result."""
-        return action, await carry_out(action)
+        return action, await carry_out(action, encrypted=self.start.behaviour >= ANSWERS_ENCRYPTED)
 
     def publish_status(self) -> None:
         """Publish the pod's status: the node's cache, the search attributes and the UI's card."""
@@ -139,7 +152,9 @@ class PodWorkflow(OperatorUpdates):
         situation = self.situation()
         pod_status = status.pod_status(situation)
         conditions.settle(self.observed, pod_status.conditions or [])
-        self.announced = publish.publish(self.start, situation, pod_status, self.announced)
+        self.announced = publish.publish(
+            self.start, situation, pod_status, self.announced, refused_requests=self.refused_requests
+        )
 
     async def next_event(self, plan: Plan) -> None:
         """Wait for a result, a signal, an update or a timer, and record what has arrived."""
@@ -157,9 +172,12 @@ class PodWorkflow(OperatorUpdates):
         while self.arrived:
             self.record_arrival(self.arrived.popleft())
 
-    def record_arrival(self, arrival: Arrival | BehaviourCommitted) -> None:
+    def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
         """Record one result or signal in `Observed`."""
         match arrival:
+            case Dropped():
+                self.observed.signals += 1
+                self.remember_dropped(arrival)
             case BehaviourCommitted(behaviour):
                 self.observed.signals += 1
                 self.committed = max(self.committed, behaviour)
@@ -221,42 +239,15 @@ class PodWorkflow(OperatorUpdates):
         why = self.observed.eviction or self.observed.deletion or line
         return PodOutcome(line.phase, why.reason, line.restarts, why.message)
 
-    # --- signals and queries
+    # --- dropped signals, and queries
 
-    @workflow.signal(name=names.POD_LISTED, description="the source lists this pod")
-    def pod_listed(self, signal: PodListed) -> None:
-        """Queue the signal for the loop."""
-        self.arrived.append(signal)
+    def counts_dropped_signals(self) -> bool:
+        """Report whether this run counts them."""
+        return self.start.behaviour >= DROPPED_SIGNALS_COUNT
 
-    @workflow.signal(name=names.DELETION_REQUESTED, description="the pod is to be deleted")
-    def deletion_requested(self, signal: DeletionRequested) -> None:
-        """Queue the signal for the loop."""
-        self.arrived.append(signal)
-
-    @workflow.signal(name=names.RUNTIME_CHANGED, description="the pod's containers or sandbox changed in the runtime")
-    def runtime_changed(self, signal: RuntimeChanged) -> None:
-        """Queue the signal for the loop."""
-        self.arrived.append(signal)
-
-    @workflow.signal(name=names.PROBE_VERDICT, description="a probe's result changed")
-    def probe_verdict(self, signal: ProbeVerdict) -> None:
-        """Queue the signal for the loop."""
-        self.arrived.append(signal)
-
-    @workflow.signal(name=names.OBJECTS_CHANGED, description="a ConfigMap or Secret has another version")
-    def objects_changed(self, signal: ObjectsChanged) -> None:
-        """Queue the signal for the loop."""
-        self.arrived.append(signal)
-
-    @workflow.signal(name=names.STORAGE_EXCEEDED, description="the pod uses more local storage than its limit")
-    def storage_exceeded(self, signal: StorageExceeded) -> None:
-        """Queue the signal for the loop."""
-        self.arrived.append(signal)
-
-    @workflow.signal(name=names.STATUS_GIVEN, description="others have written into the pod's status")
-    def status_given(self, signal: StatusGiven) -> None:
-        """Queue the signal for the loop."""
-        self.arrived.append(signal)
+    def remember_dropped(self, signal: Dropped) -> None:
+        """Remember a signal that was dropped; the card tells it."""
+        self.observed.dropped = with_dropped(self.observed.dropped, signal)
 
     @workflow.query(name=names.EXPLAIN, description="what the pod waits for, and what would happen next")
     def explain(self) -> Explanation:

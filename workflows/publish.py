@@ -17,7 +17,7 @@ from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
 from proto.temporal.activities.requests import StartContainer
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
-from workflows.card import card
+from workflows.card import card, strangers_words
 from workflows.decide.operator.local_storage import watched_limits
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import ORDINARY_WAITS, PodSummary, pod_summary
@@ -43,10 +43,13 @@ def announced() -> PodSummary:
     )
 
 
-def publish(start: PodStart, situation: Situation, status: V1PodStatus, before: PodSummary) -> PodSummary:
+def publish(
+    start: PodStart, situation: Situation, status: V1PodStatus, before: PodSummary, *, refused_requests: int
+) -> PodSummary:
     """Publish the pod's state; returns what the search attributes then say."""
     line = pod_summary(situation, status)
-    workflow.set_current_details(card(status, line, situation.busy))
+    strangers = strangers_words(situation.observed.dropped, refused_requests)
+    workflow.set_current_details(card(status, line, situation.busy) + strangers)
     write: Callable[[PodSnapshot], None] | None = workflow.extern_functions().get(EXTERN)
     if write is not None and not workflow.unsafe.is_replaying():
         write(snapshot(start, situation, status, line))

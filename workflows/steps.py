@@ -2,12 +2,16 @@
 
 Called for every action of a plan. Nothing is judged here: a failure keeps its reason (the type of the ApplicationError,
 which is Kubernetes' own reason) and its message, and `decide/record/fold.py` records both.
+
+Whoever reaches Temporal may answer an activity in its place. So an answer is taken as a raw value: one that this node has
+not encrypted is a failure of the action, where the SDK would fail the workflow task at every retry.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, FailureError
 from temporalio.exceptions import TimeoutError as ActivityTimedOut
 
@@ -17,6 +21,10 @@ from workflows.decide.actions import Action
 from workflows.decide.node.actions import NodeAction
 from workflows.decide.node.node import NodeAnswer
 from workflows.decide.record.fold import Answer
+from workflows.received import MessageRefused, converted
+
+ANSWER_REFUSED: Final = "AnswerRefused"
+"""The reason of an action whose answer tempolet has not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +35,28 @@ class Failed:
     message: str
 
 
-async def carry_out(action: Action) -> Answer | Failed:
+async def carry_out(action: Action, *, encrypted: bool) -> Answer | Failed:
     """Carry out an action; raises only if the workflow itself cancelled it."""
     row = action_type(action)
     if row.at_once and (read := await read_at_once(row, action)) is not None:
         return read
-    answer: Answer | Failed = await execute(row, action)
+    answer: Answer | Failed = await execute(row, action, encrypted=encrypted)
     return answer
 
 
-async def carry_out_node(action: NodeAction) -> NodeAnswer | Failed:
+async def carry_out_node(action: NodeAction, *, encrypted: bool) -> NodeAnswer | Failed:
     """Carry out an action of a node's workflow; raises only if the workflow itself cancelled it."""
-    answer: NodeAnswer | Failed = await execute(action_type(action), action)
+    answer: NodeAnswer | Failed = await execute(action_type(action), action, encrypted=encrypted)
     return answer
 
 
-async def execute(row: ActionType, action: Action | NodeAction) -> Any:
-    """Call an activity; returns its answer, or why it failed."""
+async def execute(row: ActionType, action: Action | NodeAction, *, encrypted: bool) -> Any:
+    """Call an activity; returns its answer, or why it failed. `encrypted`: an answer without a payload is refused."""
     try:
-        return await workflow.execute_activity(
+        raw: RawValue | None = await workflow.execute_activity(
             row.name,
             action,
-            result_type=row.result,
+            result_type=RawValue,
             activity_id=row.key(action),
             start_to_close_timeout=time_limit(action),
             heartbeat_timeout=row.heartbeat,
@@ -59,6 +67,19 @@ async def execute(row: ActionType, action: Action | NodeAction) -> Any:
         if isinstance(error.cause, CancelledError):
             raise error.cause from None
         return failure(error)
+    try:
+        return answer_of(raw, row.result, encrypted=encrypted)
+    except MessageRefused as refused:
+        return Failed(ANSWER_REFUSED, f"the answer of {row.name} is refused: {refused}")
+
+
+def answer_of(raw: RawValue | None, result: Any, *, encrypted: bool) -> Any:
+    """Convert an answer; raises MessageRefused. This node encrypts an answer that is empty, too."""
+    if raw is not None:
+        return converted(raw, result)
+    if encrypted:
+        raise MessageRefused("it was not encrypted for this workflow by tempolet")
+    return None
 
 
 async def read_at_once(row: ActionType, action: Action) -> Answer:

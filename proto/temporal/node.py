@@ -7,6 +7,8 @@ aware UTC datetimes, sizes are bytes. Fields are only ever added, each with a de
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from proto.temporal.dropped import DroppedSignals
+
 
 @dataclass(frozen=True, slots=True)
 class ImagePolicy:
@@ -178,6 +180,8 @@ class NodeObserved:
     news: tuple[ImageNews, ...] = ()
     """The latest lines."""
     signals: int = 0
+    dropped: DroppedSignals | None = None
+    """None if no signal was dropped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from proto.temporal.dropped import DroppedSignals
 from proto.temporal.hooks import HookOutcome
 from proto.temporal.mounted import VolumesFacts
 from proto.temporal.pod_inputs import Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
@@ -266,6 +267,8 @@ class Observed:
     """The API shows a final phase, whatever this node knows: the pod never runs again."""
     signals: int = 0
     """The signals of this run; it continues as new at 2,000, well before Temporal's limit of 10,000."""
+    dropped: DroppedSignals | None = None
+    """None if no signal was dropped."""
 
 
 @dataclass(frozen=True, slots=True)

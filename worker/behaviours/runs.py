@@ -16,7 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import NODE_WORKFLOW, POD_WORKFLOW
 from worker.payloads.refused import PayloadRefused
-from worker.temporal.codec import KeyMissing
+from worker.temporal.keys import KeyMissing
 
 AT_A_TIME: Final = 8
 KINDS: Final = {POD_WORKFLOW: "pods", NODE_WORKFLOW: "node"}

@@ -1,14 +1,17 @@
 """Temporal clients of this node's own processes.
 
 The first process to start creates the key file. While Temporal does not answer, the processes wait, and systemd's
-status line says so.
+status line says so. So does the worker while the secret of an active key is missing: it takes no task before, because it
+could not say which messages are ours. If it finds that out later, it stops, and its next start waits.
 """
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 import structlog
 from temporalio.client import Client, Plugin
@@ -16,8 +19,11 @@ from temporalio.runtime import Runtime
 
 from worker.daemon.config import NodeConfig
 from worker.daemon.service import Service
-from worker.temporal.keys import create_key_file
+from worker.temporal.keys import KeyFile, create_key_file
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
+
+LOOK_AGAIN: Final = timedelta(seconds=1)
+"""Until a key file that lacks a secret is read again."""
 
 _log = structlog.get_logger(__name__)
 
@@ -60,8 +66,16 @@ async def node_client(
         _log.warning(why)
         service.status(why)
 
+    def stopping_without(why: str) -> None:
+        _log.error("the worker stops", reason=why)
+        service.status(why)
+        service.stop()
+
     async def connected() -> Client:
         settings = replace(temporal_settings(config), sends_only=role == "poller")
+        if role == "worker":
+            await secrets_complete(settings.key_file, waiting)
+            settings = replace(settings, key_missing=stopping_without)
         name = identity(role, config.node_name)
         client = await connect(settings, waiting=waiting, runtime=runtime, plugins=plugins, identity=name)
         await prepare(client, settings, waiting=waiting)
@@ -76,3 +90,10 @@ async def node_client(
         return connecting.result()
     connecting.cancel()
     return None
+
+
+async def secrets_complete(key_file: Path, waiting: Callable[[str], None]) -> None:
+    """Wait until the key file has the secret of each active key; raises KeyFileRefused."""
+    while lack := KeyFile(key_file).lack:
+        waiting(lack)
+        await asyncio.sleep(LOOK_AGAIN.total_seconds())

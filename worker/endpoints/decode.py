@@ -6,7 +6,8 @@ takes one without a person entering it: it sends an access token to https endpoi
 cookies. `temporal … --codec-endpoint` takes the same address.
 
 It only decodes. Encoding would let a browser send signals and updates encrypted as if tempolet had sent them. A payload that
-cannot be decrypted is replaced by the reason, so that it does not hide the rest.
+cannot be decrypted is replaced by the reason, so that it does not hide the rest. It is marked, and so is a payload that is not
+encrypted: a replay of an exported history refuses what the worker has refused.
 
 The token keeps out web pages and programs that do not know it. It does not separate users of one machine, because the UI's
 settings, which contain the address, are readable for everyone who can reach the UI.
@@ -27,9 +28,10 @@ from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from temporalio.api.common.v1 import Payload, Payloads
 
 from worker.endpoints.server import Address, Answer, Endpoint, Request
-from worker.payloads.refused import PayloadRefused
-from worker.temporal.codec import ENCRYPTED, KeyMissing, PayloadCipher
-from worker.temporal.keys import KeyFile, KeyFileRefused
+from worker.payloads.refused import PayloadRefused, marked_refused
+from worker.temporal.codec import ENCRYPTED, PayloadCipher
+from worker.temporal.keys import KeyFile, KeyMissing
+from worker.temporal.private_files import KeyFileRefused
 
 _HEADER_NAMES: Final = re.compile(r"[A-Za-z0-9_, -]+")
 _JSON: Final = "application/json"
@@ -124,14 +126,16 @@ class CodecRoutes:
 
     def _opened(self, payloads: Iterable[Payload]) -> list[Payload]:
         return [
-            self._open(payload) if payload.metadata.get("encoding") == ENCRYPTED else payload for payload in payloads
+            self._open(payload) if payload.metadata.get("encoding") == ENCRYPTED else marked_refused(payload)
+            for payload in payloads
         ]
 
     def _open(self, payload: Payload) -> Payload:
         try:
             return self._cipher.decrypt(payload, self._namespace)
         except (PayloadRefused, KeyMissing, KeyFileRefused) as error:
-            return Payload(metadata={"encoding": b"json/plain"}, data=json.dumps(f"cannot be shown: {error}").encode())
+            shown = json.dumps(f"cannot be shown: {error}").encode()
+            return marked_refused(Payload(metadata={"encoding": b"json/plain"}, data=shown))
 
     def _cors(self, request: Request) -> dict[str, str]:
         origin = request.headers.get("origin")

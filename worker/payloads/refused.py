@@ -5,11 +5,24 @@ from typing import Any, Final
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import DefaultPayloadConverter, EncodingPayloadConverter, JSONPlainPayloadConverter
 
-REFUSED: Final = b"binary/refused"
+from proto.temporal import dropped
+
+REFUSED: Final = dropped.REFUSED.encode()
+MARK: Final = dropped.MARK
 
 
 class PayloadRefused(Exception):
     """A payload that is not encrypted, was altered, or belongs to another workflow or namespace."""
+
+
+def refused_payload(refusal: PayloadRefused) -> Payload:
+    """Return what takes the place of a refused payload."""
+    return Payload(metadata={"encoding": REFUSED}, data=str(refusal).encode())
+
+
+def marked_refused(payload: Payload) -> Payload:
+    """Return a payload of a decrypted history that people can read but a replay refuses."""
+    return Payload(metadata={**payload.metadata, MARK: b"1"}, data=payload.data)
 
 
 class RefusedPayloads(EncodingPayloadConverter):

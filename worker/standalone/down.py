@@ -161,7 +161,7 @@ def _remove_files(settings: Settings, *, purge: bool) -> None:
     ]
     if purge:
         state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "certs.d")
-        files = ("payload.keys", "codec.token", "temporal.db", "temporal.db-wal", "temporal.db-shm")
+        files = ("payload.keys", "payload.keys.ids", "codec.token", "temporal.db", "temporal.db-wal", "temporal.db-shm")
         folders.append((settings.state_dir, (*state, *files)))
     for folder, names in folders:
         for name in names:

@@ -31,7 +31,8 @@ from worker.standalone.node_config import healthz_port, node_command, node_proce
 from worker.standalone.progress import Progress
 from worker.standalone.settings import OtherSettings, Settings, codec_url
 from worker.standalone.temporal_server import LOOPBACK, TemporalFailed, is_free
-from worker.temporal.keys import KeyFileRefused, create_key_file, create_token_file
+from worker.temporal.keys import create_key_file, create_token_file
+from worker.temporal.private_files import KeyFileRefused
 
 PODS_WITHIN: Final = timedelta(minutes=2)  # image pulls included
 HEALTHY_WITHIN: Final = timedelta(seconds=60)

@@ -5,10 +5,11 @@ file: inputs, signals, results, failures, heartbeats, memo, summaries. Namespace
 data; the id is also in the metadata, because the UI's codec endpoint has no other way to know it. Headers (the trace
 context) and search attributes stay plain, as Temporal needs or the SDK leaves them.
 
-A payload that is not encrypted or belongs to another workflow is refused when it is *converted*, not here: a signal
-sent with the bare `temporal` command is dropped with a log line, an update or query is answered with the error, and an
-activity fails with it. Raising here would fail the workflow task for ever, so that one such signal would stop a pod.
-Only a missing key raises here: that can be fixed, and what it encrypted must not be dropped.
+A payload that is not encrypted, belongs to another workflow, or names a key that is not active is refused when it is
+*converted*, not here: a signal sent with the bare `temporal` command is dropped and counted, an update or query is
+answered with the error, and an activity fails with it. Raising here would fail the workflow task for ever, so that one such
+signal would stop a pod. Only the missing secret of an active key raises here (`keys.KeyMissing`), and stops the worker:
+what it encrypted must not be dropped, and the operator can put it back.
 """
 
 import os
@@ -18,6 +19,7 @@ from typing import Final, Self
 import zstandard
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
     ActivitySerializationContext,
@@ -29,7 +31,7 @@ from temporalio.converter import (
     WorkflowSerializationContext,
 )
 
-from worker.payloads.refused import REFUSED, PayloadRefused
+from worker.payloads.refused import PayloadRefused, refused_payload
 from worker.payloads.sending import SendingConverter
 from worker.payloads.short_failures import ShortFailures
 from worker.temporal.keys import KeyFile
@@ -40,14 +42,11 @@ WORKFLOW_ID: Final = "w"
 _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
 _LEVEL: Final = 3  # zstd's default
+_LONGEST_QUOTE: Final = 200  # characters
 _MOST_COPIES: Final = 256  # of a kilobyte each
 _LARGEST_PLAIN: Final = (
     64 * 1024 * 1024
 )  # bytes; far above what a Temporal payload of 2 MB can sensibly hold compressed
-
-
-class KeyMissing(Exception):
-    """A payload was encrypted with a key that the key file does not have."""
 
 
 class CodecUnbound(Exception):
@@ -80,25 +79,27 @@ class PayloadCipher:
     def decrypt(self, payload: Payload, namespace: str, workflow_id: str | None = None) -> Payload:
         """Decrypt one payload; without a workflow id, the one in its metadata is used (and verified by the decryption).
 
-        Raises PayloadRefused, or KeyMissing.
+        Raises PayloadRefused, or KeyMissing of `keys`.
         """
         metadata = payload.metadata
         if metadata.get("encoding") != ENCRYPTED or KEY_ID not in metadata or WORKFLOW_ID not in metadata:
             raise PayloadRefused(
-                f"a payload of workflow {workflow_id or 'unknown'} is not encrypted: send it with tempolet's own client, "
+                f"a payload of workflow {_quoted(workflow_id or 'unknown')} is not encrypted: send it with tempolet's own client, "
                 "not with the bare temporal command or the UI"
             )
         named = metadata[WORKFLOW_ID].decode(errors="replace")
         if workflow_id is not None and named != workflow_id:
-            raise PayloadRefused(f"a payload of workflow {workflow_id} belongs to workflow {named}: it was copied here")
+            raise PayloadRefused(
+                f"a payload of workflow {workflow_id} belongs to workflow {_quoted(named)}: it was copied here"
+            )
         cipher = self._cipher(metadata[KEY_ID].decode(errors="replace"), named)
         data = payload.data
         try:
             plain = cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], _bound_to(namespace, named))
             return Payload.FromString(self._decompressor.decompress(plain, max_output_size=_LARGEST_PLAIN))
-        except (InvalidTag, ValueError, zstandard.ZstdError):
+        except (InvalidTag, ValueError, DecodeError, zstandard.ZstdError):
             raise PayloadRefused(
-                f"a payload of workflow {named} cannot be decrypted: it was altered, or encrypted for another namespace than "
+                f"a payload of workflow {_quoted(named)} cannot be decrypted: it was altered, or encrypted for another namespace than "
                 f"{namespace}"
             ) from None
 
@@ -107,9 +108,9 @@ class PayloadCipher:
         if cipher is None:
             key = self._keys.find(key_id)
             if key is None:
-                raise KeyMissing(
-                    f"a payload of workflow {workflow_id} is encrypted with key {key_id}, but {self._keys.path} has only "
-                    f"{', '.join(self._keys.known())}: add that key's line to the file"
+                raise PayloadRefused(
+                    f"a payload of workflow {_quoted(workflow_id)} names key {_quoted(key_id)}, which is not an active one of "
+                    f"{self._keys.path}"
                 )
             cipher = self._ciphers[key_id] = AESGCM(key.secret)
         return cipher
@@ -141,7 +142,7 @@ class EncryptionCodec(PayloadCodec, WithSerializationContext):
         try:
             return self._cipher.decrypt(payload, namespace, workflow_id)
         except PayloadRefused as refusal:
-            return Payload(metadata={"encoding": REFUSED}, data=str(refusal).encode())
+            return refused_payload(refusal)
 
     def _bound(self) -> tuple[str, str]:
         if not self._workflow_id:
@@ -207,6 +208,11 @@ def _workflow_of(context: SerializationContext) -> tuple[str, str] | None:
             return context.namespace, context.workflow_id
         case _:
             return None
+
+
+def _quoted(text: str) -> str:
+    """Repeat what a stranger may have written, shortened."""
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 1]}…"
 
 
 def _bound_to(namespace: str, workflow_id: str) -> bytes:

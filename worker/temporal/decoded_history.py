@@ -1,6 +1,7 @@
 """Decrypts all payloads of a history: to be kept as a test, shown to a person, or replayed without the key file.
 
-Walks the protobuf messages of any event type, so that new event types need no code here.
+Walks the protobuf messages of any event type, so that new event types need no code here. A payload that the worker has
+refused becomes a refusal here, too, so that a replay of the decrypted history finds what the run found.
 """
 
 from collections.abc import Iterator
@@ -8,10 +9,11 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-from temporalio.api.common.v1 import Payload
-from temporalio.api.history.v1 import History
+from temporalio.api.common.v1 import Header, Payload, SearchAttributes
+from temporalio.api.history.v1 import History, MarkerRecordedEventAttributes
 from temporalio.client import WorkflowHistory
 
+from worker.payloads.refused import PayloadRefused, refused_payload
 from worker.temporal.codec import ENCRYPTED, PayloadCipher
 
 
@@ -33,18 +35,36 @@ def is_encrypted(history: WorkflowHistory) -> bool:
 
 
 def decode_history(history: WorkflowHistory, cipher: PayloadCipher, namespace: str) -> WorkflowHistory:
-    """Decrypt every payload; raises PayloadRefused or KeyMissing.
+    """Decrypt every payload of a workflow, and replace one that is refused by its refusal; raises KeyMissing.
 
-    What is not encrypted (search attributes, trace headers, the SDK's own markers) is not changed.
+    What Temporal and the SDK write themselves (search attributes, trace headers, markers) is not changed.
     """
     copy = History()
     copy.CopyFrom(History(events=history.events))
-    for payload in payloads_in(copy):
-        if payload.metadata.get("encoding") == ENCRYPTED:
-            payload.CopyFrom(
-                cipher.decrypt(payload, namespace)
-            )  # a signal to another workflow is encrypted for that one
+    named = copy.events[0].workflow_execution_started_event_attributes.workflow_id if copy.events else ""
+    for event in copy.events:
+        for payload in list(_encrypted_places(event)):
+            try:
+                payload.CopyFrom(cipher.decrypt(payload, namespace, named or history.workflow_id))
+            except PayloadRefused as refusal:
+                payload.CopyFrom(refused_payload(refusal))
     return WorkflowHistory(history.workflow_id, copy.events)
+
+
+def _encrypted_places(message: Message) -> Iterator[Payload]:
+    """Yield the payloads that the codec is asked to decrypt."""
+    if isinstance(message, SearchAttributes | Header):
+        return
+    if isinstance(message, Payload):
+        yield message
+        return
+    is_marker = isinstance(message, MarkerRecordedEventAttributes)
+    for field, value in message.ListFields():
+        for child in _messages(field, value):
+            if is_marker:  # its own data is plain, what an activity answered is encrypted
+                yield from (one for one in payloads_in(child) if one.metadata.get("encoding") == ENCRYPTED)
+            else:
+                yield from _encrypted_places(child)
 
 
 def _messages(field: FieldDescriptor, value: Any) -> Iterator[Message]:

@@ -2,31 +2,42 @@
 
 Created at installation (`create_key_file`, `create_token_file`), read by every Temporal client. A key file has one key
 a line, `<id> <base64 of 32 bytes>`, oldest first: the last one encrypts, all of them decrypt. Rotation (`add_key`) only
-appends; a line may be removed once the retention of the last history written with it is over.
+appends.
+
+Each key id is active or retired, and a replay must find the same as the run did. So an id stays in the file for ever:
+`<id> retired` in place of the secret refuses what the key encrypted. A line with the id alone, and an id that was in the
+file before (`<file>.ids` keeps them), is an active key whose secret is missing: nothing can be judged until it is back
+(KeyMissing). Any other id is a stranger's, and what names it is refused.
 """
 
 import base64
 import binascii
 import contextlib
-import fcntl
 import hashlib
-import os
 import re
 import secrets
-import stat
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
+
+from worker.temporal.private_files import (
+    KeyFileRefused,
+    folder_lock,
+    read_private,
+    replace_private,
+    version,
+    write_aside,
+    write_new,
+)
 
 KEY_BYTES: Final = 32  # AES-256
 _KEY_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
-_LARGEST_FILE: Final = 64 * 1024  # some 900 keys; more is not a key file
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_RETIRED: Final = "retired"
 
 
-class KeyFileRefused(Exception):
-    """A key or token file that must not be used; the message names it and says what to do."""
+class KeyMissing(Exception):
+    """The secret of an active key is missing: whether a payload of that key is ours cannot be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,15 @@ class KeyRing:
     """The keys of one file, oldest first."""
 
     keys: tuple[Key, ...]
+    retired: tuple[str, ...] = ()
+    """The ids of retired keys."""
+    lacking: tuple[str, ...] = ()
+    """The ids of active keys whose secret is not in the file."""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Every id in the file."""
+        return frozenset({*(key.key_id for key in self.keys), *self.retired, *self.lacking})
 
     @property
     def newest(self) -> Key:
@@ -59,10 +79,18 @@ class KeyFile:
     So worker and poller can be restarted in any order after a rotation.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, missing: Callable[[str], None] | None = None) -> None:
+        """Take the file; `missing` is called with a sentence each time that a secret is missing, before KeyMissing is raised."""
         self.path = path
-        self._ring = read_key_file(path)
-        self._read_at = _version(path)
+        self._tell_missing = missing
+        self._load()
+
+    def _load(self) -> None:
+        at = version(self.path)
+        self._ring, self._read_at = read_key_file(self.path), at
+        known = _known_ids(self.path) | self._ring.ids
+        self._missing = known - self._ring.ids | frozenset(self._ring.lacking)
+        _remember_ids(self.path, known)
 
     @property
     def newest(self) -> Key:
@@ -70,16 +98,36 @@ class KeyFile:
         return self._ring.newest
 
     def find(self, key_id: str) -> Key | None:
-        """Return the key of that id; None if the file, read again if it has changed, does not have it."""
+        """Return the key of that id, None for a retired or unknown one; the file is read again if it has changed.
+
+        Raises KeyMissing for an active key without its secret, and if the changed file cannot be read.
+        """
         key = self._ring.find(key_id)
-        if key is None and (version := _version(self.path)) != self._read_at:
-            self._ring, self._read_at = read_key_file(self.path), version
+        if key is None and version(self.path) != self._read_at:
+            try:
+                self._load()
+            except KeyFileRefused as error:
+                self._raise_missing(str(error))
             key = self._ring.find(key_id)
+        if key is None and key_id in self._missing:
+            self._raise_missing(self.lack)
         return key
 
-    def known(self) -> tuple[str, ...]:
-        """List the known key ids, for an error message."""
-        return tuple(key.key_id for key in self._ring.keys)
+    @property
+    def lack(self) -> str:
+        """What is missing and what to do; empty if every active key has its secret."""
+        if not self._missing:
+            return ""
+        ids = ", ".join(sorted(self._missing))
+        return (
+            f"{self.path} lacks the secret of key {ids}: put the line back from the file's copy; if no open pod and no "
+            f"history needs the key any more, write `<id> {_RETIRED}` in its place"
+        )
+
+    def _raise_missing(self, why: str) -> NoReturn:
+        if self._tell_missing is not None:
+            self._tell_missing(why)
+        raise KeyMissing(why)
 
 
 def create_key_file(path: Path) -> KeyRing:
@@ -89,43 +137,60 @@ def create_key_file(path: Path) -> KeyRing:
     """
     if not path.exists():
         with contextlib.suppress(FileExistsError):
-            _write_new(path, _line(_new_key()))
+            write_new(path, _line(_new_key()))
     return read_key_file(path)
 
 
 def add_key(path: Path) -> KeyRing:
     """Append a new key, which encrypts after the next start of worker and poller; the old ones still decrypt."""
-    with _folder_lock(path.parent):
-        ring = KeyRing((*read_key_file(path).keys, _new_key()))
-        _replace(path, "".join(_line(key) for key in ring.keys))
-    return ring
+    with folder_lock(path.parent):
+        before = read_key_file(path)
+        key = _new_key()
+        kept = "".join(f"{line}\n" for line in read_private(path).splitlines())
+        replace_private(path, kept + _line(key))
+    return replace(before, keys=(*before.keys, key))
 
 
 def read_key_file(path: Path) -> KeyRing:
     """Read a key file; raises KeyFileRefused if others may read it, it is not ours or malformed."""
     keys: list[Key] = []
-    for number, line in enumerate(_read_private(path).splitlines(), start=1):
-        if line.strip() and not line.startswith("#"):
-            key = _parse(path, number, line)
-            if any(known.key_id == key.key_id for known in keys):
-                raise KeyFileRefused(f"{path} line {number}: key id {key.key_id} is used twice; change one of them")
-            keys.append(key)
+    retired: list[str] = []
+    lacking: list[str] = []
+    known: set[str] = set()
+    for number, line in enumerate(read_private(path).splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        key_id, _, rest = line.strip().partition(" ")
+        if not _KEY_ID.fullmatch(key_id):
+            raise KeyFileRefused(f"{path} line {number}: expected `<id> <base64 of {KEY_BYTES} bytes>`")
+        if key_id in known:
+            raise KeyFileRefused(f"{path} line {number}: key id {key_id} is used twice; change one of them")
+        known.add(key_id)
+        match rest.strip():
+            case "":
+                lacking.append(key_id)
+            case _ if rest.strip() == _RETIRED:
+                retired.append(key_id)
+            case encoded:
+                keys.append(_parse(path, number, key_id, encoded))
     if not keys:
-        raise KeyFileRefused(f"{path} has no key: put its backup back, or remove it to start with a new key")
-    return KeyRing(tuple(keys))
+        raise KeyFileRefused(
+            f"{path} has no key: put its backup back, or remove it and {path.name}.ids to start with a new key"
+        )
+    return KeyRing(tuple(keys), tuple(retired), tuple(lacking))
 
 
 def create_token_file(path: Path) -> str:
     """Create a token file (mode 0600), or read the existing one; returns the token."""
     if not path.exists():
         with contextlib.suppress(FileExistsError):
-            _write_new(path, secrets.token_urlsafe(24) + "\n")
+            write_new(path, secrets.token_urlsafe(24) + "\n")
     return read_token_file(path)
 
 
 def read_token_file(path: Path) -> str:
     """Read a token; raises KeyFileRefused if others may read the file, or the token does not fit into a URL."""
-    token = _read_private(path).strip()
+    token = read_private(path).strip()
     if not re.fullmatch(r"[A-Za-z0-9_-]{16,}", token):
         raise KeyFileRefused(
             f"{path} holds no token (16 or more of A-Z a-z 0-9 _ -): remove it: the next start creates a new one"
@@ -142,101 +207,31 @@ def _line(key: Key) -> str:
     return f"{key.key_id} {base64.b64encode(key.secret).decode()}\n"
 
 
-def _parse(path: Path, number: int, line: str) -> Key:
-    key_id, _, encoded = line.strip().partition(" ")
+def _parse(path: Path, number: int, key_id: str, encoded: str) -> Key:
     try:
-        secret = base64.b64decode(encoded.strip(), validate=True)
+        secret = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         secret = b""
-    if not _KEY_ID.fullmatch(key_id) or len(secret) != KEY_BYTES:
+    if len(secret) != KEY_BYTES:
         raise KeyFileRefused(f"{path} line {number}: expected `<id> <base64 of {KEY_BYTES} bytes>`")
     return Key(key_id, secret)
 
 
-def _read_private(path: Path) -> str:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise KeyFileRefused(
-            f"{path} does not exist: `tempolet up` creates it; or copy it from where it was created"
-        ) from None
-    except OSError as error:
-        raise KeyFileRefused(f"{path} cannot be opened: {error.strerror} (a symbolic link is refused)") from error
-    try:
-        _check_private(path, os.fstat(fd))
-        data = os.read(fd, _LARGEST_FILE + 1)
-    finally:
-        os.close(fd)
-    if len(data) > _LARGEST_FILE:
-        raise KeyFileRefused(f"{path} is over {_LARGEST_FILE} bytes: not a key or token file")
-    try:
-        return data.decode("ascii")
-    except UnicodeDecodeError:
-        raise KeyFileRefused(f"{path} is not text: not a key or token file") from None
+def _ids_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.ids")
 
 
-def _check_private(path: Path, facts: os.stat_result) -> None:
-    if not stat.S_ISREG(facts.st_mode):
-        raise KeyFileRefused(f"{path} is not a regular file")
-    if facts.st_uid not in {os.geteuid(), 0}:
-        raise KeyFileRefused(f"{path} belongs to uid {facts.st_uid}: chown it to uid {os.geteuid()}")
-    if facts.st_mode & _OTHERS:
-        raise KeyFileRefused(
-            f"{path} has mode {stat.S_IMODE(facts.st_mode):04o}, others may read it: chmod 0600 {path}"
-        )
+def _known_ids(path: Path) -> frozenset[str]:
+    """Read the ids that were ever in the key file; without the record, none is known to be missing."""
+    with contextlib.suppress(KeyFileRefused):
+        return frozenset(read_private(_ids_file(path)).split())
+    return frozenset()
 
 
-def _write_new(path: Path, text: str) -> None:
-    """Write the file atomically; raises FileExistsError if it exists."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    aside = _write_aside(path, text)
-    try:
-        os.link(aside, path)  # unlike rename, never replaces
-    finally:
-        aside.unlink()
-    _sync_folder(path.parent)
-
-
-def _replace(path: Path, text: str) -> None:
-    aside = _write_aside(path, text)
-    owner = path.stat()
-    os.chown(aside, owner.st_uid, owner.st_gid)
-    aside.replace(path)
-    _sync_folder(path.parent)
-
-
-def _write_aside(path: Path, text: str) -> Path:
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(fd)
-    return aside
-
-
-@contextlib.contextmanager
-def _folder_lock(folder: Path) -> Iterator[int]:
-    """Lock the folder: the file is replaced, so a lock on it would be a lock on the old one."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _version(path: Path) -> tuple[int, int, int]:
-    try:
-        facts = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    return (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+def _remember_ids(path: Path, known: frozenset[str]) -> None:
+    """Record the ids; a folder that takes no file keeps no record."""
+    if known == _known_ids(path):
+        return
+    with contextlib.suppress(OSError):
+        aside = write_aside(_ids_file(path), "".join(f"{key_id}\n" for key_id in sorted(known)))
+        aside.replace(_ids_file(path))

@@ -63,6 +63,8 @@ class TemporalSettings:
     retention: timedelta = timedelta(days=RETENTION_DAYS)
     sends_only: bool = False
     """Nothing is read from workflows, so what reads payloads need not be loaded."""
+    key_missing: Callable[[str], None] | None = field(default=None, repr=False)
+    """Called with what to do each time that the secret of an active key is missing."""
     environment: dict[str, str] | None = field(default=None, repr=False)
     """Instead of the process's, for tests."""
 
@@ -96,7 +98,8 @@ async def connect(
 
     Raises KeyFileRefused, or RPCError for an error that waiting does not fix (credentials, TLS).
     """
-    converter = data_converter(KeyFile(settings.key_file), sends_only=settings.sends_only)
+    keys = KeyFile(settings.key_file, missing=settings.key_missing)
+    converter = data_converter(keys, sends_only=settings.sends_only)
     options = connect_options(settings)
     address = options["target_host"]
     if settings.address is None and address == DEFAULT_ADDRESS:

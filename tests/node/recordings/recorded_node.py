@@ -8,7 +8,7 @@ from temporalio.service import RPCError
 from proto.temporal import names
 from proto.temporal.node import NodeStatus
 from tests.node.tempolet_node import BUSYBOX, TempoletNode
-from worker.temporal.keys import KeyFileRefused
+from worker.temporal.private_files import KeyFileRefused
 
 Keys = dict[str, Any]
 

@@ -15,7 +15,7 @@ from temporalio.service import RPCError
 from proto.temporal.names import NAMESPACE, POD_WORKFLOW
 from tests.node.tempolet_node import TempoletNode
 from worker.payloads.refused import PayloadRefused
-from worker.temporal.codec import KeyMissing, PayloadCipher
+from worker.temporal.codec import PayloadCipher
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
 from workflows.decide.versions import CURRENT
@@ -80,8 +80,9 @@ async def _ended_runs(node: TempoletNode) -> list[WorkflowHistory]:
     for one in sorted(runs, key=lambda run: run.start_time):
         handle = client.get_workflow_handle(one.id, run_id=one.run_id)
         try:
-            decode_history(await handle.fetch_history(), cipher, NAMESPACE)
-        except (KeyMissing, PayloadRefused, RPCError):
+            started = (await handle.fetch_history()).events[0].workflow_execution_started_event_attributes
+            cipher.decrypt(started.input.payloads[0], NAMESPACE, one.id)
+        except (PayloadRefused, RPCError):
             continue  # another life's, as each node has its own key; or it was deleted
         end = WorkflowHistoryEventFilterType.CLOSE_EVENT
         _ = [event async for event in handle.fetch_history_events(wait_new_event=True, event_filter_type=end)]

@@ -13,6 +13,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 
 from worker.endpoints.decode import CodecEndpointSettings, serve_codec, ui_origins
 from worker.endpoints.server import LARGEST_BODY, Address, Endpoint
+from worker.payloads.refused import MARK
 from worker.temporal.codec import PayloadCipher
 from worker.temporal.keys import KeyFile, add_key, create_key_file
 
@@ -76,10 +77,12 @@ def decode(endpoint: Endpoint, *payloads: Payload, **headers: str) -> list[Paylo
 
 
 def test_the_ui_gets_its_payloads_opened(endpoint: Endpoint, cipher: PayloadCipher) -> None:
-    """In order; clear ones (headers, the SDK's markers) are returned unchanged."""
+    """In order; clear ones (headers, the SDK's markers) keep their text, and are marked for a replay."""
     encrypted = cipher.encrypt(PLAIN, "tempolet", WORKFLOW_ID)
     clear = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
-    assert decode(endpoint, encrypted, clear, encrypted) == [PLAIN, clear, PLAIN]
+    first, unsealed, last = decode(endpoint, encrypted, clear, encrypted)
+    assert [first, last] == [PLAIN, PLAIN]
+    assert (unsealed.data, dict(unsealed.metadata)) == (b"1", {"encoding": b"json/plain", MARK: b"1"})
 
 
 def test_a_payload_that_does_not_open_hides_no_other(endpoint: Endpoint, cipher: PayloadCipher, tmp_path: Path) -> None:
@@ -89,7 +92,7 @@ def test_a_payload_that_does_not_open_hides_no_other(endpoint: Endpoint, cipher:
     elsewhere = cipher.encrypt(PLAIN, "default", WORKFLOW_ID)
     answers = decode(endpoint, foreign, cipher.encrypt(PLAIN, "tempolet", WORKFLOW_ID), elsewhere)
     texts = [json.loads(answer.data) for answer in answers]
-    assert "encrypted with key" in texts[0]
+    assert "not an active one" in texts[0]
     assert texts[1] == "hello"
     assert "another namespace" in texts[2]
 

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
-from temporalio.api.failure.v1 import Failure
+from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.api.failure.v1 import ActivityFailureInfo, ApplicationFailureInfo, Failure, TimeoutFailureInfo
 from temporalio.converter import DataConverter, WorkflowSerializationContext
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError
 
 from activities.execution.errors import non_retryable_failure
 from proto.temporal.messages import MAX_MESSAGE
+from worker.payloads.short_failures import UNREADABLE
 from worker.temporal.codec import data_converter, plain_data_converter
 from worker.temporal.keys import KeyFile, create_key_file
 
@@ -72,3 +74,33 @@ async def test_a_deep_stack_keeps_where_the_error_arose(converter: DataConverter
     assert told is not None
     assert (told.message, len(told.stack_trace)) == ("'where it arose'", MAX_MESSAGE)
     assert 'raise KeyError("where it arose")' in told.stack_trace
+
+
+ENCODED = Payload(metadata={"encoding": b"binary/refused"}, data=b"not ours")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(
+            Failure(application_failure_info=ApplicationFailureInfo(details=Payloads(payloads=[ENCODED]))),
+            id="details-that-cannot-be-read",
+        ),
+        pytest.param(
+            Failure(timeout_failure_info=TimeoutFailureInfo(last_heartbeat_details=Payloads(payloads=[ENCODED]))),
+            id="heartbeat-details-that-cannot-be-read",
+        ),
+        pytest.param(
+            Failure(timeout_failure_info=TimeoutFailureInfo(timeout_type=99)), id="a-type-that-does-not-exist"
+        ),  # type: ignore[arg-type]
+    ],
+)
+def test_a_failure_of_a_stranger_is_read_without_what_cannot_be_read(failure: Failure) -> None:
+    """The converter does not raise, which would fail the workflow task; the failure around it keeps its own facts."""
+    around = Failure(activity_failure_info=ActivityFailureInfo(activity_id="image/1"), cause=failure)
+    converter = plain_data_converter()
+    error = converter.failure_converter.from_failure(around, converter.payload_converter)
+    assert isinstance(error, ActivityError)
+    assert error.activity_id == "image/1"
+    assert isinstance(error.cause, ApplicationError)
+    assert error.cause.type == UNREADABLE

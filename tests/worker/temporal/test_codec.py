@@ -8,8 +8,8 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import ActivitySerializationContext, DataConverter, WorkflowSerializationContext
 
 from worker.payloads.refused import REFUSED, PayloadRefused
-from worker.temporal.codec import ENCRYPTED, CodecUnbound, KeyMissing, data_converter
-from worker.temporal.keys import KeyFile, add_key, create_key_file
+from worker.temporal.codec import ENCRYPTED, CodecUnbound, data_converter
+from worker.temporal.keys import KeyFile, KeyMissing, add_key, create_key_file
 
 CANARY = "xyzzy-canary-9f4e"
 WORKFLOW_ID = "pod/node-1/default/hello/0123456789abcdef"
@@ -20,6 +20,17 @@ BOUND = WorkflowSerializationContext(namespace="tempolet", workflow_id=WORKFLOW_
 def converter(key_file: Path) -> DataConverter:
     """Make a converter with the key file of the test, bound to no workflow yet."""
     return data_converter(KeyFile(key_file))
+
+
+def text_of(path: Path) -> str:
+    """Read a key file."""
+    return path.read_text()
+
+
+def rewrite(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a key file as an operator does."""
+    path.write_text(text)
+    path.chmod(mode)
 
 
 async def encrypted(converter: DataConverter, value: Any = CANARY) -> Payload:
@@ -150,13 +161,69 @@ async def test_a_key_added_while_we_run_is_found(converter: DataConverter, key_f
     assert await opened(converter, payload) == CANARY
 
 
-async def test_a_missing_key_is_named_and_drops_nothing(converter: DataConverter, tmp_path: Path) -> None:
-    """An unknown key id raises out of the codec, so that a workflow task waits for the key instead of losing a signal."""
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        pytest.param("", "not an active one", id="unknown"),
+        pytest.param("{id} retired\n", "not an active one", id="retired"),
+    ],
+)
+async def test_what_another_key_encrypted_is_refused(
+    converter: DataConverter, key_file: Path, tmp_path: Path, line: str, reason: str
+) -> None:
+    """The codec does not raise: one message of a stranger would fail the workflow task at every retry."""
     elsewhere = tmp_path / "elsewhere"
     key_id = create_key_file(elsewhere).newest.key_id
     payload = await encrypted(data_converter(KeyFile(elsewhere)))
-    with pytest.raises(KeyMissing, match=key_id):
+    rewrite(key_file, text_of(key_file) + line.format(id=key_id))
+    [replaced] = await converter.with_context(BOUND).payload_codec.decode([payload])  # type: ignore[union-attr]  # it has a codec
+    assert replaced.metadata["encoding"] == REFUSED
+    assert key_id in replaced.data.decode()
+    assert reason in replaced.data.decode()
+
+
+@pytest.mark.parametrize(
+    "left",
+    [pytest.param("{id}\n", id="the-id-without-its-secret"), pytest.param("", id="the-whole-line-is-gone")],
+)
+async def test_the_missing_secret_of_an_active_key_drops_nothing(key_file: Path, left: str) -> None:
+    """It is told, and raises out of the codec, until the line is put back or the key is retired."""
+    before = text_of(key_file)
+    ring = add_key(key_file)
+    payload = await encrypted(data_converter(KeyFile(key_file)))
+    whole = text_of(key_file)
+    rewrite(key_file, before + left.format(id=ring.newest.key_id))
+    told: list[str] = []
+    keys = KeyFile(key_file, missing=told.append)
+    converter = data_converter(keys)
+    with pytest.raises(KeyMissing, match=f"lacks the secret of key {ring.newest.key_id}"):
         await opened(converter, payload)
+    assert told == [keys.lack]
+    rewrite(key_file, before + f"{ring.newest.key_id} retired\n")
+    with pytest.raises(PayloadRefused):
+        await opened(converter, payload)
+    rewrite(key_file, whole)
+    assert await opened(converter, payload) == CANARY
+    assert not keys.lack
+
+
+async def test_a_key_file_that_became_unreadable_drops_nothing(key_file: Path, tmp_path: Path) -> None:
+    """Whether an id is active cannot be said then."""
+    converter = data_converter(KeyFile(key_file))
+    create_key_file(tmp_path / "elsewhere")
+    payload = await encrypted(data_converter(KeyFile(tmp_path / "elsewhere")))
+    rewrite(key_file, "# nothing\n", mode=0o644)
+    with pytest.raises(KeyMissing, match="chmod 0600"):
+        await opened(converter, payload)
+
+
+async def test_a_refusal_repeats_little_of_what_a_stranger_wrote(converter: DataConverter) -> None:
+    """It is sent to those who ask, and stands in replayed memory."""
+    names = {"encoding": ENCRYPTED, "k": b"x" * 100_000, "w": WORKFLOW_ID.encode()}
+    for metadata in (names, {**names, "w": b"x" * 100_000}):
+        with pytest.raises(PayloadRefused) as refused:
+            await opened(converter, Payload(metadata=metadata, data=b"x" * 40))
+        assert len(str(refused.value)) < 600
 
 
 async def test_copies_are_kept_for_the_workflows_met_last(

@@ -18,7 +18,8 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import Replayer, Worker
 
-from worker.temporal.codec import ENCRYPTED, KeyMissing, PayloadCipher, data_converter, plain_data_converter
+from worker.payloads.refused import PayloadRefused
+from worker.temporal.codec import ENCRYPTED, PayloadCipher, data_converter, plain_data_converter
 from worker.temporal.decoded_history import decode_history, is_encrypted, payloads_in
 from worker.temporal.keys import KeyFile, create_key_file
 from worker.temporal.temporal_client import TemporalSettings, activity_of, connect, prepare
@@ -221,14 +222,14 @@ async def test_a_clear_signal_is_dropped_and_stops_no_pod(settings: TemporalSett
         await handle.terminate()
 
 
-async def test_a_client_with_another_key_is_told_which_is_missing(settings: TemporalSettings, tmp_path: Path) -> None:
-    """The error names the missing key."""
+async def test_a_client_with_another_key_is_told_which_it_lacks(settings: TemporalSettings, tmp_path: Path) -> None:
+    """The error names the key that its file does not have."""
     async with leaky_worker(settings) as (client, _):
         handle = await start_leaky(client, "pod/node-1/default/leaky/3")
         other_file = tmp_path / "other"
         create_key_file(other_file)
         other = await connect(TemporalSettings(key_file=other_file, address=settings.address, environment={}))
         described = await other.get_workflow_handle(handle.id).describe()
-        with pytest.raises(KeyMissing, match=KeyFile(settings.key_file).newest.key_id):
+        with pytest.raises(PayloadRefused, match=KeyFile(settings.key_file).newest.key_id):
             await described.memo_value("note", type_hint=str)
         await handle.terminate()

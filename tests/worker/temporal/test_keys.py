@@ -1,18 +1,22 @@
 """Are the key and token files created once, private and whole, and bad ones refused with what to do?"""
 
+import asyncio
 import base64
 from pathlib import Path
 
 import pytest
 
+from worker.daemon.node_client import secrets_complete
 from worker.temporal.keys import (
-    KeyFileRefused,
+    KeyFile,
+    KeyMissing,
     add_key,
     create_key_file,
     create_token_file,
     read_key_file,
     read_token_file,
 )
+from worker.temporal.private_files import KeyFileRefused
 
 
 def test_a_key_file_is_made_once_and_private(tmp_path: Path) -> None:
@@ -83,6 +87,45 @@ def test_rotation_appends_and_stays_private(tmp_path: Path) -> None:
     assert ring.keys[:-1] == first.keys
     assert path.stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["keys"]
+
+
+def test_rotation_keeps_retired_keys_and_notes(tmp_path: Path) -> None:
+    """An id that was ever in the file stays there."""
+    path = create_key_path(tmp_path)
+    path.write_text(f"# a note\nold retired\n{path.read_text()}")
+    ring = add_key(path)
+    assert ring.retired == ("old",)
+    assert path.read_text().startswith("# a note\nold retired\n")
+    assert read_key_file(path) == ring
+
+
+async def test_a_worker_waits_for_a_missing_secret(tmp_path: Path) -> None:
+    """It says what is missing, and goes on as soon as the line is back."""
+    path = create_key_path(tmp_path)
+    before = path.read_text()
+    add_key(path)
+    whole = path.read_text()
+    KeyFile(path)
+    path.write_text(before)
+    told: asyncio.Queue[str] = asyncio.Queue()
+    waiting = asyncio.create_task(secrets_complete(path, told.put_nowait))
+    assert "lacks the secret of key" in await told.get()
+    path.write_text(whole)
+    await waiting
+
+
+async def test_a_worker_stops_when_it_finds_one_missing(tmp_path: Path) -> None:
+    """It takes no further task; its service manager starts it again, and then it waits."""
+    path = create_key_path(tmp_path)
+    before = path.read_text()
+    path.write_text(f"{before}gone\n")
+    stopped: list[str] = []
+    keys = KeyFile(path, missing=stopped.append)
+    assert keys.find("a-stranger's") is None
+    assert not stopped
+    with pytest.raises(KeyMissing, match="gone"):
+        keys.find("gone")
+    assert stopped == [keys.lack]
 
 
 def test_a_bad_token_is_refused(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from worker.commands.access.exits import CommandFailed
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import temporal_settings
 from worker.payloads.refused import PayloadRefused
-from worker.temporal.codec import ENCRYPTED, KeyMissing, PayloadCipher
+from worker.temporal.codec import ENCRYPTED, PayloadCipher
 from worker.temporal.decoded_history import payloads_in
-from worker.temporal.keys import KeyFile
+from worker.temporal.keys import KeyFile, KeyMissing
 from worker.temporal.temporal_client import connect
 
 ANSWER_WITHIN: Final = timedelta(seconds=10)
