@@ -1,6 +1,7 @@
 """Does `make cluster` start a whole cluster, find it again, and remove all of it?"""
 
 import io
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests.cluster.cis_section_4 import failed_arguments, failed_files
 from tests.cluster.one_node import NODE, OneNode
 from tests.node.tempolet_node import ROOT
 from worker.standalone.joining import NotJoined, until_joined
@@ -39,6 +41,41 @@ def test_the_command_says_what_it_can(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.cluster", "--help"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env={"HOME": str(tmp_path)})
     assert "conformance" in said.stdout
+
+
+def test_cis_section_4_fails_nowhere(one_node: OneNode) -> None:
+    """Arguments and configuration of each process of the running node, and the files that they name."""
+    settings = one_node.settings
+    configuration = settings.configuration / "kubelet.yaml"
+    certificates = settings.root_dir / "pki"
+    private = [configuration, *settings.configuration.iterdir(), Path(settings.kubeconfig), *certificates.glob("*.pem")]
+    assert list(failed_files(private, [one_node.plane.pki / "ca.crt"])) == []
+    running = [process.running() for process in (settings.node, settings.worker, settings.poller)]
+    lines = [Path(f"/proc/{one.pid}/cmdline").read_text().split("\0") for one in running if one]
+    assert len(lines) == 3
+    assert [said for argv in lines for said in failed_arguments(argv, configuration)] == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "keys", "failed"),
+    [
+        pytest.param([], {}, ["4.2.1", "4.2.2", "4.2.3"], id="what-must-be-said"),
+        pytest.param(
+            ["--anonymous-auth=true"], {"anonymous": {"enabled": False}}, ["4.2.1"], id="a-flag-over-the-file"
+        ),
+        pytest.param([], {"anonymous": {"enabled": False}}, [], id="said-in-the-file"),
+    ],
+)
+def test_cis_rows_find_what_is_wrong(
+    tmp_path: Path, argv: list[str], keys: dict[str, object], failed: list[str]
+) -> None:
+    """As kube-bench does."""
+    file = tmp_path / "kubelet.yaml"
+    said = {"authentication": {"x509": {"clientCAFile": "/ca"}, **keys}, "authorization": {"mode": "Webhook"}}
+    file.write_text(json.dumps(said if keys else {}))
+    assert [words.split()[0] for words in failed_arguments(argv, file)] == failed
+    file.chmod(0o640)
+    assert len(list(failed_files([file]))) == 1
 
 
 async def test_a_node_that_is_not_in_the_cluster_is_told_of(one_node: OneNode) -> None:

@@ -1,8 +1,9 @@
 """One worker and one poller per node: a lock file below the root directory, held while the process lives.
 
-Taken by worker and poller first of all. It is a flock, so the kernel releases it when the holder dies, even by kill -9,
-and a stale file never prevents a start. The holder of the worker's lock may fail pending attempts of earlier workers,
-because no other process can be working on them.
+Taken by worker and poller first of all. The kernel releases a lock when its holder dies, even by kill -9, so a stale
+file never prevents a start. The holder of the worker's lock may fail pending attempts of earlier workers, because no
+other process can be working on them. Only root can open the files: an unprivileged user can neither hold nor forge a
+lock.
 """
 
 import contextlib
@@ -10,7 +11,8 @@ import errno
 import fcntl
 import hashlib
 import os
-import socket
+import stat
+import struct
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -18,6 +20,8 @@ from pathlib import Path
 from typing import Final
 
 LOCK_DIRECTORY: Final = "tempolet"
+NAMES: Final = Path("/run/tempolet.names")
+"""One file for the names of all nodes of this machine, in a folder where only root makes files."""
 TRIES: Final = 3  # a reader (`lock_holder`) shares the lock for a moment
 BETWEEN_TRIES: Final = timedelta(milliseconds=20)
 
@@ -40,8 +44,8 @@ def hold_node_lock(root_dir: Path, role: str = "worker") -> Iterator[Path]:
 @contextlib.contextmanager
 def hold_lock_file(path: Path, role: str) -> Iterator[None]:
     """Hold any lock file (also the kubelet's `--lock-file`) while the block runs."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _take(descriptor, path, role)
         try:
@@ -53,26 +57,42 @@ def hold_lock_file(path: Path, role: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def hold_node_name(role: str, node: str, temporal: str) -> Iterator[None]:
+def hold_node_name(role: str, node: str, temporal: str, names: Path = NAMES) -> Iterator[None]:
     """Hold a node's name in its Temporal namespace while the block runs, whatever the root directory.
 
     Two workers of one task queue would run each other's pods, two pollers would delete them; the file lock does not see
-    processes with different root directories. An abstract socket needs no file and is released with its holder. It
-    protects one machine only: the operator must give different names to different machines. `temporal` is address and
-    namespace. Raises NodeLockHeld.
+    processes with different root directories. It protects one machine only: the operator must give different names to
+    different machines. `temporal` is address and namespace. Raises NodeLockHeld; PermissionError without root, or if
+    others can write the file.
     """
-    words = hashlib.sha256(f"{role} {node} {temporal}".encode()).hexdigest()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as name:
+    descriptor = os.open(names, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        _refuse_others_file(descriptor, names)
         try:
-            name.bind(f"\0tempolet/{words}")
+            # one byte of the file stands for one name, so nothing has to be removed afterwards
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _byte_of(f"{role} {node} {temporal}"))
         except OSError as error:
-            if error.errno != errno.EADDRINUSE:
+            if error.errno not in {errno.EAGAIN, errno.EACCES}:
                 raise
             raise NodeLockHeld(
                 f"another {role} on this machine already serves node {node} in Temporal {temporal}, with another --root-dir; "
                 "stop it first, or give this one another --hostname-override"
             ) from error
         yield
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_others_file(descriptor: int, path: Path) -> None:
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in {0, os.geteuid()} or facts.st_mode & 0o077:
+        raise PermissionError(errno.EPERM, "not a file of root's with mode 0600: remove it", str(path))
+
+
+def _byte_of(words: str) -> bytes:
+    """Return the struct flock (fcntl(2)) of a write lock on the byte that stands for these words."""
+    start = int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big") >> 2  # off_t is signed
+    return struct.pack("@hhqqi", fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0)
 
 
 def lock_path(root_dir: Path, role: str) -> Path:

@@ -87,7 +87,7 @@ class Containerd:
                 nft_rules.masquerade(nft, self.network)
             path = programs.search_path(*(program for program in (containerd, shim, runc, nft) if program))
             argv = [str(containerd), "--config", str(self.places.config)]
-            self.process.start(Command(argv, self.places.log, {"PATH": path}))
+            self.process.start(Command(argv, self.places.log, {"PATH": path}, umask=0o022))  # containers inherit it)
         try:
             with CriClient(self.socket) as runtime:
                 return runtime.wait_until_ready(READY_WITHIN)

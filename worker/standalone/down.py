@@ -121,7 +121,7 @@ def _end_pods(settings: Settings, show: Progress) -> list[str]:
 def _put_aside(settings: Settings) -> list[Path]:
     if not settings.manifests.is_dir():
         return []
-    settings.kept_manifests.mkdir(exist_ok=True)
+    settings.kept_manifests.mkdir(exist_ok=True, mode=0o700)
     kept = []
     for path in sorted(settings.manifests.iterdir()):
         target = settings.kept_manifests / path.name

@@ -11,9 +11,11 @@ import sysconfig
 from pathlib import Path
 from typing import Any, Final
 
+from activities.files.atomic_files import write_atomically
 from proto.temporal.names import NAMESPACE
 from worker.settings.flags import Flags
 from worker.settings.tempolet_configuration import AT_START
+from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Command, Supervised
 from worker.standalone.settings import Settings
 from worker.standalone.temporal_server import LOOPBACK
@@ -35,15 +37,16 @@ def write_configuration(settings: Settings) -> None:
         "kubelet": kubelet_configuration(settings),
         **{role: tempolet_configuration(settings, role) for role in roles(settings)},
     }
-    settings.configuration.mkdir(parents=True, exist_ok=True)
+    folder = private_folder(settings.configuration)
     for name, content in files.items():
-        (settings.configuration / f"{name}.yaml").write_text(json.dumps(content, indent=2) + "\n")
+        text = json.dumps(content, indent=2) + "\n"
+        write_atomically(folder / f"{name}.yaml", text.encode(), synced=False)
 
 
 def kubelet_configuration(settings: Settings) -> dict[str, Any]:
     """Return the keys that a kubelet has too."""
     return {
-        **settings.given_configuration.kubelet_configuration,
+        **_secured(settings),
         **KUBELET,
         "containerRuntimeEndpoint": settings.endpoint,
         "staticPodPath": str(settings.manifests),
@@ -51,6 +54,19 @@ def kubelet_configuration(settings: Settings) -> dict[str, Any]:
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": settings.cgroup,
         "healthzBindAddress": LOOPBACK,
+    }
+
+
+def _secured(settings: Settings) -> dict[str, Any]:
+    """Return the operator's keys; who may use a cluster node's API is said even if it is the default, for audits."""
+    given = settings.given_configuration.kubelet_configuration
+    if not settings.kubeconfig:
+        return given
+    authentication = {"anonymous": {"enabled": False}, **(given.get("authentication") or {})}
+    return {
+        **given,
+        "authentication": authentication,
+        "authorization": given.get("authorization") or {"mode": "Webhook"},
     }
 
 
@@ -110,7 +126,8 @@ def node_command(settings: Settings, role: str) -> Command:
     # started from /, so that no folder of the operator's is kept busy; a checkout is found by PYTHONPATH
     ours = Path(__file__).resolve().parents[2]
     found = {} if ours == Path(sysconfig.get_path("purelib")) else {"PYTHONPATH": str(ours)}
-    return Command(argv, settings.logs / f"{role}.log", LEAN_HEAPS | found)
+    umask = 0o022 if role == "worker" else 0o077  # pods must be able to read the files that the worker makes for them
+    return Command(argv, settings.logs / f"{role}.log", LEAN_HEAPS | found, umask)
 
 
 def node_flags(settings: Settings) -> Flags:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from activities.files.atomic_files import write_atomically
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
 from worker.standalone.given_configuration import GivenConfiguration
@@ -156,7 +157,9 @@ class Settings:
                 f"a node runs at {self.run_dir} with other settings ({changed}): run `tempolet down` first"
             )
         self.run_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
-        self.record.write_text(json.dumps(dataclasses.asdict(self), default=str, indent=1) + "\n")
+        # it has the operator's configuration, perhaps with credentials
+        record = json.dumps(dataclasses.asdict(self), default=str, indent=1) + "\n"
+        write_atomically(self.record, record.encode(), synced=False)
 
     def _differences(self, before: "Settings") -> Iterator[str]:
         for name in (one.name for one in dataclasses.fields(self)):

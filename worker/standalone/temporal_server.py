@@ -112,9 +112,7 @@ class TemporalServer:
                 )
         self.root.mkdir(parents=True, exist_ok=True, mode=0o711)
         program = programs.find_program(programs.TEMPORAL, self.parts_dir)
-        self.process.start(
-            Command(self._arguments(program), self.log, ENVIRONMENT, umask=0o077)
-        )  # ids are not encrypted
+        self.process.start(Command(self._arguments(program), self.log, ENVIRONMENT))
         self._wait_until_serving()
         self._set_retention(program)
         return True

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
+from activities.files.atomic_files import write_atomically
 from proto.pod_snapshot import read_snapshots
 from worker.daemon.config import node_name
 from worker.documents.printable import printable
@@ -25,6 +26,7 @@ from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
 from worker.standalone.cri_client import CriClient, RuntimeNotReady
 from worker.standalone.joining import NotJoined, until_joined
+from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Identity, last_lines
 from worker.standalone.machine.programs import MissingProgram
 from worker.standalone.node_config import healthz_port, node_command, node_process, roles, write_configuration
@@ -118,9 +120,9 @@ def _start_temporal(settings: Settings, show: Progress) -> None:
 
 def _start_node(settings: Settings, show: Progress) -> None:
     """Start the node's processes together, then wait until each is healthy, and the cluster has the node."""
-    for directory in (settings.root_dir, settings.manifests, settings.logs / "pods"):
-        directory.mkdir(parents=True, exist_ok=True, mode=0o755)
-    settings.objects.mkdir(exist_ok=True, mode=0o700)
+    for directory in (settings.root_dir, settings.manifests, settings.objects, settings.logs):
+        private_folder(directory)
+    (settings.logs / "pods").mkdir(exist_ok=True, mode=0o755)
     write_configuration(settings)
     ran = {role: node_process(settings, role).running() for role in roles(settings)}
     for role in roles(settings):
@@ -207,9 +209,7 @@ def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watc
     for source, content in contents.items():
         target = settings.manifests / source.name
         if not target.exists() or target.read_bytes() != content:
-            scratch = settings.run_dir / source.name
-            scratch.write_bytes(content)
-            shutil.move(scratch, target)
+            write_atomically(target, content, synced=False)
             changed.add(target)
     listed = sorted(path for path in settings.manifests.iterdir() if path.is_file() and not path.name.startswith("."))
     return [pods_watch.Manifest(path, before if path in changed else ()) for path in listed]

@@ -1,7 +1,10 @@
 """Can two workers never serve the same node, and does a dead one never block the next?"""
 
+import fcntl
+import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from worker.daemon.node_lock import NodeLockHeld, hold_lock_file, hold_node_lock, lock_holder, lock_path
+from tests.unprivileged import NOBODY, as_nobody
+from worker.daemon.node_lock import (
+    NAMES,
+    NodeLockHeld,
+    hold_lock_file,
+    hold_node_lock,
+    hold_node_name,
+    lock_holder,
+    lock_path,
+)
 
 HOLDER = """
 import sys, time
@@ -93,3 +105,62 @@ def test_nobody_holds_an_unlocked_file(tmp_path: Path, left: str | None) -> None
     assert lock_holder(path) is None
     with hold_lock_file(path, "worker"):
         assert lock_holder(path) == os.getpid()
+
+
+def test_a_node_has_one_worker_whatever_its_root_directory(tmp_path: Path) -> None:
+    """Another role, node or Temporal is another name; the name is free again afterwards."""
+    names = tmp_path / "names"
+    with hold_node_name("worker", "n1", "t:7233 tempolet", names):
+        with (
+            pytest.raises(NodeLockHeld, match="another worker"),
+            hold_node_name("worker", "n1", "t:7233 tempolet", names),
+        ):
+            pass
+        for other in (("poller", "n1", "t:7233 tempolet"), ("worker", "n2", "t:7233 tempolet"), ("worker", "n1", "u")):
+            with hold_node_name(*other, names):
+                pass
+    with hold_node_name("worker", "n1", "t:7233 tempolet", names):
+        pass
+
+
+def squat(words: str, lock: Path) -> str:
+    """Take what an unprivileged user can: the abstract socket of a name, and each lock on its files."""
+    taken = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    taken.bind(f"\0tempolet/{hashlib.sha256(words.encode()).hexdigest()}")
+    opened = []
+    for path in (NAMES, lock):
+        for flags in (os.O_RDONLY, os.O_RDWR):
+            try:
+                opened.append(os.open(path, flags))
+            except PermissionError:
+                continue
+    for descriptor in opened:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return f"squats, {len(opened)} files"
+
+
+def test_an_unprivileged_user_does_not_keep_a_node_from_starting(node_dir: Path) -> None:
+    """It squats on every name that it can reach, before the node starts."""
+    root_dir = node_dir / "squatted"
+    words = f"worker squatted-{os.getpid()} t"
+    with hold_node_lock(root_dir), hold_node_name(*words.split()):
+        pass  # the files are there
+    lock = lock_path(root_dir, "worker")
+    with as_nobody(lambda: squat(words, lock)) as said:
+        assert said == "squats, 0 files"
+        with hold_node_lock(root_dir), hold_node_name(*words.split()):
+            pass
+
+
+@pytest.mark.parametrize("made", ["by-a-stranger", "writable-by-others", "a-link"])
+def test_a_forged_file_of_names_is_refused(tmp_path: Path, made: str) -> None:
+    """Whoever can open the file could hold every name."""
+    names = tmp_path / "names"
+    if made == "a-link":
+        names.symlink_to(tmp_path / "other")
+    else:
+        names.touch(mode=0o600)
+        os.chown(names, NOBODY if made == "by-a-stranger" else 0, 0)
+        names.chmod(0o600 if made == "by-a-stranger" else 0o606)
+    with pytest.raises(OSError, match="names"), hold_node_name("worker", "n1", "t", names):
+        pass

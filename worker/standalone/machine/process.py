@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from worker.standalone.machine.private_files import PRIVATE_FOLDER, private_log
+
 NOT_PASSED_ON: Final = ("TEMPORAL_", "NOTIFY_SOCKET", "WATCHDOG_")
 """The operator's own Temporal is not the node's, and a systemd that runs `up` waits for `up` alone."""
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -35,8 +37,8 @@ class Command:
     argv: Sequence[str | Path]
     log: Path
     environment: Mapping[str, str]
-    umask: int = 0o022
-    """Not the operator's: pods must be able to read the files made for them."""
+    umask: int = 0o077
+    """Not the operator's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,9 @@ class Supervised:
         """Start it in a session of its own unless it runs; raises OSError if it cannot be started."""
         if running := self.running():
             return running
-        command.log.parent.mkdir(parents=True, exist_ok=True)
+        command.log.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         self.pid_file.parent.mkdir(parents=True, exist_ok=True)
-        with command.log.open("ab") as log:
+        with private_log(command.log) as log:
             child = subprocess.Popen(
                 [str(word) for word in command.argv],
                 stdin=subprocess.DEVNULL,
