@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import structlog
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 
 from proto.interventions import WORKFLOW_PAUSED, Intervention, write_interventions
@@ -66,6 +67,15 @@ def told_paused(workflow_id: str, described: DescribeWorkflowExecutionResponse |
     what = "its containers run on, but nothing is done about it" if pod else "no image is removed or pulled in advance"
     message = f"its workflow was paused{said}: {what} until `temporal workflow unpause --workflow-id {workflow_id}`"
     return Intervention(workflow_id, WORKFLOW_PAUSED, message, pod)
+
+
+def paused_words(pending: PendingActivityInfo) -> str:
+    """Describe in words who paused an activity, and when."""
+    info = pending.pause_info
+    at = info.pause_time.ToDatetime(tzinfo=UTC).isoformat(timespec="seconds") if info.HasField("pause_time") else ""
+    who = info.manual.identity[:LONGEST] if info.HasField("manual") else "a rule"
+    why = f" ({info.manual.reason[:LONGEST]})" if info.manual.reason else ""
+    return " ".join(filter(None, ("paused by", who, f"at {at}" if at else ""))) + why
 
 
 def pod_name(workflow_id: str) -> str:

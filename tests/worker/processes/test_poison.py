@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.workflowservice.v1 import PauseWorkflowExecutionRequest, UnpauseWorkflowExecutionRequest
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from proto.cri.labels import POD_NAME, POD_NAMESPACE, POD_UID
-from proto.interventions import FOREIGN_WORKFLOW, read_interventions
+from proto.interventions import FOREIGN_WORKFLOW, WORKFLOW_PAUSED, read_interventions
 from proto.pod_snapshot import snapshot_path
 from proto.temporal import names
 from proto.temporal.names import PodWorkflowId
@@ -169,6 +170,35 @@ async def test_a_foreign_workflow_is_told_and_left_alone(node: Node) -> None:
     assert all(one.WhichOneof("attributes") != "workflow_execution_signaled_event_attributes" for one in history.events)
 
 
+async def test_a_paused_pod_is_told_and_deleted_once_it_continues(node: Node) -> None:
+    """The SDK does not know its status: it ends neither the list nor the poller, and counts as open."""
+    node.sync_frequency = timedelta(milliseconds=300)
+    place = {"namespace": node.client.namespace}
+    manifest = node.write("paused.yaml", name="paused")
+    async with node.poller():
+        paused = await node.handle("paused")
+        run_id = (await paused.describe()).run_id
+        await node.client.workflow_service.pause_workflow_execution(
+            PauseWorkflowExecutionRequest(**place, workflow_id=paused.id, identity="joe", reason="to look at it")
+        )
+        await eventually(partial(_is_told, node, WORKFLOW_PAUSED))
+        (told,) = read_interventions(node.root)
+        assert told.pod == f"default/paused-{node.name}"
+        assert "paused by joe" in told.message
+        await a_healthy_pod_lives(node)
+    async with node.poller():  # one that starts while it is paused
+        manifest.unlink()
+        await a_healthy_pod_lives(node)
+        await node.client.workflow_service.unpause_workflow_execution(
+            UnpauseWorkflowExecutionRequest(**place, workflow_id=paused.id)
+        )
+        async with asyncio.timeout(PATIENCE):
+            assert (await paused.result()).endswith("ManifestRemoved")
+        assert (await paused.describe()).run_id == run_id, "it was not started again"
+        await eventually(partial(_is_told_no_more, node))
+    assert TROUBLES.failures() == {}
+
+
 async def test_every_loop_of_the_poller_is_restarted(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each fails once, at its start, for a reason that nobody foresaw."""
     monkeypatch.setattr(loop_restarts, "FIRST_PAUSE", 0.01)
@@ -208,6 +238,10 @@ async def a_healthy_pod_lives(node: Node) -> None:
     manifest.unlink()
     async with asyncio.timeout(PATIENCE):
         assert (await handle.result()).endswith("ManifestRemoved")
+
+
+async def _is_told_no_more(node: Node) -> bool:
+    return not read_interventions(node.root)
 
 
 async def _is_told(node: Node, reason: str) -> bool:
