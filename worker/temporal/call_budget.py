@@ -5,10 +5,11 @@ each call that is served halves it. So a throttled Temporal gets less load, and 
 together. Without such answers calls do not wait.
 """
 
-import asyncio
 import random
+from asyncio import sleep
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from time import monotonic as clock
 from typing import Final
 
 import structlog
@@ -54,9 +55,8 @@ class CallBudget:
         self._served()
 
     async def _turn(self) -> float:
-        clock = asyncio.get_running_loop().time
         while self._pause and (wait := self._next_at - clock()) > 0:  # noqa: ASYNC110 - a pause, which nothing ends early
-            await asyncio.sleep(wait)  # then looked at again: another call may have come first
+            await sleep(wait)  # then looked at again: another call may have come first
         if self._pause:
             self._next_at = clock() + self._spread()
         return clock()
@@ -68,7 +68,7 @@ class CallBudget:
         if not self._pause:
             _log.warning("Temporal is throttling: calls are spaced until it is not", err=error.message)
         self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
-        self._raised_at = asyncio.get_running_loop().time()
+        self._raised_at = clock()
         self._next_at = self._raised_at + self._spread()
 
     def _served(self) -> None:

@@ -27,7 +27,8 @@ async def test_a_loop_that_fails_begins_anew(monkeypatch: pytest.MonkeyPatch) ->
 async def test_a_loop_that_goes_on_works_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while without a failure."""
     monkeypatch.setattr(loop_restarts, "FIRST_PAUSE", 0)
-    troubles, failed, works = Troubles(), [], asyncio.Event()
+    failed: list[bool] = []
+    troubles, works = Troubles(), asyncio.Event()
     monkeypatch.setattr(troubles, "works", lambda _: works.set())
 
     async def loop() -> None:
@@ -53,7 +54,7 @@ async def test_the_pause_grows_while_a_loop_fails(monkeypatch: pytest.MonkeyPatc
         if len(pauses) == 9:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(loop_restarts.asyncio, "sleep", sleep)
+    monkeypatch.setattr("worker.daemon.loop_restarts.asyncio.sleep", sleep)
 
     async def loop() -> None:
         raise RuntimeError("a defect")

@@ -65,7 +65,16 @@ def test_a_disk_that_takes_no_file_is_told_and_tried_again(tmp_path: Path, monke
     """The folder of one new pod cannot be made: the others are written at once, and this one as soon as it can be."""
     monkeypatch.setattr(pod_cache, "FIRST_PAUSE", 0.02)
     troubles, told, over = Troubles(), Event(), Event()
-    monkeypatch.setattr(troubles, "failed", lambda part, why: (Troubles.failed(troubles, part, why), told.set()))
+
+    def failed(part: str, why: BaseException | str) -> None:
+        Troubles.failed(troubles, part, why)
+        told.set()
+
+    def works(part: str) -> None:
+        Troubles.works(troubles, part)
+        over.set()
+
+    monkeypatch.setattr(troubles, "failed", failed)
     (tmp_path / "pods").mkdir()
     (tmp_path / "pods" / "u1").write_bytes(
         b""
@@ -75,7 +84,7 @@ def test_a_disk_that_takes_no_file_is_told_and_tried_again(tmp_path: Path, monke
         assert told.wait(PATIENCE)
         assert [line.partition(":")[0] for line in troubles.lines()] == [pod_cache.PART]
         cache.publish(snapshot("u2"))
-        monkeypatch.setattr(troubles, "works", lambda part: (Troubles.works(troubles, part), over.set()))
+        monkeypatch.setattr(troubles, "works", works)
         (tmp_path / "pods" / "u1").unlink()
         assert over.wait(PATIENCE)
         assert troubles.lines() == ()

@@ -3,6 +3,7 @@
 Read without Temporal, so the commands work while Temporal, the worker or containerd are down.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,8 +15,10 @@ from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.refusals import Refusal, read_refusals
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_lock import lock_holder, lock_path
+from worker.telemetry.local_socket import failing_loops
 
 ROLES: Final = ("worker", "poller")
+ANSWER_WITHIN: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ def read_node_view(config: NodeConfig) -> NodeView:
         runtime=read_node_runtime(config.root_dir),
         absent=tuple(role for role in ROLES if lock_holder(lock_path(config.root_dir, role)) is None),
         interventions=read_interventions(config.root_dir),
+        troubles=asyncio.run(failing_loops(config.state_dir, ROLES, ANSWER_WITHIN)),
     )
 
 
