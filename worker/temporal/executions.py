@@ -16,6 +16,7 @@ from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionRequest,
     DescribeWorkflowExecutionResponse,
+    GetWorkflowExecutionHistoryReverseRequest,
     ListWorkflowExecutionsRequest,
 )
 from temporalio.client import Client
@@ -90,6 +91,15 @@ async def describe_execution(
         namespace=client.namespace, execution=ExecutionKey(workflow_id=workflow_id)
     )
     return await client.workflow_service.describe_workflow_execution(request, retry=True, timeout=limit)
+
+
+async def last_event_time(client: Client, workflow_id: str, *, limit: timedelta = _CALL_LIMIT) -> datetime:
+    """Return when the last event of a workflow's newest run was written, by Temporal's clock; raises RPCError."""
+    request = GetWorkflowExecutionHistoryReverseRequest(
+        namespace=client.namespace, execution=ExecutionKey(workflow_id=workflow_id), maximum_page_size=1
+    )
+    page = await client.workflow_service.get_workflow_execution_history_reverse(request, retry=True, timeout=limit)
+    return page.history.events[0].event_time.ToDatetime(tzinfo=UTC)
 
 
 def _execution(info: WorkflowExecutionInfo) -> Execution:

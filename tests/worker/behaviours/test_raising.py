@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import uuid
 from datetime import timedelta
 from pathlib import Path
 
@@ -126,7 +127,7 @@ async def test_a_run_that_somebody_else_started_stops_no_other(
     client: Client, commitment: Commitment, given: tuple[object, ...]
 ) -> None:
     """Its number cannot be read, and it is left alone; ours is raised."""
-    name = f"n-{id(given):x}"
+    name = f"n-{uuid.uuid4().hex[:8]}"
     own = TypedSearchAttributes([SearchAttributePair(SearchAttributeKey.for_keyword("PodNode"), name)])
     queue = names.node_task_queue(name)
     foreign = await client.start_workflow(

@@ -193,7 +193,7 @@ async def test_a_paused_pod_is_told_and_deleted_once_it_continues(node: Node) ->
             UnpauseWorkflowExecutionRequest(**place, workflow_id=paused.id)
         )
         async with asyncio.timeout(PATIENCE):
-            assert (await paused.result()).endswith("ManifestRemoved")
+            assert "ManifestRemoved" in (await paused.result()).split()
         assert (await paused.describe()).run_id == run_id, "it was not started again"
         await eventually(partial(_is_told_no_more, node))
     assert TROUBLES.failures() == {}
@@ -237,7 +237,7 @@ async def a_healthy_pod_lives(node: Node) -> None:
     assert any(one.endswith(":c1") for one in await heard(handle, 2))
     manifest.unlink()
     async with asyncio.timeout(PATIENCE):
-        assert (await handle.result()).endswith("ManifestRemoved")
+        assert "ManifestRemoved" in (await handle.result()).split()
 
 
 async def _is_told_no_more(node: Node) -> bool:

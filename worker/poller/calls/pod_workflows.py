@@ -33,7 +33,7 @@ from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed,
 from worker.behaviours.commitment import Commitment
 from worker.poller.calls.open_workflows import OpenWorkflows, sort_out
 from worker.temporal.call_budget import CallBudget, is_throttling
-from worker.temporal.executions import OPEN, describe_execution, is_open, list_executions
+from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
 from worker.temporal.signal_numbers import SignalNumbers
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
@@ -89,6 +89,7 @@ class PodWorkflows:
         self._node = node
         self._permits = asyncio.Semaphore(MOST_CALLS)
         self._budget = CallBudget()
+        self._settling = asyncio.Lock()
         self._away_since: float | None = None
 
     async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
@@ -100,6 +101,7 @@ class PodWorkflows:
         workflow_id = self._id_of(start)
         name = f"{workflow_id.namespace}/{workflow_id.name}"
         where = f"`{start.path}`" if start.path else "the API server"
+        await self._settle_numbers(said.sequence)
         async with self._call(f"start {name}"):
             await self._client.start_workflow(
                 names.POD_WORKFLOW,
@@ -177,9 +179,41 @@ class PodWorkflows:
                     return None
                 raise
 
+    async def _settle_numbers(self, drawn: int) -> None:
+        """Find out once where numbers of signals begin if that is not known.
+
+        Raises TemporalUnavailable if the number that the caller has drawn already turns out to be too low.
+        """
+        if self.numbers.unsettled:
+            async with self._settling:
+                if self.numbers.unsettled:
+                    self.numbers.settle(await self._last_heard())
+        if 0 < drawn <= self.numbers.outdated:
+            raise TemporalUnavailable("the numbers of signals were just settled; calling again with another one")
+
+    async def _last_heard(self) -> int:
+        """Return when any open pod's last event was written, in milliseconds; 0 if that is not to be had."""
+        try:
+            return max([await self._last_event(one) for one in (await self.list_open()).pods], default=0)
+        except CallRefused as error:
+            _log.warning("when pods were last signalled cannot be found out; trusting the clock", err=str(error))
+            return 0
+
+    async def _last_event(self, workflow_id: str) -> int:
+        """Return when a workflow's last event was written, in milliseconds; 0 if it does not exist."""
+        async with self._call(f"read the last event of {workflow_id}"):
+            try:
+                at = await last_event_time(self._client, workflow_id, limit=CALL_LIMIT)
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return 0
+                raise
+            return int(at.timestamp() * 1000)
+
     async def _signal(
         self, workflow_id: str, name: str, argument: DeletionRequested | RuntimeChanged | ObjectsChanged | StatusGiven
     ) -> bool:
+        await self._settle_numbers(argument.sequence)
         async with self._call(f"signal {workflow_id}"):
             try:
                 handle = self._client.get_workflow_handle(workflow_id)
