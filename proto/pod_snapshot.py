@@ -72,10 +72,16 @@ class PodSnapshot:
     def from_json(cls, data: bytes) -> "PodSnapshot":
         """Read it; raises ValueError or TypeError if another version wrote it, or the file is damaged."""
         raw = json.loads(data)
-        raw["containers"] = {name: ContainerSnapshot(**one) for name, one in raw.get("containers", {}).items()}
-        if limits := raw.get("storage_limits"):
-            raw["storage_limits"] = StorageLimits(**limits)
-        return cls(**raw)
+        try:
+            raw["containers"] = {name: ContainerSnapshot(**one) for name, one in raw.get("containers", {}).items()}
+            if limits := raw.get("storage_limits"):
+                raw["storage_limits"] = StorageLimits(**limits)
+        except AttributeError as error:
+            raise ValueError(f"no snapshot of a pod: {error}") from error
+        found = cls(**raw)
+        if odd := [one.name for one in fields(cls) if one.type is str and not isinstance(raw.get(one.name, ""), str)]:
+            raise ValueError(f"no snapshot of a pod: {odd[0]} is no text")
+        return found
 
 
 def is_over(snapshot: PodSnapshot) -> bool:

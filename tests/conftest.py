@@ -83,7 +83,7 @@ def development_server(folder: Path, *settings: str) -> Iterator[str]:
     """Run a Temporal development server with these dynamic settings (`name=value`) and yield its address."""
     program, port = temporal_program(), free_port()
     command = [program, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
-    for setting in ("history.transferProcessorMaxPollRPS=5000", *settings):
+    for setting in ("history.transferProcessorMaxPollRPS=5000", "frontend.WorkflowPauseEnabled=true", *settings):
         command += ["--dynamic-config-value", setting]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
         try:

@@ -12,12 +12,14 @@ import ssl
 from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import structlog
 from aiohttp import web
 
 from worker.api.access.rate_limited_log import RateLimitedLog
+from worker.daemon.loop_restarts import restart_on_error
 
 HANDSHAKE: Final = timedelta(seconds=10)
 _BACKLOG: Final = 128
@@ -60,7 +62,9 @@ class Listener:
     async def listening(self, host: str, port: int) -> AsyncIterator[int]:
         """Accept connections while the block runs; yields the port. Raises OSError naming the address."""
         with _bound(host, port) as listener:
-            accepting = asyncio.create_task(self._accept(listener), name=f"accept {port}")
+            accepting = asyncio.create_task(
+                restart_on_error(f"connections to port {port}", partial(self._accept, listener)), name=f"accept {port}"
+            )
             try:
                 yield listener.getsockname()[1]
             finally:
@@ -79,7 +83,11 @@ class Listener:
                     log.warning("No connection can be taken", error=str(error))
                     await asyncio.sleep(_OUT_OF_DESCRIPTORS.total_seconds())
                 continue
-            _enable_keepalive(connection)
+            try:
+                _enable_keepalive(connection)
+            except OSError:  # the peer has reset it already
+                connection.close()
+                continue
             if self.open >= self._most and not self._close_idle():
                 connection.close()
                 continue

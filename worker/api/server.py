@@ -25,6 +25,7 @@ from worker.api.access.tls import ReloadingContext, check_tls
 from worker.api.listener import Listener
 from worker.api.middleware import Guard, Middleware
 from worker.api.routes import ROUTES
+from worker.daemon.loop_restarts import restart_on_error
 from worker.node.process.dependencies import NodeDependencies
 
 IDLE: Final = timedelta(seconds=90)
@@ -70,7 +71,7 @@ async def open_server(node: NodeDependencies, routes: Sequence[Route] = ROUTES) 
     )
     async with _served(node, routes, guard, tls_context) as (listener, port):
         looking = asyncio.create_task(
-            _reload_certificates(tls_context, listener), name="certificates of the node's API"
+            restart_on_error("certificates of the node's API", partial(_reload_certificates, tls_context, listener))
         )
         try:
             yield port

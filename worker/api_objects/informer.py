@@ -6,13 +6,14 @@ while the API server is not.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Changed, Listed, Reflector
 from activities.clients.api_server.resources import Resource
+from activities.execution.one_by_one import one_by_one
 from activities.objects.objects import StoredObject
 from worker.daemon.loop_restarts import restart_on_error
 
@@ -83,11 +84,24 @@ class Informer:
     def _take(self, change: Listed | Changed) -> None:
         match change:
             case Listed(items=items):
-                self.known = {_name(found): without_managed_fields(found) for found in items}
-            case Changed(type="DELETED", object=found):
-                self.known.pop(_name(found), None)
-            case Changed(object=found):
-                self.known[_name(found)] = without_managed_fields(found)
+                self.known = {name: stored for _, (name, stored) in self._readable(items)}
+            case Changed(type=kind, object=found):
+                for _, (name, stored) in self._readable([found]):
+                    if kind == "DELETED":
+                        self.known.pop(name, None)
+                    else:
+                        self.known[name] = stored
+
+    def _readable(
+        self, found: Iterable[Mapping[str, Any]]
+    ) -> Iterator[tuple[Mapping[str, Any], tuple[_Name, StoredObject]]]:
+        """Read objects; one that is malformed is left out."""
+        return one_by_one(
+            self._resource.plural,
+            found,
+            lambda one: (_name(one), without_managed_fields(one)),
+            lambda one: one["metadata"],
+        )
 
 
 def without_managed_fields(found: Mapping[str, Any]) -> StoredObject:

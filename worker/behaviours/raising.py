@@ -22,12 +22,17 @@ from proto.temporal.signals import BehaviourCommitted
 from worker.behaviours.commitment import LOWEST, Behaviours, Commitment
 from worker.behaviours.runs import Run, runs_of
 from worker.daemon.background import in_background, repeat
+from worker.temporal.call_budget import CallBudget
+from worker.temporal.executions import OPEN
 
 PAUSE: Final = timedelta(seconds=1)
 """The average time between two runs that are asked: each adds some twenty events to the history."""
 ENOUGH: Final = 2
 """Listings without an old run, after which no more are needed; the first may lack a run that has just started."""
-OPEN: Final = "ExecutionStatus = 'Running'"
+TEMPORAL_AWAY: Final = frozenset(
+    {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED}
+)
+"""After these the other runs are not asked either; the next look begins again."""
 TOO_OLD: Final = "a run is too old for this release, its pod is left alone: an older release has to raise it first"
 
 _log: Final = structlog.get_logger(__name__)
@@ -36,8 +41,18 @@ _log: Final = structlog.get_logger(__name__)
 class Raising:
     """Raises the behaviour of a node's runs."""
 
-    def __init__(self, client: Client, node: str, commitment: Commitment, *, pause: timedelta = PAUSE) -> None:
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        commitment: Commitment,
+        *,
+        pause: timedelta = PAUSE,
+        budget: CallBudget | None = None,
+    ) -> None:
+        """`pause` is the average between two runs; `budget` is shared with the process's other calls."""
         self._client, self._node, self._commitment, self._pause = client, node, commitment, pause
+        self._budget = budget or CallBudget()
         self._asked: dict[str, int] = {}
         """The number that each run was asked to follow, by run id."""
         self._known: dict[str, int] = {}
@@ -50,11 +65,17 @@ class Raising:
         committed = self._commitment.numbers
         if self._found_none == [committed] * ENOUGH:
             return
-        runs = [run async for run in runs_of(self._client, self._node, OPEN, known=self._known)]
+        async with self._budget.call():
+            runs = [run async for run in runs_of(self._client, self._node, OPEN, known=self._known)]
         self._known = {run.run_id: run.behaviour for run in runs if run.behaviour is not None}
         old = [run for run in runs if run.behaviour is not None and run.behaviour < committed.of(run.kind)]
         for run in old:
-            await self._ask(run, committed.of(run.kind))
+            try:
+                await self._ask(run, committed.of(run.kind))
+            except RPCError as error:  # it may be this run alone: one that takes no more signals, for example
+                if error.status in TEMPORAL_AWAY:
+                    raise
+                _log.warning("could not ask a run to continue as new", workflow=run.workflow_id, err=error.message)
         self._found_none = [] if old else [*self._found_none, committed][-ENOUGH:]
         if self._found_none == [committed] * ENOUGH:
             self._asked, self._known = {}, {}
@@ -69,7 +90,8 @@ class Raising:
         await asyncio.sleep(self._pause.total_seconds() * random.uniform(0.5, 1.5))  # noqa: S311 - spread, not secrecy
         try:
             handle = self._client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
-            await handle.signal(BEHAVIOUR_COMMITTED, BehaviourCommitted(number))
+            async with self._budget.call():
+                await handle.signal(BEHAVIOUR_COMMITTED, BehaviourCommitted(number))
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:  # the run has ended or continued as new meanwhile
                 del self._asked[run.run_id]

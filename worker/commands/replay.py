@@ -22,6 +22,7 @@ from worker.daemon.config import NodeConfig
 from worker.processes.worker import sandbox_runner
 from worker.temporal.codec import PayloadCipher, plain_data_converter
 from worker.temporal.decoded_history import decode_history, is_encrypted
+from worker.temporal.executions import OPEN
 from worker.temporal.keys import KeyFile
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
@@ -91,7 +92,7 @@ async def _from_files(config: NodeConfig, files: Sequence[Path]) -> AsyncIterato
 
 async def _live(config: NodeConfig) -> AsyncIterator[tuple[str, WorkflowHistory]]:
     client = await client_of(config)
-    open_here = [f"PodNode = {quoted(config.node_name)}", "ExecutionStatus = 'Running'"]
+    open_here = [f"PodNode = {quoted(config.node_name)}", OPEN]
     async for one in executions(client, open_here, (NODE_WORKFLOW, POD_WORKFLOW)):
         history = await client.get_workflow_handle(one.id, run_id=one.run_id).fetch_history()
         yield one.id, _opened(config, history, client.namespace)

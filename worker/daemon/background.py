@@ -9,11 +9,13 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from worker.daemon.loop_restarts import restart_on_error
+
 
 @asynccontextmanager
 async def in_background(name: str, loop: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIterator[None]:
-    """Run the loop while the block runs; then cancel it, and wait until it has ended."""
-    task = asyncio.create_task(loop(), name=name)
+    """Run the loop while the block runs, restarted if it fails; then cancel it, and wait until it has ended."""
+    task = asyncio.create_task(restart_on_error(name, loop), name=name)
     try:
         yield
     finally:

@@ -19,6 +19,7 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import EVENTS
+from worker.daemon.loop_restarts import restart_on_error
 from worker.events.correlation import Correlation, EventToSend
 from worker.events.event import ObjectReference, Occurrence
 
@@ -144,7 +145,7 @@ class EventRecorder:
 @contextlib.asynccontextmanager
 async def sending_events(recorder: EventRecorder) -> AsyncIterator[None]:
     """Send events while the block runs."""
-    sending = asyncio.create_task(recorder.send(), name="events")
+    sending = asyncio.create_task(restart_on_error("events", recorder.send), name="events")
     try:
         yield
     finally:

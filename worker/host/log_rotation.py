@@ -18,6 +18,7 @@ from typing import Final
 import structlog
 
 from activities.clients.cri_error import CriError
+from activities.execution.one_by_one import log_bad_item
 from activities.logs.log_files import ContainerLog
 from activities.logs.rotation import LogRotation, reopen_missing, rotate
 from activities.node_services import NodeServices
@@ -76,8 +77,9 @@ class LogRotator:
         """Rotate full logs, and reopen those that were removed."""
         full, missing = await asyncio.to_thread(self._judge)
         work = [self._rotate(one) for one in full] + [self._reopen(one) for one in missing]
-        if work:
-            await asyncio.gather(*work)
+        for end in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(end, Exception):  # of one container; the others are rotated
+                log_bad_item("log rotation", "a container", end)
 
     async def sweep(self) -> None:
         """Remove links whose logs are gone."""

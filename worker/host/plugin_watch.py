@@ -12,12 +12,14 @@ import os
 import stat
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from activities.clients.csi_drivers import CsiDrivers, Driver
+from worker.daemon.loop_restarts import restart_on_error
 from worker.machine.inotify import FolderWatch
 
 FOLDER: Final = "plugins_registry"
@@ -115,6 +117,8 @@ class PluginWatch:
                 driver = await register(socket, self._drivers)
             except (PluginRefused, PluginUnreachable) as error:
                 _log.warning("plugin not registered", socket=str(socket), error=str(error), again_in=pause)
+            except Exception:  # noqa: BLE001 - a defect, or an answer that nobody foresaw: tried again like the others
+                _log.exception("plugin not registered, for an unexpected reason", socket=str(socket), again_in=pause)
             else:
                 number = ".".join(map(str, driver.version))
                 _log.info("CSI driver registered", driver=driver.name, endpoint=driver.endpoint, version=number)
@@ -137,7 +141,7 @@ async def _first(watches: list[FolderWatch]) -> None:
 async def watching_plugins(root_dir: Path, drivers: CsiDrivers) -> AsyncIterator[None]:
     """Register drivers while the block runs; without a watchable folder there are no drivers, but pods run."""
     watch = PluginWatch(root_dir, drivers)
-    task = asyncio.create_task(_for_ever(watch))
+    task = asyncio.create_task(restart_on_error("CSI drivers", partial(_for_ever, watch)))
     try:
         yield
     finally:

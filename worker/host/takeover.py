@@ -6,27 +6,36 @@ here, with the heartbeat details and without an event in the history.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
 
+import structlog
 from temporalio.api.enums.v1 import PendingActivityState
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from proto.temporal.names import POD_WORKFLOW
+from worker.temporal.executions import OPEN, describe_execution, list_executions
 from worker.temporal.temporal_client import activity_of
 
-AT_A_TIME = 16
+AT_A_TIME: Final = 16
+FIRST_ANSWER: Final = timedelta(seconds=5)
+"""If Temporal's visibility takes longer, only the workflows that this node knows by itself are taken over."""
+
+_log: Final = structlog.get_logger(__name__)
 
 
-async def open_pods(client: Client, node: str) -> AsyncIterator[str]:
-    """List the ids of this node's open pod workflows."""
-    query = (
-        f"WorkflowType = '{POD_WORKFLOW}' AND PodNode = '{node}' "
-        f"AND ExecutionStatus = '{WorkflowExecutionStatus.RUNNING.name.title()}'"
-    )
-    async for execution in client.list_workflows(query):
-        yield execution.id
+async def open_pods(client: Client, node: str) -> set[str]:
+    """List the ids of this node's open pod workflows; empty if visibility does not answer."""
+    query = f"WorkflowType = '{POD_WORKFLOW}' AND PodNode = '{node}' AND {OPEN}"
+    try:
+        async with asyncio.timeout(FIRST_ANSWER.total_seconds()):
+            return {execution.id async for execution in list_executions(client, query)}
+    except (RPCError, RuntimeError, TimeoutError) as error:  # RuntimeError: the SDK's core could not connect
+        _log.warning("visibility does not answer: taking over the pods that this node has snapshots of", err=str(error))
+        return set()
 
 
 async def take_over(client: Client, node: str, identity: str, known: Iterable[str] = ()) -> int:
@@ -38,9 +47,13 @@ async def take_over(client: Client, node: str, identity: str, known: Iterable[st
 
     async def one(workflow_id: str) -> int:
         async with limit:
-            return await free_attempts(client, workflow_id, identity)
+            try:
+                return await free_attempts(client, workflow_id, identity)
+            except Exception:  # noqa: BLE001 - one odd workflow must not keep the worker from starting
+                _log.exception("could not take over the activities of a workflow", workflow=workflow_id)
+                return 0
 
-    workflow_ids = {*known, *[workflow_id async for workflow_id in open_pods(client, node)]}
+    workflow_ids = {*known, *await open_pods(client, node)}
     return sum(await asyncio.gather(*map(one, sorted(workflow_ids))))
 
 
@@ -48,10 +61,10 @@ async def free_attempts(client: Client, workflow_id: str, identity: str) -> int:
     """Fail the attempts of one workflow that other workers started; returns their number."""
     freed = 0
     try:
-        described = await client.get_workflow_handle(workflow_id).describe()
+        described = await describe_execution(client, workflow_id)
     except RPCError:
         return 0  # closed in the meantime
-    for pending in described.raw_description.pending_activities:
+    for pending in described.pending_activities:
         begun = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
         if not begun or pending.last_worker_identity == identity:
             continue

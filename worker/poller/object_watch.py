@@ -21,7 +21,7 @@ from worker.machine.fingerprint import fingerprint_of
 from worker.machine.inotify import FolderEvent, Mask, WatchedFolders
 from worker.objects.folder import SUFFIXES
 from worker.objects.object_hints import Hint, LastNotified, Versions, object_hints
-from worker.poller.calls.pod_workflows import CallRefused, PodWorkflows, TemporalUnavailable
+from worker.poller.calls.pod_workflows import PodWorkflows, TemporalUnavailable
 from worker.poller.runtime.known_pods import KnownPods
 
 SOURCE: Final = "objects"
@@ -99,8 +99,8 @@ class ObjectWatch:
             await self._workflows.objects_changed(hint.workflow_id, signal)
         except TemporalUnavailable:  # logged where it was detected
             return False
-        except CallRefused as error:
-            _log.error("could not signal a changed object to a pod", workflow=hint.workflow_id, err=str(error))
+        except Exception as error:  # noqa: BLE001 - refused, or a defect: other pods must not be affected
+            _log.error("could not signal a changed object to a pod", workflow=hint.workflow_id, err=str(error)[:500])
         self._signalled |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True
 

@@ -1,11 +1,12 @@
 """The node process: the node's object and lease, its certificates, its HTTPS API; it does not use Temporal.
 
 Called by `tempolet node`. Each part is one endless coroutine in a module of its own, and survives an API server or
-runtime that is down; one that fails for another reason ends the process, and systemd starts it again.
+runtime that is down; one that fails for another reason is restarted, and that is told.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Final
 
 from activities.clients.call_timer import CallTimer
@@ -16,6 +17,7 @@ from worker.daemon.api_access import open_api
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.daemon.health import LoopHealth
+from worker.daemon.loop_restarts import restart_on_error
 from worker.daemon.node_lock import hold_node_lock
 from worker.daemon.service import Service
 from worker.node.certificates.bootstrap import bootstrap
@@ -71,9 +73,12 @@ async def run_node(config: NodeConfig) -> None:
 
 
 async def _run_parts(dependencies: NodeDependencies) -> None:
-    """Run all parts until asked to stop, or until one of them fails."""
+    """Run all parts until asked to stop; one that fails is restarted."""
     async with giving_back_freed_memory(dependencies.config.sync_frequency), asyncio.TaskGroup() as group:
-        parts = [group.create_task(part(dependencies), name=name) for name, part in PARTS.items()]
+        parts = [
+            group.create_task(restart_on_error(name, partial(part, dependencies)), name=name)
+            for name, part in PARTS.items()
+        ]
         dependencies.service.ready(f"node {dependencies.config.node_name}")
         await dependencies.service.stop_requested()
         for one in parts:

@@ -2,14 +2,14 @@
 
 Called by `tempolet poller`. It holds no state that a restart would lose: desired pods are in the manifests or the API,
 known ones in Temporal, the runtime and the worker's snapshots. Each loop survives a Temporal or containerd that is
-down; one that fails for another reason ends the process, and systemd starts it again.
+down; one that fails for another reason is restarted, and that is told.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,19 +20,17 @@ from temporalio.client import Client
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from proto.node_runtime import NodeRuntime
-from proto.pod_snapshot import PodSnapshot
-from proto.temporal.node import NodeConfigured
 from proto.temporal.pod import NodeSettings
 from worker.behaviours.commitment import Commitment
 from worker.daemon.api_access import open_api
 from worker.daemon.config import NodeConfig
-from worker.daemon.freed_memory import give_back_freed_memory
 from worker.daemon.health import LoopHealth
+from worker.daemon.loop_restarts import restart_on_error
 from worker.daemon.node_client import place_of
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.documents.manifest_refusal import LARGEST_FILE
-from worker.poller.calls.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalUnavailable
+from worker.poller.calls.pod_workflows import PodWorkflows
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
 from worker.poller.manifests.manifest_pods import ManifestPods
@@ -46,8 +44,8 @@ from worker.poller.object_watch import ObjectWatch
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
-from worker.poller.runtime.relist import only_remembered
 from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
+from worker.processes.resync import Resync, ResyncDependencies
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 from worker.temporal.signal_numbers import signal_numbers
@@ -56,9 +54,6 @@ if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
     from worker.poller.cluster.cluster_pods import ClusterPods
 
-FIRST_ANSWER: Final = timedelta(seconds=5)
-"""If Temporal's visibility takes longer, pods are listed without knowing which are open."""
-RETRY_VISIBILITY: Final = timedelta(seconds=2)
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -136,40 +131,50 @@ class Poller:
         self._watch = RuntimeWatch(dependencies)
         self._objects = ObjectWatch(config.objects_dir, self._known, self._workflows)
         self._pods_listed: int | None = None
-        self._restart_told = False
+        compared = ResyncDependencies(
+            config=config,
+            workflows=self._workflows,
+            pods=self._pods,
+            known=self._known,
+            watch=self._watch,
+            orphaned=self._orphaned_pods,
+            health=self._health,
+            cluster=self._cluster,
+        )
+        self._resync = Resync(compared)
 
     async def run(self) -> None:
-        """Run all loops until cancelled."""
+        """Run all loops until cancelled; one that fails is restarted."""
         try:
             async with asyncio.TaskGroup() as loops:
                 for name, loop in self._loops().items():
-                    loops.create_task(loop, name=name)
+                    loops.create_task(restart_on_error(name, loop), name=name)
         finally:
             await self._pods.close()
             await self._orphaned_pods.close()
             await self._runtime.close()
 
-    def _loops(self) -> dict[str, Coroutine[object, object, None]]:
+    def _loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
         every = self._config.sync_frequency
         loops = self._cluster.loops() if self._cluster else {}
         if self._config.manifest_url.url:
-            loops["manifest URL"] = self._list_url()
+            loops["manifest URL"] = self._list_url
         if not self._cluster:  # on a cluster the objects are in the API, and the worker follows them
             turned = partial(self._health.turn, "objects", every)
-            loops["objects"] = self._objects.follow(every.total_seconds(), turned)
+            loops["objects"] = partial(self._objects.follow, every.total_seconds(), turned)
         return loops | {
-            "manifests": self._list_manifests(),
-            "hints": self._watch.send_hints(),
-            "events": self._watch.follow_events(),
-            "relist": self._watch.relist(),
-            "resync": self._resync(),
-            "runtime": self._runtime_health.watch(),
-            "node": self._configure_node(),
+            "manifests": self._list_manifests,
+            "hints": self._watch.send_hints,
+            "events": self._watch.follow_events,
+            "relist": self._watch.relist,
+            "resync": self._resync.run,
+            "runtime": self._runtime_health.watch,
+            "node": self._resync.configure_node,
         }
 
     async def _list_manifests(self) -> None:
         """Follow the manifest folder; without one, list nothing, so that pods listed before are deleted."""
-        await self._learn_open_pods()
+        await self._resync.learn_open_pods()
         if self._config.static_pod_path is None:
             self._take_folder_listing(Listing())
             return
@@ -205,61 +210,6 @@ class Poller:
             self._service.ready(f"{self._pods_listed} pods listed")
         self._show(self._runtime_health.known)
 
-    async def _learn_open_pods(self) -> None:
-        """Find out which pods are open before the first listing, so that deletions are requested before starts."""
-        try:
-            async with asyncio.timeout(FIRST_ANSWER.total_seconds()):
-                await self._list_open()
-        except (TimeoutError, TemporalUnavailable, CallRefused):
-            _log.warning("which pods are open is not known yet: following manifests, deleting nothing")
-
-    async def _list_open(self) -> set[str]:
-        """List the open pods by visibility; returns their UIDs."""
-        asked_at = asyncio.get_running_loop().time()
-        found = [OpenPod(one) for one in await self._workflows.list_open()]
-        seen = await asyncio.to_thread(self._known.all)
-        found = [_with_source(pod, seen.get(pod.id.uid)) for pod in found]
-        self._pods.set_open(found, asked_at)
-        if self._cluster:
-            self._cluster.look_again()
-        if not self._restart_told:
-            self._watch.restarted(pod.workflow_id for pod in found)
-            self._restart_told = True
-        return {pod.id.uid for pod in found}
-
-    async def _configure_node(self) -> None:
-        """Send the configuration to the node's own workflow, once Temporal accepts it."""
-        configured = NodeConfigured(self._config.image_policy, self._config.tempolet.images.prepull)
-        while True:
-            try:
-                return await self._workflows.configure_node(configured)
-            except (TemporalUnavailable, CallRefused):
-                await asyncio.sleep(RETRY_VISIBILITY.total_seconds())
-
-    async def _resync(self) -> None:
-        """Compare everything with everything: at the start, and once a minute (syncFrequency)."""
-        every = self._config.sync_frequency
-        while True:
-            self._health.turn("resync", every)
-            pods = await self._watch.compare_as_backstop()
-            pause = every
-            try:
-                open_uids = await self._list_open()
-            except (TemporalUnavailable, CallRefused):
-                pause = min(RETRY_VISIBILITY, every)
-            else:
-                if pods is not None:
-                    known = self._known
-                    found = {**pods, **only_remembered(pods, await asyncio.to_thread(known.all))}
-                    wanted = {uid for uid in found if self._may_list(uid)}
-                    await self._orphaned_pods.look(found.values(), open_uids, wanted)
-            give_back_freed_memory()
-            await asyncio.sleep(pause.total_seconds())
-
-    def _may_list(self, uid: str) -> bool:
-        snapshot = self._known.of(uid)
-        return self._pods.may_list(uid, snapshot.path, snapshot.source) if snapshot else self._pods.may_list(uid)
-
     def _join(self, api: "ApiServer", settings: NodeSettings) -> "ClusterPods":
         """Add what a node of a cluster has besides its manifests."""
         from worker.poller.cluster.cluster_pods import ClusterDependencies, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node does not need
@@ -288,8 +238,3 @@ class Poller:
         if runtime and not (runtime.ready and runtime.network_ready):
             words.append(f"{runtime.reason}: {runtime.message}")
         self._service.status(", ".join(words))
-
-
-def _with_source(pod: OpenPod, snapshot: PodSnapshot | None) -> OpenPod:
-    """Add the pod's source and manifest, as far as its snapshot has them."""
-    return OpenPod(pod.workflow_id, snapshot.path, snapshot.source) if snapshot else pod

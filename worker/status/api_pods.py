@@ -5,13 +5,14 @@ pod is gone, and which mirror pod represents a static pod. Only these fields of 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Changed, Listed, Reflector
 from activities.clients.api_server.resources import PODS
+from activities.execution.one_by_one import one_by_one
 from proto.kubernetes.source_annotations import MIRROR_ANNOTATION
 from worker.status.normalize import Json, normalize
 
@@ -57,6 +58,11 @@ class ApiPod:
         return uid == (self.mirror_of or self.uid)
 
 
+def _read(found: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], ApiPod]]:
+    """Read objects; one that is malformed is left out."""
+    return one_by_one("statuses of pods", found, ApiPod.of, lambda one: one["metadata"]["name"])
+
+
 class ApiPods:
     """All pods of this node in the API, by name; used from one event loop."""
 
@@ -83,11 +89,10 @@ class ApiPods:
     def _apply(self, news: Listed | Changed) -> None:
         match news:
             case Listed(items):
-                self._list([ApiPod.of(one) for one in items])
-            case Changed("DELETED", gone):
-                self.drop(ApiPod.of(gone))
-            case Changed(_, pod):
-                self.take(ApiPod.of(pod))
+                self._list([pod for _, pod in _read(items)])
+            case Changed(kind, one):
+                for _, pod in _read([one]):
+                    (self.drop if kind == "DELETED" else self.take)(pod)
 
     def take(self, pod: ApiPod) -> None:
         """Store a pod unless a newer version is known; an echo of our own write is not a change.

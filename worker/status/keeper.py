@@ -19,6 +19,7 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import PODS
+from activities.execution.one_by_one import one_by_one
 from activities.objects.pod_objects import ObjectState
 from proto.pod_snapshot import PodSnapshot, is_over
 from proto.temporal.names import API_SOURCE
@@ -100,7 +101,7 @@ class StatusKeeper:
         async with asyncio.TaskGroup() as group:
             group.create_task(restart_on_error("statuses of pods", self._pods.follow))
             for _ in range(AT_ONCE):
-                group.create_task(self._work())
+                group.create_task(restart_on_error("patches of statuses", self._work))
 
     async def write_last(self, pod: PodKey, status: Mapping[str, Any]) -> ObjectState:
         """Write a pod's final status now; raises ApiAway, ApiRefused. Later snapshots of it are ignored."""
@@ -129,12 +130,16 @@ class StatusKeeper:
     def _take_arrived(self) -> None:
         with self._lock:
             arrived, self._arrived = self._arrived, {}
-        for uid, snapshot in arrived.items():
-            self._want(snapshot)
-            if uid in self._desired:
-                self._ask(uid)
-            if is_over(snapshot) and snapshot.source != API_SOURCE:
-                self._drop(uid)  # its mirror pod is deleted with it; the same manifest would have the same UID again
+        for _ in one_by_one("statuses of pods", arrived.values(), self._take, lambda one: one.uid):
+            pass
+
+    def _take(self, snapshot: PodSnapshot) -> None:
+        uid = snapshot.uid
+        self._want(snapshot)
+        if uid in self._desired:
+            self._ask(uid)
+        if is_over(snapshot) and snapshot.source != API_SOURCE:
+            self._drop(uid)  # its mirror pod is deleted with it; the same manifest would have the same UID again
 
     def _want(self, snapshot: PodSnapshot) -> None:
         known = self._desired.get(snapshot.uid)

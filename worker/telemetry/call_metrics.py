@@ -3,9 +3,14 @@
 Part of `Metrics` (worker, poller) and of `NodeMetrics`, which provide the registry; does not use Temporal.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from worker.daemon.troubles import TROUBLES
 
 # the kubelet's buckets, pkg/kubelet/metrics/metrics.go
 _RUNTIME_BUCKETS: Final = tuple(0.005 * 2.5**step for step in range(14))
@@ -18,8 +23,27 @@ def process_registry(node: str) -> CollectorRegistry:
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which no dashboard of a kubelet knows
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
+    registry.register(LoopCollector())
     Gauge("kubelet_node_name", "The node's name; always 1.", ["node"], registry=registry).labels(node).set(1)
     return registry
+
+
+class LoopCollector(Collector):
+    """The loops of this process that ever failed, by the process's own record."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield how often each failed, and whether it fails now."""
+        failures = CounterMetricFamily(
+            "tempolet_loop_failures",
+            "Unexpected failures of a loop or thread, after which it was restarted.",
+            labels=["loop"],
+        )
+        failing = GaugeMetricFamily("tempolet_loop_failing", "1: it fails now; 0: it works again.", labels=["loop"])
+        for loop, (count, now) in TROUBLES.failures().items():
+            failures.add_metric([loop], count)
+            failing.add_metric([loop], now)
+        yield failures
+        yield failing
 
 
 class RuntimeCallMetrics:

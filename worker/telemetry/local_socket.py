@@ -10,8 +10,9 @@ import contextlib
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ import structlog
 END: Final = b"# EOF\n"
 METRICS: Final = "metrics"
 PROBES: Final = "probes"
+TROUBLES: Final = "troubles"
 _LONGEST_NAME: Final = 64
 _PATIENCE: Final = timedelta(seconds=10)
 """Time limit for a client to read the text."""
@@ -82,6 +84,19 @@ async def fetch_text(path: Path, name: str, within: timedelta) -> str:
         raise TextUnavailable(f"{path}: no answer in {within.total_seconds():.0f} s") from error
     except OSError as error:
         raise TextUnavailable(f"{path}: {error.strerror or error}") from error
+
+
+async def failing_loops(state_dir: Path, roles: Iterable[str], within: timedelta) -> tuple[str, ...]:
+    """Ask processes for their loops that fail now; one that does not answer in time is left out."""
+
+    async def ask(role: str) -> list[str]:
+        try:
+            text = await fetch_text(socket_path(state_dir, role), TROUBLES, within)
+        except TextUnavailable:
+            return []
+        return [f"{role}: {line}" for line in text.splitlines()]
+
+    return tuple(chain.from_iterable(await asyncio.gather(*map(ask, roles))))
 
 
 async def _asked(path: Path, name: str) -> str:

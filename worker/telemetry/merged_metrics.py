@@ -21,6 +21,7 @@ PER_PROCESS: Final = (
     "rest_client_",
     "temporal_",
     "tempolet_sdk_",
+    "tempolet_loop_",
 )
 """Prefixes of families that each process counts for itself."""
 OWNED: Final[Mapping[str, tuple[str, ...]]] = {

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from temporalio.client import Plugin
 from temporalio.runtime import Runtime
@@ -14,11 +15,13 @@ from temporalio.runtime import Runtime
 from activities.clients.observe import CallObserver
 from worker.daemon.config import NodeConfig
 from worker.daemon.logs import core_logs
+from worker.daemon.loop_restarts import restart_on_error
 from worker.daemon.node_client import temporal_settings
+from worker.daemon.troubles import TROUBLES as PROCESS_TROUBLES
 from worker.endpoints.decode import CodecEndpointSettings, serve_codec
 from worker.endpoints.listen import Opening, keep_open, opener
 from worker.endpoints.server import Address, Route, healthz
-from worker.telemetry.local_socket import METRICS, PROBES, keep_serving_texts, socket_path
+from worker.telemetry.local_socket import METRICS, PROBES, TROUBLES, keep_serving_texts, socket_path
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.tracing import open_tracing
 from worker.telemetry.tracing_settings import TracingSettings
@@ -50,23 +53,27 @@ async def open_telemetry(config: NodeConfig, role: str, health: Callable[[], str
     tracing = open_tracing(_tracing(config, role))
 
     async def check() -> str:
-        return health()
+        return health() or "; ".join(PROCESS_TROUBLES.lines())
 
-    listening = [
-        asyncio.create_task(keep_open(open_endpoint))
-        for open_endpoint in _endpoints(config, metrics, healthz(check, asyncio.get_running_loop()))
-    ]
+    openings = _endpoints(config, metrics, healthz(check, asyncio.get_running_loop()))
+    texts: dict[str, Callable[[], bytes]] = {TROUBLES: _troubles}
     if config.cluster is not None:  # the node process serves the metrics of all
-        texts = {METRICS: metrics.render, PROBES: metrics.render_probes}
-        listening.append(asyncio.create_task(keep_serving_texts(socket_path(config.state_dir, role), texts)))
+        texts |= {METRICS: metrics.render, PROBES: metrics.render_probes}
+    loops = [partial(keep_open, one) for one in openings]
+    loops.append(partial(keep_serving_texts, socket_path(config.state_dir, role), texts))
+    listening = [asyncio.create_task(restart_on_error("an endpoint", one)) for one in loops]
     try:
-        runtime = metrics.sdk_runtime(served=bool(listening), logging=core_logs())
+        runtime = metrics.sdk_runtime(served=bool(openings) or config.cluster is not None, logging=core_logs())
         yield Telemetry(metrics, runtime, tracing.plugins, CallObserver(metrics.runtime_operation))
     finally:
         for task in listening:
             task.cancel()
         await asyncio.gather(*listening, return_exceptions=True)
         await tracing.close()
+
+
+def _troubles() -> bytes:
+    return "".join(f"{line}\n" for line in PROCESS_TROUBLES.lines()).encode()
 
 
 def _endpoints(config: NodeConfig, metrics: Metrics, health: Route) -> list[Opening]:

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+import structlog
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, RegisterNamespaceRequest
@@ -25,12 +26,17 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import NAMESPACE, RETENTION_DAYS, SEARCH_ATTRIBUTES
 from worker.temporal.codec import data_converter
+from worker.temporal.executions import list_executions
 from worker.temporal.keys import KeyFile
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:7233"
 _FIRST_WAIT: Final = timedelta(milliseconds=200)
 _LONGEST_WAIT: Final = timedelta(seconds=10)
 _CALL_LIMIT: Final = timedelta(seconds=10)
+_KNOWN_WITHIN: Final = timedelta(minutes=3)
+"""Temporal refreshes its search attributes every minute."""
+_NOT_KNOWN_YET: Final = frozenset({RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.NOT_FOUND})
+"""Visibility's answers for new search attributes and a new namespace."""
 _PASSING: Final = frozenset(
     {
         RPCStatusCode.UNAVAILABLE,
@@ -42,6 +48,8 @@ _PASSING: Final = frozenset(
     }
 )
 """Status codes of a server that is starting; with any other, waiting does not help."""
+
+_log: Final = structlog.get_logger(__name__)
 
 
 class TemporalNotPrepared(Exception):
@@ -130,7 +138,7 @@ async def prepare(client: Client, settings: TemporalSettings, *, waiting: Callab
         try:
             await _ensure_namespace(client, settings.retention)
             await _ensure_search_attributes(client)
-            return
+            break
         except RPCError as error:
             if error.status in {
                 RPCStatusCode.PERMISSION_DENIED,
@@ -143,6 +151,29 @@ async def prepare(client: Client, settings: TemporalSettings, *, waiting: Callab
             }:  # a new namespace is not known to all of Temporal's services at once
                 raise
             waiting(f"waiting for Temporal's namespace {client.namespace}: {error.status.name} {error.message}")
+        await asyncio.sleep(wait.total_seconds())
+        wait = min(wait * 2, _LONGEST_WAIT)
+    await search_attributes_known(client, waiting=waiting)
+
+
+async def search_attributes_known(client: Client, *, waiting: Callable[[str], None] = _silent) -> None:
+    """Wait until visibility accepts our search attributes; it learns of new ones up to a minute after their creation.
+
+    Any other error of visibility is not waited for: pods start without it.
+    """
+    until, wait = asyncio.get_running_loop().time() + _KNOWN_WITHIN.total_seconds(), _FIRST_WAIT
+    query = " AND ".join(f"{name} = {0 if kind == 'Int' else repr('')}" for name, kind in SEARCH_ATTRIBUTES)
+    while True:
+        try:
+            await anext(list_executions(client, query, limit=_CALL_LIMIT), None)
+        except (RPCError, RuntimeError) as error:
+            unknown = isinstance(error, RPCError) and error.status in _NOT_KNOWN_YET
+            if not unknown or asyncio.get_running_loop().time() >= until:
+                _log.warning("visibility does not answer for our search attributes; going on", err=str(error))
+                return
+            waiting(f"waiting until Temporal knows the search attributes of namespace {client.namespace}: {error}")
+        else:
+            return
         await asyncio.sleep(wait.total_seconds())
         wait = min(wait * 2, _LONGEST_WAIT)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import uuid
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from worker.behaviours.commitment import FILE, NEWEST, Behaviours, Commitment
 from worker.behaviours.raising import Raising, raising_behaviours
 from worker.behaviours.runs import Run, runs_of
 from worker.commands.access.exits import Exit
+from worker.temporal.executions import OPEN
 from workflows.decide.versions import CURRENT, OLDEST, OLDEST_NODE
 
 __all__ = ["client", "node", "tempolet"]  # fixtures of others
@@ -43,7 +45,7 @@ async def until_open(client: Client, node: str, behaviour: int) -> Run:
     """Wait until visibility shows the node's one open run of a behaviour."""
     async with asyncio.timeout(60):
         while True:
-            for run in [run async for run in runs_of(client, node, raising.OPEN)]:
+            for run in [run async for run in runs_of(client, node, OPEN)]:
                 if run.behaviour == behaviour:
                     return run
             await asyncio.sleep(0.05)
@@ -115,6 +117,35 @@ async def test_the_nodes_own_workflow_is_asked_too(client: Client, commitment: C
     await Raising(client, name, commitment, pause=timedelta()).look()
     assert await signals_of(client, handle.id, old.run_id) == 1
     await handle.terminate()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [pytest.param((), id="no-input"), pytest.param(("x",), id="a-text"), pytest.param(({}, {}), id="two-inputs")],
+)
+async def test_a_run_that_somebody_else_started_stops_no_other(
+    client: Client, commitment: Commitment, given: tuple[object, ...]
+) -> None:
+    """Its number cannot be read, and it is left alone; ours is raised."""
+    name = f"n-{uuid.uuid4().hex[:8]}"
+    own = TypedSearchAttributes([SearchAttributePair(SearchAttributeKey.for_keyword("PodNode"), name)])
+    queue = names.node_task_queue(name)
+    foreign = await client.start_workflow(
+        names.POD_WORKFLOW, args=given, id=f"foreign-{name}", task_queue=queue, search_attributes=own
+    )
+    handle = await client.start_workflow(
+        names.NODE_WORKFLOW,
+        NodeStart(name, OLDEST_NODE),
+        id=names.node_workflow_id(name),
+        task_queue=queue,
+        search_attributes=own,
+    )
+    old = await until_open(client, name, OLDEST_NODE)
+    commitment.commit()
+    await Raising(client, name, commitment, pause=timedelta()).look()
+    assert await signals_of(client, handle.id, old.run_id) == 1
+    for one in (foreign, handle):
+        await one.terminate()
 
 
 class Unsteady:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from proto.interventions import Intervention
 from proto.node_runtime import NodeRuntime, write_node_runtime
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
 from proto.refusals import Refusal, write_refusals
@@ -141,6 +142,23 @@ def test_ages_as_kubectl_says_them(age: timedelta, said: str) -> None:
             NodeView(absent=("worker",)),
             ["no worker runs on this node: this is the last known state"],
             id="no-worker",
+        ),
+        pytest.param(
+            NodeView(
+                interventions=[Intervention("pod/n/default/web/u", "WorkflowPaused", "it was paused", "default/web")]
+            ),
+            ["default/web: WorkflowPaused: it was paused"],
+            id="a-paused-pod",
+        ),
+        pytest.param(
+            NodeView(interventions=[Intervention("copied", "ForeignWorkflow", "nobody's")]),
+            ["copied: ForeignWorkflow: nobody's"],
+            id="a-foreign-workflow",
+        ),
+        pytest.param(
+            NodeView(troubles=("worker: log rotation: OSError: no space left",)),
+            ["a part of this node fails and is tried again: worker: log rotation: OSError: no space left"],
+            id="a-loop-that-fails",
         ),
     ],
 )

@@ -46,6 +46,7 @@ class StandIn:
     def __init__(self, start: PodStart) -> None:
         self.start = start
         self.heard: list[str] = []
+        self.numbers: list[int] = []
         self.going = self.held = self.listed_again = False
 
     @workflow.run
@@ -60,6 +61,7 @@ class StandIn:
     @workflow.signal(name=names.POD_LISTED)
     def listed(self, signal: PodListed) -> None:
         """Write it down, and what it says beyond the start."""
+        self.numbers.append(signal.sequence)
         edit = signal.pod if signal.in_place and signal.pod != self.start.pod else None
         self.heard.append(f"listed with {edit['spec']['containers'][0]['image']}" if edit else "listed")
         self.listed_again = self.going
@@ -67,6 +69,7 @@ class StandIn:
     @workflow.signal(name=names.DELETION_REQUESTED)
     def deletion_requested(self, signal: DeletionRequested) -> None:
         """Write it down."""
+        self.numbers.append(signal.sequence)
         self.heard.append(signal.reason)
         self.going, self.listed_again = True, False
 
@@ -95,6 +98,11 @@ class StandIn:
     def told(self) -> list[str]:
         """Answer what was heard so far."""
         return self.heard
+
+    @workflow.query(name="Numbers")
+    def numbered(self) -> list[int]:
+        """Answer the sequence numbers of what the source said."""
+        return self.numbers
 
     @workflow.query(name="Start")
     def started_with(self) -> PodStart:
@@ -148,6 +156,8 @@ class Node:
         found = {}
         query = f"WorkflowType = '{names.POD_WORKFLOW}' AND PodNode = '{self.name}' AND ExecutionStatus = 'Running'"
         async for one in self.client.list_workflows(query):
+            if not one.id.startswith(f"pod/{self.name}/"):
+                continue  # of a test that plays a stranger
             start = await self.client.get_workflow_handle(one.id).query("Start", result_type=PodStart)
             image = start.pod["spec"]["containers"][0]["image"]
             found[f"{PodWorkflowId.parse(one.id).name} {image}"] = one.id

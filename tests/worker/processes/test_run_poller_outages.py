@@ -5,6 +5,7 @@ A real poller on a real Temporal, with a runtime that the test plays.
 
 import asyncio
 import dataclasses
+import time
 from datetime import timedelta
 
 import pytest
@@ -201,6 +202,25 @@ async def test_a_poller_that_starts_before_temporal_and_runtime_waits_for_both(
             await node.runtime.start()
             await node.only("web 1")
             await eventually(lambda: _runtime_is(node, "", "stream"))
+
+
+async def test_a_deletion_is_not_late_after_a_lost_state_and_a_clock_set_back(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new poller's numbers are above those that the pod has heard, though its clock is a month behind."""
+    manifest = node.write("web.yaml")
+    async with node.poller():
+        handle = await node.handle()
+        await heard(handle, 1)
+    (node.config().state_dir / "poller.signals").unlink()
+    month, real = 30 * 86_400 * 10**9, time.time_ns
+    monkeypatch.setattr("worker.temporal.signal_numbers.time.time_ns", lambda: real() - month)
+    async with node.poller():
+        manifest.unlink()
+        await handle.result()
+    numbers = await handle.query("Numbers")
+    assert len(numbers) >= 2
+    assert numbers == sorted(numbers)
 
 
 async def _runtime_is(node: Node, reason: str, events: str = "") -> bool:

@@ -15,8 +15,10 @@ import pytest
 from tests.conftest import free_port
 from tests.patience import PATIENCE
 from worker.daemon.config import NodeConfig
+from worker.daemon.troubles import Troubles
 from worker.endpoints import listen
 from worker.settings.tempolet_configuration import tempolet_configuration
+from worker.telemetry.local_socket import failing_loops
 from worker.telemetry.process import Telemetry, open_telemetry
 
 
@@ -113,3 +115,25 @@ async def test_a_port_that_is_taken_is_tried_again(tmp_path: Path, monkeypatch: 
             await asyncio.sleep(0.05)
             before.close()
             assert await read(port, "/healthz") == "ok"
+
+
+async def test_a_loop_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By /healthz, by the metrics, and to the node process and `tempolet pods`, until it works again."""
+    troubles, port = Troubles(), free_port()
+    monkeypatch.setattr("worker.telemetry.process.PROCESS_TROUBLES", troubles)
+    monkeypatch.setattr("worker.telemetry.call_metrics.TROUBLES", troubles)
+    config = configuration(tmp_path, port)
+    async with shown(config):
+        assert await read(port, "/healthz") == "ok"
+        troubles.failed("log rotation", OSError("no space left"))
+        with pytest.raises(urllib.error.HTTPError, match="50"):
+            await read(port, "/healthz")
+        assert 'tempolet_loop_failing{loop="log rotation"} 1.0' in await read(port, "/metrics")
+        told = await failing_loops(config.state_dir, ("worker", "poller"), timedelta(seconds=5))
+        assert told == ("worker: log rotation: OSError: no space left",)
+        troubles.works("log rotation")
+        assert await read(port, "/healthz") == "ok"
+        text = await read(port, "/metrics")
+        assert 'tempolet_loop_failing{loop="log rotation"} 0.0' in text
+        assert 'tempolet_loop_failures_total{loop="log rotation"} 1.0' in text
+        assert await failing_loops(config.state_dir, ("worker",), timedelta(seconds=5)) == ()

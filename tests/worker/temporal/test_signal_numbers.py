@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.temporal.signal_numbers import LEAP, beginning, signal_numbers
+from worker.temporal.signal_numbers import LEAP, SignalNumbers, beginning, signal_numbers
 
 DAY = 86_400_000
 
@@ -44,3 +44,26 @@ def test_without_a_file_that_can_be_read_or_written_the_clock_decides(tmp_path: 
         (tmp_path / "file").touch()
     now = time.time_ns() // 1_000_000
     assert now < signal_numbers(place, "poller").next() <= now + 60_000
+
+
+@pytest.mark.parametrize(
+    ("newest", "first"),
+    [
+        pytest.param(0, 5 * DAY + 1, id="nothing-was-ever-sent"),
+        pytest.param(4 * DAY, 5 * DAY + 1, id="the-clock-is-ahead"),
+        pytest.param(6 * DAY, 6 * DAY + LEAP + 1, id="the-clock-was-set-back"),
+    ],
+)
+def test_numbers_whose_file_is_lost_begin_above_what_temporal_knows(newest: int, first: int) -> None:
+    """Once that was asked they are settled."""
+    numbers = SignalNumbers(5 * DAY, unsettled=True)
+    numbers.settle(newest)
+    assert (numbers.next(), numbers.unsettled) == (first, False)
+
+
+def test_only_a_start_without_a_file_is_unsettled(tmp_path: Path) -> None:
+    """Also one whose file is damaged."""
+    assert signal_numbers(tmp_path, "poller").unsettled
+    assert not signal_numbers(tmp_path, "poller").unsettled
+    (tmp_path / "poller.signals").write_text("rubbish")
+    assert signal_numbers(tmp_path, "poller").unsettled

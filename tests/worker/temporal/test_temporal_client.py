@@ -1,6 +1,7 @@
 """Does a worker connect to the configured Temporal, wait for it, and create what it needs once?"""
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +34,39 @@ async def test_the_namespace_and_search_attributes_are_made_once(settings: Tempo
     listed = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace="fresh"))
     kinds = {name: IndexedValueType.Name(kind) for name, kind in listed.custom_attributes.items()}
     assert kinds.items() >= {name: f"INDEXED_VALUE_TYPE_{kind.upper()}" for name, kind in SEARCH_ATTRIBUTES}.items()
+
+
+@pytest.mark.parametrize(
+    ("error", "waits"),
+    [
+        pytest.param(
+            RPCError("invalid search attribute: PodNode", RPCStatusCode.INVALID_ARGUMENT, b""), True, id="new"
+        ),
+        pytest.param(RPCError("namespace not found", RPCStatusCode.NOT_FOUND, b""), True, id="a-new-namespace"),
+        pytest.param(RPCError("no visibility", RPCStatusCode.UNAVAILABLE, b""), False, id="visibility-is-away"),
+        pytest.param(RPCError("not you", RPCStatusCode.PERMISSION_DENIED, b""), False, id="visibility-is-forbidden"),
+    ],
+)
+async def test_search_attributes_that_were_just_registered_are_waited_for(
+    settings: TemporalSettings, monkeypatch: pytest.MonkeyPatch, error: RPCError, *, waits: bool
+) -> None:
+    """The first start of a node on PostgreSQL ended there; without visibility it starts all the same."""
+    asked: list[str] = []
+    told: list[str] = []
+    client = await connect(in_namespace(settings, "just"))
+
+    async def listed(_: Client, query: str, **__: object) -> AsyncIterator[object]:
+        asked.append(query)
+        if len(asked) < 3:
+            raise error
+        return
+        yield  # a generator
+
+    monkeypatch.setattr(temporal_client, "list_executions", listed)
+    await prepare(client, settings, waiting=told.append)
+    assert len(asked) == (3 if waits else 1)
+    assert all("PodNode" in one for one in asked)
+    assert len([one for one in told if "search attributes" in one]) == (2 if waits else 0)
 
 
 async def test_worker_and_poller_may_prepare_at_once(settings: TemporalSettings) -> None:

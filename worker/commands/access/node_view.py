@@ -3,18 +3,22 @@
 Read without Temporal, so the commands work while Temporal, the worker or containerd are down.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
+from proto.interventions import Intervention, read_interventions
 from proto.node_runtime import NodeRuntime, read_node_runtime
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.refusals import Refusal, read_refusals
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_lock import lock_holder, lock_path
+from worker.telemetry.local_socket import failing_loops
 
 ROLES: Final = ("worker", "poller")
+ANSWER_WITHIN: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,10 @@ class NodeView:
     runtime: NodeRuntime | None = None
     absent: tuple[str, ...] = ()
     """Services that are not running: worker, poller."""
+    interventions: list[Intervention] = field(default_factory=list)
+    """What others did in Temporal: paused workflows and activities, foreign workflows."""
+    troubles: tuple[str, ...] = ()
+    """Loops of the services that fail now."""
 
 
 def read_node_view(config: NodeConfig) -> NodeView:
@@ -35,6 +43,8 @@ def read_node_view(config: NodeConfig) -> NodeView:
         refusals=read_refusals(config.root_dir),
         runtime=read_node_runtime(config.root_dir),
         absent=tuple(role for role in ROLES if lock_holder(lock_path(config.root_dir, role)) is None),
+        interventions=read_interventions(config.root_dir),
+        troubles=asyncio.run(failing_loops(config.state_dir, ROLES, ANSWER_WITHIN)),
     )
 
 
@@ -43,6 +53,10 @@ def notes(view: NodeView) -> Iterator[str]:
     for refusal in view.refusals:
         kept = f" ({refusal.pod} continues with the last valid version)" if refusal.pod_kept else ""
         yield f"refused {refusal.path}: {refusal.reason}: {refusal.message}{kept}"
+    for one in view.interventions:
+        yield f"{one.pod or one.workflow_id}: {one.reason}: {one.message}"
+    for trouble in view.troubles:
+        yield f"a part of this node fails and is tried again: {trouble}"
     if view.runtime is not None and not (view.runtime.ready and view.runtime.network_ready):
         what = "the container runtime" if not view.runtime.ready else "the runtime's network"
         since = f" since {view.runtime.since}" if view.runtime.since else ""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from google.protobuf.message import Message
-from temporalio.client import Client, WorkflowExecution
+from temporalio.client import Client
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError
 
@@ -18,6 +18,7 @@ from worker.daemon.node_client import temporal_settings
 from worker.payloads.refused import PayloadRefused
 from worker.temporal.codec import ENCRYPTED, PayloadCipher
 from worker.temporal.decoded_history import payloads_in
+from worker.temporal.executions import Execution, list_executions
 from worker.temporal.keys import KeyFile, KeyMissing
 from worker.temporal.temporal_client import connect
 
@@ -64,11 +65,11 @@ def namespace_of(config: NodeConfig) -> str:
 
 async def executions(
     client: Client, conditions: Sequence[str], types: Sequence[str] = (POD_WORKFLOW,)
-) -> AsyncIterator[WorkflowExecution]:
+) -> AsyncIterator[Execution]:
     """List workflows, by default those of pods, each run by itself, oldest first; raises CommandFailed."""
     query = " AND ".join([f"WorkflowType IN ({', '.join(map(quoted, types))})", *conditions])
     try:
-        found = [one async for one in client.list_workflows(query)]
+        found = [one async for one in list_executions(client, query)]
     except RPCError as error:
         raise CommandFailed(
             f"Temporal cannot list pods in namespace {client.namespace}: {error.message or error.status.name}; has a "
@@ -78,7 +79,7 @@ async def executions(
         yield one
 
 
-def _began(execution: WorkflowExecution) -> datetime:
+def _began(execution: Execution) -> datetime:
     return execution.start_time
 
 

@@ -20,6 +20,8 @@ from worker.commands.access.pod_selection import PodSelector, find_pods
 from worker.daemon.config import NodeConfig
 
 ASK_AGAIN: Final = timedelta(milliseconds=100)
+PAUSED_WORDS: Final = "workflow is paused"
+"""Temporal's words; it has no status of its own for that."""
 Answered = TypeVar("Answered")
 
 
@@ -29,6 +31,16 @@ class Refused(CommandFailed):
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message, Exit.NOT_FOUND if reason.startswith("NoSuch") else Exit.FAILED)
         self.reason = reason
+
+
+class WorkflowPaused(CommandFailed):
+    """Temporal refuses Updates of a workflow that somebody has paused."""
+
+    def __init__(self, workflow_id: str) -> None:
+        super().__init__(
+            "the pod's workflow is paused, and takes no requests: first continue it with "
+            f"`temporal workflow unpause --workflow-id {workflow_id}`"
+        )
 
 
 def operator() -> str:
@@ -50,9 +62,10 @@ def update_pod(
 async def send_update(
     handle: WorkflowHandle[Any, Any], asked: object, *, update: str, answer: type[Answered]
 ) -> Answered:
-    """Send the Update until it is accepted.
+    """Send the Update until it is accepted; raises WorkflowPaused.
 
-    Temporal returns FAILED_PRECONDITION without delivering the Update if signals arrive while a run continues as new.
+    Temporal returns FAILED_PRECONDITION without delivering the Update if signals arrive while a run continues as new, and
+    for a paused workflow.
     """
     while True:
         try:
@@ -60,6 +73,8 @@ async def send_update(
         except RPCError as error:
             if error.status is not RPCStatusCode.FAILED_PRECONDITION:
                 raise
+            if PAUSED_WORDS in error.message.lower():
+                raise WorkflowPaused(handle.id) from error
             await asyncio.sleep(ASK_AGAIN.total_seconds())
         else:
             return answered

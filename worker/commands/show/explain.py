@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowQueryFailedError
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.service import RPCError
 
 from proto.node_runtime import read_node_runtime
@@ -34,6 +35,8 @@ from worker.documents.printable import printable
 from worker.history.failures import describe_failure
 from worker.history.sentences import pod_gone
 from worker.history.story_state import seconds
+from worker.temporal.executions import COMPLETED, PAUSED, describe_execution, is_open, status_word
+from worker.temporal.interventions import paused_words, told_paused
 
 LABELS: Final = {
     SentenceKind.STANDS: "state",
@@ -53,12 +56,16 @@ class Attempts:
     """When the current attempt started; None while it waits for the next."""
     next_at: datetime | None
     last_failure: str = ""
+    paused: str = ""
+    """Who paused the activity."""
 
     def words(self, now: datetime) -> str:
         """Describe the attempts."""
         said = f" since {self.since.astimezone():%H:%M:%S}, for {seconds(now - self.since)}" if self.since else ""
         if self.number > 1:
             said += f" (try {self.number}, after {self.last_failure})"
+        if self.paused:
+            return f"{said} {self.paused}; nothing comes of it until it is unpaused"
         return said + (f", tried again at {self.next_at.astimezone():%H:%M:%S}" if self.next_at else "")
 
 
@@ -69,6 +76,8 @@ class Answer:
     pod: PodWorkflowId
     gone: str = ""
     """How it ended, if it is gone."""
+    paused: str = ""
+    """Who paused its workflow, and what follows; then there is no explanation."""
     explanation: Explanation | None = None
     tries: dict[str, Attempts] = field(default_factory=dict)
     """By activity id, which is the key of its action."""
@@ -101,15 +110,15 @@ async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:
     pod = (await find_pods(client, config, selector))[-1].pod
     handle = client.get_workflow_handle(str(pod), result_type=PodOutcome)
     try:
-        described = await handle.describe()
-        if described.status is WorkflowExecutionStatus.COMPLETED:
+        described = await describe_execution(client, str(pod))
+        status = described.workflow_execution_info.status
+        if status == COMPLETED:
             return Answer(pod, pod_gone(await handle.result()))
-        if described.status is not WorkflowExecutionStatus.RUNNING:
-            status = described.status.name.lower() if described.status else "ended"
-            return Answer(
-                pod,
-                f"its workflow was {status} from outside tempolet: the pod's containers and volumes may still be on the node",
-            )
+        if not is_open(status):
+            ended = f"its workflow was {status_word(status)} from outside tempolet"
+            return Answer(pod, f"{ended}: the pod's containers and volumes may still be on the node")
+        if status == PAUSED:  # Temporal answers no query of it
+            return Answer(pod, paused=told_paused(str(pod), described).message, tries=_tries(client, config, described))
         within = temporal_access.ANSWER_WITHIN
         explanation = await handle.query(names.EXPLAIN, result_type=Explanation, rpc_timeout=within)
     except WorkflowQueryFailedError as error:
@@ -119,9 +128,9 @@ async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:
     return Answer(pod, explanation=explanation, tries=_tries(client, config, described))
 
 
-def _tries(client: Client, config: NodeConfig, described: WorkflowExecutionDescription) -> dict[str, Attempts]:
+def _tries(client: Client, config: NodeConfig, described: DescribeWorkflowExecutionResponse) -> dict[str, Attempts]:
     found = {}
-    for one in described.raw_description.pending_activities:
+    for one in described.pending_activities:
         temporal_access.decrypt_payloads(one, config, client.namespace)
         found[one.activity_id] = _attempts(one)
     return found
@@ -134,6 +143,7 @@ def _attempts(one: PendingActivityInfo) -> Attempts:
         one.last_started_time.ToDatetime(tzinfo=UTC) if runs else None,
         one.next_attempt_schedule_time.ToDatetime(tzinfo=UTC) if one.HasField("next_attempt_schedule_time") else None,
         describe_failure(one.last_failure) if one.HasField("last_failure") else "",
+        paused_words(one) if one.paused else "",
     )
 
 
@@ -156,8 +166,16 @@ def lines(answer: Answer, now: datetime) -> Iterator[str]:
     yield f"{pod.namespace}/{pod.name} on {pod.node}, UID {pod.uid}"
     if answer.gone:
         yield f"{answer.gone} (`tempolet history {pod.namespace}/{pod.name}` shows what happened)"
-    for sentence in answer.explanation.sentences if answer.explanation else ():
+    if answer.paused:
+        yield f"{LABELS[SentenceKind.HELD]}: {answer.paused}"
+        yield from (f"{LABELS[SentenceKind.UNDER_WAY]}: {key}{one.words(now)}" for key, one in answer.tries.items())
+    sentences = answer.explanation.sentences if answer.explanation else ()
+    for sentence in sentences:
         yield f"{LABELS[sentence.kind]}: {in_full(sentence, answer.tries, now)}"
+    shown = {one.about for one in sentences if one.kind is SentenceKind.UNDER_WAY}
+    for key, one in answer.tries.items():
+        if one.paused and key not in shown and not answer.paused:
+            yield f"{LABELS[SentenceKind.HELD]}: the activity {key} is{one.words(now)}"
 
 
 def in_full(sentence: Sentence, tries: dict[str, Attempts], now: datetime) -> str:
@@ -180,6 +198,8 @@ def as_json(selector: PodSelector, answer: Answer | None, remarks: list[str]) ->
     if answer is None:
         return known
     known |= {"node": answer.pod.node, "uid": answer.pod.uid, "gone": answer.gone}
+    if answer.paused:
+        known["paused"] = answer.paused
     if answer.explanation is not None:
         explanation = answer.explanation
         known |= {"lifecycle": explanation.lifecycle, "phase": explanation.phase}

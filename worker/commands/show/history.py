@@ -21,6 +21,7 @@ from worker.documents.printable import printable
 from worker.history.failures import describe_failure
 from worker.history.story import build_story
 from worker.history.story_state import Line, seconds
+from worker.temporal.executions import describe_execution
 
 
 def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
@@ -67,7 +68,7 @@ async def _histories(client: Client, config: NodeConfig, life: FoundPod) -> list
 
 async def _under_way(client: Client, config: NodeConfig, life: FoundPod) -> list[str]:
     """Report what the pod waits for now: the attempts of an activity are not in the history."""
-    described = (await client.get_workflow_handle(life.workflow_id).describe()).raw_description
+    described = await describe_execution(client, life.workflow_id)
     pending = {one.activity_id: one for one in described.pending_activities}
     said = []
     for one in life.story.under_way:

@@ -83,6 +83,8 @@ def as_json(view: NodeView) -> dict[str, Any]:
         "refused": [asdict(one) for one in view.refusals],
         "runtime": asdict(view.runtime) if view.runtime else None,
         "absent": list(view.absent),
+        "interventions": [asdict(one) for one in view.interventions],
+        "troubles": list(view.troubles),
     }
 
 

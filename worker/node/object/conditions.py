@@ -50,6 +50,10 @@ PRESSURES: Final[Mapping[str, _Pressure]] = {
     ),
 }
 
+LOOPS_FAILING: Final = "TempoletLoopsFailing"
+LONGEST: Final = 1000
+"""Characters of its message."""
+
 
 def conditions(
     before: Sequence[Json], *, pressures: Iterable[str], troubles: Sequence[str], now: datetime
@@ -74,6 +78,19 @@ def conditions(
     if changed and ("Ready" in known or not troubles):  # that a new node is not ready yet needs no event
         events.append(NodeEvent("NodeNotReady" if troubles else "NodeReady"))
     return [*found, ready], events
+
+
+def with_failing_loops(found: list[Json], failing: Sequence[str], now: datetime) -> list[Json]:
+    """Add the condition of our own that tells of loops that fail and are restarted; a node without any has none.
+
+    The node stays Ready: pods run on, and their eviction would not help.
+    """
+    before = next((one for one in found if one["type"] == LOOPS_FAILING), None)
+    if before is None and not failing:
+        return found
+    reason, message = ("LoopsFail", joined(failing)[:LONGEST]) if failing else ("LoopsRun", "all loops of tempolet run")
+    condition, _ = _condition(before, _new(LOOPS_FAILING, holds=bool(failing), reason=reason, message=message), now)
+    return [condition, *(one for one in found if one["type"] != LOOPS_FAILING)]
 
 
 def joined(troubles: Sequence[str]) -> str:

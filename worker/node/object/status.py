@@ -12,7 +12,7 @@ from typing import Any, Final
 from proto.kubernetes.resources.quantity import Quantity
 from worker.machine.addresses import without_unspecified
 from worker.machine.machine import Machine
-from worker.node.object.conditions import NodeEvent, conditions
+from worker.node.object.conditions import NodeEvent, conditions, with_failing_loops
 from worker.node.object.features import node_features, runtime_handlers
 from worker.node.object.resources import HUGE_PAGES, allocatable, capacity
 from worker.node.runtime.state import RuntimeState
@@ -55,6 +55,8 @@ class NodeFacts:
     pressures: frozenset[str] = frozenset()
     troubles: tuple[str, ...] = ()
     """Reasons other than the runtime's why the node is not Ready."""
+    failing_loops: tuple[str, ...] = ()
+    """Loops of the node's three processes that fail now."""
     found_at: datetime | None = None
     """By the monotonic clock; None: the time the status is computed."""
 
@@ -66,6 +68,7 @@ def current_node(node: Json, settings: NodeSettings, facts: NodeFacts, now: date
     has |= capacity(facts.machine, facts.storage_bytes, settings.max_pods)
     troubles = (*facts.runtime.troubles(facts.found_at or now), *facts.troubles)
     found, events = conditions(before.get("conditions") or (), pressures=facts.pressures, troubles=troubles, now=now)
+    found = with_failing_loops(found, facts.failing_loops, now)
     boot = (before.get("nodeInfo") or {}).get("bootID")
     if boot and boot != facts.machine.boot_id:
         words = f"Node {settings.name} has been rebooted, boot id: {facts.machine.boot_id}"

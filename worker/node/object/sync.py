@@ -12,6 +12,7 @@ from activities.machine.node_capacity import storage_capacity
 from activities.volumes.csi.records.in_use import volumes_in_use
 from proto.kubernetes.resources.quantity import Quantity
 from worker.daemon.config import NodeConfig
+from worker.daemon.loop_restarts import restart_on_error
 from worker.daemon.version import own_version
 from worker.machine.addresses import AddressesUnknown, node_addresses
 from worker.machine.machine import Machine, read_machine
@@ -45,8 +46,8 @@ async def sync_node(deps: NodeDependencies) -> None:
     await runtime.poll_once()
     await pressure.measure()
     async with asyncio.TaskGroup() as group:
-        for part in (runtime, pressure, node):
-            group.create_task(part.run())
+        for name, loop in {**runtime.loops, "pressure": pressure.run, "object of the node": node.run}.items():
+            group.create_task(restart_on_error(name, loop), name=name)
 
 
 def node_settings(config: NodeConfig) -> NodeSettings:
@@ -92,6 +93,7 @@ class _Facts:
             reserved=self._reserved(),
             pressures=self._pressure.state.conditions,
             troubles=self._processes.troubles(),
+            failing_loops=await self._processes.failing_loops(),
             volumes_in_use=tuple(await in_node_thread(volumes_in_use, self._config.root_dir)),
             found_at=monotonic_now(),
         )

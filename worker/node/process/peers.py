@@ -7,14 +7,18 @@ Temporal. A restart or an upgrade of all three takes less than the grace period.
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from worker.daemon.node_lock import lock_holder, lock_path
+from worker.daemon.node_lock import LOCK_DIRECTORY, lock_holder, lock_path
+from worker.daemon.troubles import TROUBLES
+from worker.telemetry.local_socket import failing_loops
 
 ROLES: Final = ("worker", "poller")
 GRACE_SECONDS: Final = 40.0
 """As long as a lease lasts by default."""
+ANSWER_WITHIN: Final = timedelta(seconds=1)
 
 
 class PeerProcesses:
@@ -22,6 +26,7 @@ class PeerProcesses:
 
     def __init__(self, root_dir: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._root_dir, self._clock = root_dir, clock
+        self._state_dir = root_dir / LOCK_DIRECTORY
         self._seen = dict.fromkeys(ROLES, clock())
 
     def troubles(self) -> tuple[str, ...]:
@@ -33,3 +38,8 @@ class PeerProcesses:
         return tuple(
             f"tempolet {role} is not running" for role, seen in self._seen.items() if now - seen >= GRACE_SECONDS
         )
+
+    async def failing_loops(self) -> tuple[str, ...]:
+        """Return a line for each loop that fails now, in this process and the others; one that does not answer has none."""
+        of_others = await failing_loops(self._state_dir, ROLES, ANSWER_WITHIN)
+        return (*(f"node: {line}" for line in TROUBLES.lines()), *of_others)

@@ -6,7 +6,7 @@ ready, so that the node becomes Ready as soon as its runtime is. A runtime that 
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -40,11 +40,10 @@ class RuntimeWatch:
         self._pod_cidrs = self._sent_cidrs = ""
         self.state = RuntimeState()
 
-    async def run(self) -> None:
-        """Poll until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._conditions())
-            group.create_task(self._inventory())
+    @property
+    def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """The loops that poll."""
+        return {"state of the runtime": self._conditions, "images and version of the runtime": self._inventory}
 
     async def poll_once(self) -> None:
         """Poll once before the first status: after a restart the status should not lack what it had."""

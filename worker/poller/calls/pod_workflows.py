@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import Final
 
 import structlog
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.client import Client
 from temporalio.common import (
     SearchAttributeKey,
     SearchAttributePair,
@@ -30,6 +31,9 @@ from proto.temporal.node import NodeConfigured, NodeStart
 from proto.temporal.pod import PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
 from worker.behaviours.commitment import Commitment
+from worker.poller.calls.open_workflows import OpenWorkflows, sort_out
+from worker.temporal.call_budget import CallBudget, is_throttling
+from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
 from worker.temporal.signal_numbers import SignalNumbers
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
@@ -84,6 +88,8 @@ class PodWorkflows:
         self._client = client
         self._node = node
         self._permits = asyncio.Semaphore(MOST_CALLS)
+        self._budget = CallBudget()
+        self._settling = asyncio.Lock()
         self._away_since: float | None = None
 
     async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
@@ -95,6 +101,7 @@ class PodWorkflows:
         workflow_id = self._id_of(start)
         name = f"{workflow_id.namespace}/{workflow_id.name}"
         where = f"`{start.path}`" if start.path else "the API server"
+        await self._settle_numbers(said.sequence)
         async with self._call(f"start {name}"):
             await self._client.start_workflow(
                 names.POD_WORKFLOW,
@@ -149,26 +156,64 @@ class PodWorkflows:
         """Signal what others have written into the pod's status; False if the workflow does not exist."""
         return await self._signal(workflow_id, names.STATUS_GIVEN, given)
 
-    async def list_open(self) -> list[str]:
-        """List the ids of this node's open pod workflows by visibility, which may lag a second."""
-        query = f"WorkflowType = '{names.POD_WORKFLOW}' AND PodNode = '{self._node}' AND ExecutionStatus = 'Running'"
+    async def list_open(self) -> OpenWorkflows:
+        """List this node's open workflows by visibility, which may lag a second."""
+        types = f"'{names.POD_WORKFLOW}', '{names.NODE_WORKFLOW}'"
+        query = f"WorkflowType IN ({types}) AND PodNode = '{self._node}' AND {OPEN}"
         async with self._call("list the open workflows"):
-            return [found.id async for found in self._client.list_workflows(query, rpc_timeout=CALL_LIMIT)]
+            found = [one async for one in list_executions(self._client, query, limit=CALL_LIMIT)]
+        return sort_out(found, self._node)
 
     async def is_open(self, workflow_id: str) -> bool:
         """Report whether a workflow is open, by its own record instead of visibility."""
+        found = await self.described(workflow_id)
+        return found is not None and is_open(found.workflow_execution_info.status)
+
+    async def described(self, workflow_id: str) -> DescribeWorkflowExecutionResponse | None:
+        """Describe a workflow; None if it does not exist."""
         async with self._call(f"describe {workflow_id}"):
             try:
-                found = await self._client.get_workflow_handle(workflow_id).describe(rpc_timeout=CALL_LIMIT)
+                return await describe_execution(self._client, workflow_id, limit=CALL_LIMIT)
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
-                    return False
+                    return None
                 raise
-            return found.status is WorkflowExecutionStatus.RUNNING
+
+    async def _settle_numbers(self, drawn: int) -> None:
+        """Find out once where numbers of signals begin if that is not known.
+
+        Raises TemporalUnavailable if the number that the caller has drawn already turns out to be too low.
+        """
+        if self.numbers.unsettled:
+            async with self._settling:
+                if self.numbers.unsettled:
+                    self.numbers.settle(await self._last_heard())
+        if 0 < drawn <= self.numbers.outdated:
+            raise TemporalUnavailable("the numbers of signals were just settled; calling again with another one")
+
+    async def _last_heard(self) -> int:
+        """Return when any open pod's last event was written, in milliseconds; 0 if that is not to be had."""
+        try:
+            return max([await self._last_event(one) for one in (await self.list_open()).pods], default=0)
+        except CallRefused as error:
+            _log.warning("when pods were last signalled cannot be found out; trusting the clock", err=str(error))
+            return 0
+
+    async def _last_event(self, workflow_id: str) -> int:
+        """Return when a workflow's last event was written, in milliseconds; 0 if it does not exist."""
+        async with self._call(f"read the last event of {workflow_id}"):
+            try:
+                at = await last_event_time(self._client, workflow_id, limit=CALL_LIMIT)
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return 0
+                raise
+            return int(at.timestamp() * 1000)
 
     async def _signal(
         self, workflow_id: str, name: str, argument: DeletionRequested | RuntimeChanged | ObjectsChanged | StatusGiven
     ) -> bool:
+        await self._settle_numbers(argument.sequence)
         async with self._call(f"signal {workflow_id}"):
             try:
                 handle = self._client.get_workflow_handle(workflow_id)
@@ -183,8 +228,11 @@ class PodWorkflows:
     async def _call(self, doing: str) -> AsyncIterator[None]:
         async with self._permits:
             try:
-                yield
+                async with self._budget.call():
+                    yield
             except RPCError as error:
+                if is_throttling(error):
+                    raise TemporalUnavailable(error.message) from error  # logged by the budget
                 if error.status in _NOT_PASSING or "larger than max" in error.message:
                     self._note_back()
                     raise CallRefused(f"Temporal refuses to {doing}: {error.message}") from error

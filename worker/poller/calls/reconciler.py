@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Final, Generic, Protocol, TypeVar
 
 from activities.clients.api_server.errors import ApiAway
+from activities.execution.one_by_one import log_bad_item
 from worker.poller.calls.pod_workflows import TemporalUnavailable
 
 RETRY_FIRST: Final = timedelta(milliseconds=100)
@@ -54,7 +55,7 @@ class Reconciler(Generic[Call]):
     def go(self, keys: Iterable[str]) -> None:
         """Start the calls that these keys need."""
         for key in keys:
-            if key not in self._tasks and self._needs.next_call(key) is not None:
+            if key not in self._tasks and self._next(key) is not None:
                 self._changed[key] = asyncio.Event()
                 self._tasks[key] = asyncio.create_task(self._converge(key), name=f"pod {key}")
 
@@ -64,10 +65,18 @@ class Reconciler(Generic[Call]):
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
+    def _next(self, key: str) -> Call | None:
+        """Return the next call; None also for a key whose needs cannot be computed, which must not affect others."""
+        try:
+            return self._needs.next_call(key)
+        except Exception as error:  # noqa: BLE001 - as above
+            log_bad_item("calls that pods need", key, error)
+            return None
+
     async def _converge(self, key: str) -> None:
         changed, wait = self._changed[key], RETRY_FIRST
         try:
-            while (call := self._needs.next_call(key)) is not None:
+            while (call := self._next(key)) is not None:
                 changed.clear()
                 try:
                     await self._needs.make(key, call)

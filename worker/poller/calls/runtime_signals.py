@@ -16,6 +16,7 @@ from typing import Final
 
 import structlog
 
+from activities.execution.one_by_one import log_bad_item
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.calls.pod_workflows import TemporalUnavailable
 from worker.temporal.signal_numbers import SignalNumbers
@@ -154,7 +155,11 @@ class SignalSender:
         try:
             while True:
                 for workflow_id, hint in self._coalescer.take_due(self._clock()):
-                    self._dispatch(workflow_id, hint)
+                    try:
+                        self._dispatch(workflow_id, hint)
+                    except Exception as error:  # noqa: BLE001 - other pods must not wait
+                        log_bad_item("hints", workflow_id, error)
+                        self._coalescer.forget(workflow_id)
                 await self._wait()
         finally:
             for call in self._calls:
@@ -179,8 +184,10 @@ class SignalSender:
     async def _call(self, workflow_id: str, hint: RuntimeChanged) -> None:
         try:
             arrived = await self._send(workflow_id, hint)
-        except TemporalUnavailable:  # logged where it was detected
+        except (TemporalUnavailable, asyncio.CancelledError) as error:  # the first is logged where it was detected
             self._coalescer.failed(workflow_id, self._clock())
+            if isinstance(error, asyncio.CancelledError):
+                raise  # the loop ends, and may be restarted
         except Exception as error:  # noqa: BLE001 - the hint is retried, and other pods must not wait
             _log.error("could not send a signal, retrying", workflow=workflow_id, err=str(error))
             self._coalescer.failed(workflow_id, self._clock())

@@ -4,8 +4,9 @@ Created by the poller, and loaded, only with a kubeconfig. Static pods do not wa
 server is down.
 """
 
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 from activities.clients.api_server.api_server import ApiServer
 from proto.refusals import Refusal
@@ -51,12 +52,12 @@ class ClusterPods:
         self.pods = ApiPods(dependencies.workflows, config.node_name, dependencies.settings, asked)
         self._mirrors = MirrorPods(api, config.node_name, lambda: self._node.uid, self._statics)
 
-    def loops(self) -> dict[str, Coroutine[object, object, None]]:
+    def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return the loops to run."""
         return {
-            "api": self._source.follow(self),
-            "node object": self._node.follow(),
-            "mirror pods": self._mirrors.keep(),
+            "api": partial(self._source.follow, self),
+            "node object": self._node.follow,
+            "mirror pods": self._mirrors.keep,
         }
 
     def look_again(self) -> None:

@@ -16,6 +16,7 @@ import structlog
 
 from activities.clients.api_server.errors import ApiRefused
 from activities.clients.api_server.resources import PODS
+from activities.execution.one_by_one import one_by_one
 from proto.cri.ownership import NODE_ANNOTATION
 from proto.kubernetes.source_annotations import HASH_ANNOTATION, MIRROR_ANNOTATION
 from proto.temporal.pod import PodJson
@@ -196,14 +197,17 @@ class MirrorPods:
 
     def _look(self) -> float | None:
         """Start what is due; returns the seconds until the next look, None if a change is awaited."""
-        if self._mirrors is None:
+        if (mirrors := self._mirrors) is None:
             return None
         statics = self._statics()
-        names, node_uid = {*statics.desired, *self._mirrors}, self._node_uid()
+        names, node_uid = {*statics.desired, *mirrors}, self._node_uid()
         for name in names:
             self._calls.changed(name)
-        self._calls.go([name for name in names if next_call(name, statics, self._mirrors.get(name), node_uid)])
-        return LOOK_AGAIN.total_seconds() if statics.terminating & self._mirrors.keys() else None
+        found = one_by_one(
+            "mirror pods", names, lambda name: next_call(name, statics, mirrors.get(name), node_uid), name=str
+        )
+        self._calls.go([name for name, call in found if call])
+        return LOOK_AGAIN.total_seconds() if statics.terminating & mirrors.keys() else None
 
 
 def _lean(mirror: ApiPod) -> ApiPod:

@@ -64,7 +64,10 @@ class UrlSource:
         digest = hashlib.sha256(data).digest()
         if digest == self._digest:
             return replace(self._listing, refusals=tuple(one for one in self._listing.refusals if not _fetching(one)))
-        found = await asyncio.to_thread(self._read, data, now)
+        try:
+            found = await asyncio.to_thread(self._read, data, now)
+        except Exception as error:  # noqa: BLE001 - the URL is fetched again, and other sources go on
+            found = UrlTrouble("ManifestNotJudged", f"{type(error).__name__}: {error}"[:500])
         self._digest = digest
         return self._unchanged(found, now) if isinstance(found, UrlTrouble) else Listing(pods=found)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from proto.pod_snapshot import PodSnapshot, snapshot_path
 from proto.temporal.pod import ContainerState
 from proto.temporal.signals import RuntimeChanged
+from worker.poller.calls.open_workflows import is_pod_of
 
 _Parsed = dict[str, tuple[tuple[int, int], PodSnapshot | None]]
 """UID -> (identity of the file, its content)."""
@@ -62,9 +63,10 @@ class KnownPods:
             snapshot = replace(
                 PodSnapshot.from_json(path.read_bytes()), status={}
             )  # without the status, which is not used here
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):  # a cache, in which anything may stand
             return None
-        parsed[uid] = (version, snapshot if snapshot.node == self._node else None)
+        ours = snapshot.node == self._node and snapshot.uid == uid and is_pod_of(self._node, snapshot.workflow_id)
+        parsed[uid] = (version, snapshot if ours else None)
         return parsed[uid][1]
 
 

@@ -30,7 +30,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodKey
 from worker.daemon.config import NodeConfig
-from worker.poller.calls.pod_workflows import PodWorkflows, TemporalUnavailable
+from worker.poller.calls.pod_workflows import CallRefused, PodWorkflows, TemporalUnavailable
 from worker.poller.runtime.relist import RuntimePod
 
 DEFAULT_GRACE: Final = 30
@@ -60,6 +60,9 @@ class OrphanedPods:
                     continue
             except TemporalUnavailable:
                 return
+            except CallRefused as error:
+                _log.warning("cannot find out whether a pod is orphaned", workflow=pod.workflow_id, err=str(error))
+                continue
             removal = asyncio.create_task(self._remove(pod), name=f"remove {pod.workflow_id}")
             self._removals[uid] = removal
         for uid in sorted(left.keys() - self._seen):
@@ -86,6 +89,8 @@ class OrphanedPods:
                 await self._client.remove_pod_sandbox(sandbox.id)
         except (CriError, ExceptionGroup, OSError, StillMounted, VolumesLeft, ApplicationError) as error:
             _log.warning("could not remove an orphaned pod", workflow=pod.workflow_id, err=str(error))
+        except Exception:  # noqa: BLE001 - found and tried again at the next listing; other pods must not be affected
+            _log.exception("could not remove an orphaned pod, for an unexpected reason", workflow=pod.workflow_id)
         else:
             _log.info(
                 "removed an orphaned pod: it has no open workflow and no manifest lists it",

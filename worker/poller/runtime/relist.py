@@ -16,6 +16,7 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import ContainerState
 from proto.temporal.signals import RuntimeChanged
+from worker.poller.calls.open_workflows import is_pod_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class RuntimePod:
 def our_pods(
     node: str, sandboxes: Iterable[cri.PodSandbox], containers: Sequence[cri.Container]
 ) -> dict[str, RuntimePod]:
-    """Group a listing by pod UID; what lacks this node's annotation is not ours and is left out."""
+    """Group a listing by pod UID; what lacks this node's annotation, or a pod's labels, is not ours and is left out."""
     inside: dict[str, list[cri.Container]] = defaultdict(list)
     for container in containers:
         if HOOK_LABEL in container.labels:
@@ -39,7 +40,7 @@ def our_pods(
         inside[container.pod_sandbox_id].append(container)
     by_uid: dict[str, list[cri.PodSandbox]] = defaultdict(list)
     for sandbox in sandboxes:
-        if sandbox.annotations.get(NODE_ANNOTATION) == node and sandbox.labels.get(POD_UID):
+        if sandbox.annotations.get(NODE_ANNOTATION) == node and workflow_id_of(node, sandbox.labels):
             by_uid[sandbox.labels[POD_UID]].append(sandbox)
     return {
         uid: RuntimePod(
@@ -62,8 +63,10 @@ def only_remembered(pods: Mapping[str, RuntimePod], snapshots: Mapping[str, PodS
 
 
 def workflow_id_of(node: str, labels: Mapping[str, str]) -> str:
-    """Return the workflow id that a sandbox or container belongs to, by its labels."""
-    return str(PodWorkflowId(node, labels[POD_NAMESPACE], labels[POD_NAME], labels[POD_UID]))
+    """Return the workflow id that a sandbox or container belongs to, by its labels; empty if they name no pod."""
+    parts = [labels.get(one, "") for one in (POD_NAMESPACE, POD_NAME, POD_UID)]
+    found = str(PodWorkflowId(node, *parts))
+    return found if all(parts) and is_pod_of(node, found) else ""
 
 
 def differences(

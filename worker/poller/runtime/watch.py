@@ -17,6 +17,7 @@ import structlog
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
+from activities.execution.one_by_one import log_bad_item
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.signals import RuntimeChanged
@@ -160,7 +161,10 @@ class RuntimeWatch:
     def handle_event(self, event: cri.ContainerEventResponse) -> None:
         """Handle an event of the stream."""
         self._deps.metrics.event_received()
-        self._handle(event, may_wait=True)
+        try:
+            self._handle(event, may_wait=True)
+        except Exception as error:  # noqa: BLE001 - the other events must not be affected
+            log_bad_item("events of the runtime", event.container_id, error)
 
     def _handle(self, event: cri.ContainerEventResponse, *, may_wait: bool) -> None:
         """Signal a pod about an event that it does not know; if its start will report it, look again later."""
@@ -177,7 +181,8 @@ class RuntimeWatch:
             loop = asyncio.get_running_loop()
             loop.call_later(OWN_START_WAITS.total_seconds(), lambda: self._handle(event, may_wait=False))
             return
-        self._queue_hint(snapshot.workflow_id if snapshot else workflow_id_of(deps.node, labels), hint)
+        if workflow_id := snapshot.workflow_id if snapshot else workflow_id_of(deps.node, labels):
+            self._queue_hint(workflow_id, hint)
 
     def stream_opened(self) -> None:
         """Handle that the stream is open: compare, because earlier events are not repeated."""

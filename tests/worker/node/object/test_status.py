@@ -176,3 +176,18 @@ def test_a_condition_keeps_the_time_since_when_it_holds() -> None:
     assert turned == {"DiskPressure", "Ready"}
     _, events = conditions(other, pressures=(), troubles=(), now=LATER)
     assert [one.reason for one in events] == ["NodeReady"]
+
+
+def test_failing_loops_are_a_condition_of_our_own() -> None:
+    """Only once there was one; the node stays Ready, and the condition says when all loops run again."""
+    assert "TempoletLoopsFailing" not in {one["type"] for one in status()["conditions"]}
+    failing = status(failing_loops=("worker: log rotation: OSError: no space left",))
+    condition = next(one for one in failing["conditions"] if one["type"] == "TempoletLoopsFailing")
+    said = ("True", "LoopsFail", "worker: log rotation: OSError: no space left")
+    assert (condition["status"], condition["reason"], condition["message"]) == said
+    assert failing["conditions"][-1]["type"] == "Ready"
+    assert failing["conditions"][-1]["status"] == "True"
+    over = status({**EMPTY, "status": failing})["conditions"]
+    assert [(one["status"], one["reason"]) for one in over if one["type"] == "TempoletLoopsFailing"] == [
+        ("False", "LoopsRun")
+    ]

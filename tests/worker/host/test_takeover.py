@@ -1,0 +1,93 @@
+"""Does a starting worker take over what it can, whatever Temporal answers about one workflow or about all of them?"""
+
+from typing import Any, Self
+
+import pytest
+from temporalio.api.enums.v1 import PendingActivityState, WorkflowExecutionStatus
+from temporalio.api.workflow.v1 import PendingActivityInfo, WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkflowExecutionRequest,
+    DescribeWorkflowExecutionResponse,
+    ListWorkflowExecutionsRequest,
+    ListWorkflowExecutionsResponse,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from worker.host import takeover
+from worker.host.takeover import take_over
+
+STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+
+
+class FakeTemporal:
+    """Temporal with one attempt of an earlier worker in each workflow."""
+
+    namespace = "tempolet"
+
+    def __init__(self, listed: list[str] | Exception, broken: dict[str, Exception] | None = None) -> None:
+        self.listed, self.broken = listed, broken or {}
+        self.freed: list[str] = []
+
+    @property
+    def workflow_service(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def list_workflow_executions(self, _: ListWorkflowExecutionsRequest, **__: Any) -> Any:
+        """List what visibility has, paused ones with the SDK's unknown status."""
+        if isinstance(self.listed, Exception):
+            raise self.listed
+        found = []
+        for one in self.listed:
+            info = WorkflowExecutionInfo(status=WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_PAUSED)
+            info.execution.workflow_id = one
+            found.append(info)
+        return ListWorkflowExecutionsResponse(executions=found)
+
+    async def describe_workflow_execution(self, asked: DescribeWorkflowExecutionRequest, **_: Any) -> Any:
+        """Describe a workflow, or fail as the test says."""
+        if error := self.broken.get(asked.execution.workflow_id):
+            raise error
+        pending = PendingActivityInfo(activity_id="probe/web", state=STARTED, last_worker_identity="an earlier one")
+        return DescribeWorkflowExecutionResponse(pending_activities=[pending])
+
+
+class FakeHandle:
+    """Notes what is failed."""
+
+    def __init__(self, temporal: FakeTemporal, workflow_id: str) -> None:
+        self._temporal, self._workflow_id = temporal, workflow_id
+
+    async def fail(self, _: Exception) -> None:
+        """Note it."""
+        self._temporal.freed.append(self._workflow_id)
+
+
+@pytest.fixture(autouse=True)
+def handles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let failed attempts be noted."""
+    monkeypatch.setattr(takeover, "activity_of", lambda client, workflow_id, _: FakeHandle(client, workflow_id))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(RPCError("invalid search attribute: PodNode", RPCStatusCode.INVALID_ARGUMENT, b""), id="unknown"),
+        pytest.param(RPCError("away", RPCStatusCode.UNAVAILABLE, b""), id="away"),
+        pytest.param(RPCError("too many", RPCStatusCode.RESOURCE_EXHAUSTED, b""), id="throttled"),
+        pytest.param(RuntimeError("cannot connect"), id="not-connected"),
+    ],
+)
+async def test_a_worker_starts_without_visibility(error: Exception) -> None:
+    """It knows the workflows of its own snapshots."""
+    temporal = FakeTemporal(error)
+    assert await take_over(temporal, "n", "me", ["node/n", "pod/n/default/web/u"]) == 2  # type: ignore[arg-type]  # plays Client
+    assert temporal.freed == ["node/n", "pod/n/default/web/u"]
+
+
+@pytest.mark.parametrize("error", [RPCError("gone", RPCStatusCode.NOT_FOUND, b""), ValueError("8"), TypeError("odd")])
+async def test_one_odd_workflow_stops_no_other(error: Exception) -> None:
+    """The others are taken over; paused ones are among them."""
+    temporal = FakeTemporal(["odd", "pod/n/default/web/u"], {"odd": error})
+    assert await take_over(temporal, "n", "me") == 1  # type: ignore[arg-type]  # plays Client
+    assert temporal.freed == ["pod/n/default/web/u"]

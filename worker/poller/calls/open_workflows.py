@@ -1,0 +1,61 @@
+"""What visibility lists as open on this node: pods, the node's own workflow, and workflows that nobody here has started.
+
+Anybody with access to the namespace can start a workflow of our types on this node's queue, for example by the UI's "start
+like this". Its id is not one of ours, so it is left alone and told, and never stops the others from being listed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from proto.interventions import FOREIGN_WORKFLOW, Intervention
+from proto.temporal.names import NODE_WORKFLOW, PodWorkflowId, node_workflow_id
+from worker.temporal.executions import Execution
+from worker.temporal.interventions import LONGEST
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWorkflows:
+    """The open workflows of one node, by their ids."""
+
+    pods: tuple[str, ...] = ()
+    node: bool = False
+    """The node's own is open."""
+    paused: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+def sort_out(found: Iterable[Execution], node: str) -> OpenWorkflows:
+    """Sort what visibility lists by whose it is."""
+    pods: list[str] = []
+    paused: list[str] = []
+    foreign: list[str] = []
+    own = False
+    for one in found:
+        if one.workflow_type == NODE_WORKFLOW and one.id == node_workflow_id(node):
+            own = True
+        elif one.workflow_type != NODE_WORKFLOW and is_pod_of(node, one.id):
+            pods.append(one.id)
+        else:
+            foreign.append(one.id)
+            continue
+        if one.is_paused:
+            paused.append(one.id)
+    return OpenWorkflows(tuple(pods), own, tuple(paused), tuple(foreign))
+
+
+def is_pod_of(node: str, workflow_id: str) -> bool:
+    """Report whether this is the id of a pod of this node."""
+    try:
+        return PodWorkflowId.parse(workflow_id).node == node
+    except ValueError:
+        return False
+
+
+def told_foreign(workflow_id: str) -> Intervention:
+    """Tell of a workflow that is not ours."""
+    shown = workflow_id[:LONGEST]
+    message = (
+        "this open workflow claims to be one of this node, but has no id of its pods; it is not looked after. "
+        f"Whoever started it may end it: `temporal workflow terminate --workflow-id {shown}`"
+    )
+    return Intervention(shown, FOREIGN_WORKFLOW, message)

@@ -1,0 +1,153 @@
+"""The part of the poller that compares everything with everything: at the start, and once a minute (syncFrequency).
+
+It lists the open workflows, compares the runtime with the snapshots, looks for orphaned pods, starts the node's own workflow
+again where somebody has ended it, and tells what others did in Temporal.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from proto.interventions import Intervention
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.node import NodeConfigured
+from worker.daemon.config import NodeConfig
+from worker.daemon.freed_memory import give_back_freed_memory
+from worker.daemon.health import LoopHealth
+from worker.poller.calls.open_workflows import OpenWorkflows, told_foreign
+from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, TemporalUnavailable
+from worker.poller.node_pods import NodePods
+from worker.poller.runtime.known_pods import KnownPods
+from worker.poller.runtime.orphaned_pods import OrphanedPods
+from worker.poller.runtime.relist import only_remembered
+from worker.poller.runtime.watch import RuntimeWatch
+from worker.temporal.interventions import LONGEST, Interventions, told_paused
+
+if TYPE_CHECKING:
+    from worker.poller.cluster.cluster_pods import ClusterPods
+
+FIRST_ANSWER: Final = timedelta(seconds=5)
+"""If Temporal's visibility takes longer, pods are listed without knowing which are open."""
+RETRY_VISIBILITY: Final = timedelta(seconds=2)
+"""The first pause after a failed list; it doubles up to syncFrequency."""
+JITTER: Final = 0.25
+_log: Final = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResyncDependencies:
+    """What Resync works with."""
+
+    config: NodeConfig
+    workflows: PodWorkflows
+    pods: NodePods
+    known: KnownPods
+    watch: RuntimeWatch
+    orphaned: OrphanedPods
+    health: LoopHealth
+    cluster: "ClusterPods | None"
+
+
+class Resync:
+    """The loops of one poller that list workflows."""
+
+    def __init__(self, dependencies: ResyncDependencies) -> None:
+        self._deps = dependencies
+        config = dependencies.config
+        self._interventions = Interventions(config.root_dir, "poller")
+        self._configured = NodeConfigured(config.image_policy, config.tempolet.images.prepull)
+        self._node_started_at: float | None = None
+        self._restart_told = False
+
+    async def learn_open_pods(self) -> None:
+        """Find out which pods are open before the first listing, so that deletions are requested before starts."""
+        try:
+            async with asyncio.timeout(FIRST_ANSWER.total_seconds()):
+                await self._list_open()
+        except Exception as error:  # noqa: BLE001 - manifests are followed whatever Temporal says
+            why = "which pods are open is not known yet: following manifests, deleting nothing"
+            _log.warning(why, err=f"{type(error).__name__}: {error}"[:LONGEST])
+
+    async def configure_node(self) -> None:
+        """Send the configuration to the node's own workflow, once Temporal accepts it."""
+        pause = RETRY_VISIBILITY
+        while True:
+            try:
+                return await self._start_node()
+            except (TemporalUnavailable, CallRefused):
+                await asyncio.sleep(spread(pause))
+                pause = min(pause * 2, self._deps.config.sync_frequency)
+
+    async def run(self) -> None:
+        """Compare until cancelled."""
+        deps, every = self._deps, self._deps.config.sync_frequency
+        retry = min(RETRY_VISIBILITY, every)
+        while True:
+            deps.health.turn("resync", every)
+            pods = await deps.watch.compare_as_backstop()
+            pause = every.total_seconds()
+            try:
+                found = await self._list_open()
+                await self._look_after(found)
+            except (TemporalUnavailable, CallRefused):
+                pause, retry = spread(retry), min(retry * 2, every)
+            else:
+                retry = min(RETRY_VISIBILITY, every)
+                if pods is not None:
+                    there = {**pods, **only_remembered(pods, await asyncio.to_thread(deps.known.all))}
+                    wanted = {uid for uid in there if self._may_list(uid)}
+                    await deps.orphaned.look(there.values(), {OpenPod(one).id.uid for one in found.pods}, wanted)
+            give_back_freed_memory()
+            await asyncio.sleep(pause)
+
+    async def _list_open(self) -> OpenWorkflows:
+        """List the open workflows by visibility, and pass the pods on."""
+        deps, asked_at = self._deps, asyncio.get_running_loop().time()
+        found = await deps.workflows.list_open()
+        seen = await asyncio.to_thread(deps.known.all)
+        pods = [_with_source(OpenPod(one), seen) for one in found.pods]
+        deps.pods.set_open(pods, asked_at)
+        if deps.cluster:
+            deps.cluster.look_again()
+        if not self._restart_told:
+            deps.watch.restarted(pod.workflow_id for pod in pods)
+            self._restart_told = True
+        return found
+
+    async def _look_after(self, found: OpenWorkflows) -> None:
+        """Start the node's workflow again if it was ended, and tell of paused and foreign workflows."""
+        at = self._node_started_at
+        if not found.node and at is not None and asyncio.get_running_loop().time() - at >= VISIBILITY_LAGS:
+            _log.warning("the node's own workflow is not open; starting it again")
+            await self._start_node()
+        told = [told_foreign(one) for one in found.foreign]
+        told += [await self._told_paused(one) for one in found.paused]
+        self._interventions.tell(told)
+
+    async def _told_paused(self, workflow_id: str) -> Intervention:
+        known = [one for one in self._interventions.told if one.workflow_id == workflow_id]
+        return known[0] if known else told_paused(workflow_id, await self._deps.workflows.described(workflow_id))
+
+    async def _start_node(self) -> None:
+        at = asyncio.get_running_loop().time()
+        await self._deps.workflows.configure_node(self._configured)
+        self._node_started_at = at
+
+    def _may_list(self, uid: str) -> bool:
+        deps, snapshot = self._deps, self._deps.known.of(uid)
+        return deps.pods.may_list(uid, snapshot.path, snapshot.source) if snapshot else deps.pods.may_list(uid)
+
+
+def spread(pause: timedelta) -> float:
+    """Return the seconds of a pause, varied so that many nodes do not ask at once."""
+    return pause.total_seconds() * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - spread, not secrecy
+
+
+def _with_source(pod: OpenPod, seen: dict[str, PodSnapshot]) -> OpenPod:
+    """Add the pod's source and manifest, as far as its snapshot has them."""
+    snapshot = seen.get(pod.id.uid)
+    return OpenPod(pod.workflow_id, snapshot.path, snapshot.source) if snapshot else pod
