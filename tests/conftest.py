@@ -19,9 +19,11 @@ from typing import Final
 import pytest
 
 from activities.files import mounts
+from tests.killed_sessions import remove_leftovers
 from tests.own_number import own_number
 from worker.standalone.containerd import Containerd
-from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
+from worker.standalone.containerd_config import ContainerdPlaces
+from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.temporal_server import TemporalPorts, TemporalServer, free_ports
 from worker.temporal.keys import create_key_file
 from worker.temporal.temporal_client import TemporalSettings
@@ -137,7 +139,7 @@ def containerd(slot: int, node_dir: Path) -> Iterator[Containerd]:
     places = ContainerdPlaces(root=node_dir / "lib", run=node_dir / "run")
     network = PodNetwork(bridge=f"tpltest{slot}", subnet=f"10.214.{slot}.0/24")
     daemon = Containerd(places, network, cgroup=f"/tempolet-test-{slot}")
-    daemon.clean()  # leftovers of a killed session with this slot
+    remove_leftovers(daemon)
     try:
         daemon.start()
         for archive in sorted((daemon.parts_dir / "images").glob("*.tar")):

@@ -18,7 +18,7 @@ from tests.cluster.api import Api, Refused
 from tests.cluster.control_plane import ControlPlane
 from tests.node.tempolet_node import PATIENCE, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
-from worker.standalone.machine import leftovers as remains
+from worker.standalone.machine.links import delete_link
 from worker.standalone.temporal_server import free_ports
 
 NAMESPACE: Final = "default"
@@ -43,12 +43,12 @@ def node_address(device: str, address: str) -> Iterator[str]:
     try:
         yield address
     finally:
-        remains.delete_link(device)
+        delete_link(device)
 
 
 def add_address(device: str, address: str) -> None:
     """Create the device; one left by a killed session is replaced."""
-    remains.delete_link(device)
+    delete_link(device)
     for words in (
         ("link", "add", device, "type", "bridge"),
         ("addr", "add", f"{address}/32", "dev", device),

@@ -13,11 +13,13 @@ from typing import Any, Final
 from tests.cluster.cluster_node import add_address, condition
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.peers.real_kubelet import RealKubelet
+from tests.killed_sessions import remove_leftovers
 from tests.own_number import own_number
-from worker.standalone.containerd_config import PodNetwork
 from worker.standalone.down import down, what_is_left
 from worker.standalone.given_configuration import GivenConfiguration
 from worker.standalone.machine import leftovers as remains
+from worker.standalone.machine.links import delete_link
+from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Ports, Settings, recorded
 from worker.standalone.temporal_server import free_ports
@@ -100,6 +102,8 @@ class OneNode:
                 self.plane.node_kubeconfig(NODE)
                 add_address(self._device, self.address)
                 step.detail = self.plane.server
+        if self.number and not recorded(self.settings.run_dir):
+            remove_leftovers(self.settings.containerd)
         if self.peer == "kubelet":
             with said.step("kubelet") as step:
                 step.detail = f"pid {self.kubelet.start(self.plane.programs / 'kubelet').pid}"
@@ -114,7 +118,7 @@ class OneNode:
         with contextlib.ExitStack() as every:  # called in reverse
             every.callback(shutil.rmtree, self.home, ignore_errors=True)
             every.callback(remains.unmount_below, self.home)
-            every.callback(remains.delete_link, self._device)
+            every.callback(delete_link, self._device)
             every.callback(self.plane.stop)
             if self.kubelet.was_here:
                 every.callback(self.kubelet.stop)

@@ -10,7 +10,7 @@ from worker.commands.access.exits import CommandFailed, Exit
 
 if TYPE_CHECKING:
     from worker.settings.flags import Flags
-    from worker.standalone.containerd_config import PodNetwork
+    from worker.standalone.pod_network.network import PodNetwork
     from worker.standalone.settings import Ports
 
 StateDir = Annotated[
@@ -154,7 +154,7 @@ def _bring_up(flags: "Flags", chosen: Mapping[str, Any], manifests: Sequence[Pat
 
 
 def _network(bridge: str, pod_cidr: str) -> "PodNetwork":
-    from worker.standalone.containerd_config import PodNetwork
+    from worker.standalone.pod_network.network import PodNetwork
 
     try:
         return PodNetwork(bridge, pod_cidr)

@@ -15,18 +15,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from worker.standalone import nft_rules
 from worker.standalone.containerd_config import (
     ContainerdOptions,
     ContainerdPlaces,
-    PodNetwork,
     cni_config,
     containerd_config,
     port_mapper,
 )
 from worker.standalone.cri_client import CriClient, RuntimeNotReady
-from worker.standalone.machine import leftovers, programs
+from worker.standalone.machine import leftovers, links, owner_marks, programs
 from worker.standalone.machine.process import Command, Supervised, last_lines
+from worker.standalone.pod_network.network import PodNetwork
+from worker.standalone.pod_network.rules import PodRules
 
 READY_WITHIN: Final = timedelta(seconds=30)
 IMAGES_WITHIN: Final = timedelta(seconds=30)
@@ -43,7 +43,8 @@ class ContainerdFailed(Exception):
 class Containerd:
     """One private containerd and everything that belongs to it; a context manager that starts and stops it.
 
-    Needs root. `cgroup` is the cgroup below which this instance's pods run: `stop` kills and removes everything in it.
+    Needs root. `cgroup` is the cgroup below which this instance's pods run: `stop` kills and removes everything in it,
+    unless it is marked as another instance's.
     """
 
     places: ContainerdPlaces
@@ -73,18 +74,41 @@ class Containerd:
         """The daemon."""
         return Supervised(self.places.pid_file)
 
+    @property
+    def owner(self) -> str:
+        """What its marks on bridge and cgroup name: the folder by which a node is found."""
+        return str(self.places.run.resolve())
+
+    def owns_bridge(self) -> bool:
+        """Report whether the bridge is its own: marked so, or without a mark and left by a release before marks."""
+        mark = owner_marks.bridge_mark(self.network.bridge)
+        return mark.owner == self.owner if mark else self._was_started()
+
+    def owns_cgroup(self) -> bool:
+        """Report the same of the cgroup."""
+        found = owner_marks.cgroup_owner(self.cgroup)
+        return found == self.owner if found else self._was_started()
+
+    def _was_started(self) -> bool:
+        """Report whether its folder has configuration files: they are written when bridge and cgroup are claimed."""
+        return self.places.config.exists() or (self.places.run / "config").is_dir()
+
     def start(self) -> str:
         """Start it unless it runs, and wait until it is ready; returns name and version.
 
-        Raises MissingProgram if a program is missing, ContainerdFailed if it does not become ready.
+        Raises MissingProgram if a program is missing, TakenByAnother if bridge, subnet or cgroup is another instance's,
+        ContainerdFailed if it does not become ready.
         """
-        if not self.process.running():
+        rules = self._rules()
+        if self.process.running():
+            rules.add()
+        else:
             containerd, runc = (programs.find_program(p, self.parts_dir) for p in (programs.CONTAINERD, programs.RUNC))
             shim = programs.find_program(programs.SHIM, self.parts_dir)
-            nft = self._optional(programs.NFT)
-            self._write_configuration(runc, nft)
-            if nft:
-                nft_rules.masquerade(nft, self.network)
+            owner_marks.claim_bridge(self.network.bridge, self.owner, self.network.subnet)
+            owner_marks.claim_cgroup(self.cgroup, self.owner)
+            self._write_configuration(runc, rules, host_ports=rules.add())
+            nft = rules.nft
             path = programs.search_path(*(program for program in (containerd, shim, runc, nft) if program))
             argv = [str(containerd), "--config", str(self.places.config)]
             self.process.start(Command(argv, self.places.log, {"PATH": path}, umask=0o022))  # containers inherit it)
@@ -135,36 +159,47 @@ class Containerd:
         return forced + self.clean()
 
     def clean(self) -> list[str]:
-        """Remove what a stopped containerd left: shims, processes, mounts, links, cgroups, rules."""
+        """Remove what a stopped containerd left: shims, processes, mounts, links, cgroups, rules.
+
+        What is not below its folders is removed only if it is its own.
+        """
+        owns_cgroup = self.owns_cgroup()
         left = leftovers.shims_of(self.socket)
-        left += leftovers.processes_in_cgroup(self.cgroup)
+        left += leftovers.processes_in_cgroup(self.cgroup) if owns_cgroup else []
         leftovers.kill_all(left)
         forced = [f"{len(left)} processes of pods killed"] if left else []
         leftovers.unmount_below(self.places.state, self.places.root / "containerd")
-        links = leftovers.links_on_bridge(self.network.bridge)
-        for link in [*links, self.network.bridge]:
-            leftovers.delete_link(link)
-        forced += [f"link {link} deleted" for link in links]
-        forced += [f"cgroup {stuck}" for stuck in leftovers.remove_cgroup(self.cgroup)]
-        if nft := self._optional(programs.NFT):
-            nft_rules.remove_rules(nft, self.network)
-        if CNI_CACHE.is_dir():
-            for entry in CNI_CACHE.glob(f"{self.network.bridge}-*"):
-                entry.unlink(missing_ok=True)
+        forced += self._clean_network() if self.owns_bridge() else []
+        forced += [f"cgroup {stuck}" for stuck in leftovers.remove_cgroup(self.cgroup)] if owns_cgroup else []
         for directory in (self.places.state, self.places.addresses, self.places.cni_config):
             shutil.rmtree(directory, ignore_errors=True)
         for file in (self.places.socket, self.places.ttrpc_socket, self.places.config):
             file.unlink(missing_ok=True)
         return forced
 
-    def _write_configuration(self, runc: Path, nft: Path | None) -> None:
+    def _clean_network(self) -> list[str]:
+        """Remove the bridge, what is attached to it, and the rules; the bridge has the mark, so it goes last."""
+        attached = links.links_on_bridge(self.network.bridge)
+        for link in attached:
+            links.delete_link(link)
+        self._rules().remove()
+        if CNI_CACHE.is_dir():
+            for entry in CNI_CACHE.glob(f"{self.network.bridge}-*"):
+                entry.unlink(missing_ok=True)
+        links.delete_link(self.network.bridge)
+        return [f"link {link} deleted" for link in attached]
+
+    def _rules(self) -> PodRules:
+        iptables = shutil.which("iptables", path=programs.search_path())
+        return PodRules(self.network, self._optional(programs.NFT), Path(iptables) if iptables else None)
+
+    def _write_configuration(self, runc: Path, rules: PodRules, *, host_ports: bool) -> None:
         plugins = programs.find_cni_plugins(self.parts_dir)
         for directory in (self.places.root, self.places.run, self.places.cni_config, self.places.addresses):
             directory.mkdir(parents=True, exist_ok=True, mode=0o711)
-        iptables = shutil.which("iptables", path=programs.search_path())
         speaks = programs.newest_cni_protocol(plugins / "portmap")
-        mapper = port_mapper(nft=bool(nft), iptables=bool(iptables), protocol=speaks)
-        config = cni_config(self.network, self.places.addresses, mapper)
+        mapper = port_mapper(nft=bool(rules.nft), iptables=bool(rules.iptables), protocol=speaks)
+        config = cni_config(self.network, self.places.addresses, mapper if host_ports else None)
         (self.places.cni_config / "10-tempolet.conflist").write_text(config)
         dependencies = ContainerdOptions(
             runc=runc, cni_plugins=plugins, restrict_oom_score=not has_capability(CAP_SYS_RESOURCE)

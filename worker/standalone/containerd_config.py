@@ -5,15 +5,15 @@ network namespaces and address files are below the instance's two folders, and t
 configuration is of version 2, which containerd 1.7 and 2.x both read.
 """
 
-import ipaddress
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from worker.standalone.pod_network.network import PodNetwork
+
 PAUSE_IMAGE: Final = "registry.k8s.io/pause:3.10.2"
 SOCKET_PATH_LIMIT: Final = 107  # sun_path of unix(7) without its final NUL
-BRIDGE_NAME_LIMIT: Final = 15  # IFNAMSIZ
 UNUSED_PLUGINS: Final = (
     "io.containerd.internal.v1.opt",  # would make /opt/containerd
     "io.containerd.internal.v1.tracing",
@@ -26,21 +26,6 @@ UNUSED_PLUGINS: Final = (
     "io.containerd.snapshotter.v1.zfs",
     "io.containerd.nri.v1.nri",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PodNetwork:
-    """The pod network of an instance: one bridge, one subnet, addresses assigned by host-local."""
-
-    bridge: str = "tempolet0"
-    subnet: str = "10.213.0.0/22"
-
-    def __post_init__(self) -> None:
-        ipaddress.ip_network(self.subnet)
-        if len(self.bridge) > BRIDGE_NAME_LIMIT:
-            raise ValueError(
-                f"bridge name {self.bridge!r} has over {BRIDGE_NAME_LIMIT} characters: choose a shorter one"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +162,8 @@ def cni_config(network: PodNetwork, addresses: Path, port_mapper: dict[str, obje
 def port_mapper(*, nft: bool, iptables: bool, protocol: tuple[int, ...]) -> dict[str, object] | None:
     """Choose the port mapper: nftables if the plugin supports it, otherwise iptables, otherwise none.
 
-    `protocol` is the newest CNI protocol of the plugin: 1.1.0 came with nftables.
+    The backend is always named: by itself the plugin takes iptables wherever that is installed. An old plugin knows no
+    other and ignores the name. `protocol` is the newest CNI protocol of the plugin: 1.1.0 came with nftables.
     """
-    if nft and protocol >= (1, 1):
-        return {"type": "portmap", "capabilities": {"portMappings": True}, "backend": "nftables"}
-    if iptables:
-        return {"type": "portmap", "capabilities": {"portMappings": True}}
-    return None
+    backend = "nftables" if nft and protocol >= (1, 1) else "iptables" if iptables else ""
+    return {"type": "portmap", "capabilities": {"portMappings": True}, "backend": backend} if backend else None

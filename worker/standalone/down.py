@@ -1,7 +1,8 @@
 """`tempolet down`: stops pods in order, then everything that `up` started, and leaves nothing in the kernel.
 
 Manifests are set aside (the next `up` restores them); the poller requests the pods' deletion and the worker stops them
-within their grace period. What is left then is removed by force, and reported.
+within their grace period. What is left then is removed by force, and reported. Outside the node's two folders only what
+carries its mark is touched (`machine/owner_marks.py`), so mistyped folders end nobody else's pods.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from proto.cri.labels import POD_UID
 from worker.standalone import pods_watch
 from worker.standalone.cri_client import CriClient
 from worker.standalone.machine import leftovers
+from worker.standalone.machine.links import LINKS
 from worker.standalone.progress import Progress
 from worker.standalone.settings import RUN_VARIABLE, STATE_VARIABLE, Settings, recorded
 
@@ -86,11 +88,13 @@ def what_is_left(settings: Settings) -> list[str]:
     """List everything of the node that is still in the kernel: processes, mounts, bridge, cgroups."""
     containerd = settings.containerd
     left = [f"process {pid}" for pid in leftovers.shims_of(containerd.socket)]
-    left += [f"process {pid}" for pid in leftovers.processes_in_cgroup(settings.cgroup)]
     left += [f"mount {point}" for point in leftovers.mounts_below(settings.state_dir, settings.run_dir)]
-    if not settings.container_runtime_endpoint and (Path("/sys/class/net") / settings.network.bridge).exists():
+    bridge = LINKS / settings.network.bridge
+    if not settings.container_runtime_endpoint and bridge.exists() and containerd.owns_bridge():
         left.append(f"bridge {settings.network.bridge}")
-    left += [f"cgroup {path}" for path in leftovers.cgroup_directories(settings.cgroup)]
+    if containerd.owns_cgroup():
+        left += [f"process {pid}" for pid in leftovers.processes_in_cgroup(settings.cgroup)]
+        left += [f"cgroup {path}" for path in leftovers.cgroup_directories(settings.cgroup)]
     return left
 
 
@@ -147,8 +151,9 @@ def _end_runtime(settings: Settings) -> list[str]:
             if runtime and ours:
                 found = [one.id for one in runtime.sandboxes() if one.labels.get(POD_UID) in ours]
                 forced = [f"sandbox {one}: {error}" for one, error in runtime.remove_sandboxes(found).items()]
-        leftovers.kill_all(leftovers.processes_in_cgroup(settings.cgroup))
-        forced += [f"cgroup {stuck}" for stuck in leftovers.remove_cgroup(settings.cgroup)]
+        if settings.containerd.owns_cgroup():
+            leftovers.kill_all(leftovers.processes_in_cgroup(settings.cgroup))
+            forced += [f"cgroup {stuck}" for stuck in leftovers.remove_cgroup(settings.cgroup)]
     leftovers.unmount_below(settings.root_dir)
     _remove_folder(settings.root_dir / "pods")
     return forced

@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from activities.files.atomic_files import write_atomically
 from worker.standalone.containerd import Containerd
-from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
+from worker.standalone.containerd_config import ContainerdPlaces
 from worker.standalone.given_configuration import GivenConfiguration
 from worker.standalone.machine.process import Supervised
 from worker.standalone.machine.programs import default_parts_dir
+from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.temporal_server import LOOPBACK, TemporalPorts, TemporalServer
 
 STATE_VARIABLE: Final = "TEMPOLET_STATE_DIR"

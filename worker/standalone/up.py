@@ -26,6 +26,7 @@ from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
 from worker.standalone.cri_client import CriClient, RuntimeNotReady
 from worker.standalone.joining import NotJoined, until_joined
+from worker.standalone.machine.owner_marks import TakenByAnother, claim_cgroup
 from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Identity, last_lines
 from worker.standalone.machine.programs import MissingProgram
@@ -46,6 +47,7 @@ BETWEEN_LOOKS: Final = 0.05
 _NOT_UP: Final = (
     OtherSettings,
     MissingProgram,
+    TakenByAnother,
     ContainerdFailed,
     RuntimeNotReady,
     TemporalFailed,
@@ -92,6 +94,7 @@ def _pods_page(settings: Settings) -> str:
 def _start_containerd(settings: Settings, show: Progress) -> None:
     with show.step("containerd") as step:
         if settings.container_runtime_endpoint:
+            claim_cgroup(settings.cgroup, settings.containerd.owner)
             with CriClient(settings.runtime_socket) as runtime:
                 step.detail = f"{runtime.wait_until_ready(GIVEN_RUNTIME_WITHIN)}, yours, at {settings.endpoint}"
             return

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from worker.standalone.containerd import Containerd
-from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
+from worker.standalone.containerd_config import ContainerdPlaces
 from worker.standalone.machine import leftovers as remains
 from worker.standalone.machine.process import Supervised
+from worker.standalone.pod_network.network import PodNetwork
 
 HOME: Final = Path("/tmp/tempolet-bench")
 """Short, as a socket's path is limited to 107 characters; on a disk, for the containers' layers."""
@@ -59,7 +60,7 @@ class Place:
 
     def containerd(self) -> Containerd:
         """The peer's containerd."""
-        network = PodNetwork(bridge=f"tplbench{self.number}", subnet=f"10.215.{self.number}.0/24")
+        network = PodNetwork(bridge=f"tplbench{self.number}", subnet=f"10.220.{self.number}.0/24")
         places = ContainerdPlaces(root=self.home, run=self.run)
         return Containerd(places, network, cgroup=self.cgroup)
 

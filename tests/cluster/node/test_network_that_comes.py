@@ -7,9 +7,12 @@ from typing import Any, Final
 import pytest
 
 from tests.cluster.cluster_node import ClusterNode, NewNode, condition
+from tests.killed_sessions import remove_leftovers
 from tests.node.tempolet_node import pod_manifest
 from worker.standalone.containerd import Containerd
-from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
+from worker.standalone.containerd_config import ContainerdPlaces
+from worker.standalone.pod_network.network import PodNetwork
+from worker.standalone.pod_network.rules import PodRules
 
 TROUBLE: Final = (
     "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
@@ -29,8 +32,8 @@ class Unconnected(Containerd):
         """The network configuration that a network plugin's installer would write."""
         return self.places.cni_config / "10-tempolet.conflist"
 
-    def _write_configuration(self, runc: Path, nft: Path | None) -> None:
-        super()._write_configuration(runc, nft)
+    def _write_configuration(self, runc: Path, rules: PodRules, *, host_ports: bool) -> None:
+        super()._write_configuration(runc, rules, host_ports=host_ports)
         self.later = self.configuration.read_text()
         self.configuration.unlink()
 
@@ -45,6 +48,7 @@ def unconnected(node_dir: Path, slot: int) -> Iterator[Unconnected]:
     places = ContainerdPlaces(root=node_dir / "unconnected" / "lib", run=node_dir / "unconnected" / "run")
     network = PodNetwork(f"tplbare{slot}", f"10.219.{slot}.0/24")
     daemon = Unconnected(places, network, cgroup=f"/tempolet-bare-{slot}")
+    remove_leftovers(daemon)
     with daemon:
         for archive in sorted((daemon.parts_dir / "images").glob("*.tar")):
             daemon.import_image(archive)

@@ -12,8 +12,9 @@ from tests.bench.peers.kubelet import NoKubelet
 from tests.cluster.cluster_node import pods_path
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.peers.real_kubelet import RealKubelet
-from worker.standalone.containerd_config import PodNetwork
+from tests.killed_sessions import remove_leftovers
 from worker.standalone.given_configuration import GivenConfiguration
+from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.settings import Settings
 from worker.standalone.temporal_server import free_ports
 
@@ -36,7 +37,9 @@ class KubeletNode:
         Skips the test if another kubelet runs on this machine.
         """
         home.mkdir()
-        kubelet = RealKubelet(home, self._settings(home, keys))
+        settings = self._settings(home, keys)
+        remove_leftovers(settings.containerd)
+        kubelet = RealKubelet(home, settings)
         try:
             kubelet.start(self.program)
             yield NAME
@@ -55,7 +58,7 @@ class KubeletNode:
             hostname_override=NAME,
             kubeconfig=str(self.plane.node_kubeconfig(NAME)),
             node_ip=self.node_ip,
-            network=PodNetwork(f"tplkube{self.slot}", f"10.215.{self.slot}.0/24"),
+            network=PodNetwork(f"tplkube{self.slot}", f"10.221.{self.slot}.0/24"),
             cgroup=f"/tempolet-kubelet-{self.slot}",
             given_configuration=GivenConfiguration({**keys, **more}),
         )

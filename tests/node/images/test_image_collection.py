@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from proto.node_images import read_node_images
+from tests.killed_sessions import remove_leftovers
 from tests.node.images.pull_nodes import served
 from tests.node.images.registry import Registry
 from tests.node.recordings.recorded_node import EVERY_SECOND, FULL, NEVER_FULL, configure, news, until_told
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
-from worker.standalone.containerd_config import PAUSE_IMAGE, ContainerdPlaces, PodNetwork
+from worker.standalone.containerd_config import PAUSE_IMAGE, ContainerdPlaces
 from worker.standalone.machine import programs
+from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.temporal_server import TemporalServer
 
 BUSYBOXES = {BUSYBOX, BUSYBOX.replace("1.37", "latest")}
@@ -24,7 +26,9 @@ BUSYBOXES = {BUSYBOX, BUSYBOX.replace("1.37", "latest")}
 def own(slot: int, node_dir: Path) -> Iterator[Containerd]:
     """Start a containerd for this test: its images will be removed."""
     places = ContainerdPlaces(node_dir / "gc", node_dir / "gc-run")
-    with Containerd(places, PodNetwork(f"tplgc{slot}", f"10.217.{slot}.0/24"), cgroup=f"/tempolet-gc-{slot}") as daemon:
+    daemon = Containerd(places, PodNetwork(f"tplgc{slot}", f"10.217.{slot}.0/24"), cgroup=f"/tempolet-gc-{slot}")
+    remove_leftovers(daemon)
+    with daemon:
         for archive in sorted((daemon.parts_dir / "images").glob("*.tar")):
             daemon.import_image(archive)
         yield daemon

@@ -27,7 +27,8 @@ from tests.node.recordings import (
 from tests.node.recordings.recording import HISTORIES, NODE, QUICK, place_of, write, write_file
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
-from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
+from worker.standalone.containerd_config import ContainerdPlaces
+from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.codec import PayloadCipher
 from worker.temporal.decoded_history import decode_history

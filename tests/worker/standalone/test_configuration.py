@@ -11,13 +11,12 @@ from worker.daemon.config import load_node_config
 from worker.standalone.containerd_config import (
     ContainerdOptions,
     ContainerdPlaces,
-    PodNetwork,
     cni_config,
     containerd_config,
     port_mapper,
 )
-from worker.standalone.nft_rules import masquerade_rules, stale_host_ports
 from worker.standalone.node_config import node_command, node_flags, write_configuration
+from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.settings import Ports, Settings, codec_url, recorded
 
 PLACES = ContainerdPlaces(Path("/state"), Path("/run/x"))
@@ -94,35 +93,7 @@ def test_the_network_list() -> None:
 def test_how_host_ports_are_made(nft: bool, iptables: bool, protocol: tuple[int, ...], chosen: str | None) -> None:
     """By the first that works on this machine."""
     mapper = port_mapper(nft=nft, iptables=iptables, protocol=protocol)
-    assert (mapper and mapper.get("backend", "iptables")) == chosen
-
-
-LISTED = """\
-table ip cni_hostport { # handle 7
-	chain hostports { # handle 1
-		tcp dport 8080 dnat to 10.9.0.4:80 comment "a" # handle 11
-		tcp dport 8081 dnat to 10.8.0.4:80 comment "b" # handle 12
-	}
-	chain masquerading { # handle 2
-		ip saddr 10.9.0.4 ip daddr 10.9.0.4 masquerade comment "a" # handle 13
-		ip saddr 127.0.0.1 ip daddr 10.8.0.4 masquerade comment "b" # handle 14
-	}
-}
-"""
-
-
-def test_only_host_ports_of_the_own_subnet_are_stale() -> None:
-    """Another instance's, or another CNI user's, are left alone."""
-    assert stale_host_ports(LISTED, "10.9.0.0/24") == [("hostports", "11"), ("masquerading", "13")]
-    assert stale_host_ports(LISTED, "10.7.0.0/24") == []
-    assert stale_host_ports("", "10.9.0.0/24") == []
-
-
-def test_one_rule_masquerades_the_subnet() -> None:
-    """Replaced each time, so that it is never there twice."""
-    rules = masquerade_rules(PodNetwork("br1", "10.9.0.0/24"))
-    assert rules.startswith("table ip br1\ndelete table ip br1\n")
-    assert "ip saddr 10.9.0.0/24 ip daddr != 10.9.0.0/24 masquerade" in rules
+    assert (mapper and mapper["backend"]) == chosen
 
 
 @pytest.fixture

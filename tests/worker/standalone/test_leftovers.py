@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.standalone.machine import leftovers
+from worker.standalone.machine import leftovers, links
 
 
 @pytest.fixture
@@ -78,4 +78,4 @@ def test_a_link_that_is_not_there_is_no_error() -> None:
     """Removing twice is removing."""
     if os.geteuid() != 0:
         pytest.skip("needs root: deleting network devices")
-    assert leftovers.delete_link("tplnosuchlink") is False
+    assert links.delete_link("tplnosuchlink") is False

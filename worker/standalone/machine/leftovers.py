@@ -1,15 +1,13 @@
-"""Finds and removes what a node has left in the kernel: processes, mounts, links, cgroups.
+"""Finds and removes what a node has left in the kernel: processes, mounts, cgroups.
 
 Used after everything was stopped in order, so usually there is nothing left; it is the part of `tempolet down` that
-works if containerd or the worker died first. It looks only below the instance's own folders, at its own socket's shims,
-its own bridge and its own cgroup, so it never touches anything of the operator's.
+works if containerd or the worker died first. It looks only below the instance's own folders, at its own socket's shims
+and at the cgroup that it is given; whose that is, `owner_marks` knows.
 """
 
 import contextlib
 import os
 import signal
-import socket
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -18,10 +16,6 @@ from activities.files import mounts
 from worker.standalone.machine.process import wait_for_end
 
 CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")
-RTM_DELLINK: Final = 17  # rtnetlink(7)
-NLM_F_REQUEST_ACK: Final = 5  # netlink(7): NLM_F_REQUEST | NLM_F_ACK
-IFLA_IFNAME: Final = 3
-ENODEV: Final = 19
 
 
 def shims_of(containerd_socket: Path) -> list[int]:
@@ -86,34 +80,19 @@ def unmount_below(*directories: Path) -> int:
     return len(points)
 
 
-def delete_link(name: str) -> bool:
-    """Delete a network device; False if there is none of that name. Raises OSError if the kernel refuses."""
-    attribute = name.encode() + b"\0"
-    body = struct.pack("=BxHiII", 0, 0, 0, 0, 0) + struct.pack("=HH", 4 + len(attribute), IFLA_IFNAME) + attribute
-    body += b"\0" * (-len(body) % 4)
-    message = struct.pack("=IHHII", 16 + len(body), RTM_DELLINK, NLM_F_REQUEST_ACK, 1, 0) + body
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
-        netlink.sendto(message, (0, 0))
-        (error,) = struct.unpack_from("=i", netlink.recv(4096), 16)
-    if error and -error != ENODEV:
-        raise OSError(-error, f"deleting network device {name}: {os.strerror(-error)}")
-    return not error
-
-
-def links_on_bridge(bridge: str) -> list[str]:
-    """List the devices (veths of pods) that are attached to a bridge."""
-    directory = Path("/sys/class/net") / bridge / "brif"
-    return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
-
-
 def cgroup_directories(cgroup: str) -> list[Path]:
     """Find a cgroup in the unified hierarchy or in each controller's own; never the root, "/"."""
+    return [directory for directory in cgroup_places(cgroup) if directory.is_dir()]
+
+
+def cgroup_places(cgroup: str) -> list[Path]:
+    """Return where a cgroup is, or would be, in each hierarchy; nowhere if it is the root, "/"."""
     relative = cgroup.strip("/")
     if {"", ".", ".."} & set(relative.split("/")):
         return []
-    unified = (CGROUP_MOUNT / "cgroup.controllers").exists()
-    mounts = [CGROUP_MOUNT] if unified else [path for path in CGROUP_MOUNT.iterdir() if path.is_dir()]
-    return [mount / relative for mount in mounts if (mount / relative).is_dir() and not mount.is_symlink()]
+    if (CGROUP_MOUNT / "cgroup.controllers").exists():
+        return [CGROUP_MOUNT / relative]
+    return [mount / relative for mount in sorted(CGROUP_MOUNT.iterdir()) if mount.is_dir() and not mount.is_symlink()]
 
 
 def _command_lines() -> Iterator[tuple[int, list[bytes]]]:
