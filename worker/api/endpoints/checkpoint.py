@@ -17,6 +17,7 @@ from proto.kubernetes.api_time import api_time
 from worker.api.containers.named_pod import ContainerRequest, FoundPod, find_pod
 from worker.api.responses.responses import Refused, json_response
 from worker.node.process.dependencies import NodeDependencies
+from workflows.decide.manifest.fields.field_errors import shortened
 
 FOLDER: Final = "checkpoints"
 _SECONDS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -31,7 +32,7 @@ async def handler(request: web.Request, node: NodeDependencies) -> web.StreamRes
     asked = ContainerRequest.of(request)
     found = await find_pod(node.config.root_dir, asked)
     if asked.container not in found.containers():
-        raise Refused(HTTPStatus.NOT_FOUND, f"container {asked.container} does not exist")
+        raise Refused(HTTPStatus.NOT_FOUND, f"container {shortened(asked.container)} does not exist")
     timeout = seconds(request.query.getall("timeout", []))
     if _under_way.locked():
         raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many checkpoints at a time; try again")

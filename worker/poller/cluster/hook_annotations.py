@@ -14,7 +14,7 @@ import structlog
 
 from workflows.decide.manifest.hook_terms import is_hook_annotation
 
-_MOST: Final = 500
+_MOST: Final = 200
 """Characters in the log: an error message repeats the annotation."""
 _DISABLED: Final = "this node runs no hooks of pods of an API server: hooks.allowedOnApiPods is false"
 _log: Final = structlog.get_logger(__name__)

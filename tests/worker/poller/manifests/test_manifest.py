@@ -134,7 +134,7 @@ def test_other_ways_to_write_it(same: bytes) -> None:
         pytest.param(
             POD.replace(b"busybox:1", b".inf"),
             "InvalidYAML",
-            "spec.containers[0].image: line 7: .inf is not a JSON number; quote it if it is text",
+            "spec.containers[0].image: line 7: '.inf' is not a JSON number; quote it if it is text",
             id="infinity",
         ),
         pytest.param(b"? [a]\n: b", "InvalidYAML", "line 1: a key must be text", id="list-as-a-key"),
