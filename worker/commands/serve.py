@@ -16,6 +16,7 @@ from worker.daemon.config import NodeConfig, load_node_config
 from worker.daemon.lean_imports import bare_aiohttp, bare_kubernetes, bare_temporalio, without
 from worker.daemon.node_lock import hold_lock_file
 from worker.daemon.ownership import refuse_second_owners
+from worker.machine.private_memory import keep_memory_private
 from worker.settings.flags import Flags, node_parser, parse_node_flags
 from worker.settings.kubelet.configuration import ConfigurationRefused
 
@@ -33,6 +34,7 @@ def serve(name: str, arguments: Sequence[str]) -> None:
     if {"-h", "--help"} & set(arguments):
         parser.print_help(sys.stdout)
         return
+    keep_memory_private()
     flags = parse_node_flags(parser, arguments)
     config = own_healthz(name, flags, load_node_config(flags))
     if name == "node" and config.cluster is None:
