@@ -62,6 +62,7 @@ def _start(name: str, config: NodeConfig) -> None:
     import structlog
 
     from worker.daemon.logs import set_up_logs
+    from worker.machine.kernel_tunables import settle_kernel_tunables
 
     set_up_logs(config.logging, changeable=name == "node")  # its API has /debug/flags/v
     refuse_second_owners()
@@ -72,6 +73,8 @@ def _start(name: str, config: NodeConfig) -> None:
     with contextlib.ExitStack() as stack:
         if name == "worker" and config.lock_file is not None:
             stack.enter_context(hold_lock_file(config.lock_file, name))
+        if name == "worker":
+            settle_kernel_tunables(protect=config.protect_kernel_defaults)
         asyncio.run(_RUN[name](config))
 
 
