@@ -73,10 +73,12 @@ stubs:  ## generate the gRPC stubs from upstream's .proto files
 LOCK := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 
-lock:  ## pin the newest packages that pyproject.toml allows, with hashes and without any index's address
+lock:  ## pin the newest packages that pyproject.toml allows, with hashes; Temporal's only if the program is upstream's
 	@$(SETUP) --dev --without-parts
 	@$(LOCK) --extra build --output-file requirements.txt pyproject.toml
 	@$(LOCK) --extra build --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
-	@$(LOCK) --output-file requirements-temporal.txt requirements-temporal.in
+	@mkdir -p .build && rm -f .build/requirements-temporal.txt
+	@$(LOCK) --output-file .build/requirements-temporal.txt requirements-temporal.in
+	@$(BIN)/python -m deploy.parts.temporal_release .build/requirements-temporal.txt requirements-temporal.txt
 
 .PHONY: help up down test stress lint cluster cluster-down conformance bench record record-lives screenshot parts stubs lock

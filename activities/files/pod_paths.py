@@ -68,9 +68,14 @@ class PodPaths:
         """Return the folder of a container's `<attempt>.log` files."""
         return self.logs / plain_name(container, "container name")
 
+    @property
+    def containers(self) -> Path:
+        """The folder of all containers' termination messages."""
+        return self.directory / "containers"
+
     def container(self, container: str) -> Path:
         """Return the folder of a container's termination messages."""
-        return self.directory / "containers" / plain_name(container, "container name")
+        return self.containers / plain_name(container, "container name")
 
     def termination_message(self, container: str, attempt: int) -> Path:
         """Return the file that one run of a container has as its terminationMessagePath."""

@@ -1,7 +1,8 @@
 """A container's termination message: its file, or the end of its log if it asked for that.
 
-Read when an ended container is read back (kuberuntime_container.go getTerminationMessage). Blocks on files: call it in
-a thread.
+Read when an ended container is read back (kuberuntime_container.go getTerminationMessage). A container may have written
+more than anybody reads: then the file is cut, so that ended containers do not fill the disk. Blocks on files: call it
+in a thread.
 """
 
 import os
@@ -9,8 +10,9 @@ import posixpath
 from pathlib import Path
 from typing import Final
 
+from activities.files.atomic_files import write_atomically
 from activities.logs.log_files import refuse_foreign
-from proto.cri.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
+from proto.cri.labels import CONTAINER_NAME, POD_UID, TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
 from proto.cri.v1 import api_pb2 as cri
 
 MAX_BYTES: Final = 4096  # kubecontainer.MaxContainerTerminationMessageLength
@@ -29,7 +31,9 @@ def termination_message(status: cri.ContainerStatus) -> str:
     path = message_mount(status.annotations.get(TERMINATION_MESSAGE_PATH, ""))
     policy = status.annotations.get(TERMINATION_MESSAGE_POLICY, "")
     content = "".join(
-        _left_in(Path(mount.host_path)) for mount in status.mounts if path and mount.container_path == path
+        _left_in(Path(mount.host_path), cut=_is_ours(Path(mount.host_path), status))
+        for mount in status.mounts
+        if path and mount.container_path == path
     )
     from_logs = policy == "FallbackToLogsOnError" and status.exit_code != 0 and status.reason != "ContainerCannotRun"
     if not content and from_logs and status.log_path:
@@ -37,9 +41,18 @@ def termination_message(status: cri.ContainerStatus) -> str:
     return ": ".join(part for part in (status.message, content) if part)
 
 
-def _left_in(path: Path) -> str:
+def _is_ours(path: Path, status: cri.ContainerStatus) -> bool:
+    """Report whether a file was made for this message: a volume may be mounted in its place."""
+    labels = status.labels
+    return path.parts[-5:-1] == ("pods", labels.get(POD_UID, ""), "containers", labels.get(CONTAINER_NAME, ""))
+
+
+def _left_in(path: Path, *, cut: bool = False) -> str:
     try:
-        return _tail(path, MAX_BYTES).decode(errors="replace")
+        tail = _tail(path, MAX_BYTES)
+        if cut and len(tail) == MAX_BYTES and path.lstat().st_size > MAX_BYTES:
+            write_atomically(path, tail, synced=False)
+        return tail.decode(errors="replace")
     except FileNotFoundError:
         return ""
     except OSError as error:

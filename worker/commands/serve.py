@@ -16,6 +16,7 @@ from worker.daemon.config import NodeConfig, load_node_config
 from worker.daemon.lean_imports import bare_aiohttp, bare_kubernetes, bare_temporalio, without
 from worker.daemon.node_lock import hold_lock_file
 from worker.daemon.ownership import refuse_second_owners
+from worker.machine.private_memory import keep_memory_private
 from worker.settings.flags import Flags, node_parser, parse_node_flags
 from worker.settings.kubelet.configuration import ConfigurationRefused
 
@@ -33,6 +34,7 @@ def serve(name: str, arguments: Sequence[str]) -> None:
     if {"-h", "--help"} & set(arguments):
         parser.print_help(sys.stdout)
         return
+    keep_memory_private()
     flags = parse_node_flags(parser, arguments)
     config = own_healthz(name, flags, load_node_config(flags))
     if name == "node" and config.cluster is None:
@@ -60,6 +62,7 @@ def _start(name: str, config: NodeConfig) -> None:
     import structlog
 
     from worker.daemon.logs import set_up_logs
+    from worker.machine.kernel_tunables import settle_kernel_tunables
 
     set_up_logs(config.logging, changeable=name == "node")  # its API has /debug/flags/v
     refuse_second_owners()
@@ -70,6 +73,8 @@ def _start(name: str, config: NodeConfig) -> None:
     with contextlib.ExitStack() as stack:
         if name == "worker" and config.lock_file is not None:
             stack.enter_context(hold_lock_file(config.lock_file, name))
+        if name == "worker":
+            settle_kernel_tunables(protect=config.protect_kernel_defaults)
         asyncio.run(_RUN[name](config))
 
 

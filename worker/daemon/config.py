@@ -126,6 +126,8 @@ class NodeConfig:
     seccomp_default: bool = False
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     user_ids_per_pod: int = UNIT
+    protect_kernel_defaults: bool | None = None
+    """None: no file has the key, and the kernel's settings are left alone."""
     max_pods: int = 110
     max_container_restart_period: timedelta = timedelta(seconds=300)
     healthz_bind_address: str = "127.0.0.1"
@@ -194,6 +196,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         reserved=reserved(kubelet),
         eviction=eviction(kubelet),
         memory=memory_settings(kubelet),
+        protect_kernel_defaults=kubelet["protectKernelDefaults"] if "protectKernelDefaults" in kubelet.said else None,
         user_ids_per_pod=kubelet["userNamespaces.idsPerPod"] or UNIT,
         allowed_unsafe_sysctls=tuple(kubelet["allowedUnsafeSysctls"] or ()),
         max_container_restart_period=kubelet["crashLoopBackOff.maxContainerRestartPeriod"] or _UNBOUNDED_BACKOFF,

@@ -77,7 +77,7 @@ def _path_to(sought: dict[str, Any], inside: Any) -> list[str | int] | None:
 def _float(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        _no_constant(text)
+        _no_constant(text if len(text) <= _LONGEST_NUMBER else f"{text[:20]}…")
     return number
 
 

@@ -148,7 +148,7 @@ class _Reader:
             return event.value
         value = plain_scalar(event.value)
         if isinstance(value, float) and not math.isfinite(value):
-            raise self._refuse(event, f"{event.value} is not a JSON number; quote it if it is text")
+            raise self._refuse(event, f"{_short(event.value)} is not a JSON number; quote it if it is text")
         return value
 
     def _sequence(self, start: Any) -> list[Any]:

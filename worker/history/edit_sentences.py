@@ -1,22 +1,29 @@
 """Sentences about a pod that is listed again or edited at its source."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.names import API_SOURCE
 from proto.temporal.signals import PodListed
 from worker.history.container_sentences import redefined
 from worker.history.story_state import StoryState
+from workflows.decide.manifest.hook_terms import without_new_hooks
 from workflows.decide.record.updates import Change, changes, needs_another_pod
 from workflows.decide.resources.resources import INFEASIBLE, granted
+from workflows.decide.versions import HOOKS_AS_FIRST_TAKEN
 
 
 def listed(state: StoryState, signal: PodListed) -> Iterator[str]:
     """Report what a listing changes; nothing if it is the first one, or was repeated by a restarted poller."""
     if state.deletion:
         yield f"listed again by {signal.source}"
-    elif signal.pod is not None and state.pod and (found := changes(state.pod, signal.pod)):
-        what = "pod" if signal.source == API_SOURCE else "manifest"
+        return
+    of_api = signal.source == API_SOURCE
+    if signal.pod is not None and of_api and state.behaviour >= HOOKS_AS_FIRST_TAKEN:
+        signal = replace(signal, pod=without_new_hooks(state.pod, signal.pod) if state.pod else signal.pod)
+    if signal.pod is not None and state.pod and (found := changes(state.pod, signal.pod)):
+        what = "pod" if of_api else "manifest"
         yield f"{what} changed: {', '.join(one.words for one in found)}{what_becomes(state, signal, found)}"
 
 

@@ -2,7 +2,8 @@
 
 Used by `local_storage` for a pod with limits. The runtime reports what containers write into their root file systems;
 everything else is measured here. Volumes count if they are on the disk and written with the pod: emptyDir and configMap
-(pkg/volume/util/util.go IsLocalEphemeralVolume). What is mounted below does not count.
+(pkg/volume/util/util.go IsLocalEphemeralVolume). What is mounted below does not count. Termination messages count, too,
+unlike in the kubelet: a container can write without limit into that file.
 """
 
 from asyncio import to_thread
@@ -50,6 +51,7 @@ class PodDisk:
             return None
         layers = await self._running()
         total = sum(layers.values()) + await to_thread(_files, self._paths.etc_hosts)
+        total += await self._count(self._paths.containers, lambda _: False)
         for name in layers:
             total += await self._written_logs(name)
         for plugin in _ON_DISK:
@@ -60,13 +62,14 @@ class PodDisk:
         return StorageExceeded(SOURCE, used_bytes=total) if is_more(total, limit) else None
 
     async def container(self) -> StorageExceeded | None:
-        """Return a container that exceeds its limit: its logs, and its writable layer if that is on the same disk."""
+        """Return a container that exceeds its limit: its logs and messages, and its writable layer if on the same disk."""
         if not self._limits.containers:
             return None
         layers = await self._running()
         counts_layers = not await self._images_have_a_disk()
         for name, layer in layers.items():
             used = await self._written_logs(name) + (layer if counts_layers else 0)
+            used += await self._count(self._paths.container(name), lambda _: False)
             if is_more(used, self._limits.containers.get(name, "")):
                 return StorageExceeded(SOURCE, used_bytes=used, container=name)
         return None

@@ -98,6 +98,7 @@ class Poller:
     ) -> None:
         node = config.node_name
         self._config, self._service, self._health, self._api = config, service, watching.health, api
+        self._node = NodeOfManifests(node, config.feature_gates, cluster=config.cluster is not None)
         telemetry = watching.telemetry
         calls = (telemetry.calls,) if telemetry else ()
         metrics = telemetry.metrics if telemetry else Metrics(node)
@@ -192,8 +193,7 @@ class Poller:
 
         said = self._config.manifest_url
         fetch = ManifestUrl(said.url, said.headers, most_bytes=LARGEST_FILE)
-        node = NodeOfManifests(self._config.node_name, self._config.feature_gates)
-        async with contextlib.aclosing(UrlSource(said.url, fetch, said.every, node).listings()) as listings:
+        async with contextlib.aclosing(UrlSource(said.url, fetch, said.every, self._node).listings()) as listings:
             async for listing in listings:
                 self._pass_on_listing(listing, URL_SOURCE)
 
@@ -228,7 +228,7 @@ class Poller:
         }
 
     def _read(self, path: Path, data: bytes, now: datetime) -> StaticPod | Refused:
-        return read_manifest(path, data, self._config.node_name, now, gates=self._config.feature_gates)
+        return read_manifest(path, data, self._node, now)
 
     def _show(self, runtime: NodeRuntime | None) -> None:
         """Update the one-line status in `systemctl status`."""

@@ -103,6 +103,14 @@ class ImageKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class HookKeys:
+    """Hooks by annotation, which no admission of an API server sees."""
+
+    allowed_on_api_pods: bool = False
+    """Whether pods of an API server may have them; manifests always may."""
+
+
+@dataclass(frozen=True, slots=True)
 class BehaviourKeys:
     """When runs follow the behaviours of a new release; from then on the previous release cannot run them."""
 
@@ -121,6 +129,7 @@ class TempoletConfiguration:
     metrics: MetricsKeys = MetricsKeys()
     logs: LogKeys = LogKeys()
     images: ImageKeys = ImageKeys()
+    hooks: HookKeys = HookKeys()
     behaviour: BehaviourKeys = BehaviourKeys()
 
 
@@ -182,7 +191,7 @@ def _kind(kind: Any) -> dict[str, Any]:
         return {"type": "object", "fields": _table(kind)}
     if kind == tuple[str, ...]:
         return {"type": "list", "of": {"type": "string"}}
-    return {"type": {int: "uint32", timedelta: "duration"}.get(kind, "string")}
+    return {"type": {int: "uint32", bool: "bool", timedelta: "duration"}.get(kind, "string")}
 
 
 def _section(section: type, content: Mapping[str, Any], path: str) -> Any:

@@ -19,7 +19,7 @@ from activities.files.atomic_files import write_atomically
 from proto.pod_snapshot import read_snapshots
 from worker.daemon.config import node_name
 from worker.documents.printable import printable
-from worker.poller.manifests.manifest import read_manifest
+from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.static_pod import Refused
 from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
@@ -201,7 +201,8 @@ def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watc
 
     Raises UpFailed for a given file that cannot be read or is no manifest.
     """
-    contents = {source: _judged(source, node_name(settings.hostname_override or None)) for source in given}
+    node = NodeOfManifests(node_name(settings.hostname_override or None), cluster=bool(settings.kubeconfig))
+    contents = {source: _judged(source, node) for source in given}
     if settings.kept_manifests.is_dir():
         for kept in settings.kept_manifests.iterdir():
             if not (settings.manifests / kept.name).exists():  # a file that was put there in the meantime is newer
@@ -218,7 +219,7 @@ def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watc
     return [pods_watch.Manifest(path, before if path in changed else ()) for path in listed]
 
 
-def _judged(source: Path, node: str) -> bytes:
+def _judged(source: Path, node: NodeOfManifests) -> bytes:
     """Read a manifest as the poller will; an invalid one is not put into the folder."""
     if source.exists() and not source.is_file():
         raise UpFailed(f"manifest {source} cannot be used: it is no file")

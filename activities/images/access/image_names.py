@@ -11,7 +11,7 @@ from typing import Final
 DEFAULT_TAG: Final = "latest"
 
 _PATH_MAX: Final = 255
-_SHOWN: Final = 300
+_SHOWN: Final = 200
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _HOST: Final = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])"
 _PATH_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
@@ -57,7 +57,7 @@ def _parsed(image: str) -> re.Match[str]:
     domain, rest = _split_domain(image)
     path = rest.partition("@")[0].partition(":")[0]
     if path != path.lower():
-        why = f"invalid reference format: repository name ({path[:_PATH_MAX]}) must be lowercase"
+        why = f"invalid reference format: repository name ({path[:_SHOWN]}) must be lowercase"
         raise _invalid(image, why)
     match = _REFERENCE.fullmatch(f"{domain}/{rest}")
     if match is None or len(match["path"]) > _PATH_MAX:
@@ -65,7 +65,7 @@ def _parsed(image: str) -> re.Match[str]:
     if digest := match["digest"]:
         algorithm, _, digits = digest.partition(":")
         if _DIGEST_LENGTHS.get(algorithm) != len(digits) or digits != digits.lower():
-            raise _invalid(image, f"unknown or malformed digest {digest!r}")
+            raise _invalid(image, f"unknown or malformed digest {digest[:_SHOWN]!r}")
     return match
 
 

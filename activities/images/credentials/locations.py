@@ -37,12 +37,12 @@ def parse_location(text: str) -> Location:
     """Parse a location without a scheme; raises InvalidLocation."""
     match = _SHAPE.fullmatch(text)
     if match is None:
-        raise InvalidLocation(f"{text[:300]!r} is not a registry with an optional port and path")
+        raise InvalidLocation(f"{text[:200]!r} is not a registry with an optional port and path")
     name, colon, port = match["host"].rpartition("@")[2].rpartition(":")
     if not colon or port.endswith("]"):  # the last colon belongs to an IPv6 address
         name, port = name + colon + port, ""
     elif not _PORT.fullmatch(port):
-        raise InvalidLocation(f"{text[:300]!r} has no number as its port")
+        raise InvalidLocation(f"{text[:200]!r} has no number as its port")
     return Location(tuple(name.split(".")), port, unquote(match["path"] or ""))
 
 

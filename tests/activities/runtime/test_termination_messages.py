@@ -79,6 +79,30 @@ def test_both_are_bounded(tmp_path: Path) -> None:
     assert len(told) < MAX_LOG_BYTES
 
 
+@pytest.mark.parametrize(
+    ("place", "left"),
+    [
+        pytest.param("pods/u/containers/web/00000000", MAX_BYTES, id="its-own-file-is-cut"),
+        pytest.param("pods/u/volumes/v/file", 10_003, id="a-volume-in-its-place-is-not"),
+        pytest.param("pods/u/containers/other/00000000", 10_003, id="nor-another-containers-file"),
+    ],
+)
+def test_a_long_message_is_cut(tmp_path: Path, place: str, left: int) -> None:
+    """What ended containers leave does not fill the disk; a second look reads the same."""
+    file = tmp_path / place
+    file.parent.mkdir(parents=True)
+    file.write_text("x" * 10_000 + "end")
+    ended = cri.ContainerStatus(
+        mounts=[cri.Mount(container_path="/m", host_path=str(file))],
+        labels={"io.kubernetes.pod.uid": "u", "io.kubernetes.container.name": "web"},
+        annotations={"io.kubernetes.container.terminationMessagePath": "/m"},
+    )
+    first = termination_message(ended)
+    assert first == "x" * (MAX_BYTES - 3) + "end"
+    assert file.stat().st_size == left
+    assert termination_message(ended) == first
+
+
 def log_message(tmp_path: Path, log: str) -> str:
     """Answer the message of a failure that left only a log."""
     (tmp_path / "0.log").write_text(log, newline="")

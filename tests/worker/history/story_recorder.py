@@ -13,11 +13,12 @@ from temporalio.api.history.v1 import HistoryEvent
 from proto.temporal.activities import requests
 from proto.temporal.pod import ContainerState, PodJson, PodKey, PodStart
 from worker.history.story import build_story
+from workflows.decide.versions import CURRENT
 
 START = datetime(2026, 11, 21, 12, 4, 1, 120_000, tzinfo=UTC)
 POD = PodKey("default", "web", "u-1")
 LISTED: PodJson = {"metadata": {"uid": "u-1"}, "spec": {"containers": [{"name": "web", "image": "busybox:1"}]}}
-STARTED = PodStart("node", LISTED, path="/manifests/hello.yaml")
+STARTED = PodStart("node", LISTED, path="/manifests/hello.yaml", behaviour=CURRENT)
 
 
 def payload(value: Any) -> Payload:

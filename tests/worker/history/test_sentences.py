@@ -33,6 +33,11 @@ SIZE = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m",
 RESIZE_WEB = UpdateContainerResources(POD, "web", "web-0", {"name": "web", "resources": SIZE}, {})
 
 
+def annotated(annotations: dict[str, str]) -> PodJson:
+    """Write the pod with these annotations."""
+    return {**LISTED, "metadata": {**LISTED["metadata"], "annotations": annotations}}
+
+
 def edited(**spec: Any) -> PodJson:
     """Change fields of the pod's spec."""
     return {**LISTED, "spec": {**LISTED["spec"], **spec}}
@@ -314,6 +319,12 @@ def test_every_activity_and_signal_has_a_row() -> None:
                 "manifest changed: hostNetwork set to True; the pod is replaced, because hostNetwork set to True cannot be changed"
             ],
             id="an-edit-that-replaces",
+        ),
+        pytest.param(
+            names.POD_LISTED,
+            PodListed("api", pod=annotated({"postStop.tempolet.dev/web": "{}"}), in_place=True),
+            [],
+            id="an-edit-in-the-api-that-adds-a-hook-adds-nothing",
         ),
         pytest.param(
             names.POD_LISTED,

@@ -129,6 +129,11 @@ def hosts(web: OnePod) -> None:
     web.writes("etc-hosts", 4)
 
 
+def message(web: OnePod) -> None:
+    """Into the file of a termination message, which the kubelet does not count."""
+    web.writes("containers/web/00000000", 4)
+
+
 def little_by_little(web: OnePod) -> None:
     """A bit of everything."""
     web.runs("web", layer=1, logs=1)
@@ -162,6 +167,7 @@ def ended(web: OnePod) -> None:
             (empty_dirs, True),
             (config_map, True),
             (hosts, True),
+            (message, True),
             (little_by_little, True),
             (secret, False),
             (host_path, False),
@@ -189,6 +195,13 @@ async def test_a_volume_in_memory_is_not_the_disks(web: OnePod) -> None:
         assert await web.found(StorageLimits(pod="3Mi")) is None
     finally:
         mounts.unmount(folder)
+
+
+async def test_a_message_counts_for_its_container(web: OnePod) -> None:
+    """A container could fill the disk with it, unseen."""
+    web.runs("web")
+    web.writes("containers/web/00000000", 3)
+    assert await web.found(StorageLimits(containers={"web": "2Mi"})) == ("", "web")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ def test_without_a_file_everything_has_a_place_below_root_dir(tmp_path: Path) ->
     assert config.codec_token_file == tmp_path / "tempolet" / "codec.token"
     assert config.start_limit >= 2
     assert config.tempolet.behaviour.commit == "ByCommand"
+    assert config.tempolet.hooks.allowed_on_api_pods is False
     assert config.objects_dir == tmp_path / "tempolet" / "objects"
 
 
@@ -42,12 +43,13 @@ def test_keys_are_obeyed(tmp_path: Path) -> None:
         tmp_path,
         HEAD + "temporal: {namespace: edge, retention: 72h, payloadKeyFile: /k}\n"
         "codec: {address: '127.0.0.1:8088'}\nruntime: {startLimit: 3}\nmetrics: {bindAddress: '[::1]:9090'}\n"
-        "logs: {legacyContainerLogsDir: /l}\nbehaviour: {commit: AtStart}\n",
+        "logs: {legacyContainerLogsDir: /l}\nbehaviour: {commit: AtStart}\nhooks: {allowedOnApiPods: true}\n",
     )
     assert config.tempolet.temporal.namespace == "edge"
     assert config.tempolet.temporal.retention == timedelta(hours=72)
     assert config.tempolet.logs.legacy_container_logs_dir == Path("/l")
     assert config.tempolet.behaviour.commit == "AtStart"
+    assert config.tempolet.hooks.allowed_on_api_pods is True
     assert (config.payload_key_file, config.start_limit) == (Path("/k"), 3)
     assert (config.tempolet.codec.address, config.tempolet.metrics.bind_address) == ("127.0.0.1:8088", "[::1]:9090")
 
@@ -68,6 +70,7 @@ def test_container_logs_have_links_where_log_agents_look(tmp_path: Path) -> None
         pytest.param(HEAD + "temporal: {retention: 30d}", "temporal.retention: '30d' is no duration", id="days"),
         pytest.param(HEAD + "codec: {address: here}", "codec.address", id="no-port"),
         pytest.param(HEAD + "behaviour: {commit: Never}", "behaviour.commit: 'Never'; it is ByCommand or", id="a-word"),
+        pytest.param(HEAD + "hooks: {allowedOnApiPods: yes please}", "hooks.allowedOnApiPods", id="not-a-bool"),
         pytest.param(HEAD + "codec: {}\ncodec: {}", "codec: set twice", id="a-duplicate"),
         pytest.param(
             "apiVersion: tempolet.dev/v1alpha1\nkind: KubeletConfiguration\n",

@@ -17,6 +17,7 @@ from multidict import MultiMapping
 from activities.logs.lines import Stream
 from activities.logs.reader import LogOptions
 from worker.api.responses.responses import Refused
+from workflows.decide.manifest.fields.field_errors import shortened
 
 _INT64: Final = 1 << 63
 _WHOLE: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
@@ -48,7 +49,7 @@ def parse_log_request(query: MultiMapping[str], now: datetime, *, split_streams:
     time = _read("sinceTime", query.get("sinceTime"), _time)
     stream = query.get("stream", "All")
     if stream != "All" and not split_streams:
-        sentence = f'unable to return the given log stream: "{stream}". Please enable PodLogsQuerySplitStreams feature gate in kubelet'
+        sentence = f'unable to return the given log stream: "{shortened(stream)}". Please enable PodLogsQuerySplitStreams feature gate in kubelet'
         raise Refused(HTTPStatus.BAD_REQUEST, sentence)
     _validate(
         {

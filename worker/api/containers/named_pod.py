@@ -19,6 +19,7 @@ from activities.logs.runs import statuses_of
 from proto.pod_snapshot import FILE_NAME, PodSnapshot, pod_path
 from proto.temporal.pod import ContainerState
 from worker.api.responses.responses import Refused
+from workflows.decide.manifest.fields.field_errors import shortened
 
 _KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
 
@@ -70,8 +71,8 @@ class FoundPod:
 
 
 def quoted(name: str) -> str:
-    """Quote a client's text for use in a message."""
-    return json.dumps(name)
+    """Quote a client's text for use in a message, shortened."""
+    return json.dumps(shortened(name))
 
 
 async def find_pod(root_dir: Path, asked: ContainerRequest, unknown: str = "pod does not exist") -> FoundPod:

@@ -16,6 +16,7 @@ from worker.api.streams.translation import is_translated, translate_streams
 from worker.api.streams.upgrade_proxy import proxy_upgrade, require_upgrade
 from worker.node.process.dependencies import NodeDependencies
 from worker.settings.kubelet.feature_gates import WEBSOCKETS_GATE
+from workflows.decide.manifest.fields.field_errors import shortened
 
 
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
@@ -26,7 +27,7 @@ async def handler(request: web.Request, node: NodeDependencies) -> web.StreamRes
     container_id = running_container(pod, asked.container)
     spec = pod.containers().get(asked.container)
     if spec is None:
-        raise Refused(HTTPStatus.NOT_FOUND, f"container {asked.container} not found in pod {pod.full_name}")
+        raise Refused(HTTPStatus.NOT_FOUND, f"container {shortened(asked.container)} not found in pod {pod.full_name}")
     require_upgrade(request)
     tty = bool(spec.get("tty"))
     wanted = StreamOptions(wanted.stdin, wanted.stdout, wanted.stderr and not tty, tty)

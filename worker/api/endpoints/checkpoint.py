@@ -1,6 +1,7 @@
 """/checkpoint: has the runtime write a running container's state to a file in `<root-dir>/checkpoints`.
 
-As the kubelet (pkg/kubelet CheckpointContainer). The error of a runtime that does not support it is passed on.
+As the kubelet (pkg/kubelet CheckpointContainer). The error of a runtime that does not support it is passed on. Unlike in
+the kubelet, the disk cannot be filled with them (`checkpoint_files`).
 """
 
 import asyncio
@@ -14,9 +15,11 @@ from aiohttp import web
 
 from activities.clients.cri_error import CriError
 from proto.kubernetes.api_time import api_time
+from worker.api.containers.checkpoint_files import lack_of_room, needed_bytes, remove_older
 from worker.api.containers.named_pod import ContainerRequest, FoundPod, find_pod
 from worker.api.responses.responses import Refused, json_response
 from worker.node.process.dependencies import NodeDependencies
+from workflows.decide.manifest.fields.field_errors import shortened
 
 FOLDER: Final = "checkpoints"
 _SECONDS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -31,7 +34,7 @@ async def handler(request: web.Request, node: NodeDependencies) -> web.StreamRes
     asked = ContainerRequest.of(request)
     found = await find_pod(node.config.root_dir, asked)
     if asked.container not in found.containers():
-        raise Refused(HTTPStatus.NOT_FOUND, f"container {asked.container} does not exist")
+        raise Refused(HTTPStatus.NOT_FOUND, f"container {shortened(asked.container)} does not exist")
     timeout = seconds(request.query.getall("timeout", []))
     if _under_way.locked():
         raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many checkpoints at a time; try again")
@@ -61,8 +64,13 @@ async def _checkpointed(node: NodeDependencies, found: FoundPod, asked: Containe
         raise _failed(asked, "CheckpointContainer requires the timeout value to be > 0")
     try:
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+        needed = needed_bytes(await node.runtime.container_stats(container_id))
+        if lack := await asyncio.to_thread(lack_of_room, folder, needed):
+            raise Refused(HTTPStatus.INSUFFICIENT_STORAGE, lack)
         await node.runtime.checkpoint_container(container_id, location, timeout_seconds)
+        await asyncio.to_thread(remove_older, folder)
     except (CriError, OSError) as error:
+        await asyncio.to_thread(location.unlink, missing_ok=True)
         raise _failed(asked, error) from error
     return location
 

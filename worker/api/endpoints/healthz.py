@@ -14,6 +14,7 @@ from aiohttp import web
 from worker.api.responses.responses import PAGE_NOT_FOUND, text_response
 from worker.node.process.dependencies import NodeDependencies
 from worker.node.process.healthz import ALWAYS_OK, SYNC_LOOP, sync_loop
+from workflows.decide.manifest.fields.field_errors import shortened
 
 Check = Callable[[], Awaitable[str]]
 """Returns what is wrong; empty if nothing is."""
@@ -71,7 +72,7 @@ async def report(checks: Mapping[str, Check], *, excluded: Collection[str] = (),
         else:
             lines.append(f"[+]{name} ok")
     if unknown := sorted(set(excluded) - set(checks)):
-        named = ",".join(f'"{name}"' for name in unknown)
+        named = shortened(",".join(f'"{name}"' for name in unknown))
         lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
     if failed:
         log.warning("healthz check failed", **failed)

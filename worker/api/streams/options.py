@@ -12,6 +12,7 @@ from typing import Final
 from multidict import MultiMapping
 
 from worker.api.responses.responses import Refused
+from workflows.decide.manifest.fields.field_errors import shortened
 
 _HIGHEST_PORT: Final = 65535
 _PORT: Final = re.compile(r"\d{1,20}", re.ASCII)
@@ -47,9 +48,9 @@ def ports(query: MultiMapping[str]) -> list[int]:
             raise _wrong('query parameter "port" cannot be empty')
         for one in text.split(","):
             if not _PORT.fullmatch(one) or int(one) > _HIGHEST_PORT:
-                raise _wrong(f'unable to parse "{text}" as a port')
+                raise _wrong(f'unable to parse "{shortened(text)}" as a port')
             if int(one) < 1:
-                raise _wrong(f'port "{text}" must be > 0')
+                raise _wrong(f'port "{shortened(text)}" must be > 0')
             found.append(int(one))
     return found
 

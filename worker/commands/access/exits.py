@@ -44,6 +44,7 @@ _CODES: Final = {
     "ConfigurationRefused": Exit.USAGE,
     "NameTaken": Exit.USAGE,
     "KeyFileRefused": Exit.USAGE,
+    "KernelTunablesDiffer": Exit.USAGE,
     "CommitmentTooOld": Exit.USAGE,
     "NodeLockHeld": Exit.ALREADY_RUNNING,
 }

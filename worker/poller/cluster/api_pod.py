@@ -15,7 +15,7 @@ from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Ended, GivenCondition
-from worker.poller.cluster.hook_annotations import without_faulty_hooks
+from worker.poller.cluster.hook_annotations import without_refused_hooks
 from worker.poller.manifests.static_pod import timestamp
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
@@ -55,8 +55,8 @@ class ApiPod:
         return f"{self.namespace}/{self.name}"
 
 
-def read_api_pod(document: Mapping[str, Any], now: datetime) -> ApiPod:
-    """Read an object of the API; `now` becomes the annotation of when it was first seen."""
+def read_api_pod(document: Mapping[str, Any], now: datetime, *, hooks: bool = False) -> ApiPod:
+    """Read an object of the API; `now` becomes the annotation of when it was first seen, `hooks` allows hooks of ours."""
     metadata, status = document["metadata"], document.get("status") or {}
     annotations = metadata.get("annotations") or {}
     kept = {name: value for name, value in metadata.items() if name not in _NOT_KEPT}
@@ -64,12 +64,14 @@ def read_api_pod(document: Mapping[str, Any], now: datetime) -> ApiPod:
     spec = document.get("spec") or {}
     seconds = metadata.get("deletionGracePeriodSeconds")
     owners = metadata.get("ownerReferences") or ()
+    pod = _without_nulls({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec})
+    mirror = annotations.get(MIRROR_ANNOTATION) or ""
     return ApiPod(
-        pod=without_faulty_hooks(_without_nulls({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec})),
+        pod=pod if mirror else without_refused_hooks(pod, allowed=hooks),
         uid=metadata["uid"],
         namespace=metadata["namespace"],
         name=metadata["name"],
-        mirror=annotations.get(MIRROR_ANNOTATION) or "",
+        mirror=mirror,
         owner_uid=next((one["uid"] for one in owners if one.get("kind") == "Node"), ""),
         deleted=bool(metadata.get("deletionTimestamp")),
         grace=grace_of_seconds(seconds) if seconds is not None else None,

@@ -32,6 +32,7 @@ from worker.poller.cluster.api_pod_needs import (
     listed,
     seen_again,
 )
+from worker.poller.cluster.hook_annotations import without_hooks
 from workflows.decide.record.listing import lasting
 
 DELETED: Final = ("PodDeleted", "its object was deleted in the API")
@@ -169,7 +170,7 @@ class ApiPods:
             case StartPod(pod):
                 start = await self._start_of(pod, known)
                 may_be_open = known.signalled or known.open or known.tried or not self._open_known
-                content = start.pod if may_be_open else None
+                content = marked(pod.pod, self._node) if may_be_open else None
                 known.tried = True
                 await self._workflows.start(start, PodListed(API_SOURCE, number, content, in_place=True))
                 self._note_signalled(known, pod if content is None else listed(pod, known.signalled), at)
@@ -249,6 +250,7 @@ class ApiPods:
         return str(PodWorkflowId(self._node, pod.namespace, pod.name, pod.uid))
 
     async def _start_of(self, pod: ApiPod, known: Known) -> PodStart:
+        """Return a workflow's input; of a pod that began before, nobody knows with which hooks this node took it."""
         sight = FirstSight(
             ended=pod.ended,
             rejected=None if known.open or pod.ended or pod.deleted else await self._dependencies.admit(pod.pod),
@@ -259,7 +261,7 @@ class ApiPods:
         )
         return PodStart(
             node=self._node,
-            pod=marked(pod.pod, self._node),
+            pod=marked(without_hooks(pod.pod) if pod.started_at else pod.pod, self._node),
             source=API_SOURCE,
             settings=self._settings,
             first_sight=sight,

@@ -39,8 +39,9 @@ class PodHandler(Protocol):
 class ApiSource:
     """The pods of one node."""
 
-    def __init__(self, api: ApiServer, node: str, identity: ClusterIdentity) -> None:
-        self._api, self._node, self._identity = api, node, identity
+    def __init__(self, api: ApiServer, node: str, identity: ClusterIdentity, *, hooks: bool = False) -> None:
+        """`hooks`: whether this node obeys hook annotations of pods of the API."""
+        self._api, self._node, self._identity, self._hooks = api, node, identity, hooks
         self._trusted_until = 0.0
 
     async def follow(self, pods: PodHandler) -> None:
@@ -50,7 +51,7 @@ class ApiSource:
         )
         async for said in reflector.changes():
             is_list = isinstance(said, Listed)
-            _pass_on(pods, said, datetime.now(UTC))
+            self._pass_on(pods, said, datetime.now(UTC))
             del said  # whole objects, not needed until something changes
             if is_list:
                 with contextlib.suppress(ApiAway):  # otherwise it is learned with the next list
@@ -80,20 +81,19 @@ class ApiSource:
         self._trusted_until = clock() + TRUSTED_FOR
         return True
 
+    def _pass_on(self, pods: PodHandler, said: Listed | Changed, now: datetime) -> None:
+        match said:
+            case Listed(items):
+                pods.set_listed([pod for one in items if (pod := _read(one, now, hooks=self._hooks))])
+            case Changed(kind, found):
+                if pod := _read(found, now, hooks=self._hooks):
+                    pods.set_changed(pod, removed=kind == "DELETED")
 
-def _pass_on(pods: PodHandler, said: Listed | Changed, now: datetime) -> None:
-    match said:
-        case Listed(items):
-            pods.set_listed([pod for one in items if (pod := _read(one, now))])
-        case Changed(kind, found):
-            if pod := _read(found, now):
-                pods.set_changed(pod, removed=kind == "DELETED")
 
-
-def _read(document: Json | Mapping[str, Any], now: datetime) -> ApiPod | None:
+def _read(document: Json | Mapping[str, Any], now: datetime, *, hooks: bool) -> ApiPod | None:
     """Read one object; a malformed one must not stop the others."""
     try:
-        return read_api_pod(document, now)
+        return read_api_pod(document, now, hooks=hooks)
     except (KeyError, TypeError, AttributeError, ValueError):
         name = (document.get("metadata") or {}).get("name") if isinstance(document.get("metadata"), dict) else None
         _log.exception("could not read an object of the API as a pod; please report this", pod=name)

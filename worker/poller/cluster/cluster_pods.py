@@ -40,7 +40,8 @@ class ClusterPods:
 
     def __init__(self, api: ApiServer, config: NodeConfig, dependencies: ClusterDependencies) -> None:
         self._known, self._manifests = dependencies.known, dependencies.manifests
-        self._source = ApiSource(api, config.node_name, ClusterIdentity(api, config.state_dir / FILE))
+        identity = ClusterIdentity(api, config.state_dir / FILE)
+        self._source = ApiSource(api, config.node_name, identity, hooks=config.tempolet.hooks.allowed_on_api_pods)
         self._node = NodeObject(api, config, self._node_changed)
         self.admission = NodeAdmission(self._node, dependencies.known, config.feature_gates, self._present)
         asked = ApiPodsDependencies(

@@ -15,6 +15,7 @@ from typing import Any, Final
 from proto.temporal.pod import PodJson
 from worker.documents.manifest_document import read_document
 from worker.documents.manifest_refusal import LARGEST_POD, ManifestUnreadable
+from worker.poller.manifests.api_references import api_references
 from worker.poller.manifests.gated_fields import fields_of_gates_off
 from worker.poller.manifests.static_pod import (
     DEFAULT_NAMESPACE,
@@ -22,7 +23,6 @@ from worker.poller.manifests.static_pod import (
     Placing,
     Refused,
     StaticPod,
-    api_references,
     place_static_pod,
     static_pod_name,
 )
@@ -44,29 +44,29 @@ class NodeOfManifests:
 
     name: str
     gates: FeatureGates = DEFAULT_GATES
+    cluster: bool = False
+    """Whether the node has a kubeconfig; then a static pod may refer to no object of the API."""
 
 
-def read_manifest(
-    path: Path, data: bytes, node_name: str, now: datetime, *, gates: FeatureGates = DEFAULT_GATES
-) -> StaticPod | Refused:
+def read_manifest(path: Path, data: bytes, node: NodeOfManifests, now: datetime) -> StaticPod | Refused:
     """Read one manifest; `now` becomes the annotation of when it was seen."""
     try:
         document = read_document(data)
     except ManifestUnreadable as error:
         return Refused(path, error.reason, (str(error),))
-    return read_pod(path, document, NodeOfManifests(node_name, gates), now)
+    return read_pod(path, document, node, now)
 
 
 def read_pod(path: Place, document: Any, node: NodeOfManifests, now: datetime, *, url: str = "") -> StaticPod | Refused:
     """Read one pod out of a document; `url` is its origin if it did not come from a file."""
     if wrong := _not_a_pod(document):
         return Refused(path, "NotAPod", wrong)
-    found = _handle(path, document, Placing(node.name, now, url))
+    found = _handle(path, document, Placing(node.name, now, url), cluster=node.cluster)
     found = _admit(found, node.gates) if isinstance(found, StaticPod) else found
     return replace(found, pod=_pod_named(document, node.name)) if isinstance(found, Refused) else found
 
 
-def _handle(path: Place, document: dict[str, Any], placing: Placing) -> StaticPod | Refused:
+def _handle(path: Place, document: dict[str, Any], placing: Placing, *, cluster: bool) -> StaticPod | Refused:
     structure = read_structure(document, POD)
     if structure.faults:
         return _refused(path, "InvalidPod", (*structure.faults, *structure.not_yet))
@@ -76,7 +76,7 @@ def _handle(path: Place, document: dict[str, Any], placing: Placing) -> StaticPo
     if not pod["metadata"].get("name"):
         return _refused(path, "InvalidPod", (required("metadata.name"), *structure.not_yet))
     placed = place_static_pod(path, pod, placing)
-    faults = (*api_references(placed.pod), *validate_pod(placed.pod))
+    faults = (*api_references(placed.pod["spec"], cluster=cluster), *validate_pod(placed.pod))
     if faults:
         return _refused(path, "InvalidPod", (*faults, *structure.not_yet))
     if structure.not_yet:

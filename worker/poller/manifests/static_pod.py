@@ -7,7 +7,7 @@ that moves from the kubelet to tempolet gets a new UID and is started again.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,16 +104,6 @@ def static_pod_uid(pod: Mapping[str, Any], origin: str) -> str:
     """Hash pod and origin into 32 hex digits (FNV-128a over the pod, then `host:…file:…` or `url:…`)."""
     canonical = json.dumps(pod, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"{_fnv_128a(f'{canonical}{origin}'.encode()):032x}"
-
-
-def api_references(pod: Mapping[str, Any]) -> Iterator[str]:
-    """List the API objects that a static pod may not refer to (podutil.HasAPIObjectReference).
-
-    ConfigMaps and Secrets, which a kubelet refuses too, are read from the objects folder here.
-    """
-    for field in ("serviceAccountName", "serviceAccount"):
-        if pod["spec"].get(field):
-            yield f"spec.{field}: Forbidden: static pods may not reference serviceaccounts"
 
 
 def _with_no_execute(tolerations: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -52,6 +52,7 @@ ACTED_ON: Final = frozenset(
         "cpuCFSQuotaPeriod",
         "memorySwap.swapBehavior",
         "failSwapOn",
+        "protectKernelDefaults",
         "singleProcessOOMKill",
         "memoryThrottlingFactor",
         "memoryReservationPolicy",

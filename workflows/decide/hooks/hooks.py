@@ -20,6 +20,7 @@ from workflows.decide.keys import hook_key
 from workflows.decide.manifest import hook_terms
 from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import hook_slice
+from workflows.decide.versions import HOOKS_AS_FIRST_TAKEN
 
 LEFT_AFTER_HOOK: Final = timedelta(seconds=2)
 """kuberuntime_manager.go minimumGracePeriodInSeconds."""
@@ -34,6 +35,14 @@ FAILED: Final = {
 }
 """The reason that reports a failed hook, by hook."""
 MAY_RUN: Final = (ContainerState.RUNNING, ContainerState.UNKNOWN)
+
+
+def terms(situation: Situation, name: str, hook: Hook) -> hook_terms.HookTerms | None:
+    """Return what the pod's annotations say about a hook; on a pod of the API, none may name an image."""
+    said = hook_terms.terms(situation.source, name, hook)
+    if said and said.image and situation.from_api and situation.behaviour >= HOOKS_AS_FIRST_TAKEN:
+        return None
+    return said
 
 
 def has_hook(container: V1Container, hook: Hook) -> bool:
@@ -129,7 +138,7 @@ def pre_stop(situation: Situation, asked: StopContainer) -> RunHook:
 
 def run_hook(situation: Situation, name: str, hook: Hook) -> RunHook:
     """Return the request of a hook of the newest instance."""
-    said = hook_terms.terms(situation.source, name, hook) or hook_terms.HookTerms()
+    said = terms(situation, name, hook) or hook_terms.HookTerms()
     handler, ports = hook_slice(situation.source, name, hook, said.handler)
     sandbox = situation.observed.sandbox
     ips = sandbox.ips if sandbox and not situation.spec.host_network else ()

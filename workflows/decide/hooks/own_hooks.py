@@ -17,8 +17,7 @@ from proto.temporal.hooks import Hook, HookOutcome
 from proto.temporal.pod import Lifecycle
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.ending.grace import effective_grace
-from workflows.decide.hooks.hooks import LEFT_AFTER_HOOK, run_hook
-from workflows.decide.manifest import hook_terms
+from workflows.decide.hooks.hooks import LEFT_AFTER_HOOK, run_hook, terms
 from workflows.decide.situation import Situation, pull_secrets, unless_backing_off
 from workflows.decide.slices import hook_container_slice, own_part
 from workflows.decide.volumes.downward import host_ips_shown, start_slice
@@ -39,7 +38,7 @@ def before_start(situation: Situation, asked: StartContainer) -> Iterator[Action
 def is_prepared(situation: Situation, asked: StartContainer) -> bool:
     """Report whether a container has no preStart hook, or that succeeded for this attempt."""
     name = str(asked.container["name"])
-    if hook_terms.terms(situation.source, name, Hook.PRE_START) is None:
+    if terms(situation, name, Hook.PRE_START) is None:
         return True
     known = situation.facts(name).pre_start
     here = known and (known.sandbox_id, known.attempt) == (asked.sandbox_id, asked.attempt)
@@ -73,7 +72,7 @@ def is_pending(situation: Situation, name: str) -> bool:
     if facts.exit is None or not facts.container_id:
         return False
     known = facts.post_stop
-    wanted = hook_terms.terms(situation.source, name, Hook.POST_STOP) is not None
+    wanted = terms(situation, name, Hook.POST_STOP) is not None
     return wanted and (known is None or known.container_id != facts.container_id)
 
 
@@ -112,7 +111,7 @@ def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
     if "exec" not in hook.handler:
         return hook
     (own,) = (one for one in situation.all_containers if one.name == hook.name)
-    sandbox, said = situation.observed.sandbox, hook_terms.terms(situation.source, hook.name, hook.hook)
+    sandbox, said = situation.observed.sandbox, terms(situation, hook.name, hook.hook)
     image = said.image if said else ""
     container = hook_container_slice(situation.source, hook.name) | {"command": hook.handler["exec"]["command"]}
     helper = StartContainer(

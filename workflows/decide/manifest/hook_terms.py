@@ -3,6 +3,9 @@
 Read when a hook is due, and by `validation/hook_annotations.py` before a pod starts. There is one annotation for each
 hook and container, `<hook>.tempolet.dev/<container>`. Its value is a JSON object: for preStart and postStop a handler,
 for all four `timeoutSeconds` (of one try) and `retry`. Without annotations everything is as in Kubernetes.
+
+On a pod of the API anybody who may patch the pod may write them, past the admission of its images and its spec. So there
+an edit can only remove one (`without_new_hooks`).
 """
 
 import json
@@ -23,6 +26,8 @@ TIMEOUT: Final = timedelta(seconds=30)
 INITIAL: Final = timedelta(seconds=1)
 FACTOR: Final = 2
 LONGEST: Final = timedelta(seconds=30)
+SHORT: Final = 4096
+"""Characters; longer annotations are rare, so only few of them are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +50,40 @@ def annotation(name: str, hook: Hook) -> str:
 def terms(pod: PodJson, name: str, hook: Hook) -> HookTerms | None:
     """Return what a pod's annotations say about a hook; None if there is none."""
     text = (pod["metadata"].get("annotations") or {}).get(annotation(name, hook))
-    return _read(text) if text else None
+    if not text:
+        return None
+    return _read_short(text) if len(text) <= SHORT else _read_long(text)
 
 
-@lru_cache(maxsize=512)
+def is_hook_annotation(name: str) -> bool:
+    """Report whether an annotation is about a hook, or looks as if it were."""
+    return name.partition("/")[0].lower().endswith(f".{DOMAIN}")
+
+
+def without_new_hooks(old: PodJson, new: PodJson) -> PodJson:
+    """Return an edited pod with those hook annotations that it still has, as they stood before the edit."""
+    metadata = new["metadata"]
+    annotations, before = metadata.get("annotations") or {}, old["metadata"].get("annotations") or {}
+    kept = {
+        name: before[name] if is_hook_annotation(name) else text
+        for name, text in annotations.items()
+        if name in before or not is_hook_annotation(name)
+    }
+    return new if kept == annotations else {**new, "metadata": {**metadata, "annotations": kept}}
+
+
 def _read(text: str) -> HookTerms:
-    """Read a valid annotation; cached, because every decision asks."""
+    """Read a valid annotation."""
     said = json.loads(text)
     handler = default_handler({kind: said[kind] for kind in HANDLERS if said.get(kind) is not None})
     seconds = said.get("timeoutSeconds")
     timeout = timedelta(seconds=seconds) if seconds else TIMEOUT if handler else None
     return HookTerms(handler, said.get("image") or "", timeout, _retry(said.get("retry") or {}))
+
+
+_read_short: Final = lru_cache(maxsize=512)(_read)
+"""Cached, because every decision asks. Both caches together hold at most 4 MiB of annotations."""
+_read_long: Final = lru_cache(maxsize=8)(_read)
 
 
 def _retry(said: PodJson) -> HookRetry | None:

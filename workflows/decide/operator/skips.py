@@ -13,6 +13,7 @@ from workflows.decide.containers.backoff import starts_at
 from workflows.decide.containers.init_containers import init_failed
 from workflows.decide.containers.standing import Standing, next_attempt, standing
 from workflows.decide.keys import container_key, image_key
+from workflows.decide.manifest.fields.field_errors import shortened
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
 from workflows.decide.steps.images import image_action_key, pulls_at
@@ -54,7 +55,7 @@ def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
     names = [one.name for one in situation.all_containers]
     if asked.container and asked.container not in names:
         known = ", ".join(names)
-        return Refusal("NoSuchContainer", f"{pod} has no container {asked.container!r}: it has {known}")
+        return Refusal("NoSuchContainer", f"{pod} has no container {shortened(asked.container)!r}: it has {known}")
     if waiting_backoffs(situation, asked.container):
         return None
     who = f"container {asked.container} of {pod} waits" if asked.container else f"no container of {pod} waits"

@@ -4,6 +4,8 @@ Signals are hints and requests: they are recorded, and the decision follows from
 repeated, late or out of order.
 """
 
+from dataclasses import replace
+
 from proto.temporal.activities.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.names import API_SOURCE
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
@@ -20,6 +22,7 @@ from proto.temporal.signals import (
 )
 from workflows.decide.containers.definitions import redefine
 from workflows.decide.ending.grace import Grace, deletion_grace, pod_grace
+from workflows.decide.manifest.hook_terms import without_new_hooks
 from workflows.decide.operator import ephemeral
 from workflows.decide.operator.evictions import evict
 from workflows.decide.operator.local_storage import storage_exceeded
@@ -33,6 +36,7 @@ from workflows.decide.situation import Situation
 from workflows.decide.status.gates import set_condition
 from workflows.decide.steps.probes import verdict_reached
 from workflows.decide.steps.termination import prepare_termination
+from workflows.decide.versions import HOOKS_AS_FIRST_TAKEN
 from workflows.decide.volumes.refresh import objects_changed
 
 OperatorRequest = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
@@ -119,8 +123,10 @@ def apply_listing(situation: Situation, signal: PodListed) -> PodJson | None:
 
     A terminating pod starts again after it is gone. So does a pod whose edit cannot be made in place.
     """
-    observed, pod = situation.observed, signal.pod
-    outcome = outcome_of(situation, signal)
+    observed = situation.observed
+    if signal.pod and signal.source == API_SOURCE and situation.behaviour >= HOOKS_AS_FIRST_TAKEN:
+        signal = replace(signal, pod=without_new_hooks(situation.source, signal.pod))
+    pod, outcome = signal.pod, outcome_of(situation, signal)
     if signal.source == API_SOURCE:
         return edited_in_api(situation, signal, outcome)
     if outcome is Outcome.REPLACED and observed.deletion is None:

@@ -52,3 +52,10 @@ def test_what_is_no_port_is_refused(query: str, told: str) -> None:
     with pytest.raises(Refused, match=told) as refused:
         ports(URL(f"/?{query}", encoded=True).query)
     assert refused.value.status == 400
+
+
+def test_a_long_text_of_a_client_is_not_repeated() -> None:
+    """A refusal is short, whatever was asked."""
+    with pytest.raises(Refused) as refused:
+        ports(URL(f"/?port={'x' * 5000}").query)
+    assert "x" * 201 not in refused.value.sentence

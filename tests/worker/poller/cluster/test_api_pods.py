@@ -110,7 +110,8 @@ def test_what_is_read_besides() -> None:
 def test_a_hook_annotation_that_says_nothing_usable_is_passed_over(text: str) -> None:
     """The API takes any text; the workflow gets only what a manifest may have, and valid annotations are kept."""
     good = {"postStop.tempolet.dev/c": '{"exec": {"command": ["true"]}}', "example.com/a": "b"}
-    kept = read(annotations={"preStart.tempolet.dev/c": text, **good}).pod["metadata"]["annotations"]
+    raw = document(annotations={"preStart.tempolet.dev/c": text, **good})
+    kept = read_api_pod(raw, NOW, hooks=True).pod["metadata"]["annotations"]
     assert {name: said for name, said in kept.items() if "kubernetes.io" not in name} == good
 
 
@@ -210,6 +211,7 @@ class Node(NotedCalls):
         self.gone: bool | Exception = True
         self.rejects: Rejected | None = None
         self.refusals: dict[str, Refusal] = {}
+        self.starts: list[tuple[PodStart, PodListed | DeletionRequested]] = []
         self.pods = ApiPods(
             self,  # type: ignore[arg-type]  # plays PodWorkflows
             "n",
@@ -239,6 +241,7 @@ class Node(NotedCalls):
 
     async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
         """Start, or signal."""
+        self.starts.append((start, said))
         sight = start.first_sight
         assert sight is not None
         words = ["start", "with its content" if isinstance(said, PodListed) and said.pod else ""]

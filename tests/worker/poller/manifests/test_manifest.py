@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from worker.poller.manifests.manifest import read_manifest
+from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.static_pod import Refused, StaticPod
 from worker.settings.kubelet.feature_gates import set_gates
 
 PATH = Path("/etc/kubernetes/manifests/web.yaml")
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HEAD = b"apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
+NODE = NodeOfManifests("n1")
 POD = HEAD + b"spec:\n  containers:\n  - name: web\n    image: busybox:1\n"
 STOP_SIGNAL = b"    lifecycle: {stopSignal: SIGINT}\n  os: {name: linux}\n"
 BOMB = b"".join(b"%c: &%c [%s]\n" % (key, key, b",".join([b"*%c" % (key - 1)] * 9)) for key in b"bcdefghij")
@@ -19,13 +20,13 @@ BOMB = b"".join(b"%c: &%c [%s]\n" % (key, key, b",".join([b"*%c" % (key - 1)] * 
 
 def read(data: bytes) -> StaticPod | Refused:
     """Read a manifest on node n1."""
-    return read_manifest(PATH, data, "n1", NOW)
+    return read_manifest(PATH, data, NODE, NOW)
 
 
 def test_a_stop_signal_with_its_gate() -> None:
     """It is taken as it is; a pod for Linux needs no gate."""
     on = set_gates({"ContainerStopSignals": True})
-    pod = read_manifest(PATH, POD + STOP_SIGNAL, "n1", NOW, gates=on)
+    pod = read_manifest(PATH, POD + STOP_SIGNAL, NodeOfManifests("n1", on), NOW)
     assert isinstance(pod, StaticPod)
     assert pod.pod["spec"]["containers"][0]["lifecycle"] == {"stopSignal": "SIGINT"}
     assert isinstance(read(POD + b"  os: {name: linux}\n"), StaticPod)
@@ -133,7 +134,7 @@ def test_other_ways_to_write_it(same: bytes) -> None:
         pytest.param(
             POD.replace(b"busybox:1", b".inf"),
             "InvalidYAML",
-            "spec.containers[0].image: line 7: .inf is not a JSON number; quote it if it is text",
+            "spec.containers[0].image: line 7: '.inf' is not a JSON number; quote it if it is text",
             id="infinity",
         ),
         pytest.param(b"? [a]\n: b", "InvalidYAML", "line 1: a key must be text", id="list-as-a-key"),
@@ -235,11 +236,11 @@ def test_refused(data: bytes, reason: str, message: str) -> None:
 
 def test_one_manifest_gives_one_uid() -> None:
     """The UID follows the pod, the node and the file, and nothing else."""
-    first, again = read(POD), read_manifest(PATH, POD, "n1", NOW.replace(year=2030))
+    first, again = read(POD), read_manifest(PATH, POD, NODE, NOW.replace(year=2030))
     others = [
         read(POD.replace(b"busybox:1", b"busybox:2")),
-        read_manifest(PATH, POD, "n2", NOW),
-        read_manifest(PATH.with_name("other.yaml"), POD, "n1", NOW),
+        read_manifest(PATH, POD, NodeOfManifests("n2"), NOW),
+        read_manifest(PATH.with_name("other.yaml"), POD, NODE, NOW),
     ]
     assert isinstance(first, StaticPod)
     assert isinstance(again, StaticPod)

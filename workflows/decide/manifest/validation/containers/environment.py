@@ -11,7 +11,7 @@ from proto.kubernetes.contents.field_paths import split_subscript
 from proto.kubernetes.resources.quantity import QuantityError, canonical_quantity, parse_quantity
 from workflows.decide.manifest.fields import names
 from workflows.decide.manifest.fields.descending_paths import without_backsteps
-from workflows.decide.manifest.fields.field_errors import invalid, not_found, not_supported, required
+from workflows.decide.manifest.fields.field_errors import invalid, not_found, not_supported, required, shortened
 
 Object = Mapping[str, Any]
 
@@ -127,10 +127,10 @@ def validate_field_selector(selector: Object, path: str, *, known: Sequence[str]
 def _no_field(version: str, asked: str, field: str, key: str | None) -> str:
     """Explain why this is no field of a pod; empty if it is one."""
     if version != "v1":
-        return f"unsupported pod version: {version}"
+        return f"unsupported pod version: {shortened(version)}"
     if key is not None:
-        return "" if field in _MAPS else f"field label does not support subscript: {asked}"
-    return "" if field in _LABELS or field == "spec.host" else f"field label not supported: {asked}"
+        return "" if field in _MAPS else f"field label does not support subscript: {shortened(asked)}"
+    return "" if field in _LABELS or field == "spec.host" else f"field label not supported: {shortened(asked)}"
 
 
 def validate_resource_selector(selector: Object, path: str, *, of_volume: bool = False) -> Iterator[str]:
