@@ -99,7 +99,9 @@ def lacking(snapshot: PodSnapshot, results: Mapping[str, bool]) -> dict[str, boo
 def with_readiness(snapshot: PodSnapshot, results: Mapping[str, bool], times: Times, now: datetime) -> PodSnapshot:
     """Return a snapshot with these results of readiness probes; `times` are those of what was shown last."""
     status = snapshot.status
-    if status.get("phase") in FINAL_PHASES or not snapshot.pod:  # of an earlier worker; a standalone node keeps no specs
+    if (
+        status.get("phase") in FINAL_PHASES or not snapshot.pod
+    ):  # of an earlier worker; a standalone node keeps no specs
         return snapshot
     containers = {name: [_container(one, results) for one in status[name]] for name in _STATUSES if status.get(name)}
     verdicts = _verdicts(snapshot, containers)
