@@ -15,7 +15,7 @@ BEHAVIOURS: Final[dict[int, str]] = {
     1: "the first: sandbox, images, init containers, containers, backoff, deletion",
     2: "the sandbox's activity makes the directories, and images are looked for before any is pulled: two activities fewer per start",
     3: "one timer per wait, cancelled only when its time or reason changes; before, one timer for the nearest wait, restarted at every arrival",
-    4: "robust against hostile peers: ",
+    4: "robust against hostile peers: a run has some 500 events, so that it is replayed in time; ",
 }
 OLDEST: Final = min(BEHAVIOURS)
 """A run with a lower number needs an older release: the worker logs an error and leaves its pod alone."""
@@ -36,6 +36,8 @@ TIMER_PER_WAIT: Final = 3
 """From this behaviour on each wait of a pod has its own timer."""
 NODE_TIMER_PER_WAIT: Final = 2
 """The same for the node's workflow."""
+SHORT_RUNS: Final = 4
+"""From this behaviour on a run continues as new at EVENTS_PER_RUN; before, when Temporal suggested it, at 4,096 events."""
 
 
 class UnknownBehaviourError(Exception):
