@@ -24,7 +24,7 @@ from activities.objects.terminating_pods import TerminatingPods
 from activities.objects.tokens import NoTokens, TokenSource
 from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.probes.loops import ProbeLoops
-from activities.probes.outcome import ProbeListener, ignore_outcome
+from activities.probes.outcome import ProbeListener, ReadinessListener, ignore_outcome, ignore_readiness
 from activities.runtime.image_users import ImageUsers
 from activities.sandbox.user_namespaces import UserNamespaces
 from activities.settings.activity_settings import ActivitySettings
@@ -64,6 +64,7 @@ class NodeServices:
     image_users: ImageUsers = field(default_factory=ImageUsers)
     probes: ProbeLoops = field(default_factory=ProbeLoops)
     probe_listener: ProbeListener = ignore_outcome
+    readiness_listener: ReadinessListener = ignore_readiness
     pull_started: Callable[[PullImage], None] = ignore_pull
     """Called when a pull asks a registry, not when the image is already present."""
     csi: CsiDrivers = field(default_factory=CsiDrivers)

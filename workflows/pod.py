@@ -42,7 +42,7 @@ from workflows.decide.situation import Situation
 from workflows.decide.status import conditions, status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.steps.termination import is_stopping
-from workflows.decide.versions import ANSWERS_ENCRYPTED, DROPPED_SIGNALS_COUNT, TIMER_PER_WAIT, require_known
+from workflows.decide.versions import ANSWERS_ENCRYPTED, DROPPED_SIGNALS_COUNT, SHORT_RUNS, TIMER_PER_WAIT, require_known
 from workflows.loop import is_history_long, with_dropped
 from workflows.operator_updates import Arrival, OperatorUpdates
 from workflows.received import Dropped
@@ -197,7 +197,7 @@ class PodWorkflow(OperatorUpdates):
 
     def is_long(self) -> bool:
         """Report whether this run's history has grown so long that it should continue as new."""
-        return is_history_long(self.observed.signals)
+        return is_history_long(self.observed.signals, short_run=self.start.behaviour >= SHORT_RUNS)
 
     def continue_as_new_if_due(self) -> None:
         """Continue as new once nothing that ends by itself is under way and nothing is left to record.

@@ -4,9 +4,14 @@ It lasts as long as the container and signals only when a result changes, so a h
 What is known is stored in heartbeats: the next try, in another worker, continues from there. A change is first stored
 in a heartbeat, then signalled, so that after a crash in between it is still marked as unreported; it may be reported
 twice, but is never lost.
+
+Startup and liveness are signalled at once: the workflow acts on them, and each changes once in a container's life.
+Readiness may change each second for ever, so its changes are signalled at growing intervals, with their number. What the
+history does not have yet, the node's status has: the readiness listener is called at each change.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
@@ -17,7 +22,9 @@ from temporalio.converter import ActivitySerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.execution.errors import WORKER_STOPPING, retryable_failure
+from activities.execution.growing_intervals import RecentRecords
 from activities.probes.loop import ProbeLoop
+from activities.probes.outcome import ReadinessListener
 from activities.probes.services import ProbeServices
 from proto.temporal import names
 from proto.temporal.activities.heartbeats import ProbeProgress
@@ -60,7 +67,8 @@ class ProbeActivities:
             return
         if activity.info().attempt == 1:  # later tries have the first try's request, which is outdated
             loop.mark_unreported({kind: found.sequence for kind, found in request.known.items()})
-        listener = _Listener(loop, activity.client())
+        recent = loops.recent_signals.of((uid, request.name))
+        listener = _Listener(loop, activity.client(), recent, self._services.readiness_listener)
         stop = asyncio.create_task(listener.end_with_worker())
         try:
             if not await listener.listen():
@@ -76,8 +84,11 @@ class ProbeActivities:
 class _Listener:
     """One try of the activity: reports a loop's changes to Temporal until a newer try takes over."""
 
-    def __init__(self, loop: ProbeLoop, client: Client) -> None:
-        self._loop, self._news = loop, asyncio.Event()
+    def __init__(self, loop: ProbeLoop, client: Client, recent: RecentRecords, show: ReadinessListener) -> None:
+        self._loop, self._news, self._recent, self._show = loop, asyncio.Event(), recent, show
+        if (left := loop.progress.get(ProbeKind.READINESS)) and left.signalled_at > recent.at:
+            recent.count, recent.at = left.recent_signals, left.signalled_at  # another worker sent them
+        self._show_readiness()
         before, loop.listener = loop.listener, self._news
         before.set()
         self._news.set()  # something may be unreported already
@@ -105,11 +116,19 @@ class _Listener:
             if not await self._report():
                 return False
             try:
-                async with asyncio.timeout(self._pause):
+                async with asyncio.timeout(self._longest_wait()):
                     await self._news.wait()
             except TimeoutError:
                 activity.heartbeat(self._details())
         return True
+
+    def _longest_wait(self) -> float | None:
+        """Return the seconds until the next heartbeat, or until a change of readiness may be signalled."""
+        if not self._loop.unreported():
+            return self._pause
+        now = time.time()
+        held_back = self._recent.due_at(now) - now
+        return min(held_back, self._pause) if self._pause else held_back
 
     async def _hand_over(self) -> None:
         """Store what is known for the next worker."""
@@ -117,8 +136,8 @@ class _Listener:
         raise retryable_failure(WORKER_STOPPING, f"the worker stops; the next one continues to probe {self._loop.name}")
 
     async def _report(self) -> bool:
-        """Signal each changed result; False if the workflow, or its interest in this activity, is gone."""
-        while kinds := self._loop.unreported():
+        """Signal each changed result that is due; False if the workflow, or its interest in this activity, is gone."""
+        while kinds := self._due():
             try:
                 await self._keep()
                 for kind in kinds:
@@ -127,10 +146,24 @@ class _Listener:
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     return False
+                self._show_readiness()
                 await asyncio.sleep(_PAUSE_SECONDS)  # Temporal is unavailable; probing continues
             if not self.is_newest() or self._loop.has_ended:
                 break
         return True
+
+    def _due(self) -> list[ProbeKind]:
+        """List the changed results to signal now; a readiness that has to wait is shown without a signal."""
+        kinds, now = self._loop.unreported(), time.time()
+        if ProbeKind.READINESS in kinds and self._recent.due_at(now) > now:
+            self._show_readiness()
+            kinds.remove(ProbeKind.READINESS)
+        return kinds
+
+    def _show_readiness(self, *, signalled: bool = False) -> None:
+        found = self._loop.progress.get(ProbeKind.READINESS)
+        if found is not None and found.verdict is not None:
+            self._show(self._loop.pod, self._loop.container_id, ready=found.verdict, signalled=signalled)
 
     async def _signal(self, kind: ProbeKind) -> None:
         found = self._loop.progress[kind]
@@ -141,9 +174,15 @@ class _Listener:
             success=bool(found.verdict),
             message=found.message,
             sequence=found.sequence,
+            turns=max(found.turns, 1),
         )
+        if kind is ProbeKind.READINESS:
+            self._show_readiness(signalled=True)
         await self._workflow.signal(names.PROBE_VERDICT, verdict)
-        found.told = found.sequence == verdict.sequence
+        found.told, found.turns = found.sequence == verdict.sequence, found.turns - verdict.turns
+        if kind is ProbeKind.READINESS:
+            self._recent.add(time.time())
+            found.recent_signals, found.signalled_at = self._recent.count, self._recent.at
 
     async def _keep(self) -> None:
         """Store what is known at once: the SDK's own heartbeats wait up to two seconds."""

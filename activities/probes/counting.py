@@ -8,7 +8,7 @@ from proto.temporal.activities.heartbeats import ProbeProgress
 from proto.temporal.pod import ProbeKind
 
 MAX_MESSAGE: Final = 1024
-"""Characters of a probe's output that are reported."""
+"""Bytes of a probe's output that are reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,15 @@ def count(progress: ProbeProgress, outcome: Outcome, needed: Thresholds) -> None
     progress.last = outcome.success
     enough = progress.run >= (needed.success if outcome.success else needed.failure)
     if enough and progress.verdict is not outcome.success:
-        progress.verdict, progress.message = outcome.success, outcome.output[:MAX_MESSAGE]
+        progress.verdict, progress.message = outcome.success, shortened(outcome.output)
         progress.sequence += 1
+        progress.turns += 1
         progress.told = False
+
+
+def shortened(output: str) -> str:
+    """Cut an output to MAX_MESSAGE bytes, between two characters."""
+    return output.encode(errors="replace")[:MAX_MESSAGE].decode(errors="ignore")
 
 
 def has_settled(kind: ProbeKind, *, verdict: bool | None) -> bool:

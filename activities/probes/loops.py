@@ -8,6 +8,7 @@ cancellation.
 from collections.abc import Callable, Collection
 from typing import Final
 
+from activities.execution.growing_intervals import RecentRecordsByName
 from activities.probes.loop import ProbeLoop
 from activities.probes.result_counts import ProbeResultCounts
 
@@ -21,6 +22,8 @@ class ProbeLoops:
     def __init__(self) -> None:
         self.result_counts = ProbeResultCounts()
         """Counts the outcomes of all probes."""
+        self.recent_signals = RecentRecordsByName()
+        """Of readiness, by pod UID and container: restarts of a container do not reset them."""
         self._loops: dict[str, ProbeLoop] = {}
         self._stopping: set[str] = set()
         self._ended: dict[str, None] = {}

@@ -31,6 +31,17 @@ ProbeListener = Callable[[PodKey, str, ProbeKind, str], None]
 """Called for each probe that did not simply succeed, with the container and a description in the kubelet's words."""
 
 
+class ReadinessListener(Protocol):
+    """Called with each change of a readiness, and with what a loop begins with."""
+
+    def __call__(self, pod: PodKey, container_id: str, *, ready: bool, signalled: bool) -> None:
+        """Take a readiness; `signalled`: the workflow learns of it at the same time."""
+
+
+def ignore_readiness(pod: PodKey, container_id: str, *, ready: bool, signalled: bool) -> None:
+    """Ignore it."""
+
+
 def ignore_outcome(_pod: PodKey, _container: str, _kind: ProbeKind, _said: str) -> None:
     """Ignore all outcomes."""
 

@@ -5,7 +5,7 @@ from typing import Protocol
 from activities.clients.runtime import RuntimeClient
 from activities.objects.terminating_pods import TerminatingPods
 from activities.probes.loops import ProbeLoops
-from activities.probes.outcome import ProbeListener
+from activities.probes.outcome import ProbeListener, ReadinessListener
 
 
 class ProbeServices(Protocol):
@@ -19,6 +19,9 @@ class ProbeServices(Protocol):
 
     @property
     def probe_listener(self) -> ProbeListener: ...
+
+    @property
+    def readiness_listener(self) -> ReadinessListener: ...
 
     @property
     def terminating(self) -> TerminatingPods: ...

@@ -3,9 +3,13 @@
 from typing import Final
 
 MAX_MESSAGE: Final = 2048
-"""Characters; a runtime may quote whole specs."""
+"""Bytes; a runtime may quote whole specs."""
+_CUT: Final = "…"
 
 
 def shorten(message: str) -> str:
     """Shorten a message for histories and statuses."""
-    return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 1]}…"
+    whole = message.encode(errors="replace")
+    if len(whole) <= MAX_MESSAGE:
+        return message
+    return f"{whole[: MAX_MESSAGE - len(_CUT.encode())].decode(errors='ignore')}{_CUT}"

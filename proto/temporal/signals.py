@@ -54,6 +54,8 @@ class ProbeVerdict:
     message: str = ""
     """The output of the probe that changed it."""
     sequence: int = 0
+    turns: int = 1
+    """How often the verdict changed since the last signal: more than once if the probe flaps."""
 
 
 @dataclass(frozen=True, slots=True)

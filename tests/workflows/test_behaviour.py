@@ -1,6 +1,8 @@
 """Does a run move to the node's committed behaviour when asked, at a quiet moment, and never to a lower one?"""
 
 import asyncio
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,11 +11,11 @@ from temporalio.worker import Replayer
 
 from proto.temporal import names
 from proto.temporal.signals import BehaviourCommitted
-from tests.workflows.conftest import Node, container, pod_json
+from tests.workflows.conftest import QUICK, Node, container, pod_json
 from tests.workflows.test_node import Host, host
 from worker.behaviours.runs import behaviour_of
 from worker.processes.worker import sandbox_runner
-from workflows.decide.versions import CURRENT, CURRENT_NODE, OLDEST, OLDEST_NODE
+from workflows.decide.versions import CURRENT, CURRENT_NODE, OLDEST, OLDEST_NODE, SHORT_RUNS
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 
@@ -134,3 +136,39 @@ async def test_the_nodes_workflow_takes_up_its_own(host: Host) -> None:
         data_converter=host.client.data_converter,
     )
     await replayer.replay_workflow(await history_of(host, handle, first))
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "continues"),
+    [
+        pytest.param(SHORT_RUNS - 1, False, id="before-it-has-long-runs"),
+        pytest.param(SHORT_RUNS, True, id="from-it-on-runs-are-short"),
+    ],
+)
+async def test_a_run_is_short_enough_to_be_replayed_in_time(
+    node: Node, monkeypatch: pytest.MonkeyPatch, behaviour: int, continues: bool
+) -> None:
+    """A pod that crashes for ever continues as new by its events; its restarts are counted on, and each run replays."""
+    monkeypatch.setattr("workflows.loop.EVENTS_PER_RUN", 60)
+    node.behaviour = behaviour
+    pod = pod_json(containers=[container("web", readinessProbe={"tcpSocket": {"port": 80}})])
+    handle = await node.start(pod, replace(QUICK, max_container_restart_period=timedelta(milliseconds=10)))
+    first, restarts = await run_of(handle), 0
+    while (description := await handle.describe()).raw_description.workflow_execution_info.history_length < 120:
+        if description.run_id != first:
+            break
+        await node.until(pod, lambda one, count=restarts: one.restarts == count and "web" in node.runtime.live())  # type: ignore[misc]  # the default binds it
+        await node.exits(node.newest(pod), "web", 1)
+        restarts += 1
+    assert ((await run_of(handle)) != first) is continues
+    await node.until(pod, lambda one: one.restarts == restarts and "web" in node.runtime.live())
+    history = await history_of(node, handle, first)
+    assert len(history.events) < 120 or not continues
+    replayer = Replayer(
+        workflows=[PodWorkflow],
+        workflow_runner=sandbox_runner(),
+        namespace=node.client.namespace,
+        data_converter=node.client.data_converter,
+    )
+    await replayer.replay_workflow(history)
+    await node.delete(node.newest(pod))

@@ -5,7 +5,12 @@ from proto.temporal.signals import ProbeVerdict
 
 
 def describe_verdict(verdict: ProbeVerdict) -> str:
-    """Describe a probe result, with the probe's output if it failed."""
+    """Describe a probe result, with the probe's output if it failed, and how often it changed until then."""
+    flapped = f" (changed {verdict.turns} times since it was last recorded)" if verdict.turns > 1 else ""
+    return _words(verdict) + flapped
+
+
+def _words(verdict: ProbeVerdict) -> str:
     output = verdict.message.strip()
     why = f": {output}" if output else ""
     match verdict.probe, verdict.success:

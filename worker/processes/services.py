@@ -17,7 +17,7 @@ from activities.machine.node_capacity import architecture, this_node, throttle_p
 from activities.node_services import NodeServices, ignore_pull
 from activities.objects.tokens import NoTokens
 from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
-from activities.probes.outcome import ignore_outcome
+from activities.probes.outcome import ReadinessListener, ignore_outcome, ignore_readiness
 from activities.sandbox.user_namespaces import UserNamespaces
 from activities.settings.activity_settings import ActivitySettings
 from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
@@ -43,10 +43,12 @@ def node_services(
     api: "ApiServer | None" = None,
     cluster: "ClusterWorker | None" = None,
     timings: Timings | None = None,
+    readiness: ReadinessListener = ignore_readiness,
 ) -> NodeServices:
     """Create them; connects to nothing yet.
 
     `calls` observe every CRI call, `timings` the duration of steps; `cluster` is None on a standalone node.
+    `readiness` gets the results of readiness probes.
     """
     objects = cluster.objects if cluster else None
     return NodeServices(
@@ -54,6 +56,7 @@ def node_services(
         api=api,
         pod_objects=cluster.keeper if cluster else None,
         probe_listener=cluster.events.probed if cluster else ignore_outcome,
+        readiness_listener=readiness,
         pull_started=cluster.events.pull_started if cluster else ignore_pull,
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=Cgroups(

@@ -30,6 +30,7 @@ from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.csi_republishing import republishing_volumes
+from worker.host.current_readiness import CurrentReadiness
 from worker.host.image_access import count_pulls
 from worker.host.local_storage import StorageWatch, signalling, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
@@ -94,15 +95,19 @@ async def work(
     """Fail the attempts of an earlier worker, then run workflows and activities until asked to stop."""
     install_bounded_thread_pool()
     cluster, timings = _cluster_worker(api, config) if api else None, telemetry.metrics.timings()
-    services = node_services(config, telemetry.calls, api=api, cluster=cluster, timings=timings)
-    count_pulls(services, config, telemetry.metrics.images)
-    await asyncio.to_thread(services.cgroups.make_tiers)
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
+        readiness = CurrentReadiness(cache.snapshots())
+        services = node_services(
+            config, telemetry.calls, api=api, cluster=cluster, timings=timings, readiness=readiness.probed
+        )
+        count_pulls(services, config, telemetry.metrics.images)
+        await asyncio.to_thread(services.cgroups.make_tiers)
         numbers = PodMetrics(cache, telemetry.metrics)
         numbers.show_probes(services.probes.result_counts)
         snapshots = TerminationTracker(services.terminating, cache, numbers)
         publish = cluster.observe(snapshots.publish) if cluster else snapshots.publish
-        worker = pod_worker(config, client, services, publish, more=cluster.interceptors if cluster else ())
+        readiness.pass_on(publish)
+        worker = pod_worker(config, client, services, readiness.publish, more=cluster.interceptors if cluster else ())
         drivers = watching_plugins(config.root_dir, services.csi)
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency

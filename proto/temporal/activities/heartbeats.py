@@ -16,6 +16,12 @@ class ProbeProgress:
     sequence: int = 0
     told: bool = True
     """Whether the workflow was signalled the current verdict."""
+    turns: int = 0
+    """How often the verdict changed since the last signal."""
+    recent_signals: float = 0.0
+    """Readiness only: how many signals count as recent (activities/execution/growing_intervals.py)."""
+    signalled_at: float = 0.0
+    """When the last one was sent, in seconds since the epoch."""
 
 
 @dataclass(slots=True)

@@ -46,5 +46,5 @@ def test_a_long_message_is_cut() -> None:
     """History carries it, and status too."""
     error = CriError("CreateContainer", grpc.StatusCode.UNKNOWN, "x" * 100_000)
     told = runtime_failure(error, ENDPOINT, "CreateContainerError", "y" * 100)
-    assert len(told.message) == MAX_MESSAGE
+    assert len(told.message.encode()) == MAX_MESSAGE
     assert told.message.endswith("…")

@@ -67,9 +67,9 @@ class Temporal:
         """The verdicts that were signalled: success and number."""
         return [(one.success, one.sequence) for one in self.calls if isinstance(one, ProbeVerdict)]
 
-    async def until(self, holds: Callable[[], bool]) -> None:
+    async def until(self, holds: Callable[[], bool], within: float = 5) -> None:
         """Wait for it."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(within):
             while not holds():
                 self.called.clear()
                 await self.called.wait()
@@ -106,11 +106,36 @@ def container(monkeypatch: pytest.MonkeyPatch) -> Container:
     return made
 
 
-def begin(temporal: Temporal, loops: ProbeLoops, **info: Any) -> "tuple[ActivityEnvironment, asyncio.Task[None]]":
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
+    """Let the clock of signals jump with the loop's."""
+
+    def now() -> float:
+        return 1_800_000_000.0 + asyncio.get_running_loop().time()
+
+    monkeypatch.setattr("activities.probes.container_probes.time", Mock(time=now))
+    return now
+
+
+class Shown(list[tuple[bool, bool]]):
+    """What the readiness listener got: readiness, and whether it was signalled."""
+
+    def __call__(self, _pod: PodKey, container_id: str, *, ready: bool, signalled: bool) -> None:
+        """Listen."""
+        assert container_id == "web-0"
+        self.append((ready, signalled))
+
+
+def begin(
+    temporal: Temporal, loops: ProbeLoops, shown: Shown | None = None, **info: Any
+) -> "tuple[ActivityEnvironment, asyncio.Task[None]]":
     """Begin one try of the activity."""
     environment = ActivityEnvironment(client=temporal)  # type: ignore[arg-type]  # as much of one as is used
     environment.info = replace(environment.info, heartbeat_timeout=timedelta(minutes=2), **info)
-    activities = ProbeActivities(Mock(probes=loops, runtime=Mock()))
+    listener = Shown() if shown is None else shown
+    activities = ProbeActivities(
+        Mock(probes=loops, runtime=Mock(), readiness_listener=listener, terminating=Mock(has=lambda _: False))
+    )
     return environment, asyncio.create_task(environment.run(activities.probe_container, REQUEST))
 
 
@@ -214,3 +239,92 @@ async def test_a_cancel_ends_the_loop(temporal: Temporal, container: Container) 
     container.ready = False
     await asyncio.sleep(0.05)
     assert temporal.told() == [(True, 1)]
+
+
+EACH_SECOND = {"name": "web", "readinessProbe": {**PROBE, "periodSeconds": 1}}
+
+
+class Flapping(Container):
+    """A container whose readiness changes at each probe."""
+
+    async def ask(self) -> Outcome:
+        """Answer other than before."""
+        self.ready = not self.ready
+        return Outcome(success=self.ready, output="" if self.ready else "500")
+
+
+async def test_a_readiness_that_flaps_is_signalled_at_growing_intervals(
+    temporal: Temporal, monkeypatch: pytest.MonkeyPatch, clock: Callable[[], float]
+) -> None:
+    """The first twenty changes each, then one for many, with their number; the listener gets every one at once."""
+    monkeypatch.setattr(loop_module, "HANDLERS", {"tcpSocket": Flapping()})
+    monkeypatch.setitem(globals(), "REQUEST", replace(REQUEST, container=EACH_SECOND))
+    loops, shown, began = ProbeLoops(), Shown(), clock()
+    _, task = begin(temporal, loops, shown)
+    await temporal.until(lambda: len(temporal.told()) >= 25, within=3600)
+    verdicts = [one for one in temporal.calls if isinstance(one, ProbeVerdict)]
+    assert [(one.sequence, one.turns) for one in verdicts[:20]] == [(one, 1) for one in range(1, 21)]
+    held_back = [one.turns for one in verdicts[20:]]
+    assert held_back == [10, 20, 40, 80, 80]
+    assert sum(one.turns for one in verdicts) == verdicts[-1].sequence
+    assert clock() - began > 230
+    changes = [ready for ready, signalled in shown if not signalled]
+    assert len(changes) >= verdicts[-1].sequence - len(verdicts), "every change is shown"
+    assert len(temporal.calls) <= 3 * len(verdicts) + 4, "nor do heartbeats follow each change"
+    loops.ended("web-0")
+    await ended(task)
+
+
+async def test_a_restart_of_the_container_or_the_worker_begins_no_new_row(
+    temporal: Temporal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was signalled lately is kept by the container's name, and in the heartbeats."""
+    monkeypatch.setattr(loop_module, "HANDLERS", {"tcpSocket": Flapping()})
+    monkeypatch.setitem(globals(), "REQUEST", replace(REQUEST, container=EACH_SECOND))
+    loops = ProbeLoops()
+    _, task = begin(temporal, loops)
+    await temporal.until(lambda: len(temporal.told()) >= 20, within=60)
+    recent = loops.recent_signals.of(("uid-1", "web"))
+    assert recent.count > 19
+    loops.ended("web-0")
+    await ended(task)
+    left = {"readiness": {"verdict": True, "sequence": 20, "recent_signals": recent.count, "signalled_at": recent.at}}
+    in_the_next_worker = ProbeLoops()
+    _, task = begin(temporal, in_the_next_worker, attempt=2, heartbeat_details=(left,))
+    await asyncio.sleep(5)
+    assert len(temporal.told()) == 20
+    assert in_the_next_worker.recent_signals.of(("uid-1", "web")).count == recent.count
+    in_the_next_worker.ended("web-0")
+    await ended(task)
+
+
+async def test_liveness_is_signalled_at_once_whatever_readiness_did(
+    temporal: Temporal, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workflow acts on it."""
+    both = {"name": "web", "readinessProbe": PROBE, "livenessProbe": PROBE}
+    monkeypatch.setitem(globals(), "REQUEST", replace(REQUEST, container=both))
+    loops = ProbeLoops()
+    for _ in range(40):
+        loops.recent_signals.of(("uid-1", "web")).add(1_800_000_000.0 + asyncio.get_running_loop().time())
+    container.ready = False
+    _, task = begin(temporal, loops)
+    await temporal.until(lambda: len(temporal.told()) == 1)
+    (verdict,) = [one for one in temporal.calls if isinstance(one, ProbeVerdict)]
+    assert (verdict.probe, verdict.success) == (ProbeKind.LIVENESS, False)
+    loops.ended("web-0")
+    await ended(task)
+
+
+async def test_a_readiness_that_temporal_cannot_take_is_shown(
+    temporal: Temporal, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node's status does not wait for Temporal."""
+    monkeypatch.setattr("activities.probes.container_probes._PAUSE_SECONDS", 0.01)
+    temporal.failing = [RPCError("away", RPCStatusCode.UNAVAILABLE, b"")] * 3
+    loops, shown = ProbeLoops(), Shown()
+    _, task = begin(temporal, loops, shown)
+    await temporal.until(lambda: temporal.told() == [(container.ready, 1)])
+    assert (True, False) in shown
+    loops.ended("web-0")
+    await ended(task)

@@ -45,6 +45,22 @@ def test_each_turn_is_numbered_and_to_be_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("output", "kept"),
+    [
+        pytest.param("x" * 1025, 1024, id="one-byte-a-character"),
+        pytest.param("\N{CJK UNIFIED IDEOGRAPH-4E00}" * 1024, 1023, id="three-bytes-a-character"),
+        pytest.param("\N{CJK UNIFIED IDEOGRAPH-20000}" * 1024, 1024, id="four-bytes-a-character"),
+        pytest.param("\udc80" * 2000, 1024, id="no-characters-at-all"),
+    ],
+)
+def test_an_output_is_cut_by_bytes(output: str, kept: int) -> None:
+    """What a container says fills a history by its bytes, and is cut between two characters."""
+    progress = ProbeProgress()
+    count(progress, Outcome(success=False, output=output), Thresholds(1, 1))
+    assert len(progress.message.encode()) == kept
+
+
+@pytest.mark.parametrize(
     ("kind", "verdict", "settled"),
     [
         pytest.param(ProbeKind.STARTUP, None, False, id="startup-goes-on-until-it-knows"),

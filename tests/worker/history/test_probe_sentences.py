@@ -36,3 +36,11 @@ def test_verdicts(kind: str, success: bool, message: str, line: str) -> None:
     recorded.begin()
     recorded.signal(names.PROBE_VERDICT, ProbeVerdict("web", "c1", ProbeKind(kind), success, message, 1))
     assert recorded.texts()[1:] == [line]
+
+
+def test_a_probe_that_flaps() -> None:
+    """One line stands for many changes, and says how many."""
+    recorded = Recorder()
+    recorded.begin()
+    recorded.signal(names.PROBE_VERDICT, ProbeVerdict("web", "c1", ProbeKind.READINESS, True, "", 57, turns=37))
+    assert recorded.texts()[1:] == ["container web is ready (changed 37 times since it was last recorded)"]

@@ -47,7 +47,7 @@ async def test_each_cause_is_cut(converter: DataConverter) -> None:
     error: BaseException | None = await converter.decode_failure(failure)
     for begins, kind in (("last x", "ErrImagePull"), ("then x", "ValueError"), ("first x", "OSError")):
         assert isinstance(error, ApplicationError)
-        assert (error.type, len(error.message), error.message[: len(begins)]) == (kind, MAX_MESSAGE, begins)
+        assert (error.type, len(error.message.encode()), error.message[: len(begins)]) == (kind, MAX_MESSAGE, begins)
         error = error.__cause__
     assert error is None
 

@@ -1,10 +1,12 @@
 """Does PodWorkflow apply probe verdicts correctly, without history events while they do not change?"""
 
 import asyncio
-from typing import Any
+import random
+from typing import Any, Final
 
 from temporalio.client import WorkflowHandle
 
+from activities.probes.counting import shortened
 from proto.temporal import names
 from proto.temporal.pod import ProbeKind
 from proto.temporal.signals import ProbeVerdict, RuntimeChanged
@@ -12,6 +14,9 @@ from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
 
 TCP = {"tcpSocket": {"port": 80}}
+MEGABYTE: Final = 1_000_000
+SIGNALS_A_DAY: Final = 320
+"""However often a readiness probe changes (tests/activities/execution/test_growing_intervals.py)."""
 
 
 async def probing(node: Node, times: int = 1) -> str:
@@ -77,3 +82,27 @@ async def test_a_long_history_is_continued_while_it_is_probed(node: Node) -> Non
     snapshot = await node.until(pod, lambda one: one.ready)
     assert snapshot.restarts == 0
     await node.delete(node.newest(pod))
+
+
+async def bytes_of(handle: WorkflowHandle[Any, Any]) -> int:
+    """Return the size of a run's history."""
+    description = await handle.describe()
+    return int(description.raw_description.workflow_execution_info.history_size_bytes)
+
+
+async def test_a_readiness_probe_that_flaps_adds_less_than_a_megabyte_a_day(node: Node) -> None:
+    """With the longest output there is, of random characters that cannot be compressed: signals, tasks, search attributes."""
+    pod = pod_json(containers=[container("web", readinessProbe=TCP)])
+    handle = await node.start(pod)
+    web, dice = await probing(node), random.Random(7)
+    before, turns = await bytes_of(handle), 20
+    for one in range(1, turns + 1):
+        output = "".join(chr(dice.randrange(0x20000, 0x2A6D0)) for _ in range(1024))
+        message = "" if one % 2 else shortened(output)
+        said = ProbeVerdict("web", web, ProbeKind.READINESS, bool(one % 2), message, one)
+        await handle.signal(names.PROBE_VERDICT, said)
+        await node.until(pod, lambda snapshot, ready=bool(one % 2): snapshot.ready is ready)  # type: ignore[misc]  # the default binds it
+    a_turn = (await bytes_of(handle) - before) / turns
+    print(f"{a_turn:.0f} bytes a turn, {a_turn * SIGNALS_A_DAY / MEGABYTE:.2f} MB a day")
+    assert a_turn * SIGNALS_A_DAY < MEGABYTE
+    await node.delete(handle)

@@ -21,6 +21,7 @@ from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, OpenPod, PodWorkflows, marked
 from worker.poller.calls.reconciler import Reconciler
+from worker.poller.calls.signal_pace import SignalPace
 from worker.poller.cluster.api_pod import ApiPod
 from worker.poller.cluster.api_pod_needs import (
     Call,
@@ -75,6 +76,7 @@ class ApiPods:
         self._workflows, self._node, self._settings, self._dependencies = workflows, node, settings, dependencies
         self._known: dict[str, Known] = {}
         self._calls = Reconciler[Call](self)
+        self._pace = SignalPace(self._converge)
         self._open_known = False
         self._listed = False
         self._doubted: set[str] = set()
@@ -149,6 +151,7 @@ class ApiPods:
 
     async def close(self) -> None:
         """Stop calling."""
+        self._pace.close()
         await self._calls.close()
 
     def next_call(self, key: str) -> Call | None:
@@ -159,7 +162,10 @@ class ApiPods:
         if (known.desired is None and not self._listed) or (ended and not self._open_known):
             return None
         shown_phase = self._dependencies.shown_phase(key) if ended else ""  # read only for pods for which it matters
-        return known.next_call(open_known=self._open_known, shown_phase=shown_phase)
+        call = known.next_call(open_known=self._open_known, shown_phase=shown_phase)
+        if isinstance(call, StartPod | TellStatus) and known.signalled and not (ended and not known.signalled.ended):
+            return None if self._pace.holds_back(key, call.pod.full_name) else call
+        return call
 
     async def make(self, key: str, call: Call) -> None:
         """Make a call, and record its result."""
@@ -173,6 +179,8 @@ class ApiPods:
                 content = marked(pod.pod, self._node) if may_be_open else None
                 known.tried = True
                 await self._workflows.start(start, PodListed(API_SOURCE, number, content, in_place=True))
+                if known.signalled:
+                    self._pace.sent(key)
                 self._note_signalled(known, pod if content is None else listed(pod, known.signalled), at)
             case DeletePod(pod):
                 reason, message = DELETED
@@ -191,6 +199,7 @@ class ApiPods:
                 given = StatusGiven(API_SOURCE, number, dict(pod.conditions), pod.ended)
                 if await self._workflows.status_given(self._id_of(pod), given):
                     known.signalled = pod
+                    self._pace.sent(key)
                 else:
                     self._forget_workflow(known)
             case RemovePod():

@@ -22,6 +22,7 @@ from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, marked
 from worker.poller.calls.reconciler import Reconciler
+from worker.poller.calls.signal_pace import SignalPace
 from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, StaticPod
@@ -71,6 +72,10 @@ class PodName:
             return Start(self.desired)
         return None
 
+    def edits(self, pod: StaticPod) -> bool:
+        """Report whether this pod is an edit of the one that its workflow knows."""
+        return self.listed is not None and self.listed.uid == pod.uid
+
     @property
     def settled(self) -> bool:
         """Neither listed nor open."""
@@ -108,6 +113,7 @@ class ManifestPods:
         """Returns why this node rejects a new pod; None admits every pod, as on a standalone node."""
         self._names: dict[str, PodName] = {}
         self._calls = Reconciler[Start | Delete](self)
+        self._pace = SignalPace(lambda keys: self._calls.go(key for key in keys if key in self._names))
         self._listings = ManifestListings(dict.fromkeys(sources, Listing(readable=False)))
         self._open_known = False
 
@@ -186,11 +192,15 @@ class ManifestPods:
 
     async def close(self) -> None:
         """Stop calling; what is still needed is computed again at the next start."""
+        self._pace.close()
         await self._calls.close()
 
     def next_call(self, key: str) -> Start | Delete | None:
         """Return the next call that a name needs."""
-        call = self._names[key].next_call(self._listings)
+        known = self._names[key]
+        call = known.next_call(self._listings)
+        if isinstance(call, Start) and known.edits(call.pod) and self._pace.holds_back(key, key):
+            return None
         return None if isinstance(call, Delete) and not self._open_known else call
 
     def refused(self, key: str, call: Start | Delete | None, error: Exception | None) -> None:
@@ -221,6 +231,8 @@ class ManifestPods:
                 content = start.pod if pod.own_uid else None  # otherwise an edit gives another UID
                 listed = PodListed(pod.source, number, content, in_place=True)
                 await self._workflows.start(start, listed)
+                if known.edits(pod):
+                    self._pace.sent(key)
                 known.listed, known.listed_at = pod, listed_at
                 known.open[pod.uid] = OpenPod(workflow_id, str(pod.path), pod.source)
                 known.deletions_requested.discard(pod.uid)

@@ -4,7 +4,7 @@ The times are in `Observed.condition_times`. `settle` records them after each de
 reports the same times.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -28,6 +28,7 @@ TERMINATION_BY_KUBELET: Final = "TerminationByKubelet"
 NETWORK_READY: Final = "PodReadyToStartContainers"
 INITIALIZED: Final = "Initialized"
 READY: Final = "Ready"
+CONTAINERS_READY: Final = "ContainersReady"
 GATES_NOT_READY: Final = "ReadinessGatesNotReady"
 
 
@@ -77,7 +78,7 @@ def verdicts(
     all_ready = containers_ready([*sidecars, *regular], phase)
     known = {NETWORK_READY: has_network, INITIALIZED: through.holds}
     yield READY, pod_ready(situation, all_ready, {name: truth(holds) for name, holds in known.items()})
-    yield "ContainersReady", all_ready
+    yield CONTAINERS_READY, all_ready
     yield "PodScheduled", Verdict(holds=True)
     if situation.restart_all:
         yield "AllContainersRestarting", all_restarting(situation, phase)
@@ -143,19 +144,29 @@ def containers_ready(lasting: list[V1ContainerStatus], phase: Phase) -> Verdict:
         case Phase.FAILED:
             return Verdict(holds=False, reason=POD_FAILED)
         case _:
-            unready = [one.name for one in lasting if not one.ready]
-            if not unready:
-                return Verdict(holds=True)
-            message = f"containers with unready status: [{' '.join(unready)}]"
-            return Verdict(holds=False, reason="ContainersNotReady", message=message)
+            return all_ready_but([one.name for one in lasting if not one.ready])
+
+
+def all_ready_but(unready: Sequence[str]) -> Verdict:
+    """Report whether every container is ready, given those that are not."""
+    if not unready:
+        return Verdict(holds=True)
+    message = f"containers with unready status: [{' '.join(unready)}]"
+    return Verdict(holds=False, reason="ContainersNotReady", message=message)
 
 
 def pod_ready(situation: Situation, all_ready: Verdict, known: dict[str, str]) -> Verdict:
     """Report whether the pod is ready: its containers are ready and every readiness gate's condition is True."""
     if not all_ready.holds:
         return all_ready
-    unmet = list(gates.unmet(situation, known | {one.type: one.status for one in gates.given(situation.observed)}))
-    return Verdict(holds=False, reason=GATES_NOT_READY, message=", ".join(unmet)) if unmet else all_ready
+    asked = [gate.condition_type for gate in situation.spec.readiness_gates or ()]
+    return gates_open(asked, known | {one.type: one.status for one in gates.given(situation.observed)})
+
+
+def gates_open(asked: Sequence[str], known: Mapping[str, str]) -> Verdict:
+    """Report whether every readiness gate is True; `known` has the status of every condition."""
+    unmet = list(gates.unmet(asked, known))
+    return Verdict(holds=False, reason=GATES_NOT_READY, message=", ".join(unmet)) if unmet else Verdict(holds=True)
 
 
 def truth(holds: bool) -> str:  # noqa: FBT001 - its only parameter

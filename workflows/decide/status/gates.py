@@ -4,7 +4,7 @@ Used for the conditions, by explain, and for the Update SetCondition. A conditio
 the node sets those of the kubelet (pkg/kubelet/types/pod_status.go).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from kubernetes.client.models.v1_pod_condition import V1PodCondition
@@ -47,11 +47,11 @@ def given(observed: Observed) -> Iterator[V1PodCondition]:
         )
 
 
-def unmet(situation: Situation, known: Mapping[str, str]) -> Iterator[str]:
+def unmet(asked: Iterable[str], known: Mapping[str, str]) -> Iterator[str]:
     """Explain each readiness gate that is not True, in the kubelet's words; `known` has the status of every condition."""
-    for gate in situation.spec.readiness_gates or ():
-        status = known.get(gate.condition_type)
-        name = quoted(gate.condition_type)
+    for gate in asked:
+        status = known.get(gate)
+        name = quoted(gate)
         if status is None:
             yield f"corresponding condition of pod readiness gate {name} does not exist."
         elif status != "True":

@@ -1,6 +1,7 @@
 """Which call does a pod of the API need next, and is none killed or started on incomplete information?"""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from activities.clients.api_server.errors import ApiAway
+from activities.execution import growing_intervals
+from activities.execution.growing_intervals import AT_ONCE
 from proto.refusals import Refusal
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import Ended, GivenCondition, Rejected
@@ -210,6 +213,7 @@ class Node(NotedCalls):
         self.open: set[str] = set()
         self.gone: bool | Exception = True
         self.rejects: Rejected | None = None
+        self.last_image = ""
         self.refusals: dict[str, Refusal] = {}
         self.starts: list[tuple[PodStart, PodListed | DeletionRequested]] = []
         self.pods = ApiPods(
@@ -247,6 +251,7 @@ class Node(NotedCalls):
         words = ["start", "with its content" if isinstance(said, PodListed) and said.pod else ""]
         words += [sight.rejected.reason if sight.rejected else "", "to go" if sight.deleted else ""]
         self.note(" ".join(filter(None, words)))
+        self.last_image = said.pod["spec"]["containers"][0]["image"] if isinstance(said, PodListed) and said.pod else ""
         self.open.add(WORKFLOW)
 
     async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
@@ -421,6 +426,44 @@ async def test_an_edit_and_a_condition_that_come_together_are_both_told(node: No
     await node.until_called("start")
     node.pods.set_changed(replace(EDITED, conditions=GATED.conditions))
     await node.until_called("start", "start with its content", "status ['g']")
+
+
+async def edited_often(node: Node, times: int, seen: Callable[[int], ApiPod]) -> None:
+    """Edit a pod so many times, and let each edit be handled."""
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start")
+    for one in range(times):
+        node.pods.set_changed(seen(one))
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(lambda one: read(f"busybox:{one + 2}"), id="edits"),
+        pytest.param(
+            lambda one: replace(WEB, conditions={"g": GivenCondition("True", NOW, message=str(one))}), id="conditions"
+        ),
+    ],
+)
+async def test_who_may_edit_a_pod_cannot_fill_its_history(node: Node, seen: Callable[[int], ApiPod]) -> None:
+    """Twenty signals at once, and later ones at growing intervals; a deletion and an end wait for nothing."""
+    await edited_often(node, 500, seen)
+    assert len(node.calls) == 1 + AT_ONCE
+    node.pods.set_changed(replace(seen(500), ended=Ended("Failed", "Evicted")))
+    await node.until(2 + AT_ONCE)
+    node.pods.set_changed(GOING)
+    await node.until_last("PodDeleted 0:00:30")
+
+
+async def test_of_many_edits_the_newest_arrives(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is due, without another change of the pod."""
+    monkeypatch.setattr(growing_intervals, "FIRST_GAP", 0.05)
+    await edited_often(node, 60, lambda one: read(f"busybox:{one + 2}"))
+    await node.until(2 + AT_ONCE)
+    assert node.last_image == "busybox:61"
 
 
 async def test_conditions_at_first_sight_come_with_the_start(node: Node) -> None:

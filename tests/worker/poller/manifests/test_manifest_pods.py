@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from activities.execution.growing_intervals import AT_ONCE
 from proto.refusals import Refusal
 from proto.temporal.pod import NodeSettings, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
@@ -209,6 +210,21 @@ async def test_a_uid_of_its_own_brings_its_content() -> None:
     pods.set_listing(listing(web("own")))
     await temporal.until(1)
     assert temporal.calls == ["start own with its content"]
+    await pods.close()
+
+
+async def test_edits_of_a_pod_with_a_uid_of_its_own_are_signalled_at_growing_intervals() -> None:
+    """A manifest that is written each second does not fill the pod's history; its removal waits for nothing."""
+    temporal = Temporal()
+    pods = lister(temporal)
+    pods.set_open([], asked_at=0.0)
+    for one in range(200):
+        pods.set_listing(listing(web("own", annotations={"n": str(one)})))
+        for _ in range(10):
+            await asyncio.sleep(0)
+    assert temporal.calls == ["start own with its content"] * (1 + AT_ONCE)
+    pods.set_listing(listing())
+    await temporal.until_last("delete own ManifestRemoved")
     await pods.close()
 
 
