@@ -42,7 +42,13 @@ from workflows.decide.situation import Situation
 from workflows.decide.status import conditions, status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.steps.termination import is_stopping
-from workflows.decide.versions import ANSWERS_ENCRYPTED, DROPPED_SIGNALS_COUNT, SHORT_RUNS, TIMER_PER_WAIT, require_known
+from workflows.decide.versions import (
+    ANSWERS_ENCRYPTED,
+    DROPPED_SIGNALS_COUNT,
+    SHORT_RUNS,
+    TIMER_PER_WAIT,
+    require_known,
+)
 from workflows.loop import is_history_long, with_dropped
 from workflows.operator_updates import Arrival, OperatorUpdates
 from workflows.received import Dropped
