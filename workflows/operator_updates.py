@@ -20,6 +20,7 @@ from proto.temporal.operator import (
     BackoffsSkipped,
     ConditionSet,
     EvictPod,
+    Rejection,
     SetCondition,
     SkipBackoff,
     StopPod,
@@ -113,12 +114,23 @@ class OperatorUpdates(ArrivalLoop[Arrival]):
     @requested.validator
     def refuse_request(self, name: str, values: Sequence[RawValue]) -> None:
         """Reject a malformed request, and one that is not possible, before the history stores it."""
-        request = REQUESTS.get(name)
         try:
-            asked = read(values, request.shape if request else None)
+            refusal = self.refusal(name, values)
         except MessageRefused as refused:
             self.refused_requests += 1
             why = f"the request {shortened(name)} is refused: {refused}; use the commands of tempolet"
             raise ApplicationError(why, type="Malformed", non_retryable=True) from None
+        refuse(refusal)
+
+    @workflow.query(name=names.WHY_NOT, description="why an Update would be rejected")
+    def why_not(self, name: str, value: RawValue) -> Rejection | None:
+        """Return why an Update would be rejected; None if it would be accepted. Asking leaves nothing in the history."""
+        refusal = self.refusal(name, [value])
+        return Rejection(refusal.reason, refusal.message) if refusal else None
+
+    def refusal(self, name: str, values: Sequence[RawValue]) -> Refusal | None:
+        """Return why a request is not possible now; raises MessageRefused for a malformed one."""
+        request = REQUESTS.get(name)
+        asked = read(values, request.shape if request else None)
         assert request is not None
-        refuse(request.why_not(self.situation(), asked))
+        return request.why_not(self.situation(), asked)

@@ -26,6 +26,8 @@ BEHAVIOUR_COMMITTED: Final = "BehaviourCommitted"
 # queries
 POD_STATUS: Final = "PodStatus"
 EXPLAIN: Final = "Explain"
+WHY_NOT: Final = "WhyNot"
+"""Why an Update would be rejected."""
 NODE_STATUS: Final = "NodeStatus"
 
 # updates (imperative: an operator wants it, and is answered)

@@ -12,6 +12,14 @@ from proto.temporal.pod import PodJson
 
 
 @dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why an Update would be rejected."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class SkipBackoff:
     """End a wait: restart a container in CrashLoopBackOff, pull an image in ImagePullBackOff."""
 

@@ -9,12 +9,12 @@ from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
-from proto.temporal.operator import EvictPod, Explanation, PodEvicted, PodStops, SentenceKind, StopPod
+from proto.temporal.operator import EvictPod, Explanation, PodEvicted, PodStops, Rejection, SentenceKind, StopPod
 from proto.temporal.pod import PodOutcome
 from proto.temporal.signals import DeletionRequested
 from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, pod_json
-from worker.commands.change.updates import send_update
+from worker.commands.change.updates import send_update, why_not
 
 Handle = WorkflowHandle[Any, PodOutcome]
 WHO = "root@node-1"
@@ -31,7 +31,9 @@ async def refusal(handle: Handle, update: str, asked: object) -> tuple[str, str]
     with pytest.raises(WorkflowUpdateFailedError) as refused:
         await send_update(handle, asked, update=update, answer=object)
     assert isinstance(refused.value.cause, ApplicationError)
-    return refused.value.cause.type or "", refused.value.cause.message
+    told = refused.value.cause.type or "", refused.value.cause.message
+    assert await why_not(handle, asked, update) == Rejection(*told)
+    return told
 
 
 async def stands(handle: Handle) -> str:
@@ -84,6 +86,7 @@ async def test_an_evicted_pod_fails_and_stays_so(node: Node) -> None:
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
     asked = EvictPod(WHO, "Evicted", "The node was low on memory", timedelta(seconds=2))
+    assert await why_not(handle, asked, names.EVICT_POD) is None
     answer = await send_update(handle, asked, update=names.EVICT_POD, answer=PodEvicted)
     assert (answer.operator, answer.grace) == (WHO, timedelta(seconds=2))
     ended = await node.until(pod, lambda one: one.lifecycle == "terminated")

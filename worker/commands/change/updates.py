@@ -10,16 +10,26 @@ import socket
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
-from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.client import (
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from proto.temporal import names
+from proto.temporal.operator import Rejection
 from worker.commands.access import temporal_access
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.pod_selection import PodSelector, find_pods
 from worker.daemon.config import NodeConfig
 
 ASK_AGAIN: Final = timedelta(milliseconds=100)
+WHY_NOT_WITHIN: Final = timedelta(seconds=2)
 PAUSED_WORDS: Final = "workflow is paused"
 """Temporal's words; it has no status of its own for that."""
 Answered = TypeVar("Answered")
@@ -59,6 +69,25 @@ def update_pod(
     return asyncio.run(_send_to_pod(config, selector, asked, update=update, answer=answer))
 
 
+async def why_not(handle: WorkflowHandle[Any, Any], asked: object, update: str) -> Rejection | None:
+    """Ask the workflow why it would reject an Update; None also if it does not answer in time.
+
+    Asked before the Update is sent, because a rejected Update leaves a workflow task that a replay may merge with the next one
+    (docs/architecture.md). A query leaves nothing.
+    """
+    try:
+        rejection: Rejection | None = await handle.query(
+            names.WHY_NOT,
+            args=[update, asked],
+            result_type=Rejection | None,  # type: ignore[arg-type]  # the converter takes unions, the SDK's types do not
+            reject_condition=QueryRejectCondition.NOT_OPEN,
+            rpc_timeout=WHY_NOT_WITHIN,
+        )
+    except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
+        return None
+    return rejection
+
+
 async def send_update(
     handle: WorkflowHandle[Any, Any], asked: object, *, update: str, answer: type[Answered]
 ) -> Answered:
@@ -86,6 +115,8 @@ async def _send_to_pod(
     client = await temporal_access.client_of(config)
     pod = (await find_pods(client, config, selector))[-1].pod
     handle = client.get_workflow_handle(str(pod))
+    if rejection := await why_not(handle, asked, update):
+        raise Refused(rejection.message, rejection.reason)
     try:
         async with asyncio.timeout(temporal_access.ANSWER_WITHIN.total_seconds()):
             return await send_update(handle, asked, update=update, answer=answer)
