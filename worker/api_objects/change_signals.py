@@ -15,7 +15,8 @@ import structlog
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.objects.objects import ObjectKind
+from activities.execution.one_by_one import log_bad_item, one_by_one
+from activities.objects.objects import ObjectKind, StoredObject
 from activities.objects.trust_bundles import TrustBundleRefused
 from proto.kubernetes.contents.projections import trust_bundle_key
 from proto.pod_snapshot import PodSnapshot
@@ -68,7 +69,7 @@ class ObjectChangeSignals:
 
     async def compare(self) -> bool:
         """Compare all objects with all pods and signal those concerned; False if a signal failed."""
-        pods = [(pod, _wanted(pod)) for pod in self._pods()]
+        pods = list(one_by_one("changed objects", self._pods(), _wanted, lambda pod: pod.uid))
         await self._watched.follow(frozenset(key for _, wanted in pods for key in wanted))
         read = self._watched.read()
         shown_anchors = self._trust_anchors([pod for pod, _ in pods])
@@ -82,21 +83,19 @@ class ObjectChangeSignals:
         """Return the versions of the trust bundles that pods mount; empty before one was requested."""
         if (bundles := self._bundles.known()) is None:
             return {}
-        found = {}
+        found: dict[tuple[str, str], str] = {}
         for pod in pods:
-            for source in trust_sources(pod.pod):
-                try:
-                    version = anchors(source, bundles).version
-                except TrustBundleRefused:
-                    version = ""
-                found[pod.namespace, trust_bundle_key(source)] = version
+            try:
+                found |= _anchors_of(pod, bundles)
+            except Exception as error:  # noqa: BLE001 - other pods must not be affected
+                log_bad_item("changed trust bundles", pod.uid, error)
         return found
 
     async def _signal(self, hint: Hint) -> bool:
         signal = ObjectsChanged(SOURCE, hint.versions, self._numbers.next())
         try:
             await self._send_signal(hint.workflow_id, signal)
-        except (RPCError, RuntimeError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - Temporal is away, or a defect: other pods must not be affected
             _log.warning(
                 "a pod could not be signalled about a changed object", workflow=hint.workflow_id, err=str(error)
             )
@@ -138,6 +137,18 @@ def _wanted(pod: PodSnapshot) -> list[Key]:
         if plural in WATCHED and name and not version.startswith(IMMUTABLE):
             wanted.append((ObjectKind(plural), pod.namespace, name))
     return wanted
+
+
+def _anchors_of(pod: PodSnapshot, bundles: Mapping[str, StoredObject]) -> dict[tuple[str, str], str]:
+    """Return the versions of the trust bundles that a pod mounts; empty for one that is refused."""
+    found = {}
+    for source in trust_sources(pod.pod):
+        try:
+            version = anchors(source, bundles).version
+        except TrustBundleRefused:
+            version = ""
+        found[pod.namespace, trust_bundle_key(source)] = version
+    return found
 
 
 def _outdated(pod: PodSnapshot, versions: Versions) -> dict[str, str]:

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import structlog
-from temporalio.service import RPCError
 
-from activities.objects.tokens import BoundPod, TokenRefused, TokenSource, TokenSpec, due, pod_token_spec
+from activities.execution.one_by_one import log_bad_item
+from activities.objects.tokens import BoundPod, TokenSource, TokenSpec, due, pod_token_spec
 from proto.kubernetes.contents.projections import TOKENS, audience_of
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
@@ -49,11 +49,15 @@ def mounted_tokens(pods: Iterable[PodSnapshot]) -> Iterator[MountedToken]:
         for key, version in pod.objects.items():
             if pod.deleting or not key.startswith(f"{TOKENS}/") or "/" not in version:
                 continue
-            wanted = token_spec_of(pod, key)
-            with contextlib.suppress(
-                ValueError
-            ):  # no expiry in it: written by another release, which uses another format
-                yield MountedToken(pod, key, version, wanted, due(version, seed_of(wanted)))
+            try:
+                wanted = token_spec_of(pod, key)
+                at = due(version, seed_of(wanted))
+            except ValueError:  # no expiry in it: written by another release, which uses another format
+                continue
+            except Exception as error:  # noqa: BLE001 - other pods must not be affected
+                log_bad_item("tokens of pods", pod.uid, error)
+                continue
+            yield MountedToken(pod, key, version, wanted, at)
 
 
 def token_spec_of(pod: PodSnapshot, key: str) -> TokenSpec:
@@ -101,5 +105,5 @@ class TokenRotation:
             version = (await self._tokens.token(one.wanted)).version
             if version != one.version:
                 await self._send_signal(one.pod.workflow_id, ObjectsChanged(SOURCE, {one.key: version}))
-        except (TokenRefused, RPCError, RuntimeError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - refused, or Temporal is away, or a defect: tried again
             _log.warning("a token of a pod can't be renewed now; it keeps the old one", **where, err=str(error))

@@ -14,6 +14,7 @@ from typing import Final
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.resources import CONFIG_MAPS, SECRETS, Resource
+from activities.execution.one_by_one import log_bad_item
 from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, StoredObject
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.references import Reference, references
@@ -114,7 +115,11 @@ class WatchedObjects:
         found: set[Key] = set()
         for pod in self._pods():
             before = self._references.get(pod.uid)
-            known[pod.uid] = before if before and before[0] is pod.pod else (pod.pod, references(pod.pod))
+            try:
+                known[pod.uid] = before if before and before[0] is pod.pod else (pod.pod, references(pod.pod))
+            except Exception as error:  # noqa: BLE001 - other pods must not be affected
+                log_bad_item("objects of pods", pod.uid, error)
+                continue
             found |= {(kind, pod.namespace, name) for kind, name in known[pod.uid][1]}
         self._references = known
         return frozenset(found)

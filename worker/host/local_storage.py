@@ -28,6 +28,7 @@ from proto.temporal.names import STORAGE_EXCEEDED
 from proto.temporal.signals import StorageExceeded
 from worker.daemon.background import in_background
 from worker.host.pod_disk import PodDisk
+from worker.temporal.call_budget import CallBudget
 
 EVERY: Final = timedelta(seconds=10)
 """Between two checks: the kubelet's evictionMonitoringPeriod (pkg/kubelet/kubelet.go)."""
@@ -126,13 +127,14 @@ class StorageWatch:
             _log.warning("cannot measure a pod's disk usage now", **where, err=str(error))
 
 
-def signalling(client: Client) -> Hint:
+def signalling(client: Client, budget: CallBudget) -> Hint:
     """Return a function that signals workflows; a closed one needs no signal."""
 
     async def hint(workflow_id: str, signal: StorageExceeded) -> None:
         try:
             handle = client.get_workflow_handle(workflow_id)
-            await handle.signal(STORAGE_EXCEEDED, signal, rpc_timeout=_CALL_LIMIT)
+            async with budget.call():
+                await handle.signal(STORAGE_EXCEEDED, signal, rpc_timeout=_CALL_LIMIT)
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise

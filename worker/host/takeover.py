@@ -24,6 +24,14 @@ AT_A_TIME: Final = 16
 FIRST_ANSWER: Final = timedelta(seconds=5)
 """If Temporal's visibility takes longer, only the workflows that this node knows by itself are taken over."""
 
+BEGUN: Final = frozenset(
+    {
+        PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
+        PendingActivityState.PENDING_ACTIVITY_STATE_PAUSE_REQUESTED,
+    }
+)
+"""States of an attempt that a worker has; a pause takes effect when it ends."""
+
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -65,8 +73,7 @@ async def free_attempts(client: Client, workflow_id: str, identity: str) -> int:
     except RPCError:
         return 0  # closed in the meantime
     for pending in described.pending_activities:
-        begun = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
-        if not begun or pending.last_worker_identity == identity:
+        if pending.state not in BEGUN or pending.last_worker_identity == identity:
             continue
         try:
             await activity_of(client, workflow_id, pending.activity_id).fail(

@@ -11,6 +11,7 @@ from temporalio.worker import Interceptor
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.csi_drivers import CsiDrivers
+from activities.execution.one_by_one import log_bad_item
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.change_signals import signal_sender
 from worker.api_objects.cluster_objects import ClusterObjects
@@ -47,13 +48,18 @@ class ClusterWorker:
         return (ActivityEventInterceptor(self.events),)
 
     def observe(self, publish: Publish) -> Publish:
-        """Return a publish function that also passes each snapshot to statuses, events and objects."""
+        """Return a publish function that also passes each snapshot to statuses, events and objects.
+
+        It is called inside workflow tasks, so a defect in one of them must not reach the workflow, or the others.
+        """
+        readers = (publish, self.keeper.publish, self.events.publish, self.objects.observe)
 
         def publish_to_all(snapshot: PodSnapshot) -> None:
-            publish(snapshot)
-            self.keeper.publish(snapshot)
-            self.events.publish(snapshot)
-            self.objects.observe(snapshot)
+            for read in readers:
+                try:
+                    read(snapshot)
+                except Exception as error:  # noqa: BLE001 - as above
+                    log_bad_item("snapshots of pods", snapshot.uid, error)
 
         return publish_to_all
 

@@ -6,7 +6,7 @@ then works. On a stop no new task is taken, running activities get a moment to f
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +35,7 @@ from worker.host.image_access import count_pulls
 from worker.host.local_storage import StorageWatch, signalling, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.orphaned_volumes import unmounting_orphaned_volumes
+from worker.host.paused_activities import PausedActivities, watching_paused_activities
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodMetrics
@@ -43,6 +44,7 @@ from worker.host.terminating_pods import TerminationTracker
 from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
+from worker.temporal.call_budget import CallBudget
 from workflows.decide.versions import CURRENT
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
@@ -112,11 +114,10 @@ async def work(
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
         republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
-        storage = StorageWatch(services, cache.snapshots, signalling(client)) if config.local_storage_limits else None
-        loops = keeping_logs_small(rotator), watching_storage(storage), giving_back_freed_memory(every)
-        raising = raising_behaviours(Raising(client, config.node_name, Commitment(config.state_dir)), every)
+        loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
+        calling = _calling_temporal(config, client, services, cache)
         api_loops = cluster.running(cache.snapshots, client, services.csi) if cluster else contextlib.nullcontext()
-        async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], loops[2], raising:
+        async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], calling:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)
@@ -125,6 +126,24 @@ async def work(
     if services.pull_rights:
         await services.pull_rights.flushed()
     await services.runtime.close()
+
+
+@contextlib.asynccontextmanager
+async def _calling_temporal(
+    config: NodeConfig, client: Client, services: NodeServices, cache: PodCache
+) -> AsyncIterator[None]:
+    """Run the loops that call Temporal while the block runs; they share one budget of calls."""
+    budget, every = CallBudget(), config.sync_frequency
+    hint = signalling(client, budget)
+    storage = StorageWatch(services, cache.snapshots, hint) if config.local_storage_limits else None
+    raising = Raising(client, config.node_name, Commitment(config.state_dir), budget=budget)
+    paused = PausedActivities(client, config.node_name, cache.snapshots, root_dir=config.root_dir, budget=budget)
+    async with (
+        watching_storage(storage),
+        raising_behaviours(raising, every),
+        watching_paused_activities(paused, every),
+    ):
+        yield
 
 
 def _cluster_worker(api: "ApiServer", config: NodeConfig) -> "ClusterWorker":

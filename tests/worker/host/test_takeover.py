@@ -27,6 +27,7 @@ class FakeTemporal:
     def __init__(self, listed: list[str] | Exception, broken: dict[str, Exception] | None = None) -> None:
         self.listed, self.broken = listed, broken or {}
         self.freed: list[str] = []
+        self.state = STARTED
 
     @property
     def workflow_service(self) -> Self:
@@ -48,7 +49,7 @@ class FakeTemporal:
         """Describe a workflow, or fail as the test says."""
         if error := self.broken.get(asked.execution.workflow_id):
             raise error
-        pending = PendingActivityInfo(activity_id="probe/web", state=STARTED, last_worker_identity="an earlier one")
+        pending = PendingActivityInfo(activity_id="probe/web", state=self.state, last_worker_identity="an earlier one")
         return DescribeWorkflowExecutionResponse(pending_activities=[pending])
 
 
@@ -83,6 +84,24 @@ async def test_a_worker_starts_without_visibility(error: Exception) -> None:
     temporal = FakeTemporal(error)
     assert await take_over(temporal, "n", "me", ["node/n", "pod/n/default/web/u"]) == 2  # type: ignore[arg-type]  # plays Client
     assert temporal.freed == ["node/n", "pod/n/default/web/u"]
+
+
+@pytest.mark.parametrize(
+    ("state", "freed"),
+    [
+        pytest.param(STARTED, 1, id="started"),
+        pytest.param(PendingActivityState.PENDING_ACTIVITY_STATE_PAUSE_REQUESTED, 1, id="started-and-to-be-paused"),
+        pytest.param(PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED, 0, id="paused"),
+        pytest.param(PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED, 0, id="scheduled"),
+    ],
+)
+async def test_attempts_of_an_earlier_worker_are_failed_in_these_states(
+    state: PendingActivityState.ValueType, freed: int
+) -> None:
+    """One that is to be paused would otherwise stay with the dead worker until its heartbeat is missed."""
+    temporal = FakeTemporal([])
+    temporal.state = state
+    assert await take_over(temporal, "n", "me", ["pod/n/default/web/u"]) == freed  # type: ignore[arg-type]  # plays Client
 
 
 @pytest.mark.parametrize("error", [RPCError("gone", RPCStatusCode.NOT_FOUND, b""), ValueError("8"), TypeError("odd")])
