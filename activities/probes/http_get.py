@@ -1,20 +1,21 @@
 """httpGet probes: a status from 200 to 399 is success (pkg/probe/http/http.go, request.go).
 
 HTTP/1.1, one request per connection, no proxy, no compression; certificates are not verified. Redirects are followed
-on the same host; one to another host ends the probe as a success with a warning.
+on the same host; one to another host ends the probe as a success with a warning. One limit of time and one of bytes
+hold for the whole exchange, redirects included.
 """
 
 import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 from urllib.parse import quote, urljoin, urlsplit
 
 from activities.probes.dialing import dial, refusal_reason
 from activities.probes.http_message import BadResponse, Head, read_body, read_head
-from activities.probes.http_stream import PlainStream, SecureStream, Stream
+from activities.probes.http_stream import PlainStream, ReadBudget, SecureStream, Stream
 from activities.probes.outcome import USER_AGENT, Outcome, ProbeNotRun, Target, address, port_of
 
 _MOST_REDIRECTS: Final = 10
@@ -23,6 +24,11 @@ _SECURE: Final = 443
 _AS_WRITTEN: Final = "/%:=&?~#+!$,;'@()*[]"
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _NEVER_IN_A_VALUE: Final = ("\r", "\n", "\0")
+_LONGEST_LOCATION: Final = 8 * 1024
+"""Characters of a redirect that is followed, as most servers limit a request's line; resolving it takes time."""
+_LOCATION_SHOWN: Final = 80
+_CIPHERS: Final = "DEFAULT:!DHE@SECLEVEL=0"
+"""Without finite-field Diffie-Hellman, which Go does not have: the server chooses the group, and a large one takes seconds."""
 
 
 @dataclass(slots=True)
@@ -31,6 +37,7 @@ class _Way:
 
     urls: list[str]
     """URLs requested so far, each redirected to the next."""
+    budget: ReadBudget = field(default_factory=ReadBudget)
     in_body: bool = False
 
 
@@ -49,7 +56,7 @@ class HttpGet:
                 return await self._follow(way)
         except TimeoutError:
             why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-        except (BadResponse, OSError) as error:
+        except (BadResponse, OSError, ValueError) as error:  # ValueError: a host or port that cannot be one
             why = str(error)
         if way.in_body:
             raise ProbeNotRun(f"the response's body broke off: {why}")
@@ -71,11 +78,11 @@ class HttpGet:
         """Send the request and follow redirects on the same host."""
         first = urlsplit(way.urls[0]).hostname
         while True:
-            stream = await _open(way.urls[-1])
+            stream = await _open(way.urls[-1], way.budget)
             try:
                 await stream.write(self._request(way.urls))
                 head = await read_head(stream)
-                onward = urljoin(way.urls[-1], head.location) if _redirects(head) else ""
+                onward = _onward(way.urls[-1], head.location) if _redirects(head) else ""
                 if not onward or urlsplit(onward).hostname != first:
                     way.in_body = True
                     return await self._judge(head, stream)
@@ -118,22 +125,37 @@ def request_headers(given: Sequence[dict[str, str]]) -> dict[str, list[str]]:
     }
 
 
-async def _open(url: str) -> Stream:
+async def _open(url: str, budget: ReadBudget) -> Stream:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https"):
         raise BadResponse(f'unsupported protocol scheme "{parts.scheme}"')
     host, port = parts.hostname or "", _port(parts.scheme, parts.port)
     try:
-        connection = await dial(host, port)
+        plain = PlainStream(await dial(host, port), budget)
     except OSError as error:
         raise BadResponse(refusal_reason(host, port, error)) from error
     if parts.scheme == "http":
-        return PlainStream(connection)
+        return plain
     try:
-        return SecureStream(*await asyncio.open_connection(sock=connection, ssl=_unverified(), server_hostname=host))
+        secure = SecureStream(plain, _unverified(), host)
+        await secure.handshake()
     except BaseException:
-        connection.close()
+        plain.close()
         raise
+    return secure
+
+
+def _onward(url: str, location: str) -> str:
+    """Resolve a redirect; raises BadResponse."""
+    shown = location[:_LOCATION_SHOWN]
+    if len(location) > _LONGEST_LOCATION:
+        raise BadResponse(f'Location header of more than {_LONGEST_LOCATION} characters: "{shown}…"')
+    try:
+        onward = urljoin(url, location)
+        _ = urlsplit(onward).port
+    except ValueError as error:
+        raise BadResponse(f'failed to parse Location header "{shown}": {error}') from error
+    return onward
 
 
 def judge_response(status: int, body: bytes) -> Outcome:
@@ -163,5 +185,6 @@ def _unverified() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    context.set_ciphers(_CIPHERS)
+    context.options |= ssl.OP_NO_RENEGOTIATION  # as in Go: a server could ask for handshakes without end
     return context

@@ -2,18 +2,16 @@
 
 import asyncio
 import ssl
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from activities.probes.http_get import HttpGet, request_headers
+from activities.probes.http_message import read_head
+from activities.probes.http_stream import ReadBudget
 from activities.probes.outcome import Outcome, ProbeNotRun
+from tests.activities.foreign.tls import key_pair
 from tests.activities.probes.probed_servers import CLOSED, answering, serving, silent, target
 
 
@@ -32,7 +30,8 @@ def response(status: str, *headers: str, body: str = "") -> bytes:
     [
         pytest.param(response("200 OK", body="fine"), True, "", id="ok"),
         pytest.param(b"HTTP/1.0 204 No Content\n\n", True, "", id="no-content-from-an-old-server"),
-        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" + response("200 OK"), True, "", id="interim"),
+        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" * 5 + response("200 OK"), True, "", id="interim"),
+        pytest.param(response("101 Switch"), False, "HTTP probe failed with statuscode: 101", id="another-protocol"),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", True, "", id="chunked"
         ),
@@ -64,6 +63,37 @@ async def test_an_http_answer(answer: bytes, success: bool, said: str) -> None:
         pytest.param(b"", "EOF", id="nothing"),
         pytest.param(b"HTTP/1.1 200", "unexpected EOF", id="half-a-line"),
         pytest.param(b"SSH-2.0-x\r\n\r\n", 'malformed HTTP response "SSH-2.0-x"', id="another-protocol"),
+        pytest.param(b"\r\n\r\n", 'malformed HTTP response ""', id="blank-lines"),
+        pytest.param(
+            b"HTTP/1.1 100 C\r\n\r\n" * 6 + response("200 OK"),
+            "too many 1xx informational responses",
+            id="six-interim-heads",
+        ),
+        pytest.param(
+            response("200 OK", f"X: {'a' * 2**20}"),
+            "server response headers exceeded 1048576 bytes; aborted",
+            id="a-header-that-is-too-long",
+        ),
+        pytest.param(
+            response("302 Found", f"X: {'a' * 200_000}", "Location: /again"),
+            "server response headers exceeded 1048576 bytes; aborted",
+            id="redirects-that-are-too-long-together",
+        ),
+        pytest.param(
+            response("302 Found", f"Location: /{'../' * 3000}"),
+            f'Location header of more than 8192 characters: "{("/" + "../" * 30)[:80]}…"',
+            id="a-long-redirect",
+        ),
+        pytest.param(
+            response("302 Found", "Location: //["),
+            'failed to parse Location header "//[": Invalid IPv6 URL',
+            id="a-redirect-to-no-url",
+        ),
+        pytest.param(
+            response("302 Found", "Location: http://127.0.0.1:99999/"),
+            'failed to parse Location header "http://127.0.0.1:99999/": Port out of range 0-65535',
+            id="a-redirect-to-no-port",
+        ),
         pytest.param(
             response("302 Found", "Location: /again"), "stopped after 10 redirects", id="in-a-circle-for-ever"
         ),
@@ -79,6 +109,47 @@ async def test_an_answer_that_is_none(answer: bytes, why: str) -> None:
     assert not outcome.success
     assert outcome.output.startswith('Get "')
     assert outcome.output.endswith(f'": {why}')
+
+
+async def test_a_response_byte_by_byte() -> None:
+    """It is the same, wherever it is divided."""
+
+    async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for byte in b"HTTP/1.1 100 C\r\n\r\n" + response("302 Found", "Location: http://other/", body="there"):
+            writer.write(bytes((byte,)))
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.close()
+
+    async with serving(trickle) as port:
+        outcome = await get(port)
+    assert outcome == Outcome(success=True, output="Probe terminated redirects, Response body: there", warning=True)
+
+
+async def test_a_response_without_end_ends_with_the_time() -> None:
+    """The bytes are always there, and the limit of time is seen nevertheless."""
+    asked = asyncio.Event()
+
+    class Full:
+        """A connection whose reads return at once."""
+
+        async def read(self) -> bytes:
+            asked.set()
+            await budget.turn()
+            return b"a"
+
+        async def write(self, _: bytes) -> None:
+            """Take it."""
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    budget = ReadBudget()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await read_head(Full())
+    assert asked.is_set()
 
 
 async def test_a_redirect_on_the_same_host_is_followed() -> None:
@@ -158,15 +229,8 @@ async def test_https_to_a_server_that_speaks_none() -> None:
 
 async def test_https_is_not_verified(tmp_path: Path) -> None:
     """A certificate of its own, for another name, long expired."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "other.example")])
-    before, after = datetime(2001, 1, 1, tzinfo=UTC), datetime(2002, 1, 1, tzinfo=UTC)
-    certificate = x509.CertificateBuilder(name, name, key.public_key(), 1, before, after).sign(key, hashes.SHA256())
-    written = tmp_path / "server.pem"
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    written.write_bytes(secret + certificate.public_bytes(Encoding.PEM))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(written)
+    context.load_cert_chain(key_pair(tmp_path))
     server = await asyncio.start_server(answering(response("200 OK")), "127.0.0.1", 0, ssl=context)
     async with server:
         port = server.sockets[0].getsockname()[1]

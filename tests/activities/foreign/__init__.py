@@ -1,0 +1,1 @@
+"""Peers that the node asks and that answer to do harm."""
