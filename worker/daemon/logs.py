@@ -65,7 +65,9 @@ def set_verbosity(verbosity: int) -> None:
 
 def core_logs() -> "LoggingConfig":
     """Return the options by which Temporal's core logs its warnings here, for `temporalio.runtime.Runtime`."""
-    from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter  # noqa: PLC0415 - 20 MB for pods
+    from temporalio.runtime import LogForwardingConfig, LoggingConfig  # noqa: PLC0415 - 20 MB for pods
+
+    from worker.temporal.temporal_client import CORE_LEVELS  # noqa: PLC0415 - likewise
 
     forwarding = LogForwardingConfig(
         logger=logging.getLogger(CORE_LOGGER),
@@ -73,7 +75,7 @@ def core_logs() -> "LoggingConfig":
         prepend_target_on_message=False,
         append_log_fields_to_message=False,  # they become keys
     )
-    return LoggingConfig(filter=TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding=forwarding)
+    return LoggingConfig(filter=CORE_LEVELS, forwarding=forwarding)
 
 
 def _text_line(_: WrappedLogger, method: str, event: EventDict) -> str:

@@ -58,6 +58,8 @@ class CodecKeys:
     """Default `<root-dir>/tempolet/codec.token`."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of the Temporal UI that may use it."""
+    socket: Path | None = None
+    """A unix socket of root's instead of an address; whoever can open it needs no token."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from worker.standalone.containerd_config import (
 )
 from worker.standalone.nft_rules import masquerade_rules, stale_host_ports
 from worker.standalone.node_config import node_command, node_flags, write_configuration
-from worker.standalone.settings import Ports, Settings, codec_url, recorded
+from worker.standalone.settings import Ports, Settings, recorded
 
 PLACES = ContainerdPlaces(Path("/state"), Path("/run/x"))
 CRI = "io.containerd.grpc.v1.cri"
@@ -128,7 +128,7 @@ def test_one_rule_masquerades_the_subnet() -> None:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """Return a node's settings with nothing at its default place."""
-    ports = Ports(temporal=17233, ui=18233, codec=18234, worker_healthz=0, poller_healthz=0)
+    ports = Ports(ui=18233, worker_healthz=0, poller_healthz=0)
     return Settings(state_dir=tmp_path / "state", run_dir=tmp_path / "run", ports=ports, hostname_override="n1")
 
 
@@ -144,25 +144,27 @@ def test_our_own_reader_takes_what_up_writes(settings: Settings) -> None:
     assert config.container_runtime_endpoint == f"unix://{settings.run_dir}/containerd.sock"
     assert config.cgroup_root == "/tempolet"
     assert config.payload_key_file == settings.key_file
-    assert config.codec_token_file == settings.token_file
-    assert config.tempolet.temporal.address == "127.0.0.1:17233"
-    assert config.tempolet.codec.address == "127.0.0.1:18234"
-    assert "http://127.0.0.1:18233" in config.tempolet.codec.allowed_origins
+    assert config.tempolet.temporal.address == f"unix://{settings.run_dir}/temporal/grpc.sock"
+    assert config.tempolet.codec.socket == settings.run_dir / "temporal" / "codec.sock"
+    assert not config.tempolet.codec.address
 
 
 def test_only_the_worker_serves_the_codec_endpoint(settings: Settings) -> None:
-    """Two of them would want one port."""
+    """Two of them would want one socket."""
     write_configuration(settings)
     files = [node_command(settings, role).argv for role in ("worker", "poller")]
     own = [Path(argv[list(argv).index("--tempolet-config") + 1]) for argv in files]
     assert ["codec" in json.loads(path.read_text()) for path in own] == [True, False]
-    assert codec_url(settings, "secret") == "http://127.0.0.1:18234/secret"
 
 
 def test_settings_are_found_again(settings: Settings) -> None:
     """`down` needs the run folder only; a torn or foreign record counts as none."""
     settings.keep()
     assert recorded(settings.run_dir) == settings
+    earlier = json.loads(settings.record.read_text())
+    earlier["ports"] |= {"temporal": 7233, "codec": 8234}
+    settings.record.write_text(json.dumps(earlier))
+    assert recorded(settings.run_dir) == settings, "a node of an earlier release"
     settings.record.write_text('{"state_dir": "/x"}')
     assert recorded(settings.run_dir) is None
     settings.record.write_text("{")
