@@ -84,11 +84,17 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
         "temporal": temporal,
         "objects": {"folder": str(settings.objects)},
     }
+    logs: dict[str, str] = {"file": str(log_of(settings, role))}
     if role != "worker":
-        return ours
+        return {**ours, "logs": logs}
     codec = {"socket": str(settings.temporal.places.codec)}
-    logs = {"legacyContainerLogsDir": str(settings.logs / "containers")}
+    logs["legacyContainerLogsDir"] = str(settings.logs / "containers")
     return {**ours, "codec": codec, "logs": logs}
+
+
+def log_of(settings: Settings, role: str) -> Path:
+    """Return the log of one of the processes."""
+    return settings.logs / f"{role}.log"
 
 
 def node_process(settings: Settings, role: str) -> Supervised:
@@ -120,7 +126,7 @@ def node_command(settings: Settings, role: str) -> Command:
     if given.image_credential_provider_bin_dir:
         argv += ["--image-credential-provider-bin-dir", given.image_credential_provider_bin_dir]
     umask = 0o022 if role == "worker" else 0o077  # pods must be able to read the files that the worker makes for them
-    return Command(argv, settings.logs / f"{role}.log", LEAN_HEAPS | module.environment, umask)
+    return Command(argv, log_of(settings, role), LEAN_HEAPS | module.environment, umask)
 
 
 def node_flags(settings: Settings) -> Flags:

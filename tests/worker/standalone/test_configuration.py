@@ -157,6 +157,15 @@ def test_only_the_worker_serves_the_codec_endpoint(settings: Settings) -> None:
     assert ["codec" in json.loads(path.read_text()) for path in own] == [True, False]
 
 
+def test_each_process_is_told_its_own_log(settings: Settings) -> None:
+    """It rotates what its output goes to."""
+    write_configuration(settings)
+    for role in ("worker", "poller"):
+        command = node_command(settings, role)
+        own = Path(str(command.argv[list(command.argv).index("--tempolet-config") + 1]))
+        assert json.loads(own.read_text())["logs"]["file"] == str(command.log)
+
+
 def test_settings_are_found_again(settings: Settings) -> None:
     """`down` needs the run folder only; a torn or foreign record counts as none."""
     settings.keep()
