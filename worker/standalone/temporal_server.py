@@ -112,6 +112,8 @@ class TemporalServer:
         Raises MissingProgram without a `temporal`, TemporalFailed if a port is in use or it does not become ready.
         """
         if self.process.running():
+            if not self.places.token.exists():
+                raise TemporalFailed("Temporal runs as an earlier release started it: run `tempolet down` first")
             self._wait_until_serving()
             return False
         if not is_free(self.ui_port):
