@@ -24,7 +24,7 @@ from tests.own_number import own_number
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces
 from worker.standalone.pod_network.network import PodNetwork
-from worker.standalone.temporal_server import TemporalPorts, TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalServer, free_ports
 from worker.temporal.keys import create_key_file
 from worker.temporal.temporal_client import TemporalSettings
 
@@ -152,8 +152,7 @@ def containerd(slot: int, node_dir: Path) -> Iterator[Containerd]:
 @pytest.fixture(scope="session")
 def temporal(node_dir: Path) -> Iterator[TemporalServer]:
     """Start an embedded Temporal; see `.address` and `.ui`."""
-    grpc_port, ui_port = free_ports(2)
-    server = TemporalServer(node_dir / "temporal", node_dir / "run", TemporalPorts(grpc_port, ui_port))
+    server = TemporalServer(node_dir / "temporal", node_dir / "run", free_ports(1)[0])
     try:
         server.start()
         yield server

@@ -20,7 +20,8 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from proto.temporal.names import NAMESPACE
 from tests.bench.peers.peer import Process
 from tests.bench.usage import cpu_seconds
-from worker.standalone.temporal_server import TemporalPorts, TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalServer, free_ports
+from worker.temporal.temporal_client import way_to
 
 WORKFLOWS: Final = 110
 QUEUE: Final = "empty"
@@ -59,7 +60,7 @@ async def start_all(client: Client, activities: int) -> None:
 
 async def measure(server: TemporalServer, process: Process, rounds: int) -> None:
     """Print the cost of a workflow for Temporal, and for the client and worker in this process."""
-    client = await Client.connect(server.address, namespace=NAMESPACE)
+    client = await Client.connect(**way_to(server.address), namespace=NAMESPACE)
     runner = UnsandboxedWorkflowRunner()  # as our own worker does
     async with Worker(client, task_queue=QUEUE, workflows=[Empty], activities=[nothing], workflow_runner=runner):
         for _ in range(rounds):
@@ -81,7 +82,7 @@ def main() -> None:
     rounds = int(sys.argv[1]) if sys.argv[1:] else 3
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        with TemporalServer(root / "root", root / "run", TemporalPorts(*free_ports(2))) as server:
+        with TemporalServer(root / "root", root / "run", free_ports(1)[0]) as server:
             running = server.process.running()
             assert running is not None
             asyncio.run(measure(server, Process("temporal", running.pid), rounds))

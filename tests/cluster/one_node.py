@@ -71,7 +71,7 @@ class OneNode:
         known = recorded(self.home / "run")
         if known:
             return known
-        temporal, ui, codec, api_port = free_ports(4)
+        ui, api_port = free_ports(2)
         return Settings(
             state_dir=self.home / "state",
             run_dir=self.home / "run",
@@ -80,7 +80,7 @@ class OneNode:
             node_ip=self.address,
             network=PodNetwork(f"tplone{self.number}", f"10.212.{self.number * 4}.0/22"),
             cgroup=f"/tempolet-one-{self.number}",
-            ports=Ports(temporal, ui, codec, 0, 0),
+            ports=Ports(ui, 0, 0),
             given_configuration=GivenConfiguration(self._kubelet_keys() | {"port": api_port}),
         )
 

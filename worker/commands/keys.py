@@ -16,6 +16,8 @@ def show(config: NodeConfig, *, rotate: bool) -> None:
     print(f"file: {path}")
     if address := config.tempolet.codec.address:
         print(f"decode endpoint (the worker's): http://{address}/{read_token_file(config.codec_token_file)}")
+    if socket := config.tempolet.codec.socket:
+        print(f"decode socket (the worker's): {socket}")
     if rotate:
         print(
             "Restart worker and poller, in any order: they then encrypt with the new key. Keep the old keys as long as the "

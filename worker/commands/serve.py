@@ -61,10 +61,13 @@ def own_healthz(name: str, flags: Flags, config: NodeConfig) -> NodeConfig:
 def _start(name: str, config: NodeConfig) -> None:
     import structlog
 
-    from worker.daemon.logs import set_up_logs
+    from worker.daemon.logs import LogFile, set_up_logs
     from worker.machine.kernel_tunables import settle_kernel_tunables
 
-    set_up_logs(config.logging, changeable=name == "node")  # its API has /debug/flags/v
+    file = config.tempolet.logs.file
+    set_up_logs(
+        config.logging, LogFile(file) if file else None, changeable=name == "node"
+    )  # its API has /debug/flags/v
     refuse_second_owners()
     log = structlog.get_logger(__name__)
     for warning in config.warnings:

@@ -53,9 +53,7 @@ NodeIp = Annotated[str, typer.Option("--node-ip", help="The address by which the
 Bridge = Annotated[str, typer.Option(help="Bridge of the private containerd's pods.")]
 PodCidr = Annotated[str, typer.Option("--pod-cidr", help="Their subnet.")]
 CgroupRoot = Annotated[str, typer.Option("--cgroup-root", help="Cgroup below which pods live.")]
-TemporalPort = Annotated[int, typer.Option(help="Temporal's port on loopback.")]
-TemporalUiPort = Annotated[int, typer.Option(help="Its UI's.")]
-CodecPort = Annotated[int, typer.Option(help="Port of the decode endpoint for the UI.")]
+TemporalUiPort = Annotated[int, typer.Option(help="Port of the Temporal UI on loopback, which asks for a token.")]
 HealthzPort = Annotated[int, typer.Option(help="The worker's healthz; the poller's is the next one.")]
 
 
@@ -80,9 +78,7 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     bridge: Bridge = "tempolet0",
     pod_cidr: PodCidr = "10.213.0.0/22",
     cgroup_root: CgroupRoot = "/tempolet",
-    temporal_port: TemporalPort = 7233,
     temporal_ui_port: TemporalUiPort = 8233,
-    codec_port: CodecPort = 8234,
     healthz_port: HealthzPort = 10248,
 ) -> None:
     """Start a node and wait for its pods.
@@ -104,7 +100,7 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
         "container_runtime_endpoint": runtime,
         "cgroup": cgroup_root,
         "network": _network(bridge, pod_cidr),
-        "ports": _ports(temporal_port, temporal_ui_port, codec_port, healthz_port),
+        "ports": _ports(temporal_ui_port, healthz_port),
     }
     _bring_up(flags, chosen, manifests or [])
 
@@ -162,7 +158,7 @@ def _network(bridge: str, pod_cidr: str) -> "PodNetwork":
         raise CommandFailed(str(error), Exit.USAGE) from error
 
 
-def _ports(temporal: int, temporal_ui: int, codec: int, healthz: int) -> "Ports":
+def _ports(temporal_ui: int, healthz: int) -> "Ports":
     from worker.standalone.settings import Ports
 
-    return Ports(temporal, temporal_ui, codec, healthz, healthz + 1 if healthz else 0)
+    return Ports(temporal_ui, healthz, healthz + 1 if healthz else 0)

@@ -6,6 +6,7 @@ way, so one format and one verbosity apply to all. Operators grep for `pod`, `po
 and `err`: bind those names (`log.bind(pod="namespace/name", podUID=uid)`).
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -13,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import structlog
@@ -31,10 +33,59 @@ CORE_LOGGER: Final = "temporalio.core"
 _QUIETER: Final = ("aiohttp.access", "asyncio", "grpc", "urllib3")
 """Libraries whose informational messages do not interest an operator."""
 _SDK_KIND: Final = "__temporal_error_identifier"
+LARGEST_FILE: Final = 16 << 20
+KEPT_FILES: Final = 3
+"""Older files beside the current one: `worker.log.1` is the newest of them."""
+_STDERR: Final = 2
+_STDOUTS: Final = (1, _STDERR)
 _OURS: Final = ("event", "level", "v", "caller", "_record", "_from_structlog", "exc_info", "stack_info", "logger")
 
 
-def set_up_logs(settings: Logging, stream: TextIO | None = None, *, changeable: bool = False) -> None:
+class LogFile:
+    """The file that a process of `tempolet up` has as its stderr, rotated, so that nobody fills the disk with log lines.
+
+    It is a stream for a `logging.StreamHandler`, which calls it under its lock. The process rotates the file itself, for it has
+    no other supervisor: the file is renamed, and stdout and stderr go to a new one, so that what the SDK's core or the
+    interpreter write by themselves follows. Under systemd the journal does this.
+    """
+
+    def __init__(self, path: Path, largest: int = LARGEST_FILE, kept: int = KEPT_FILES) -> None:
+        self._path = path
+        self._largest = largest
+        self._kept = kept
+
+    def write(self, text: str) -> int:
+        """Write to the log, and rotate it first if it is full; raises OSError if it cannot be written."""
+        data = text.encode(errors="backslashreplace")
+        if os.fstat(_STDERR).st_size + len(data) > self._largest:
+            with contextlib.suppress(OSError):  # a log that grows is better than none
+                self._rotate()
+        while data:
+            data = data[os.write(_STDERR, data) :]
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: every line is written at once."""
+
+    def _rotate(self) -> None:
+        if not os.path.samestat(os.fstat(_STDERR), self._path.stat()):
+            return  # not what stderr is: whoever redirected it looks after it
+        for number in range(self._kept - 1, 0, -1):
+            with contextlib.suppress(FileNotFoundError):
+                self._older(number).replace(self._older(number + 1))
+        self._path.replace(self._older(1))
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            for number in _STDOUTS:
+                os.dup2(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+    def _older(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
+
+
+def set_up_logs(settings: Logging, stream: TextIO | LogFile | None = None, *, changeable: bool = False) -> None:
     """Send all logs of this process to `stream` (stderr) as text or JSON; `changeable` allows `set_verbosity`."""
     render = _json_line if settings.format == "json" else _text_line
     structlog.configure(
@@ -65,7 +116,9 @@ def set_verbosity(verbosity: int) -> None:
 
 def core_logs() -> "LoggingConfig":
     """Return the options by which Temporal's core logs its warnings here, for `temporalio.runtime.Runtime`."""
-    from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter  # noqa: PLC0415 - 20 MB for pods
+    from temporalio.runtime import LogForwardingConfig, LoggingConfig  # noqa: PLC0415 - 20 MB for pods
+
+    from worker.temporal.temporal_client import CORE_LEVELS  # noqa: PLC0415 - likewise
 
     forwarding = LogForwardingConfig(
         logger=logging.getLogger(CORE_LOGGER),
@@ -73,7 +126,7 @@ def core_logs() -> "LoggingConfig":
         prepend_target_on_message=False,
         append_log_fields_to_message=False,  # they become keys
     )
-    return LoggingConfig(filter=TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding=forwarding)
+    return LoggingConfig(filter=CORE_LEVELS, forwarding=forwarding)
 
 
 def _text_line(_: WrappedLogger, method: str, event: EventDict) -> str:

@@ -47,11 +47,6 @@ def identity(role: str, node: str) -> str:
     return f"{role}/{node}/{socket.gethostname()}/{started}"
 
 
-def place_of(client: Client) -> str:
-    """Return a client's address and namespace."""
-    return f"{client.service_client.config.target_host} {client.namespace}"
-
-
 async def node_client(
     config: NodeConfig,
     service: Service,

@@ -1,7 +1,8 @@
 """The codec endpoint that decrypts payloads for the Temporal UI, which calls it from the browser.
 
-Served by the worker on loopback, at `http://<address>/<token>`. The UI is given that address when Temporal starts (`temporal
-server start-dev --ui-codec-endpoint`) and adds `/decode`. The token is in the path because that is the only place where the UI
+Served by the worker, for the embedded Temporal on a unix socket of root's, which the UI's door leads to (`worker/standalone/
+gateway`). For a UI elsewhere it is served on loopback, at `http://<address>/<token>`. That UI is given the address when it starts
+(`temporal server start-dev --ui-codec-endpoint`) and adds `/decode`. The token is in the path because that is the only place where the UI
 takes one without a person entering it: it sends an access token to https endpoints only, and start-dev has no option for
 cookies. `temporal … --codec-endpoint` takes the same address.
 
@@ -9,8 +10,8 @@ It only decodes. Encoding would let a browser send signals and updates encrypted
 cannot be decrypted is replaced by the reason, so that it does not hide the rest. It is marked, and so is a payload that is not
 encrypted: a replay of an exported history refuses what the worker has refused.
 
-The token keeps out web pages and programs that do not know it. It does not separate users of one machine, because the UI's
-settings, which contain the address, are readable for everyone who can reach the UI.
+The token keeps out web pages and programs that do not know it. It does not separate users of one machine if the UI's settings,
+which contain the address, are readable for everyone who can reach the UI.
 """
 
 import contextlib
@@ -42,7 +43,8 @@ _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 class CodecEndpointSettings:
     """Address, token and key of the endpoint; ValueError for an address that other machines can reach."""
 
-    address: Address
+    address: Address | Path
+    """A path is a unix socket, whose folder says who may use it: it needs no token."""
     token: str
     key_file: Path
     namespace: str
@@ -50,7 +52,7 @@ class CodecEndpointSettings:
     """The origins of the Temporal UI; pages of other origins are refused."""
 
     def __post_init__(self) -> None:
-        if not self.address.loopback:
+        if isinstance(self.address, Address) and not self.address.loopback:
             raise ValueError(
                 f"the codec endpoint opens payloads, so it listens on loopback only, not on {self.address}"
             )
@@ -70,7 +72,7 @@ def ui_origins(ui: Address) -> frozenset[str]:
 def serve_codec(settings: CodecEndpointSettings) -> Endpoint:
     """Start the endpoint; raises OSError if its port is taken."""
     decoder = CodecRoutes(settings)
-    base = f"/{settings.token}"
+    base = f"/{settings.token}" if settings.token else ""
     return Endpoint(settings.address, {f"{base}/decode": decoder.decode, f"{base}/encode": decoder.encode}).start()
 
 
@@ -111,7 +113,7 @@ class CodecRoutes:
         return Answer(HTTPStatus.FORBIDDEN, reason, headers=self._cors(request))
 
     def _refusal(self, request: Request) -> Answer | None:
-        if not hmac.compare_digest(request.path.split("/")[1], self._token):
+        if self._token and not hmac.compare_digest(request.path.split("/")[1], self._token):
             return Answer(HTTPStatus.NOT_FOUND, b"not found")
         origin = request.headers.get("origin")
         if origin is not None and origin not in self._origins:

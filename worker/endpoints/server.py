@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -87,12 +88,15 @@ class Address:
 class Endpoint:
     """One listening address and its routes, by path."""
 
-    def __init__(self, address: Address, routes: Mapping[str, Route]) -> None:
+    def __init__(self, address: Address | Path, routes: Mapping[str, Route]) -> None:
         self._server = _Server(address, routes)
-        port: int = self._server.server_address[1]
-        self.address = Address(address.host, port)
+        self._path = address if isinstance(address, Path) else None
+        self.address = Address("" if isinstance(address, Path) else address.host, self._server.server_port)
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_WAKE_SECONDS,), name=f"http {self.address}", daemon=True
+            target=self._server.serve_forever,
+            args=(_WAKE_SECONDS,),
+            name=f"http {self._path or self.address}",
+            daemon=True,
         )
 
     def start(self) -> "Endpoint":
@@ -107,6 +111,8 @@ class Endpoint:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
 
 
 def healthz(check: Callable[[], Awaitable[str]], loop: asyncio.AbstractEventLoop) -> Route:
@@ -137,21 +143,35 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, address: Address, routes: Mapping[str, Route]) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    def __init__(self, address: Address | Path, routes: Mapping[str, Route]) -> None:
         self.routes = routes
         self._places = threading.BoundedSemaphore(_CONNECTIONS)
         try:
-            super().__init__((address.host, address.port), _Handler)
+            if isinstance(address, Path):
+                self.address_family = socket.AF_UNIX
+                address.unlink(missing_ok=True)  # of a killed process: the caller holds the node's lock
+                super().__init__(str(address), _Handler)  # type: ignore[arg-type] # as socketserver's own unix server
+            else:
+                self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+                super().__init__((address.host, address.port), _Handler)
         except OSError as error:
             raise OSError(error.errno, f"{address}: {error.strerror}") from error
 
     def server_bind(self) -> None:
         """Bind without http.server's lookup of the host name, which queries DNS."""
+        if self.address_family == socket.AF_UNIX:
+            self._bind_path(str(self.server_address))
+            return
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def _bind_path(self, path: str) -> None:
+        """Bind a socket that only root can connect to, also before its mode is set: its folder is root's."""
+        self.socket.bind(path)
+        Path(path).chmod(0o600)
+        self.server_name, self.server_port = path, 0
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Close a connection over the limit instead of starting another thread."""

@@ -26,7 +26,6 @@ from worker.daemon.api_access import open_api
 from worker.daemon.config import NodeConfig
 from worker.daemon.health import LoopHealth
 from worker.daemon.loop_restarts import restart_on_error
-from worker.daemon.node_client import place_of
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.documents.manifest_refusal import LARGEST_FILE
@@ -49,6 +48,7 @@ from worker.processes.resync import Resync, ResyncDependencies
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 from worker.temporal.signal_numbers import signal_numbers
+from worker.temporal.temporal_client import place_of
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer

@@ -25,7 +25,7 @@ from worker.behaviours.raising import Raising, raising_behaviours
 from worker.daemon.api_access import kubeconfig_awaited, open_api
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import giving_back_freed_memory
-from worker.daemon.node_client import node_client, place_of
+from worker.daemon.node_client import node_client
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.host.bounded_threads import install_bounded_thread_pool
@@ -45,6 +45,7 @@ from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
 from worker.temporal.call_budget import CallBudget
+from worker.temporal.temporal_client import place_of
 from workflows.decide.versions import CURRENT
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow

@@ -58,6 +58,8 @@ class CodecKeys:
     """Default `<root-dir>/tempolet/codec.token`."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of the Temporal UI that may use it."""
+    socket: Path | None = None
+    """A unix socket of root's instead of an address; whoever can open it needs no token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,12 @@ class MetricsKeys:
 
 @dataclass(frozen=True, slots=True)
 class LogKeys:
-    """Links for log agents."""
+    """The process's own log, and links for log agents."""
 
     legacy_container_logs_dir: Path | None = Path("/var/log/containers")
     """Folder of links to each container's log by pod, name and id; empty: none."""
+    file: Path | None = None
+    """The file that stderr goes to, rotated as long as it does; none: stderr is left to whoever redirected it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ def _end_runtime(settings: Settings) -> list[str]:
 def _remove_files(settings: Settings, *, purge: bool) -> None:
     """Remove the run folder, and with `purge` the state, by the names that `up` uses: a folder may hold other files."""
     folders: list[tuple[Path, tuple[str, ...]]] = [
-        (settings.run_dir, ("config", "settings.json", "containerd.toml", "cni", "addresses", "containerd"))
+        (settings.run_dir, ("config", "settings.json", "containerd.toml", "cni", "addresses", "containerd", "temporal"))
     ]
     if purge:
         state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "certs.d")

@@ -6,8 +6,6 @@ in a TempoletConfiguration; both are JSON, which is YAML. The operator's own key
 """
 
 import json
-import sys
-import sysconfig
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +15,7 @@ from worker.settings.flags import Flags
 from worker.settings.tempolet_configuration import AT_START
 from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Command, Supervised
+from worker.standalone.machine.python_modules import module_command
 from worker.standalone.settings import Settings
 from worker.standalone.temporal_server import LOOPBACK
 
@@ -61,7 +60,7 @@ def _secured(settings: Settings) -> dict[str, Any]:
     """Return the operator's keys; who may use a cluster node's API is said even if it is the default, for audits."""
     given = settings.given_configuration.kubelet_configuration
     if not settings.kubeconfig:
-        return given
+        return dict(given)
     authentication = {"anonymous": {"enabled": False}, **(given.get("authentication") or {})}
     return {
         **given,
@@ -85,15 +84,17 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
         "temporal": temporal,
         "objects": {"folder": str(settings.objects)},
     }
+    logs: dict[str, str] = {"file": str(log_of(settings, role))}
     if role != "worker":
-        return ours
-    codec = {
-        "address": f"{LOOPBACK}:{settings.ports.codec}",
-        "tokenFile": str(settings.token_file),
-        "allowedOrigins": [settings.temporal.ui, settings.temporal.ui.replace(LOOPBACK, "localhost")],
-    }
-    logs = {"legacyContainerLogsDir": str(settings.logs / "containers")}
+        return {**ours, "logs": logs}
+    codec = {"socket": str(settings.temporal.places.codec)}
+    logs["legacyContainerLogsDir"] = str(settings.logs / "containers")
     return {**ours, "codec": codec, "logs": logs}
+
+
+def log_of(settings: Settings, role: str) -> Path:
+    """Return the log of one of the processes."""
+    return settings.logs / f"{role}.log"
 
 
 def node_process(settings: Settings, role: str) -> Supervised:
@@ -108,7 +109,8 @@ def healthz_port(settings: Settings, role: str) -> int:
 
 def node_command(settings: Settings, role: str) -> Command:
     """Return the command that runs one of the processes of this node."""
-    argv: list[str | Path] = [sys.executable, "-m", "worker.cli", role]
+    module = module_command("worker.cli")
+    argv: list[str | Path] = [*module.argv, role]
     argv += ["--config", settings.configuration / "kubelet.yaml"]
     argv += ["--tempolet-config", settings.configuration / f"{role}.yaml"]
     argv += ["--root-dir", settings.root_dir, "--healthz-port", str(healthz_port(settings, role))]
@@ -123,11 +125,8 @@ def node_command(settings: Settings, role: str) -> Command:
         argv += ["--image-credential-provider-config", given.image_credential_provider_config]
     if given.image_credential_provider_bin_dir:
         argv += ["--image-credential-provider-bin-dir", given.image_credential_provider_bin_dir]
-    # started from /, so that no folder of the operator's is kept busy; a checkout is found by PYTHONPATH
-    ours = Path(__file__).resolve().parents[2]
-    found = {} if ours == Path(sysconfig.get_path("purelib")) else {"PYTHONPATH": str(ours)}
     umask = 0o022 if role == "worker" else 0o077  # pods must be able to read the files that the worker makes for them
-    return Command(argv, settings.logs / f"{role}.log", LEAN_HEAPS | found, umask)
+    return Command(argv, log_of(settings, role), LEAN_HEAPS | module.environment, umask)
 
 
 def node_flags(settings: Settings) -> Flags:

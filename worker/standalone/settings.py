@@ -20,7 +20,7 @@ from worker.standalone.given_configuration import GivenConfiguration
 from worker.standalone.machine.process import Supervised
 from worker.standalone.machine.programs import default_parts_dir
 from worker.standalone.pod_network.network import PodNetwork
-from worker.standalone.temporal_server import LOOPBACK, TemporalPorts, TemporalServer
+from worker.standalone.temporal_server import TemporalServer
 
 STATE_VARIABLE: Final = "TEMPOLET_STATE_DIR"
 RUN_VARIABLE: Final = "TEMPOLET_RUN_DIR"
@@ -36,9 +36,8 @@ class OtherSettings(Exception):
 class Ports:
     """Every loopback port of a node."""
 
-    temporal: int = 7233
     ui: int = 8233
-    codec: int = 8234
+    """The Temporal UI's."""
     worker_healthz: int = 10248
     """The kubelet's own."""
     poller_healthz: int = 10249
@@ -104,11 +103,6 @@ class Settings:
         return self.state_dir / "payload.keys"
 
     @property
-    def token_file(self) -> Path:
-        """The codec endpoint's token."""
-        return self.state_dir / "codec.token"
-
-    @property
     def record(self) -> Path:
         """The file of a running node's settings."""
         return self.run_dir / "settings.json"
@@ -131,8 +125,7 @@ class Settings:
     @property
     def temporal(self) -> TemporalServer:
         """The node's Temporal server, whether it runs or not."""
-        ports = TemporalPorts(self.ports.temporal, self.ports.ui)
-        return TemporalServer(self.state_dir, self.run_dir, ports, parts_dir=self.parts_dir)
+        return TemporalServer(self.state_dir, self.run_dir, self.ports.ui, parts_dir=self.parts_dir)
 
     @property
     def worker(self) -> Supervised:
@@ -180,13 +173,14 @@ def recorded(run_dir: Path) -> Settings | None:
     try:
         found: dict[str, Any] = json.loads((run_dir / "settings.json").read_text())
         found |= {name: Path(found[name]) for name in ("state_dir", "run_dir", "parts_dir")}
-        found |= {"network": PodNetwork(**found["network"]), "ports": Ports(**found["ports"])}
+        found |= {"network": PodNetwork(**found["network"]), "ports": _ports(found["ports"])}
         found["given_configuration"] = GivenConfiguration(**found.get("given_configuration", {}))
         return Settings(**found)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
-def codec_url(settings: Settings, token: str) -> str:
-    """Return the URL at which the UI decodes payloads."""
-    return f"http://{LOOPBACK}:{settings.ports.codec}/{token}"
+def _ports(found: dict[str, int]) -> Ports:
+    """Read the ports that are known; an earlier release, whose node `down` may have to stop, had others."""
+    names = {one.name for one in dataclasses.fields(Ports)}
+    return Ports(**{name: port for name, port in found.items() if name in names})

@@ -1,11 +1,13 @@
 """The Temporal server of a standalone node: `temporal server start-dev`, tuned, with its database in a file.
 
-Used by `up` and `down` and by test fixtures. It listens on loopback only, with namespace, retention and search
-attributes of `proto/temporal/names.py`. The tuning is measured: with the defaults every step of a pod takes 50 ms
-longer.
+Used by `up` and `down` and by test fixtures. It runs in a network of its own, which only the gateway
+(`worker/standalone/gateway`) leads into: by a unix socket of root's, and by the UI's port on loopback, with a token.
+Namespace, retention and search attributes are those of `proto/temporal/names.py`. The tuning is measured: with the
+defaults every step of a pod takes 50 ms longer.
 """
 
 import contextlib
+import os
 import socket
 import subprocess
 import time
@@ -17,10 +19,16 @@ from typing import Final
 import grpc
 
 from proto.temporal.names import NAMESPACE, RETENTION_DAYS, SEARCH_ATTRIBUTES
+from worker.standalone.gateway.places import FRONTEND_PORT, UI_PORT, GatewayPlaces
+from worker.standalone.gateway.ui_door import CODEC
 from worker.standalone.machine import programs
+from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Command, Supervised, last_lines, own_environment
+from worker.standalone.machine.python_modules import module_command
+from worker.temporal.keys import create_token_file, read_token_file
 
 LOOPBACK: Final = "127.0.0.1"
+LONGEST_SOCKET: Final = 107  # unix(7): bytes of a socket's path
 READY_WITHIN: Final = timedelta(seconds=60)  # a database of many pods is replayed first
 STOP_WITHIN: Final = timedelta(seconds=15)
 BETWEEN_TRIES: Final = 0.05
@@ -43,25 +51,17 @@ class TemporalFailed(Exception):
     """The Temporal server failed; the message has the end of its log."""
 
 
-@dataclass(frozen=True, slots=True)
-class TemporalPorts:
-    """Its ports on loopback."""
-
-    grpc: int = 7233
-    ui: int = 8233
-
-
 @dataclass(slots=True)
 class TemporalServer:
     """One Temporal server; a context manager that starts and stops it.
 
-    `root` holds database and log, `run` the pid file. The UI decodes payloads at `codec_endpoint`.
+    `root` holds database and log, `run` the pid file and the gateway's sockets.
     """
 
     root: Path
     run: Path
-    ports: TemporalPorts = field(default_factory=TemporalPorts)
-    codec_endpoint: str = ""
+    ui_port: int = 8233
+    """On loopback."""
     parts_dir: Path = field(default_factory=programs.default_parts_dir)
 
     def __enter__(self) -> "TemporalServer":
@@ -73,13 +73,23 @@ class TemporalServer:
 
     @property
     def address(self) -> str:
-        """The frontend's address, as TEMPORAL_ADDRESS takes it."""
-        return f"{LOOPBACK}:{self.ports.grpc}"
+        """The frontend's address, as TEMPORAL_ADDRESS takes it: a unix socket."""
+        return f"unix://{self.places.frontend}"
 
     @property
     def ui(self) -> str:
-        """The UI's address."""
-        return f"http://{LOOPBACK}:{self.ports.ui}"
+        """The UI's address, where it asks for the token."""
+        return f"http://{LOOPBACK}:{self.ui_port}"
+
+    @property
+    def login(self) -> str:
+        """The URL that opens the UI for whoever has it."""
+        return f"http://tempolet:{read_token_file(self.places.token)}@{LOOPBACK}:{self.ui_port}/login"
+
+    @property
+    def places(self) -> GatewayPlaces:
+        """The gateway's files."""
+        return GatewayPlaces(self.run / "temporal")
 
     @property
     def log(self) -> Path:
@@ -93,7 +103,7 @@ class TemporalServer:
 
     @property
     def process(self) -> Supervised:
-        """The server."""
+        """The gateway, whose child is the server: they end together."""
         return Supervised(self.run / "temporal.pid")
 
     def start(self) -> bool:
@@ -102,17 +112,25 @@ class TemporalServer:
         Raises MissingProgram without a `temporal`, TemporalFailed if a port is in use or it does not become ready.
         """
         if self.process.running():
+            if not self.places.token.exists():
+                raise TemporalFailed("Temporal runs as an earlier release started it: run `tempolet down` first")
             self._wait_until_serving()
             return False
-        for port in (self.ports.grpc, self.ports.ui):
-            if not is_free(port):
-                raise TemporalFailed(
-                    f"port {port} on {LOOPBACK} is taken by another program: "
-                    "choose another with --temporal-port (the UI's is --temporal-ui-port)"
-                )
-        self.root.mkdir(parents=True, exist_ok=True, mode=0o711)
+        if not is_free(self.ui_port):
+            raise TemporalFailed(
+                f"port {self.ui_port} on {LOOPBACK} is taken by another program: choose another with --temporal-ui-port"
+            )
+        if len(os.fsencode(self.places.frontend)) > LONGEST_SOCKET:
+            raise TemporalFailed(f"{self.places.frontend} is too long for a socket's path: choose a shorter --run-dir")
         program = programs.find_program(programs.TEMPORAL, self.parts_dir)
-        self.process.start(Command(self._arguments(program), self.log, ENVIRONMENT))
+        for folder in (self.root, self.run):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+        private_folder(self.places.folder)
+        self.places.token.unlink(missing_ok=True)
+        create_token_file(self.places.token)
+        gateway = module_command("worker.standalone.gateway")
+        argv = [*gateway.argv, self.places.folder, str(self.ui_port), *self._arguments(program)]
+        self.process.start(Command(argv, self.log, ENVIRONMENT | gateway.environment))
         self._wait_until_serving()
         self._set_retention(program)
         return True
@@ -123,16 +141,22 @@ class TemporalServer:
 
     def _arguments(self, program: Path) -> list[str | Path]:
         arguments: list[str | Path] = [program, "server", "start-dev", "--ip", LOOPBACK, "--namespace", NAMESPACE]
-        arguments += ["--port", str(self.ports.grpc), "--ui-port", str(self.ports.ui), "--db-filename", self.database]
-        arguments += ["--log-level", "warn", "--log-format", "json", "--ui-disable-news-fetch"]
+        arguments += ["--port", str(FRONTEND_PORT), "--ui-port", str(UI_PORT), "--db-filename", self.database]
+        arguments += [
+            "--ui-codec-endpoint",
+            CODEC.decode(),
+            "--log-level",
+            "warn",
+            "--log-format",
+            "json",
+            "--ui-disable-news-fetch",
+        ]
         for pragma in PRAGMAS:
             arguments += ["--sqlite-pragma", pragma]
         for setting in DYNAMIC_CONFIG:
             arguments += ["--dynamic-config-value", setting]
         for name, kind in SEARCH_ATTRIBUTES:
             arguments += ["--search-attribute", f"{name}={kind}"]
-        if self.codec_endpoint:
-            arguments += ["--ui-codec-endpoint", self.codec_endpoint]
         return arguments
 
     def _wait_until_serving(self) -> None:

@@ -32,9 +32,9 @@ from worker.standalone.machine.process import Identity, last_lines
 from worker.standalone.machine.programs import MissingProgram
 from worker.standalone.node_config import healthz_port, node_command, node_process, roles, write_configuration
 from worker.standalone.progress import Progress
-from worker.standalone.settings import OtherSettings, Settings, codec_url
+from worker.standalone.settings import OtherSettings, Settings
 from worker.standalone.temporal_server import LOOPBACK, TemporalFailed, is_free
-from worker.temporal.keys import create_key_file, create_token_file
+from worker.temporal.keys import create_key_file
 from worker.temporal.private_files import KeyFileRefused
 
 PODS_WITHIN: Final = timedelta(minutes=2)  # image pulls included
@@ -77,7 +77,7 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
     except _NOT_UP as error:
         raise UpFailed(str(error)) from error
     show.say(f"up in {show.total():.1f} s")
-    show.say(f"Temporal UI  {_pods_page(settings)}")
+    show.say(f"Temporal UI  {settings.temporal.login}")
     show.say(f"manifests    {settings.manifests}")
     show.say(f"objects      {settings.objects}")
     show.say(f"logs         {settings.logs}")
@@ -85,10 +85,6 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
         show.say(f"does not run {words}")
     given = {settings.manifests / one.name for one in manifests}
     return [words for path, words in missing.items() if path in given]
-
-
-def _pods_page(settings: Settings) -> str:
-    return f"{settings.temporal.ui}/namespaces/tempolet/workflows"
 
 
 def _start_containerd(settings: Settings, show: Progress) -> None:
@@ -116,7 +112,6 @@ def _start_temporal(settings: Settings, show: Progress) -> None:
     with show.step("Temporal") as step:
         create_key_file(settings.key_file)
         temporal = settings.temporal
-        temporal.codec_endpoint = codec_url(settings, create_token_file(settings.token_file))
         started = temporal.start()
         step.detail = f"{temporal.address}{'' if started else ', runs already'}"
 
@@ -142,12 +137,9 @@ def _start_node(settings: Settings, show: Progress) -> None:
 
 
 def _refuse_taken_ports(settings: Settings, role: str) -> None:
-    flags = {"--healthz-port": healthz_port(settings, role)}
-    if role == "worker":
-        flags["--codec-port"] = settings.ports.codec
-    for flag, port in flags.items():
-        if port and not is_free(port):
-            raise UpFailed(f"port {port} on loopback is taken by another program: choose another with {flag}")
+    port = healthz_port(settings, role)
+    if port and not is_free(port):
+        raise UpFailed(f"port {port} on loopback is taken by another program: choose another with --healthz-port")
 
 
 def _healthy(settings: Settings, role: str) -> Identity:

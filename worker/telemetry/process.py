@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from temporalio.client import Plugin
 from temporalio.runtime import Runtime
@@ -87,17 +88,20 @@ def _endpoints(config: NodeConfig, metrics: Metrics, health: Route) -> list[Open
     if own:
         at.setdefault(Address.parse(own), {}).update(numbers)
     openings = [opener(address, routes) for address, routes in at.items()]
-    if config.tempolet.codec.address:
-        codec = _codec(config)
-        openings.append(lambda: serve_codec(codec))
+    keys = config.tempolet.codec
+    if keys.address:
+        token = create_token_file(config.codec_token_file)
+        openings.append(partial(serve_codec, _codec(config, Address.parse(keys.address), token)))
+    if keys.socket:
+        openings.append(partial(serve_codec, _codec(config, keys.socket, "")))
     return openings
 
 
-def _codec(config: NodeConfig) -> CodecEndpointSettings:
+def _codec(config: NodeConfig, address: Address | Path, token: str) -> CodecEndpointSettings:
     create_key_file(config.payload_key_file)
     return CodecEndpointSettings(
-        address=Address.parse(config.tempolet.codec.address),
-        token=create_token_file(config.codec_token_file),
+        address=address,
+        token=token,
         key_file=config.payload_key_file,
         namespace=connect_options(temporal_settings(config))["namespace"],
         origins=frozenset(config.tempolet.codec.allowed_origins),

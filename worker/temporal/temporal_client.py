@@ -4,15 +4,18 @@ Called at the start of worker and poller (`connect`, then `prepare`) and by comm
 Address, namespace, TLS and API key come from temporalio.envconfig, as in all Temporal programs: `TEMPORAL_*` in the
 environment over a profile in the TOML file (`TEMPORAL_CONFIG_FILE`, `TEMPORAL_PROFILE`). If Temporal does not answer,
 the client waits, because on a node everything starts at once.
+
+An address `unix:///path` is a socket of this machine: that of the Temporal which `tempolet up` starts.
 """
 
 import asyncio
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from temporalio.api.enums.v1 import IndexedValueType
@@ -21,8 +24,8 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, Register
 from temporalio.client import AsyncActivityHandle, Client, Plugin
 from temporalio.converter import ActivitySerializationContext
 from temporalio.envconfig import ClientConfigProfile, ClientConnectConfig
-from temporalio.runtime import Runtime
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+from temporalio.service import HttpConnectProxyConfig, RPCError, RPCStatusCode
 
 from proto.temporal.names import NAMESPACE, RETENTION_DAYS, SEARCH_ATTRIBUTES
 from worker.temporal.codec import data_converter
@@ -30,6 +33,9 @@ from worker.temporal.executions import list_executions
 from worker.temporal.keys import KeyFile
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:7233"
+UNIX: Final = "unix:"
+CORE_LEVELS: Final = f"{TelemetryFilter('WARN', 'ERROR').formatted()},temporal_sdk_bridge::client=ERROR"
+"""What the SDK's core logs: warnings, but not that a unix socket, as every proxy, has no addresses to balance."""
 _FIRST_WAIT: Final = timedelta(milliseconds=200)
 _LONGEST_WAIT: Final = timedelta(seconds=10)
 _CALL_LIMIT: Final = timedelta(seconds=10)
@@ -109,23 +115,60 @@ async def connect(
     keys = KeyFile(settings.key_file, missing=settings.key_missing)
     converter = data_converter(keys, sends_only=settings.sends_only)
     options = connect_options(settings)
-    address = options["target_host"]
+    address = place = options["target_host"]
     if settings.address is None and address == DEFAULT_ADDRESS:
-        address += " (TEMPORAL_ADDRESS names another)"
+        place += " (TEMPORAL_ADDRESS names another)"
+    if runtime is None and address.startswith(UNIX):
+        runtime = _quieter_runtime()
     wait = _FIRST_WAIT
     while True:
         try:
             return await Client.connect(
-                **options, data_converter=converter, runtime=runtime, plugins=plugins, identity=identity
+                **{**options, **way_to(address)},
+                data_converter=converter,
+                runtime=runtime,
+                plugins=plugins,
+                identity=identity,
             )
         except RuntimeError as error:  # raised by the SDK's core if it cannot connect
-            waiting(f"waiting for Temporal at {address}: {_reason(error)}")
+            waiting(f"waiting for Temporal at {place}: {_reason(error)}")
         except RPCError as error:
             if error.status not in _PASSING:
                 raise
-            waiting(f"waiting for Temporal at {address}: {error.status.name} {error.message}")
+            waiting(f"waiting for Temporal at {place}: {error.status.name} {error.message}")
         await asyncio.sleep(wait.total_seconds())
         wait = min(wait * 2, _LONGEST_WAIT)
+
+
+@functools.cache
+def _quieter_runtime() -> Runtime:
+    """Return the runtime of a command, whose log is the operator's terminal."""
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=CORE_LEVELS)))
+
+
+def place_of(client: Client) -> str:
+    """Return a client's address, which for a unix socket is its path, and namespace."""
+    config = client.service_client.config
+    proxy = config.http_connect_proxy_config
+    return f"{proxy.target_host if proxy else config.target_host} {client.namespace}"
+
+
+def way_to(address: str) -> dict[str, Any]:
+    """Return the options of `Client.connect` that lead to an address: host:port, or a unix socket.
+
+    The SDK's core reaches a unix socket only as an HTTP proxy. Credentials of the environment are another Temporal's.
+    """
+    if not address.startswith(UNIX):
+        return {"target_host": address}
+    path = "/" + address.removeprefix(UNIX).lstrip("/")
+    return {
+        "target_host": DEFAULT_ADDRESS,  # ignored by whoever listens
+        "http_connect_proxy_config": HttpConnectProxyConfig(f"{UNIX}{path}"),
+        "dns_load_balancing_config": None,
+        "tls": False,
+        "api_key": None,
+        "rpc_metadata": {},
+    }
 
 
 async def prepare(client: Client, settings: TemporalSettings, *, waiting: Callable[[str], None] = _silent) -> None:
@@ -266,5 +309,5 @@ def _what_to_run(namespace: str, retention: timedelta, error: RPCError) -> str:
 def _reason(error: Exception) -> str:
     """Return the operating system's error from the core's nested message, or its first line."""
     text = str(error)
-    found = re.search(r'message: "([^"]+)"', text)
-    return found[1] if found else text.partition("\n")[0][:300]
+    found = re.search(r'message: "([^"]+)"|Caused by:\s+(?:0: )?(\S.*)', text)
+    return (found[1] or found[2]) if found else text.partition("\n")[0][:300]

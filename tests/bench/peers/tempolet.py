@@ -23,6 +23,7 @@ from worker.standalone.temporal_server import free_ports
 from worker.standalone.up import up
 from worker.temporal.codec import data_converter
 from worker.temporal.keys import KeyFile
+from worker.temporal.temporal_client import way_to
 
 POD_UID = "io.kubernetes.pod.uid"
 Handle = WorkflowHandle[Any, Any]
@@ -48,14 +49,14 @@ class Tempolet(ManifestPeer):
 
     def __init__(self) -> None:
         super().__init__()
-        temporal, ui, codec, worker, poller = free_ports(5)
+        ui, worker, poller = free_ports(3)
         self.settings = Settings(
             state_dir=self.place.home,
             run_dir=self.place.run,
             hostname_override=NODE,
             network=self.containerd.network,
             cgroup=self.place.cgroup,
-            ports=Ports(temporal, ui, codec, worker, poller),
+            ports=Ports(ui, worker, poller),
         )
         self._client: Client | None = None
         self._handles: dict[str, Handle] = {}
@@ -76,7 +77,7 @@ class Tempolet(ManifestPeer):
         """Also connect to Temporal, with the node's key to decrypt queries."""
         await super().connect()
         self._client = await Client.connect(
-            self.settings.temporal.address,
+            **way_to(self.settings.temporal.address),
             namespace=TEMPORAL_NAMESPACE,
             data_converter=data_converter(KeyFile(self.settings.key_file)),
         )

@@ -26,7 +26,7 @@ from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
 from worker.standalone import temporal_server
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import programs
-from worker.standalone.temporal_server import TemporalPorts, TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalServer, free_ports
 from worker.temporal.executions import describe_execution, is_open
 
 RESET: Final = ("reset", "--reason", "a test", "--type")
@@ -47,7 +47,7 @@ def pausing_temporal(node_dir: Path) -> Iterator[TemporalServer]:
     with pytest.MonkeyPatch.context() as patch:
         settings = (*temporal_server.DYNAMIC_CONFIG, "frontend.WorkflowPauseEnabled=true")
         patch.setattr(temporal_server, "DYNAMIC_CONFIG", settings)
-        with TemporalServer(node_dir / "pausing", node_dir / "pausing-run", TemporalPorts(*free_ports(2))) as server:
+        with TemporalServer(node_dir / "pausing", node_dir / "pausing-run", free_ports(1)[0]) as server:
             yield server
 
 

@@ -33,6 +33,7 @@ from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.codec import PayloadCipher
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
+from worker.temporal.temporal_client import way_to
 from workflows.decide.versions import CURRENT_NODE
 
 NODE_HISTORIES = HISTORIES.with_name("node_histories")
@@ -117,7 +118,7 @@ def test_record_node(slot: int, node_dir: Path, temporal: TemporalServer, tmp_pa
 async def forget_node(temporal: TemporalServer) -> None:
     """Terminate the node's workflow that an earlier life has left; it is encrypted with that life's key."""
     with contextlib.suppress(RPCError):
-        client = await Client.connect(temporal.address, namespace=NAMESPACE)
+        client = await Client.connect(**way_to(temporal.address), namespace=NAMESPACE)
         await client.get_workflow_handle(node_workflow_id(NODE)).terminate("the life is recorded")
 
 

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.node.standalone.browser import Browser, browser, missing_browser
-from tests.node.standalone.shown_node import INIT, choose_columns, crash, list_url, pod_url, shop_manifest, shown_node
+from tests.node.standalone.shown_node import (
+    INIT,
+    choose_columns,
+    crash,
+    list_url,
+    pod_url,
+    shop_manifest,
+    shown_node,
+    sign_in,
+)
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 
@@ -22,6 +31,7 @@ def test_take_pictures(containerd: Containerd) -> None:
     """Bring the pods into their states, and take both pictures."""
     with shown_node(PLACE, containerd, "node-1") as node, browser() as window:
         lead_pods(node)
+        sign_in(window, node)
         shop = crash(node, "shop")
         window.size(1750, 1300, scale=0.8)
         window.show(pod_url(node, shop, "timeline"), lambda text: all(name in text for name in INIT), "the timeline")

@@ -1,7 +1,7 @@
 """A node whose Temporal UI decodes payloads, and the pod that is shown there: three init containers, one crash.
 
-Shared by test_ui and by the documentation's screenshots. It has its own Temporal, since the UI gets the codec endpoint at its
-start.
+Shared by test_ui and by the documentation's screenshots. It has its own Temporal, since the UI asks the worker of its own node to
+decode.
 """
 
 import contextlib
@@ -19,8 +19,7 @@ from tests.node.containerd_view import container_pid
 from tests.node.standalone.browser import Browser
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, wait
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import LOOPBACK, TemporalPorts, TemporalServer, free_ports
-from worker.temporal.keys import create_token_file
+from worker.standalone.temporal_server import TemporalServer, free_ports
 
 INIT: Final = ("await-database", "migrate", "warm-cache")
 COLUMNS: Final = ("Status", "Workflow ID", "PodPhase", "PodReady", "PodReason", "PodRestarts")
@@ -34,14 +33,16 @@ while :; do sleep 3600 & wait $!; done
 @contextlib.contextmanager
 def shown_node(directory: Path, containerd: Containerd, name: str) -> Iterator[TempoletNode]:
     """Run a node, its codec endpoint and its Temporal; everything is removed afterwards."""
-    grpc_port, ui_port, codec_port = free_ports(3)
-    temporal = TemporalServer(directory / "temporal", directory / "run", TemporalPorts(grpc_port, ui_port))
-    codec = {"address": f"{LOOPBACK}:{codec_port}", "allowedOrigins": [temporal.ui]}
+    temporal = TemporalServer(directory / "temporal", directory / "run", free_ports(1)[0])
+    codec = {"socket": str(temporal.places.codec)}
     node = TempoletNode(directory / "node", containerd, temporal, name=name, own_keys={"codec": codec})
-    token = create_token_file(node.root_dir / "tempolet" / "codec.token")
-    temporal.codec_endpoint = f"http://{LOOPBACK}:{codec_port}/{token}"
     with temporal, node:
         yield node
+
+
+def sign_in(window: Browser, node: TempoletNode) -> None:
+    """Open the URL that `tempolet up` prints: from then on the browser has the token."""
+    window.show(node.temporal.login, lambda text: "Workflow" in text, "the list, to whom has the token")
 
 
 def list_url(node: TempoletNode, query: str) -> str:

@@ -135,10 +135,9 @@ def files_with_canary(*folders: Path, but: tuple[Path, ...] = ()) -> list[Path]:
 
 def processes_with_canary(node: TempoletNode, temporal: TemporalServer) -> list[str]:
     """Search what the kernel shows of worker, poller and Temporal."""
-    pids = [
-        *(process.pid for process in node.processes.values()),
-        json.loads((temporal.run / "temporal.pid").read_text())["pid"],
-    ]
+    gateway = json.loads((temporal.run / "temporal.pid").read_text())["pid"]
+    server = int(Path(f"/proc/{gateway}/task/{gateway}/children").read_text())
+    pids = [*(process.pid for process in node.processes.values()), gateway, server]
     shown = [Path(f"/proc/{pid}/{what}") for pid in pids for what in ("environ", "cmdline")]
     return [str(path) for path in shown if found_in(path.read_bytes())]
 

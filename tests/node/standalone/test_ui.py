@@ -20,9 +20,11 @@ from tests.node.standalone.shown_node import (
     pod_url,
     shop_manifest,
     shown_node,
+    sign_in,
 )
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
+from worker.temporal.keys import read_token_file
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(missing_browser()), reason=missing_browser())]
 
@@ -55,6 +57,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory, containerd: Containerd) -> I
     """Bring the pod to this state, once for all tests."""
     with shown_node(tmp_path_factory.mktemp("ui"), containerd, "node-ui") as node, browser() as window:
         window.size(1600, 2400)  # what is far outside the window is not rendered
+        sign_in(window, node)
         node.apply(shop_manifest())
         yield Shown(node, crash(node, "shop"), window)
 
@@ -118,7 +121,10 @@ def test_the_search_attributes_have_a_page(shown: Shown) -> None:
 
 def test_temporal_itself_could_show_none_of_it(shown: Shown) -> None:
     """What Temporal sends to the UI is encrypted: only the browser calls the codec endpoint."""
-    with urllib.request.urlopen(history_url(shown.node, shown.pod)) as answer:
+    token = read_token_file(shown.node.temporal.places.token)
+    password = base64.b64encode(f"any:{token}".encode()).decode()
+    asked = urllib.request.Request(history_url(shown.node, shown.pod), headers={"Authorization": f"Basic {password}"})
+    with urllib.request.urlopen(asked) as answer:
         history = answer.read().decode()
     assert ENCRYPTED in history
     opened = [base64.b64decode(one) for one in re.findall(r'"data": ?"([^"]*)"', history)]

@@ -59,7 +59,7 @@ def node(slot: int, node_dir: Path) -> Iterator[Settings]:
         hostname_override="n1",
         network=PodNetwork(bridge=f"tplup{slot}", subnet=f"10.215.{slot}.0/24"),
         cgroup=f"/tempolet-up-{slot}",
-        ports=Ports(*free_ports(5)),
+        ports=Ports(*free_ports(3)),
     )
     remove_leftovers(settings.containerd)
     try:
@@ -113,7 +113,7 @@ def test_a_node_comes_up_is_found_again_and_goes(node: Settings, tmp_path: Path)
     first = pids(node)
     assert sorted(first) == ["containerd", "poller", "temporal", "worker"]
     assert [(pod.name, pod.phase, pod.ready) for pod in read_snapshots(node.root_dir)] == [("web-n1", "Running", True)]
-    assert node.temporal.ui in output.getvalue()
+    assert f"Temporal UI  {node.temporal.login}\n" in output.getvalue()
     assert stat.S_IMODE(node.temporal.database.stat().st_mode) == 0o600
 
     up(node, [], silent())
@@ -290,9 +290,7 @@ def test_other_settings_are_refused_while_a_node_runs(node: Settings, tmp_path: 
 @pytest.mark.parametrize(
     ("port", "flag"),
     [
-        pytest.param("temporal", "--temporal-port", id="temporal"),
-        pytest.param("ui", "--temporal-port", id="ui"),
-        pytest.param("codec", "--codec-port", id="codec"),
+        pytest.param("ui", "--temporal-ui-port", id="ui"),
         pytest.param("worker_healthz", "--healthz-port", id="healthz"),
     ],
 )

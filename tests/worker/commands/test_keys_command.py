@@ -36,6 +36,17 @@ def test_a_key_is_named_and_never_shown(options: list[str], tmp_path: Path, caps
     assert f"http://127.0.0.1:8234/{token}" in said
 
 
+def test_a_socket_is_named_without_a_token(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As on a node of `tempolet up`."""
+    create_key_file(tmp_path / "tempolet" / "payload.keys")
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "apiVersion: tempolet.dev/v1alpha1\nkind: TempoletConfiguration\ncodec: {socket: /run/x/codec.sock}\n"
+    )
+    assert run(["keys", "--root-dir", str(tmp_path), "--tempolet-config", str(own)]) == Exit.DONE
+    assert "decode socket (the worker's): /run/x/codec.sock" in capsys.readouterr().out
+
+
 def test_rotation_adds_a_key_that_seals(options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The old key still decrypts, and the output says what to do next."""
     assert run(["keys", "--rotate", *options]) == Exit.DONE

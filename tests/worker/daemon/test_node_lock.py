@@ -142,13 +142,13 @@ def squat(words: str, lock: Path) -> str:
 def test_an_unprivileged_user_does_not_keep_a_node_from_starting(node_dir: Path) -> None:
     """It squats on every name that it can reach, before the node starts."""
     root_dir = node_dir / "squatted"
-    words = f"worker squatted-{os.getpid()} t"
-    with hold_node_lock(root_dir), hold_node_name(*words.split()):
+    role, name, place = "worker", f"squatted-{os.getpid()}", "t"
+    with hold_node_lock(root_dir), hold_node_name(role, name, place):
         pass  # the files are there
     lock = lock_path(root_dir, "worker")
-    with as_nobody(lambda: squat(words, lock)) as said:
+    with as_nobody(lambda: squat(f"{role} {name} {place}", lock)) as said:
         assert said == "squats, 0 files"
-        with hold_node_lock(root_dir), hold_node_name(*words.split()):
+        with hold_node_lock(root_dir), hold_node_name(role, name, place):
             pass
 
 

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -170,6 +171,28 @@ def test_nobody_else_gets_anything(
 def test_a_bad_body_is_a_clear_answer(endpoint: Endpoint, body: bytes, headers: dict[str, str], status: int) -> None:
     """It is a client error, and a large body is not read into memory."""
     assert ask(endpoint, f"/{TOKEN}/decode", body, **headers).status == status
+
+
+def test_on_a_socket_of_roots_it_needs_no_token(
+    settings: CodecEndpointSettings, cipher: PayloadCipher, tmp_path: Path
+) -> None:
+    """It replaces a socket that a killed process left, and leaves none."""
+    path = tmp_path / "codec.sock"
+    path.touch()
+    served = serve_codec(replace(settings, address=path, token="", origins=frozenset()))
+    try:
+        assert path.stat().st_mode & 0o777 == 0o600
+        body = json.dumps(MessageToDict(Payloads(payloads=[cipher.encrypt(PLAIN, "tempolet", WORKFLOW_ID)]))).encode()
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.connect(str(path))
+            head = f"POST /decode HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+            caller.sendall(head.encode() + body)
+            answer = b"".join(iter(lambda: caller.recv(4096), b""))
+    finally:
+        served.close()
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert list(ParseDict(json.loads(answer.partition(b"\r\n\r\n")[2]), Payloads()).payloads) == [PLAIN]
+    assert not path.exists()
 
 
 def test_it_listens_on_loopback_only(settings: CodecEndpointSettings) -> None:

@@ -91,8 +91,9 @@ ENCODED = Payload(metadata={"encoding": b"binary/refused"}, data=b"not ours")
             id="heartbeat-details-that-cannot-be-read",
         ),
         pytest.param(
-            Failure(timeout_failure_info=TimeoutFailureInfo(timeout_type=99)), id="a-type-that-does-not-exist"
-        ),  # type: ignore[arg-type]
+            Failure(timeout_failure_info=TimeoutFailureInfo(timeout_type=99)),  # type: ignore[arg-type]
+            id="a-type-that-does-not-exist",
+        ),
     ],
 )
 def test_a_failure_of_a_stranger_is_read_without_what_cannot_be_read(failure: Failure) -> None:

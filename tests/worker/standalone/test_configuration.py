@@ -17,7 +17,7 @@ from worker.standalone.containerd_config import (
 )
 from worker.standalone.node_config import node_command, node_flags, write_configuration
 from worker.standalone.pod_network.network import PodNetwork
-from worker.standalone.settings import Ports, Settings, codec_url, recorded
+from worker.standalone.settings import Ports, Settings, recorded
 
 PLACES = ContainerdPlaces(Path("/state"), Path("/run/x"))
 CRI = "io.containerd.grpc.v1.cri"
@@ -99,7 +99,7 @@ def test_how_host_ports_are_made(nft: bool, iptables: bool, protocol: tuple[int,
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """Return a node's settings with nothing at its default place."""
-    ports = Ports(temporal=17233, ui=18233, codec=18234, worker_healthz=0, poller_healthz=0)
+    ports = Ports(ui=18233, worker_healthz=0, poller_healthz=0)
     return Settings(state_dir=tmp_path / "state", run_dir=tmp_path / "run", ports=ports, hostname_override="n1")
 
 
@@ -115,25 +115,36 @@ def test_our_own_reader_takes_what_up_writes(settings: Settings) -> None:
     assert config.container_runtime_endpoint == f"unix://{settings.run_dir}/containerd.sock"
     assert config.cgroup_root == "/tempolet"
     assert config.payload_key_file == settings.key_file
-    assert config.codec_token_file == settings.token_file
-    assert config.tempolet.temporal.address == "127.0.0.1:17233"
-    assert config.tempolet.codec.address == "127.0.0.1:18234"
-    assert "http://127.0.0.1:18233" in config.tempolet.codec.allowed_origins
+    assert config.tempolet.temporal.address == f"unix://{settings.run_dir}/temporal/grpc.sock"
+    assert config.tempolet.codec.socket == settings.run_dir / "temporal" / "codec.sock"
+    assert not config.tempolet.codec.address
 
 
 def test_only_the_worker_serves_the_codec_endpoint(settings: Settings) -> None:
-    """Two of them would want one port."""
+    """Two of them would want one socket."""
     write_configuration(settings)
     files = [node_command(settings, role).argv for role in ("worker", "poller")]
     own = [Path(argv[list(argv).index("--tempolet-config") + 1]) for argv in files]
     assert ["codec" in json.loads(path.read_text()) for path in own] == [True, False]
-    assert codec_url(settings, "secret") == "http://127.0.0.1:18234/secret"
+
+
+def test_each_process_is_told_its_own_log(settings: Settings) -> None:
+    """It rotates what its output goes to."""
+    write_configuration(settings)
+    for role in ("worker", "poller"):
+        command = node_command(settings, role)
+        own = Path(str(command.argv[list(command.argv).index("--tempolet-config") + 1]))
+        assert json.loads(own.read_text())["logs"]["file"] == str(command.log)
 
 
 def test_settings_are_found_again(settings: Settings) -> None:
     """`down` needs the run folder only; a torn or foreign record counts as none."""
     settings.keep()
     assert recorded(settings.run_dir) == settings
+    earlier = json.loads(settings.record.read_text())
+    earlier["ports"] |= {"temporal": 7233, "codec": 8234}
+    settings.record.write_text(json.dumps(earlier))
+    assert recorded(settings.run_dir) == settings, "a node of an earlier release"
     settings.record.write_text('{"state_dir": "/x"}')
     assert recorded(settings.run_dir) is None
     settings.record.write_text("{")

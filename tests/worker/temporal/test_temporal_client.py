@@ -1,7 +1,10 @@
 """Does a worker connect to the configured Temporal, wait for it, and create what it needs once?"""
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,8 +18,11 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import SEARCH_ATTRIBUTES
 from tests.conftest import free_port
+from worker.standalone.gateway.carrying import serve_connections
+from worker.standalone.gateway.frontend import Frontend
+from worker.standalone.gateway.own_network import listen_at_path
 from worker.temporal import temporal_client
-from worker.temporal.temporal_client import TemporalNotPrepared, TemporalSettings, connect, prepare
+from worker.temporal.temporal_client import TemporalNotPrepared, TemporalSettings, connect, place_of, prepare, way_to
 
 
 def in_namespace(settings: TemporalSettings, namespace: str) -> TemporalSettings:
@@ -141,3 +147,38 @@ async def test_the_environment_goes_over_the_profile(
     chosen = replace(settings, address=None, config_file=file, environment={"TEMPORAL_ADDRESS": temporal_address})
     assert (await connect(chosen)).namespace == "from-file"
     assert (await connect(settings)).namespace == "tempolet"
+
+
+@pytest.mark.parametrize("written", ["unix:{}", "unix://{}"])
+async def test_a_unix_socket_is_an_address(settings: TemporalSettings, tmp_path: Path, written: str) -> None:
+    """As gRPC programs and Go's write it; two Temporals of one machine are two places."""
+    assert settings.address
+    path, port = tmp_path / "grpc.sock", int(settings.address.rpartition(":")[2])
+    with listen_at_path(path) as listener:
+        frontend = Frontend(port).serve
+        threading.Thread(target=_serve, args=(listener, frontend), daemon=True).start()
+        client = await connect(replace(settings, address=written.format(path)))
+        assert await client.service_client.check_health()
+        assert place_of(client) == f"unix:{path} {client.namespace}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def _serve(listener: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+    with contextlib.suppress(OSError):  # the listener is closed
+        serve_connections(listener, serve, 8)
+
+
+async def test_what_a_socket_lacks_is_said_in_the_systems_words(settings: TemporalSettings, tmp_path: Path) -> None:
+    """A person reads why Temporal is waited for."""
+    said: list[str] = []
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await connect(replace(settings, address=f"unix://{tmp_path}/none.sock"), waiting=said.append)
+    assert said[0] == f"waiting for Temporal at unix://{tmp_path}/none.sock: No such file or directory (os error 2)"
+
+
+def test_a_credential_of_the_environment_is_not_for_a_socket() -> None:
+    """The operator's Temporal Cloud is another one than that of this machine."""
+    options = {"target_host": "x", "api_key": "secret", "tls": True} | way_to("unix:///run/x.sock")
+    assert (options["api_key"], options["tls"], options["rpc_metadata"]) == (None, False, {})
+    assert way_to("temporal.example:7233") == {"target_host": "temporal.example:7233"}

@@ -1,0 +1,38 @@
+"""Does the embedded Temporal refuse what it cannot start with, in words that say what to do?"""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from worker.standalone.machine.process import Command
+from worker.standalone.temporal_server import TemporalFailed, TemporalServer, free_ports
+
+
+def test_a_temporal_of_an_earlier_release_is_told(tmp_path: Path) -> None:
+    """It has no gateway, so nobody would find it: it would be waited for in vain."""
+    server = TemporalServer(tmp_path / "state", tmp_path / "run")
+    server.process.start(Command(["sleep", "60"], tmp_path / "log" / "temporal.log", {}))
+    try:
+        with pytest.raises(TemporalFailed, match=r"earlier release.*`tempolet down`"):
+            server.start()
+    finally:
+        server.process.stop(within=5)
+
+
+def test_a_folder_too_deep_for_a_socket_is_told(tmp_path: Path) -> None:
+    """The kernel takes 107 bytes."""
+    server = TemporalServer(tmp_path / "state", tmp_path / ("x" * 100), free_ports(1)[0])
+    with pytest.raises(TemporalFailed, match="shorter --run-dir"):
+        server.start()
+
+
+def test_a_taken_port_of_the_ui_is_told(tmp_path: Path) -> None:
+    """Also by an ordinary user, who would be sent the token."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        server = TemporalServer(tmp_path / "state", tmp_path / "run", other.getsockname()[1])
+        with pytest.raises(TemporalFailed, match=r"taken by another program.*--temporal-ui-port"):
+            server.start()
+    assert not server.places.token.exists()
