@@ -245,6 +245,9 @@ def test_folders_that_do_not_exist_take_nothing_from_a_live_node(
             up(mistyped, [], silent())
         assert down(mistyped, silent()) == []
         assert (pids(node), leftovers.processes_in_cgroup(node.cgroup), rules_of(node)) == before
+    with pytest.raises(DownFailed, match=f"state folder {node.state_dir} belongs to the node at {node.run_dir}"):
+        down(dataclasses.replace(node, run_dir=node_dir / "no-run"), silent())
+    assert [path.name for path in node.manifests.iterdir()] == ["web.yaml"]
     assert (LINKS / node.network.bridge).exists()
     assert not (LINKS / other_bridge).exists()
     assert down(node, silent()) == []
@@ -285,6 +288,7 @@ def test_other_settings_are_refused_while_a_node_runs(node: Settings, tmp_path: 
     other = Settings(state_dir=tmp_path, run_dir=node.run_dir)
     with pytest.raises(UpFailed, match=r"with other settings \(state_dir, .*\): run `tempolet down` first"):
         up(other, [], silent())
+    assert not any(tmp_path.iterdir()), "the other folder is not touched"
 
 
 @pytest.mark.parametrize(
