@@ -12,6 +12,7 @@ from proto.temporal.names import API_SOURCE, PodWorkflowId
 from worker.poller.calls.pod_workflows import OpenPod
 from worker.poller.cluster.api_pods import ApiPods
 from worker.poller.manifests.manifest_pods import ManifestPods
+from worker.poller.runtime.known_pods import KnownPods
 
 _API_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -61,3 +62,9 @@ class NodePods:
         if self._api is None or self._manifests.lists(uid):
             return False
         return self._api.knows(uid) or bool(_API_UID.fullmatch(uid))
+
+
+def may_be_listed(known: KnownPods, pods: NodePods, uid: str) -> bool:
+    """Report whether a source lists a pod or may list it, by what its snapshot says of its source."""
+    snapshot = known.of(uid)
+    return pods.may_list(uid, snapshot.path, snapshot.source) if snapshot else pods.may_list(uid)

@@ -37,7 +37,7 @@ from worker.poller.manifests.refused_manifests import RefusedManifests
 from worker.poller.manifests.sources import ManifestSource
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, Refused, StaticPod
 from worker.poller.manifests.url_source import UrlSource
-from worker.poller.node_pods import NodePods
+from worker.poller.node_pods import NodePods, may_be_listed
 from worker.poller.node_settings import node_settings
 from worker.poller.object_watch import ObjectWatch
 from worker.poller.runtime.health import RuntimeHealth
@@ -119,7 +119,8 @@ class Poller:
             self._manifest_pods.admit = self._cluster.admission.admit
         self._pods = NodePods(self._manifest_pods, self._cluster.pods if self._cluster else None)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
-        self._orphaned_pods = OrphanedPods(self._runtime, self._workflows, remover(config))
+        is_listed = partial(may_be_listed, self._known, self._pods)
+        self._orphaned_pods = OrphanedPods(self._runtime, self._workflows, remover(config), is_listed)
         dependencies = WatchDependencies(
             node=node,
             client=self._runtime,

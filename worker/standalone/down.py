@@ -18,6 +18,7 @@ from worker.standalone import pods_watch
 from worker.standalone.cri_client import CriClient
 from worker.standalone.machine import leftovers
 from worker.standalone.machine.links import LINKS
+from worker.standalone.machine.owner_marks import TakenByAnother, refuse_state_of_another
 from worker.standalone.progress import Progress
 from worker.standalone.settings import RUN_VARIABLE, STATE_VARIABLE, Settings, recorded
 
@@ -41,6 +42,7 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
     known = recorded(settings.run_dir)
     here = known or settings
     show.say(f"node at {here.run_dir}, state in {here.state_dir}" if known else _not_running(settings))
+    _refuse_state_of_another(here)
     had_state = here.state_dir.is_dir()
     forced = _end_pods(here, show)
     ending = [("node", here.node)] if here.kubeconfig else []
@@ -66,6 +68,14 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
     state = _state_words(here.state_dir, purge=purge) if had_state else f"no state was in {here.state_dir}"
     show.say(f"down in {show.total():.1f} s, {state}")
     return forced
+
+
+def _refuse_state_of_another(settings: Settings) -> None:
+    """Raise DownFailed if the state folder is another living node's: its manifests would be set aside."""
+    try:
+        refuse_state_of_another(settings.state_dir, settings.containerd.owner)
+    except TakenByAnother as error:
+        raise DownFailed(str(error)) from error
 
 
 def _not_running(settings: Settings) -> str:
@@ -166,7 +176,15 @@ def _remove_files(settings: Settings, *, purge: bool) -> None:
     ]
     if purge:
         state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "certs.d")
-        files = ("payload.keys", "payload.keys.ids", "codec.token", "temporal.db", "temporal.db-wal", "temporal.db-shm")
+        files = (
+            "run-folder",
+            "payload.keys",
+            "payload.keys.ids",
+            "codec.token",
+            "temporal.db",
+            "temporal.db-wal",
+            "temporal.db-shm",
+        )
         folders.append((settings.state_dir, (*state, *files)))
     for folder, names in folders:
         for name in names:

@@ -26,7 +26,7 @@ from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
 from worker.standalone.cri_client import CriClient, RuntimeNotReady
 from worker.standalone.joining import NotJoined, until_joined
-from worker.standalone.machine.owner_marks import TakenByAnother, claim_cgroup
+from worker.standalone.machine.owner_marks import TakenByAnother, claim_cgroup, claim_state, refuse_state_of_another
 from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Identity, last_lines
 from worker.standalone.machine.programs import MissingProgram
@@ -69,7 +69,9 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
     if os.geteuid() != 0:
         raise UpFailed("`tempolet up` needs root: containerd makes mounts, network namespaces and cgroups")
     try:
+        refuse_state_of_another(settings.state_dir, settings.containerd.owner)
         settings.keep()
+        claim_state(settings.state_dir, settings.containerd.owner)
         _start_containerd(settings, show)
         _start_temporal(settings, show)
         _start_node(settings, show)

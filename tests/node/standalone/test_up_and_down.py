@@ -4,98 +4,36 @@ import dataclasses
 import io
 import os
 import re
-import signal
 import socket
 import stat
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 from rich.console import Console
 
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import read_snapshots
-from tests.killed_sessions import remove_leftovers
 from tests.node.conftest import BUSYBOX
 from tests.node.standalone.searched_files import content_of
+from tests.node.standalone.standalone_node import POD, kill, manifest, pids, silent, standalone_node
 from tests.patience import PATIENCE
 from worker.settings.flags import Flags
 from worker.standalone.containerd import Containerd
 from worker.standalone.cri_client import CriClient
 from worker.standalone.down import DownFailed, down, what_is_left
 from worker.standalone.given_configuration import read_given
-from worker.standalone.machine import leftovers, links, owner_marks, programs
-from worker.standalone.machine.links import LINKS
-from worker.standalone.machine.process import wait_for_end
-from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.progress import Progress
-from worker.standalone.settings import Ports, Settings, recorded
-from worker.standalone.temporal_server import free_ports
+from worker.standalone.settings import Settings, recorded
 from worker.standalone.up import PODS_WITHIN, UpFailed, up
-
-POD: Final = f"""\
-apiVersion: v1
-kind: Pod
-metadata: {{name: NAME, namespace: default}}
-spec:
-  terminationGracePeriodSeconds: 2
-  containers:
-  - name: main
-    image: {BUSYBOX}
-    command: [sh, -c, "trap 'exit 0' TERM; sleep 3600 & wait"]
-"""
 
 
 @pytest.fixture
 def node(slot: int, node_dir: Path) -> Iterator[Settings]:
     """Return the settings of a node that is not up yet; it is removed after the test."""
-    directory = node_dir / "up"
-    settings = Settings(
-        state_dir=directory / "state",
-        run_dir=directory / "run",
-        hostname_override="n1",
-        network=PodNetwork(bridge=f"tplup{slot}", subnet=f"10.215.{slot}.0/24"),
-        cgroup=f"/tempolet-up-{slot}",
-        ports=Ports(*free_ports(3)),
-    )
-    remove_leftovers(settings.containerd)
-    try:
+    with standalone_node(slot, node_dir) as settings:
         yield settings
-    finally:
-        down(settings, silent(), purge=True)
-        assert what_is_left(settings) == []
-        assert not directory.exists() or not any(directory.iterdir())
-
-
-def silent() -> Progress:
-    """Return a progress callback that shows nothing."""
-    return Progress(Console(file=io.StringIO()))
-
-
-def manifest(folder: Path, name: str, text: str = POD) -> Path:
-    """Write a manifest."""
-    path = folder / f"{name}.yaml"
-    path.write_text(text.replace("NAME", name))
-    return path
-
-
-def pids(node: Settings) -> dict[str, int]:
-    """Read the PIDs of the node's processes."""
-    processes = {"worker": node.worker, "poller": node.poller, "temporal": node.temporal.process}
-    processes["containerd"] = node.containerd.process
-    return {name: found.pid for name, process in processes.items() if (found := process.running())}
-
-
-def kill(node: Settings, *names: str) -> None:
-    """Kill processes of the node, as a crash would."""
-    running = pids(node)
-    for name in names:
-        os.kill(running[name], signal.SIGKILL)
-    for name in names:
-        assert wait_for_end(running[name], 10)
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
@@ -224,51 +162,6 @@ def test_purge_takes_the_whole_state_and_names_what_it_leaves(node: Settings) ->
     assert not node.state_dir.exists()
 
 
-def test_folders_that_do_not_exist_take_nothing_from_a_live_node(
-    node: Settings, node_dir: Path, tmp_path: Path
-) -> None:
-    """A typo in --run-dir: the other node's pods, bridge, host ports and cgroup stay, also after an `up` there."""
-    host_port, other_bridge = free_ports(1)[0], f"{node.network.bridge}b"
-    pod = POD.replace("image:", f"ports: [{{containerPort: 80, hostPort: {host_port}}}]\n    image:")
-    up(node, [manifest(tmp_path, "web", pod)], silent())
-    before = pids(node), leftovers.processes_in_cgroup(node.cgroup), rules_of(node)
-    assert any(f"dport {host_port}" in line for line in before[2])
-    nowhere = dataclasses.replace(node, state_dir=node_dir / "no-state", run_dir=node_dir / "no-run")
-    network = PodNetwork(other_bridge, "10.222.0.0/24")
-    for mistyped, whose in (
-        (nowhere, f"bridge {node.network.bridge} belongs to the node at {node.run_dir}"),
-        (dataclasses.replace(nowhere, network=PodNetwork(other_bridge, node.network.subnet)), "subnet .* of bridge"),
-        (dataclasses.replace(nowhere, network=network), f"cgroup {node.cgroup} belongs to"),
-    ):
-        assert down(mistyped, silent()) == []
-        with pytest.raises(UpFailed, match=whose):
-            up(mistyped, [], silent())
-        assert down(mistyped, silent()) == []
-        assert (pids(node), leftovers.processes_in_cgroup(node.cgroup), rules_of(node)) == before
-    assert (LINKS / node.network.bridge).exists()
-    assert not (LINKS / other_bridge).exists()
-    assert down(node, silent()) == []
-
-
-def rules_of(node: Settings) -> list[str]:
-    """List the rules of nftables with the node's bridge or addresses."""
-    listed = subprocess.run(
-        [programs.find_program(programs.NFT), "list", "ruleset"], capture_output=True, text=True, check=True
-    ).stdout
-    network = node.network.subnet.rpartition(".")[0]
-    return [line for line in listed.splitlines() if node.network.bridge in line or f"{network}." in line]
-
-
-def test_a_dead_nodes_bridge_and_cgroup_can_be_taken(node: Settings, node_dir: Path) -> None:
-    """Its folders were removed by hand: their marks name nobody who is alive."""
-    assert links.create_bridge(node.network.bridge)
-    owner_marks.mark_bridge(node.network.bridge, str(node_dir / "gone"), node.network.subnet)
-    up(node, [], silent())
-    assert owner_marks.bridge_mark(node.network.bridge) == (str(node.run_dir), node.network.subnet)
-    assert owner_marks.cgroup_owner(node.cgroup) == str(node.run_dir)
-    assert down(node, silent()) == []
-
-
 def test_down_says_where_it_looked(node: Settings) -> None:
     """It never says that a node running elsewhere is down."""
     shown = Progress(Console(file=(output := io.StringIO()), width=400))
@@ -285,6 +178,7 @@ def test_other_settings_are_refused_while_a_node_runs(node: Settings, tmp_path: 
     other = Settings(state_dir=tmp_path, run_dir=node.run_dir)
     with pytest.raises(UpFailed, match=r"with other settings \(state_dir, .*\): run `tempolet down` first"):
         up(other, [], silent())
+    assert not any(tmp_path.iterdir()), "the other folder is not touched"
 
 
 @pytest.mark.parametrize(

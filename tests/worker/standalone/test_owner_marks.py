@@ -93,3 +93,15 @@ def test_the_root_cgroup_is_nobodys(cgroup: str, tmp_path: Path) -> None:
     owner_marks.claim_cgroup("/", "/run/a")
     assert owner_marks.cgroup_owner("/") is None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cgroup.controllers"], cgroup
+
+
+def test_a_state_folder_of_a_living_node_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A typo in --run-dir alone: the state folder is the default one, which another node uses."""
+    state = tmp_path / "state"
+    for owner in ("/run/a", "/run/a", "/run/b"):  # nothing of /run/a runs
+        owner_marks.claim_state(state, owner)
+    monkeypatch.setattr(leftovers, "shims_of", lambda _: [1])
+    owner_marks.claim_state(state, "/run/b")
+    with pytest.raises(TakenByAnother, match=f"state folder {state} belongs to the node at /run/b.*--state-dir"):
+        owner_marks.claim_state(state, "/run/a")
+    owner_marks.refuse_state_of_another(tmp_path / "none", "/run/a")

@@ -24,6 +24,7 @@ from temporalio.common import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.execution.pod_locks import PodLocks
 from proto.cri.ownership import NODE_ANNOTATION
 from proto.temporal import names
 from proto.temporal.names import PodWorkflowId
@@ -87,6 +88,8 @@ class PodWorkflows:
         self._commitment = commitment
         self._client = client
         self._node = node
+        self.starts = PodLocks()
+        """Held, by workflow id, while a workflow is started, and while what a pod without one has left is removed."""
         self._permits = asyncio.Semaphore(MOST_CALLS)
         self._budget = CallBudget()
         self._settling = asyncio.Lock()
@@ -97,6 +100,10 @@ class PodWorkflows:
 
         A new one follows the behaviour that the node is committed to.
         """
+        async with self.starts.hold(str(self._id_of(start))):
+            await self._start(start, said)
+
+    async def _start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
         start = replace(start, behaviour=self._commitment.numbers.pods)
         workflow_id = self._id_of(start)
         name = f"{workflow_id.namespace}/{workflow_id.name}"

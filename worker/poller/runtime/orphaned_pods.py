@@ -6,6 +6,10 @@ after two listings have found it so, a minute apart, and the workflow's own reco
 just starting or ending looks the same for a moment. A pod that a manifest lists is adopted instead: its workflow is
 started and finds the containers by their labels.
 
+A removal may last, because containers have their grace. So whether the pod is still orphaned is asked again before each
+step, under the lock that the start of its workflow takes: a manifest that comes back keeps its sandbox and its volumes.
+Only the stop of containers is without the lock, which would delay the start by their grace.
+
 The pod's folders, logs and cgroup are removed with it; otherwise its snapshot would block a successor of its name for
 ever. A pod of which only those are left is removed in the same way. (The kubelet's container_gc removes such log
 folders by their names alone; here podLogsDir may belong to another node as well, so the snapshot must show that the pod
@@ -13,7 +17,8 @@ was ours.)
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
 from typing import Final
 
 import structlog
@@ -39,14 +44,25 @@ DEFAULT_GRACE: Final = 30
 _log: Final = structlog.get_logger(__name__)
 
 
+class WantedAgainError(Exception):
+    """A pod that is being removed is listed again, or has a workflow."""
+
+
 class OrphanedPods:
     """Remembers the pods that one listing has found orphaned."""
 
-    def __init__(self, client: RuntimeClient, workflows: PodWorkflows, remains: Callable[[PodKey], None]) -> None:
-        """Take the runtime, Temporal, and the function that removes a pod's files and cgroup (in a thread)."""
+    def __init__(
+        self,
+        client: RuntimeClient,
+        workflows: PodWorkflows,
+        remains: Callable[[PodKey], None],
+        is_wanted: Callable[[str], bool],
+    ) -> None:
+        """Take the runtime and Temporal, what removes a pod's files and cgroup (in a thread), and what knows if it is listed."""
         self._client = client
         self._workflows = workflows
         self._remove_remains = remains
+        self._is_wanted = is_wanted
         self._seen: frozenset[str] = frozenset()
         self._removals: dict[str, asyncio.Task[None]] = {}
 
@@ -77,17 +93,32 @@ class OrphanedPods:
 
     async def _remove(self, pod: RuntimePod) -> None:
         try:
+            async with self._still_orphaned(pod):
+                pass  # asked only: a start must not wait for the containers' grace
             async with asyncio.TaskGroup() as stops:
                 for container in pod.containers:
                     if container.state == cri.CONTAINER_RUNNING:
                         stops.create_task(self._stop(container))
             for sandbox in pod.sandboxes:
-                await self._client.stop_pod_sandbox(sandbox.id)
+                async with self._still_orphaned(pod):
+                    await self._client.stop_pod_sandbox(sandbox.id)
             found = PodWorkflowId.parse(pod.workflow_id)
-            await asyncio.to_thread(self._remove_remains, PodKey(found.namespace, found.name, found.uid))
+            async with self._still_orphaned(pod):
+                await asyncio.to_thread(self._remove_remains, PodKey(found.namespace, found.name, found.uid))
             for sandbox in pod.sandboxes:  # last: by the sandboxes the pod is found again if a removal fails
-                await self._client.remove_pod_sandbox(sandbox.id)
-        except (CriError, ExceptionGroup, OSError, StillMounted, VolumesLeft, ApplicationError) as error:
+                async with self._still_orphaned(pod):
+                    await self._client.remove_pod_sandbox(sandbox.id)
+        except WantedAgainError:
+            _log.info("an orphaned pod is wanted again: its removal ends here", workflow=pod.workflow_id)
+        except (
+            TemporalUnavailable,
+            CriError,
+            ExceptionGroup,
+            OSError,
+            StillMounted,
+            VolumesLeft,
+            ApplicationError,
+        ) as error:
             _log.warning("could not remove an orphaned pod", workflow=pod.workflow_id, err=str(error))
         except Exception:  # noqa: BLE001 - found and tried again at the next listing; other pods must not be affected
             _log.exception("could not remove an orphaned pod, for an unexpected reason", workflow=pod.workflow_id)
@@ -101,6 +132,14 @@ class OrphanedPods:
             )
         finally:
             self._removals.pop(pod.uid, None)
+
+    @asynccontextmanager
+    async def _still_orphaned(self, pod: RuntimePod) -> AsyncIterator[None]:
+        """Keep the pod's workflow from being started during a step. Raises WantedAgainError if it is not orphaned."""
+        async with self._workflows.starts.hold(pod.workflow_id):
+            if self._is_wanted(pod.uid) or await self._workflows.is_open(pod.workflow_id):
+                raise WantedAgainError
+            yield
 
     async def _stop(self, container: cri.Container) -> None:
         grace = container.annotations.get(POD_GRACE, "")

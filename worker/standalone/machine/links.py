@@ -33,8 +33,10 @@ def delete_link(name: str) -> bool:
 
 def links_on_bridge(bridge: str) -> list[str]:
     """List the devices (veths of pods) that are attached to a bridge."""
-    directory = LINKS / bridge / "brif"
-    return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+    try:
+        return sorted(path.name for path in (LINKS / bridge / "brif").iterdir())
+    except OSError:  # no bridge, or gone meanwhile
+        return []
 
 
 def _ask(what: int, flags: int, name: str, more: bytes = b"", *, unless: int) -> bool:

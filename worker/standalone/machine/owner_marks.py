@@ -1,9 +1,9 @@
-"""Marks that say to which node a bridge and a cgroup belong, on the bridge and on the cgroup themselves.
+"""Marks that say to which node a bridge, a cgroup and a state folder belong, on these themselves.
 
-`tempolet up` claims both by name before anything uses them, and `tempolet down` removes only what carries its own node's
-mark: folders that were mistyped must not lead to another node's pods. A node is named by its run folder. The bridge's
+`tempolet up` claims them by name before anything uses them, and `tempolet down` removes only what carries its own node's
+mark: a folder that was mistyped must not lead to another node's pods. A node is named by its run folder. The bridge's
 mark is its alias (`ip link` shows it). It has the pods' subnet, too, because rules of host ports are known by their
-addresses. A cgroup's mark is an extended attribute.
+addresses. A cgroup's mark is an extended attribute, a state folder's a file.
 """
 
 import contextlib
@@ -12,18 +12,20 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from activities.files.atomic_files import write_atomically
 from worker.standalone.machine import leftovers, links
 from worker.standalone.machine.process import Supervised
 
 _WORDS: Final = ("tempolet node at ", ", pods ")
 _ATTRIBUTE: Final = "trusted.tempolet.owner"
 """Of root's own name space: whoever is allowed to write into the cgroup cannot change it."""
+_FILE: Final = "run-folder"
 _CPUSET: Final = "cpuset"
 """On cgroup v1 a cgroup made by hand has no CPUs; the runtime makes it properly."""
 
 
 class TakenByAnother(Exception):
-    """A bridge, subnet or cgroup is not this node's; the message says whose it is and what to do."""
+    """A bridge, subnet, cgroup or state folder is not this node's; the message says whose it is and what to do."""
 
 
 class BridgeMark(NamedTuple):
@@ -63,6 +65,20 @@ def mark_cgroup(cgroup: str, owner: str) -> None:
     for directory in leftovers.cgroup_directories(cgroup):
         with contextlib.suppress(OSError):
             os.setxattr(directory, _ATTRIBUTE, owner.encode())
+
+
+def refuse_state_of_another(state_dir: Path, owner: str) -> None:
+    """Raise TakenByAnother if a state folder is a living node's that has another run folder."""
+    with contextlib.suppress(OSError):
+        found = (state_dir / _FILE).read_text().strip()
+        _refuse(f"state folder {state_dir}", found, owner, "--state-dir", in_use=False)
+
+
+def claim_state(state_dir: Path, owner: str) -> None:
+    """Mark a state folder as a node's; it is created. Raises TakenByAnother, OSError."""
+    refuse_state_of_another(state_dir, owner)
+    state_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
+    write_atomically(state_dir / _FILE, f"{owner}\n".encode(), synced=False)
 
 
 def claim_bridge(name: str, owner: str, subnet: str) -> None:

@@ -70,6 +70,8 @@ class FakeRuntime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  #
         self.stopped: list[str] = []
         self.listings = 0
         self.after_listing: Callable[[], None] = lambda: None
+        self.during: Callable[[str], None] = lambda _: None
+        """Called with the name of a call that changes something, before it ends."""
         self.readers: set[asyncio.Queue[cri.ContainerEventResponse]] = set()
         self.reader_came = asyncio.Event()
         self.asked = asyncio.Event()
@@ -145,11 +147,13 @@ class FakeRuntime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  #
         """Stop at once."""
         self.stopped.append(f"{request.container_id} within {request.timeout}")
         self.end(request.container_id)
+        self.during("StopContainer")
         return cri.StopContainerResponse()
 
     async def StopPodSandbox(self, request: Any, _: Any) -> cri.StopPodSandboxResponse:  # noqa: N802 - CRI's name
         """Stop at once."""
         self.stopped.append(request.pod_sandbox_id)
+        self.during("StopPodSandbox")
         return cri.StopPodSandboxResponse()
 
     async def RemovePodSandbox(self, request: Any, _: Any) -> cri.RemovePodSandboxResponse:  # noqa: N802 - CRI's name

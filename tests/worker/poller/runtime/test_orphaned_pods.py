@@ -4,11 +4,13 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
+from activities.execution.pod_locks import PodLocks
 from activities.files import mounts
 from proto.cri.labels import POD_GRACE
 from proto.temporal.pod import PodKey
@@ -26,6 +28,7 @@ class Records:
     def __init__(self) -> None:
         self.open: set[str] = set()
         self.away = False
+        self.starts = PodLocks()
 
     async def is_open(self, workflow_id: str) -> bool:
         """Answer as PodWorkflows does."""
@@ -41,7 +44,18 @@ class OrphanNode:
         self.runtime, self.records = runtime, Records()
         self.client = RuntimeClient(runtime.endpoint, StartLimit(1))
         self.cleaned: list[PodKey] = []
-        self.orphaned_pods = OrphanedPods(self.client, self.records, self.cleaned.append)  # type: ignore[arg-type]  # plays PodWorkflows
+        self.listed: set[str] = set()
+        self.orphaned_pods = OrphanedPods(
+            self.client,
+            self.records,  # type: ignore[arg-type]  # plays PodWorkflows
+            self.clean,
+            self.listed.__contains__,
+        )
+
+    def clean(self, pod: PodKey) -> None:
+        """Play the function that removes files."""
+        self.runtime.during("remove files")
+        self.cleaned.append(pod)
 
     async def look(self, *, open_uids: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> None:
         """Look once, and finish the removals."""
@@ -127,6 +141,62 @@ async def test_the_record_itself_has_the_last_word(orphan_node: OrphanNode) -> N
     orphan_node.records.away = True
     await orphan_node.look()
     assert orphan_node.runtime.stopped == []
+
+
+WHOLE: Final = ["c1 within 30", "s1", "files"]
+
+
+@pytest.mark.parametrize(
+    ("during", "done"),
+    [
+        pytest.param("StopContainer", WHOLE[:1], id="while-its-containers-have-their-grace"),
+        pytest.param("StopPodSandbox", WHOLE[:2], id="while-its-sandbox-is-stopped"),
+        pytest.param("remove files", WHOLE, id="while-its-files-are-removed"),
+    ],
+)
+@pytest.mark.parametrize("by", ["manifest", "workflow"])
+async def test_a_pod_that_comes_back_in_between_loses_nothing_more(
+    orphan_node: OrphanNode, during: str, done: list[str], by: str
+) -> None:
+    """The removal ends with the step that was under way: sandbox, folders and so its emptyDirs stay for the workflow."""
+
+    def come_back(step: str) -> None:
+        if step == during and by == "manifest":
+            orphan_node.listed.add("u1")
+        elif step == during:
+            orphan_node.records.open.add("pod/n/default/web/u1")
+
+    orphan_node.runtime.during = come_back
+    await orphan_node.look()
+    await orphan_node.look()
+    assert [*orphan_node.runtime.stopped, *["files" for _ in orphan_node.cleaned]] == done
+    assert list(orphan_node.runtime.sandboxes) == ["s1"]
+    await orphan_node.look()
+    assert list(orphan_node.runtime.sandboxes) == ["s1"]
+
+
+async def test_a_start_waits_for_the_step_under_way(orphan_node: OrphanNode) -> None:
+    """Else the workflow would mount into the folder that is being removed at that moment."""
+    loop, order = asyncio.get_running_loop(), list[str]()
+    starts: list[asyncio.Task[None]] = []
+
+    async def start() -> None:
+        async with orphan_node.records.starts.hold("pod/n/default/web/u1"):
+            order.append("started")
+
+    def come_back(step: str) -> None:
+        if step == "remove files":  # in a thread: the loop turns, so a start without a lock would be through
+            orphan_node.listed.add("u1")
+            loop.call_soon_threadsafe(lambda: starts.append(loop.create_task(start())))
+            for _ in range(3):
+                asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(10)
+            order.append("removed")
+
+    orphan_node.runtime.during = come_back
+    await orphan_node.look()
+    await orphan_node.look()
+    await asyncio.gather(*starts)
+    assert order == ["removed", "started"]
 
 
 async def test_a_removal_that_failed_is_tried_again(orphan_node: OrphanNode) -> None:
