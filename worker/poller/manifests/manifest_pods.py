@@ -170,6 +170,11 @@ class ManifestPods:
         """Whether everything that manifests list is known, and which pods are open."""
         return self._open_known and self._listings.complete
 
+    @property
+    def open_known(self) -> bool:
+        """Whether it is known which pods are open."""
+        return self._open_known
+
     def opened(self) -> list[tuple[str, str]]:
         """Return namespace/name and uid of the pods whose workflows are open, or were a moment ago."""
         return [(name, uid) for name, known in self._names.items() for uid in known.open]
