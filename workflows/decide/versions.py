@@ -15,7 +15,8 @@ BEHAVIOURS: Final[dict[int, str]] = {
     1: "the first: sandbox, images, init containers, containers, backoff, deletion",
     2: "the sandbox's activity makes the directories, and images are looked for before any is pulled: two activities fewer per start",
     3: "one timer per wait, cancelled only when its time or reason changes; before, one timer for the nearest wait, restarted at every arrival",
-    4: "robust against hostile peers: hooks of ours on a pod of the API run only as they stood when the node took the pod",
+    4: "robust against hostile peers: hooks of ours on a pod of the API run only as they stood when the node took the pod;"
+    " a pod that starts again under its UID counts its restarts on",
 }
 OLDEST: Final = min(BEHAVIOURS)
 """A run with a lower number needs an older release: the worker logs an error and leaves its pod alone."""
@@ -36,6 +37,8 @@ TIMER_PER_WAIT: Final = 3
 """From this behaviour on each wait of a pod has its own timer."""
 HOOKS_AS_FIRST_TAKEN: Final = 4
 """From this behaviour on an edit in the API adds and changes no hook of ours, and none with an image runs."""
+RESTARTS_COUNT_ON: Final = 4
+"""From this behaviour on a pod that its source lists again while it stops keeps its restart counts."""
 NODE_TIMER_PER_WAIT: Final = 2
 """The same for the node's workflow."""
 

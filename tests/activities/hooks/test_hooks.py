@@ -69,7 +69,7 @@ async def run(acting: HookActivities, request: RunHook, attempt: int = 1, detail
     return await environment.run(acting.run_hook, request)
 
 
-EXEC = {"exec": {"command": ["sh", "-c", "true"]}}
+EXEC: dict[str, Any] = {"exec": {"command": ["sh", "-c", "true"]}}
 
 
 @pytest.mark.parametrize(
