@@ -35,7 +35,7 @@ from workflows.decide.explain.explain import explanation
 from workflows.decide.hooks import hooks, own_hooks
 from workflows.decide.lifecycle import lifecycle
 from workflows.decide.record import signals
-from workflows.decide.record.first_sight import initially_observed
+from workflows.decide.record.first_sight import initially_observed, observed_again
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.record.listing import without_ephemeral
 from workflows.decide.situation import Situation
@@ -221,8 +221,8 @@ class PodWorkflow(OperatorUpdates):
 
     def start_again(self) -> None:
         """Start the pod again as its source now lists it, in a new run."""
-        fresh = Observed(started_at=workflow.now(), heard=self.observed.heard)
-        self.continue_with(fresh, without_ephemeral(self.observed.listed_pod or self.start.pod))
+        pod = without_ephemeral(self.observed.listed_pod or self.start.pod)
+        self.continue_with(observed_again(self.observed, pod, workflow.now(), self.start.behaviour), pod)
 
     def continue_with(self, observed: Observed, pod: PodJson) -> None:
         """Continue as new with these; raises Temporal's exception for that."""

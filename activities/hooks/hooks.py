@@ -30,6 +30,8 @@ from proto.temporal.messages import shorten
 
 SHORTEST: Final = timedelta(seconds=1)
 """A hook that starts late (its worker was down) still gets at least this long."""
+UNTIL_ITS_CONTAINER_ENDS: Final = timedelta(minutes=10)
+"""How long a preStop command may outlive the grace; its container is stopped then, and ends it."""
 OUTPUT_BYTES: Final = 1024
 """How much of a command's output is reported."""
 _UNLIMITED: Final = 3600.0  # seconds; for a request without a limit, written by another release
@@ -48,6 +50,8 @@ class HookActivities:
     def __init__(self, services: HookServices) -> None:
         self._services = services
         self._containers = HookContainers(services)
+        self._outliving: set[asyncio.Future[Any]] = set()
+        """Commands of preStop hooks whose grace is over."""
         self._handlers: _Handlers = {"exec": self._exec, "httpGet": self._http_get, "sleep": _sleep}
         self._own_handlers: _Handlers = {
             "exec": self._exec_beside,
@@ -95,17 +99,30 @@ class HookActivities:
 
     async def _exec(self, request: RunHook, handler: Mapping[str, Any]) -> None:
         """Run a command in the container; any exit code but 0 is a failure."""
-        left = _seconds_left(request)
+        outlives = _outlives_grace(request)
+        seconds = ceil(_seconds_left(request) or 0) + (UNTIL_ITS_CONTAINER_ENDS.seconds if outlives else 0)
+        command = asyncio.ensure_future(
+            self._services.runtime.exec_sync(request.container_id, handler["command"], seconds)
+        )
         try:
-            answer = await self._services.runtime.exec_sync(
-                request.container_id, handler["command"], 0 if left is None else ceil(left)
-            )
+            answer = await asyncio.shield(command)
+        except asyncio.CancelledError:
+            self._outliving.add(command)
+            command.add_done_callback(self._outlived)
+            if not outlives:
+                command.cancel()
+            raise
         except CriError as error:
             if error.remedy is Remedy.RETRY:
                 raise runtime_unavailable(error, self._services.runtime.endpoint) from error
             raise HookFailed(error.details) from error
         if answer.exit_code:
             raise HookFailed(f"exit code {answer.exit_code}{_output_text(answer.stdout + answer.stderr)}")
+
+    def _outlived(self, command: asyncio.Future[Any]) -> None:
+        self._outliving.discard(command)
+        if not command.cancelled():
+            command.exception()  # nobody waits for its answer any more
 
     async def _exec_beside(self, request: RunHook, _: Mapping[str, Any]) -> None:
         """Run a command in a container of its own, because the hook's container is not running."""
@@ -177,6 +194,16 @@ def _seconds_left(request: RunHook) -> float | None:
     limits = [] if left is None else [max(SHORTEST, left)]
     limits += [request.timeout] if request.timeout else []
     return min(limits).total_seconds() if limits else None
+
+
+def _outlives_grace(request: RunHook) -> bool:
+    """Report whether only the grace period limits a preStop hook: its command then lives on until its container ends.
+
+    As in the kubelet (kuberuntime_container.go executePreStopHook): what it does may still help the container to end.
+    """
+    left = _grace_left(request)
+    is_limited = request.timeout is not None and left is not None and request.timeout < left
+    return request.hook is Hook.PRE_STOP and left is not None and not is_limited
 
 
 def _ran_out(request: RunHook) -> str:

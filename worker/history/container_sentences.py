@@ -19,7 +19,7 @@ from proto.temporal.activities.requests import (
     StopContainer,
 )
 from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded
-from proto.temporal.pod import ContainerState, Observed, PodJson
+from proto.temporal.pod import ContainerFacts, ContainerState, Observed, PodJson
 from worker.history.story_state import CompletedActivity, ContainerStory, StoryState, seconds
 from workflows.decide.containers.backoff import Backoff, after_restart, due
 from workflows.decide.containers.definitions import containers_of, resets_backoff
@@ -81,12 +81,28 @@ def new_instance(state: StoryState, known: ContainerStory, seen: RuntimeContaine
     known.skipped_by = known.restarted_for = ""
 
 
-def continued(state: StoryState, observed: Observed) -> None:
-    """Take over the state that a run starts with; the history of the previous run may be gone."""
+def continued(state: StoryState, observed: Observed | None) -> bool:
+    """Take over the state that a run starts with; the history of the previous run may be gone.
+
+    Returns whether nothing of the pod is known: it begins, or starts over.
+    """
+    if observed is None or is_blank(observed):
+        state.containers.clear()
+        state.deletion = False
+        return True
     for name, facts in observed.containers.items():
         known = state.of(name)
         known.container_id, known.sandbox_id = facts.container_id, facts.sandbox_id
         known.backoff = Backoff(facts.backoff, facts.backoff_at)
+    return False
+
+
+def is_blank(observed: Observed) -> bool:
+    """Report whether a run starts with restart counts and numbers of signals, and with nothing else."""
+    blank = Observed(started_at=observed.started_at, heard=observed.heard, containers=observed.containers)
+    return observed == blank and all(
+        facts == ContainerFacts(attempt=facts.attempt) for facts in observed.containers.values()
+    )
 
 
 def redefined(state: StoryState, pod: PodJson) -> None:

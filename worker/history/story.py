@@ -83,17 +83,16 @@ def _started(builder: _StoryBuilder, event: HistoryEvent, __: datetime) -> Itera
         return
     builder.state.settings, builder.state.pod = start.settings, start.pod
     before, builder.state.behaviour = builder.state.behaviour, start.behaviour
-    if start.observed:
-        container_sentences.continued(builder.state, start.observed)
+    begins = container_sentences.continued(builder.state, start.observed)
     if not attributes.continued_execution_run_id:
         yield sentences.pod_listed(start)
-    elif start.observed is None:
+    elif begins:
         yield "its source lists the pod again: it starts over"
     elif before and before < start.behaviour:
         yield f"it continues in a new run, which follows behaviour {start.behaviour}"
     else:
         yield "the history had grown long: continued in a new run"
-    if start.observed is None:
+    if begins:
         yield from at_first(start)
 
 

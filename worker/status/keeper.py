@@ -245,7 +245,7 @@ class StatusKeeper:
         if current is None:
             desired.absent = True
             return None
-        new = merge_status(current.status, desired.status, stopped=desired.stopped)
+        new = merge_status(current.status, desired.status, stopped=desired.stopped, mirror=bool(current.mirror_of))
         patch = status_patch(current.uid, current.status, new)
         if patch is None:
             return current

@@ -32,8 +32,11 @@ _READINESS: Final = ("Ready", "ContainersReady")
 _WHY_UNREADY: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
 
 
-def merge_status(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bool) -> Json:
-    """Return the status to write; `api` is normalized, `stopped`: nothing of the pod can run any more."""
+def merge_status(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bool, mirror: bool = False) -> Json:
+    """Return the status to write; `api` is normalized, `stopped`: nothing of the pod can run any more.
+
+    `mirror`: the object only shows a static pod, which starts again under its UID when its manifest comes back.
+    """
     new = normalize(ours)
     ends = ours.get("phase") in FINAL_PHASES and api.get("phase") not in FINAL_PHASES
     new["conditions"] = _conditions(api, new, disrupted=ends and stopped)
@@ -46,7 +49,7 @@ def merge_status(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bo
         new["observedGeneration"] = newest
     if ends and not stopped:
         _copy_fields(new, api, ("phase", "reason", "message"))
-    elif api.get("phase") in FINAL_PHASES:
+    elif api.get("phase") in FINAL_PHASES and not mirror:
         _keep_ended(new, api)
     if new.get("phase") == api.get("phase"):  # another client may have given a reason for this phase
         new |= {name: api[name] for name in ("reason", "message") if name in api and not new.get(name)}

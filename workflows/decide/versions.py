@@ -16,7 +16,8 @@ BEHAVIOURS: Final[dict[int, str]] = {
     2: "the sandbox's activity makes the directories, and images are looked for before any is pulled: two activities fewer per start",
     3: "one timer per wait, cancelled only when its time or reason changes; before, one timer for the nearest wait, restarted at every arrival",
     4: "robust against hostile peers: dropped signals count for continue-as-new, an unencrypted empty answer is refused, "
-    "hooks of ours on a pod of the API stay as the node took them, and a run has some 500 events, so that it is replayed in time",
+    "hooks of ours on a pod of the API stay as the node took them, a run has some 500 events, so that it is replayed in time, "
+    "and a pod that starts again under its UID counts its restarts on",
 }
 OLDEST: Final = min(BEHAVIOURS)
 """A run with a lower number needs an older release: the worker logs an error and leaves its pod alone."""
@@ -37,6 +38,8 @@ TIMER_PER_WAIT: Final = 3
 """From this behaviour on each wait of a pod has its own timer."""
 HOOKS_AS_FIRST_TAKEN: Final = 4
 """From this behaviour on an edit in the API adds and changes no hook of ours, and none with an image runs."""
+RESTARTS_COUNT_ON: Final = 4
+"""From this behaviour on a pod that its source lists again while it stops keeps its restart counts."""
 NODE_TIMER_PER_WAIT: Final = 2
 """The same for the node's workflow."""
 SHORT_RUNS: Final = 4

@@ -69,7 +69,7 @@ async def run(acting: HookActivities, request: RunHook, attempt: int = 1, detail
     return await environment.run(acting.run_hook, request)
 
 
-EXEC = {"exec": {"command": ["sh", "-c", "true"]}}
+EXEC: dict[str, Any] = {"exec": {"command": ["sh", "-c", "true"]}}
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,62 @@ async def test_exec(answer: cri.ExecSyncResponse | CriError, ended: HookEnded) -
     assert runtime.asked == [("web-0", ["sh", "-c", "true"], 0)]
 
 
-async def test_a_command_of_a_pre_stop_hook_gets_what_is_left_of_the_grace() -> None:
-    """A second at the least, also when its worker was away."""
+async def test_the_runtime_ends_no_command_of_a_pre_stop_hook_with_the_grace() -> None:
+    """Only long after it; a time limit of its own counts as it is."""
     acting, runtime = hooks()
     await run(acting, pre_stop(30, asked=10.01, **EXEC))
     await run(acting, pre_stop(30, asked=100, **EXEC))
-    assert [seconds for *_, seconds in runtime.asked] == [20, 1]
+    await run(acting, replace(pre_stop(30, **EXEC), timeout=timedelta(seconds=5)))
+    assert [seconds for *_, seconds in runtime.asked] == [620, 601, 5]
+
+
+class HangingRuntime(Runtime):
+    """Its command ends when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(cri.ExecSyncResponse())
+        self.container_ended = asyncio.Event()
+        self.how = asyncio.get_running_loop().create_future()
+
+    async def exec_sync(self, *_: Any) -> cri.ExecSyncResponse:
+        """Wait, and remember how the wait ended."""
+        try:
+            await self.container_ended.wait()
+        except asyncio.CancelledError:
+            self.how.set_result("cancelled")
+            raise
+        self.how.set_result("ended with its container")
+        raise CriError("ExecSync", grpc.StatusCode.UNKNOWN, "killed")
+
+
+@pytest.mark.parametrize(
+    ("request_", "message", "how"),
+    [
+        pytest.param(
+            pre_stop(30, asked=29.9, **EXEC),
+            "the grace period of 30 s ran out",
+            "ended with its container",
+            id="by-the-grace-it-lives-on",
+        ),
+        pytest.param(
+            replace(pre_stop(30, **EXEC), timeout=timedelta(seconds=0.1)),
+            "timed out after 0.1 s",
+            "cancelled",
+            id="by-its-own-limit-it-is-ended",
+        ),
+    ],
+)
+async def test_a_command_that_does_not_return(request_: RunHook, message: str, how: str) -> None:
+    """The kubelet leaves it to the end of its container; the stop goes on at once."""
+    runtime = HangingRuntime()
+    services: Any = SimpleNamespace(runtime=runtime)
+    if request_.timeout is None:
+        request_ = replace(request_, asked_at=datetime.now(UTC) - timedelta(seconds=29.9))
+    assert await run(HookActivities(services), request_) == HookEnded(succeeded=False, message=message)
+    await asyncio.sleep(0)
+    assert runtime.how.done() is (how == "cancelled")
+    runtime.container_ended.set()
+    assert await runtime.how == how
 
 
 async def test_a_runtime_that_is_away_is_asked_again_by_temporal() -> None:

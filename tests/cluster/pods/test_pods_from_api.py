@@ -167,6 +167,38 @@ def test_a_static_pod_has_a_mirror_that_comes_back_and_goes_with_it(cluster_node
     cluster_node.until_pod_gone(found.name)
 
 
+def test_a_mirror_shows_the_static_pod_that_runs(cluster_node: ClusterNode) -> None:
+    """That of an edited pod's old version while that stops; and one restart more for a file removed and made again."""
+    stubborn = "trap '' TERM; sleep 3600 & wait; sleep 3600"
+    cluster_node.apply(pod_manifest("static", stubborn, terminationGracePeriodSeconds=6))
+    name = f"static-{cluster_node.name}"
+    old, path = cluster_node.until_pod_ready(name), pods_path(name=name)
+    edited = pod_manifest("static", f"{stubborn}; true", terminationGracePeriodSeconds=1)
+    cluster_node.apply(edited)
+    cluster_node.until_pod("static", lambda one: one.deleting, "the old version stops")
+    shown: list[Any] = []
+
+    def is_new(pod: Any) -> bool:
+        shown.append(pod)
+        return bool(pod["metadata"]["uid"] != old["metadata"]["uid"])
+
+    new = cluster_node.api.until(path, is_new, "the new mirror pod")
+    assert [pod["status"]["phase"] for pod in shown].count("Running") > 1, "the old one is shown while it stops"
+    ended_at = shown[-2]["status"]["containerStatuses"][0]["state"]
+    assert "terminated" in ended_at or "running" in ended_at
+    assert new["spec"]["containers"][0]["command"] == edited["spec"]["containers"][0]["command"]
+    cluster_node.until_pod_ready(name)
+    cluster_node.remove("static")
+    cluster_node.apply(edited)
+    again = cluster_node.until_api_pod(
+        name,
+        lambda pod: pod["status"]["phase"] == "Running" and pod["status"]["containerStatuses"][0]["restartCount"] == 1,
+    )
+    assert again["metadata"]["uid"] == new["metadata"]["uid"]
+    cluster_node.remove("static")
+    cluster_node.until_pod_gone(name)
+
+
 def test_a_pod_that_the_node_has_no_room_for_fails_with_the_kubelets_words(cluster_node: ClusterNode) -> None:
     """Nothing of it is started."""
     container = {**bare("big")["spec"]["containers"][0], "resources": {"requests": {"cpu": "1000"}}}

@@ -144,15 +144,19 @@ def test_an_edited_manifest_replaces_the_pod(node: TempoletNode) -> None:
     gone(node, "edited", third)
 
 
-def test_a_removed_manifest_put_back_at_once_starts_the_pod_anew(node: TempoletNode) -> None:
-    """The same uid, a new life: the restart count starts at zero in a new sandbox."""
-    node.apply(pod_manifest("again", "trap '' TERM; sleep 3600 & wait; sleep 3600"))
+@pytest.mark.parametrize("waits", [pytest.param(True, id="while-its-pod-stops"), pytest.param(False, id="at-once")])
+def test_a_removed_manifest_that_is_made_again_starts_the_pod_anew(node: TempoletNode, waits: bool) -> None:
+    """The same uid, a new sandbox, and one restart more, as in the kubelet; the history says why."""
+    manifest = pod_manifest("again", "trap '' TERM; sleep 3600 & wait; sleep 3600")
+    node.apply(manifest)
     first = node.until_running("again")
     node.remove("again")
-    node.until_pod("again", lambda one: one.deleting)
-    node.apply(pod_manifest("again", "trap '' TERM; sleep 3600 & wait; sleep 3600"))
+    if waits:
+        node.until_pod("again", lambda one: one.deleting)
+    node.apply(manifest)
     second = node.until_pod("again", lambda one: one.ready and not one.deleting and one.sandbox_id != first.sandbox_id)
-    assert (second.uid, second.restarts) == (first.uid, 0)
+    assert (second.uid, second.restarts) == (first.uid, 1)
+    assert story(node, second)[0] == "its source lists the pod again: it starts over"
     gone(node, "again", second)
 
 

@@ -1,5 +1,6 @@
 """Does a pod's history report each event once, with its time?"""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from temporalio.api.failure.v1 import Failure, TimeoutFailureInfo
 
 from proto.temporal import names
 from proto.temporal.activities import requests
-from proto.temporal.pod import Observed, PodOutcome, PodStart, Sandbox
+from proto.temporal.pod import ContainerFacts, Observed, PodOutcome, PodStart, Sandbox
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.history.story_recorder import (
     LISTED,
@@ -18,6 +19,7 @@ from tests.worker.history.story_recorder import (
     RUN_SANDBOX,
     START,
     START_WEB,
+    STARTED,
     Recorder,
     failure,
     payload,
@@ -247,7 +249,7 @@ def test_all_runs_are_one_story(recorded: Recorder) -> None:
     ended = requests.PodRuntime(containers=(seen(exit_code=1),))
     recorded.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), ended)
     second = Recorder(now=START + timedelta(hours=2))
-    second.begin(PodStart("node", {}, observed=Observed()), continued="run-1")
+    second.begin(PodStart("node", {}, observed=Observed(directories=True)), continued="run-1")
     second.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), ended)
     story: Story = build_story([recorded.events, second.events])
     last = story.lines[-1]
@@ -259,10 +261,18 @@ def test_all_runs_are_one_story(recorded: Recorder) -> None:
     assert len(story.lines) == 3
 
 
-def test_a_pod_that_came_back_begins_anew() -> None:
-    """Continued without state: its source listed it again while it was terminating."""
+@pytest.mark.parametrize(
+    "observed",
+    [
+        pytest.param(None, id="without-state"),
+        pytest.param(Observed(started_at=START, heard={"file": 3}), id="with-what-was-heard"),
+        pytest.param(Observed(containers={"web": ContainerFacts(attempt=1)}), id="with-restart-counts"),
+    ],
+)
+def test_a_pod_that_came_back_begins_anew(observed: Observed | None) -> None:
+    """Its source listed it again while it was terminating."""
     again = Recorder()
-    again.begin(continued="run-1")
+    again.begin(replace(STARTED, observed=observed), continued="run-1")
     recorded = Recorder()
     recorded.begin()
     assert (

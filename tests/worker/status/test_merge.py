@@ -175,6 +175,14 @@ def test_conditions(api: list[Any], ours: list[Any], ends: bool, expected: list[
     assert new["conditions"] == expected
 
 
+def test_a_mirror_shows_a_static_pod_that_starts_again() -> None:
+    """Its manifest came back under the same UID, so what the mirror showed was the end of an earlier run."""
+    api = {"phase": "Failed", "containerStatuses": statuses(a="terminated")}
+    ours = {"phase": "Running", "containerStatuses": statuses(a="running"), "conditions": []}
+    new = merge_status(normalize(api), normalize(ours), stopped=False, mirror=True)
+    assert (new["phase"], new["containerStatuses"]) == ("Running", normalize(ours)["containerStatuses"])
+
+
 def test_an_ended_pod_is_never_ready() -> None:
     """Otherwise clients would send traffic to it when the end and an earlier readiness meet in one status."""
     ours: dict[str, Any] = {

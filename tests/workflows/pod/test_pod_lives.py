@@ -194,7 +194,7 @@ async def test_a_successor_waits_for_its_predecessor(node: Node) -> None:
 
 
 async def test_a_pod_listed_again_while_it_goes_comes_back(node: Node) -> None:
-    """The same uid, a new run, everything from the start."""
+    """The same uid, a new run, everything from the start, except that it counts as a restart."""
     pod = pod_json()
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -203,8 +203,9 @@ async def test_a_pod_listed_again_while_it_goes_comes_back(node: Node) -> None:
     await node.until(pod, lambda one: one.deleting)
     await handle.signal(names.POD_LISTED, PodListed("file"))
     gate.set()
-    await node.until(pod, lambda one: one.ready and not one.deleting)
+    back = await node.until(pod, lambda one: one.ready and not one.deleting)
     assert len(node.runtime.named(names.RUN_POD_SANDBOX)) == 2
+    assert (back.restarts, [one.attempt for one in back.containers.values()]) == (1, [1])
     del node.runtime.held[names.STOP_CONTAINER]
     await node.delete(node.newest(pod))
 

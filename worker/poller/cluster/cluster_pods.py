@@ -88,8 +88,16 @@ class ClusterPods:
     def _statics(self) -> StaticPods:
         """Return the static pods; one without a snapshot is gone, whatever visibility says."""
         desired = {f"{pod.namespace}/{pod.name}": pod for pod in self._manifests.desired()}
-        terminating = {name for name, uid in self._manifests.opened() if name not in desired and self._known.of(uid)}
-        return StaticPods(desired, frozenset(terminating), self._manifests.complete)
+        unlisted = ((name, uid) for name, uid in self._manifests.opened() if not self._manifests.lists(uid))
+        ending = {name for name, uid in unlisted if self._known.of(uid)}
+        listed = desired.keys()
+        return StaticPods(
+            desired,
+            terminating=frozenset(ending - listed),
+            complete=self._manifests.complete,
+            replaced=frozenset(ending & listed),
+            open_known=self._manifests.open_known,
+        )
 
     def _shown_phase(self, uid: str) -> str:
         snapshot = self._known.of(uid)

@@ -2,7 +2,8 @@
 
 See pkg/kubelet/pod/mirror_client.go and kubelet.go tryReconcileMirrorPods. A mirror pod is created if there is none,
 replaced if it mirrors another version of its pod or belongs to another Node object, created again if it is
-deleted, and deleted after its static pod. It is never run, and static pods never wait for it; while the API server is down
+deleted, and deleted after its static pod. While an edited pod's old version still stops, the API shows that one: the
+new version does not run yet. A mirror pod is never run, and static pods never wait for it; while the API server is down
 nothing happens here. The worker writes its status (`worker/status/`).
 """
 
@@ -25,7 +26,7 @@ from worker.poller.cluster.api_pod import ApiPod, read_api_pod
 from worker.poller.manifests.static_pod import StaticPod
 
 LOOK_AGAIN: Final = timedelta(seconds=1)
-"""While a static pod terminates, after which its mirror pod is deleted."""
+"""While a static pod terminates, after which its mirror pod is deleted or replaced."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -69,20 +70,25 @@ class StaticPods:
     """Names of pods that no manifest lists any more and that are not gone yet."""
     complete: bool
     """False if a source could not be read completely, so that no pod counts as unlisted."""
+    replaced: frozenset[str] = frozenset()
+    """Names of listed pods of which an older version is not gone yet."""
+    open_known: bool = True
+    """False if `replaced` is not known yet."""
 
 
 def next_call(name: str, statics: StaticPods, mirror: ApiPod | None, node_uid: str) -> Call | None:
     """Return the call that the mirror of a name needs."""
     pod = statics.desired.get(name)
     if mirror is None:
-        return CreateMirror(pod, node_uid) if pod and node_uid else None
+        return CreateMirror(pod, node_uid) if pod and node_uid and name not in statics.replaced else None
     if pod is None:
         gone = statics.complete and name not in statics.terminating
         return DeleteMirror(mirror, "its static pod is gone") if gone else None
     if mirror.deleted:
         return DeleteMirror(mirror, "it was deleted; creating it again")
     if mirror.mirror != hash_of(pod):
-        return DeleteMirror(mirror, "it mirrors another version of its static pod")
+        waits = name in statics.replaced or not statics.open_known
+        return None if waits else DeleteMirror(mirror, "it mirrors another version of its static pod")
     if node_uid and mirror.owner_uid != node_uid:
         return DeleteMirror(mirror, "it belongs to another Node object")
     return None
@@ -207,7 +213,8 @@ class MirrorPods:
             "mirror pods", names, lambda name: next_call(name, statics, mirrors.get(name), node_uid), name=str
         )
         self._calls.go([name for name, call in found if call])
-        return LOOK_AGAIN.total_seconds() if statics.terminating & mirrors.keys() else None
+        ending = statics.terminating & mirrors.keys() or statics.replaced
+        return LOOK_AGAIN.total_seconds() if ending else None
 
 
 def _lean(mirror: ApiPod) -> ApiPod:

@@ -39,6 +39,8 @@ class Listing:
     """False if the folder cannot be read, so that no pod counts as unlisted."""
     unsettled: bool = False
     """A file is being written: look again soon."""
+    remade: frozenset[str] = frozenset()
+    """The pods (namespace/name) whose file was removed and made again since the last listing, with the same pod in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class _Entry:
     settled: bool = True
     keeps_pod: bool = True
     """It may still hold the pod that came from it before the poller started."""
+    removed: str = ""
+    """The UID of the pod of a file that was removed; the file there now was not read yet."""
 
 
 class ManifestFolder:
@@ -75,6 +79,7 @@ class ManifestFolder:
         self._trouble: Objection | None = None
         self._readable = True
         self._since: dict[tuple[str, Objection], str] = {}
+        self._remade: set[str] = set()
 
     def rescan(self, now: datetime) -> Listing:
         """Look at all files; unchanged files are not read again."""
@@ -95,6 +100,12 @@ class ManifestFolder:
                 self._look(path, now, closed=False)
         return self._listing(now)
 
+    def removed(self, names: Collection[str]) -> None:
+        """Note that the files of these names were removed; what is there by now is a new file."""
+        for name in names:
+            if (entry := self._entry(name)) and entry.pod:
+                entry.removed, entry.fingerprint = entry.pod.uid, None
+
     def refresh(self, names: Collection[str], closed: Collection[str], now: datetime) -> Listing:
         """Look at these names only; `closed` are those for which an event reported a finished write."""
         is_folder = self.path.is_dir()
@@ -107,8 +118,11 @@ class ManifestFolder:
 
     def gives_pod(self, name: str) -> bool:
         """Report whether the file of this name gave a pod."""
-        entry = self._entries.get(str(self.path / name)) or self._entries.get(str(self.path.parent / name))
+        entry = self._entry(name)
         return bool(entry and entry.pod)
+
+    def _entry(self, name: str) -> _Entry | None:
+        return self._entries.get(str(self.path / name)) or self._entries.get(str(self.path.parent / name))
 
     def _look(self, path: str, now: datetime, *, closed: bool) -> None:
         entry = self._entries.setdefault(path, _Entry())
@@ -128,6 +142,9 @@ class ManifestFolder:
                 if digest != entry.digest:
                     entry.digest = digest
                     self._take(path, entry, data, now)
+                if entry.removed and entry.pod and entry.pod.uid == entry.removed:
+                    self._remade.add(f"{entry.pod.namespace}/{entry.pod.name}")
+                entry.removed = ""
             case Unchanged() | Unsettled():
                 pass
 
@@ -153,8 +170,10 @@ class ManifestFolder:
         objections = doubles | {path: entry.objection for path, entry in self._entries.items() if entry.objection}
         if self._trouble:
             objections[str(self.path)] = self._trouble
+        remade, self._remade = self._remade & pods.keys(), set()
         return Listing(
             pods=pods,
+            remade=frozenset(remade),
             refusals=self._refusals(objections, now),
             undecided=undecided,
             readable=self._readable,

@@ -10,7 +10,7 @@ read, not before the open workflows are known, and not a pod whose file exists b
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, Protocol
 
 import structlog
@@ -24,62 +24,11 @@ from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, CallRefused, Open
 from worker.poller.calls.reconciler import Reconciler
 from worker.poller.calls.signal_pace import SignalPace
 from worker.poller.manifests.manifest_folder import Listing
+from worker.poller.manifests.manifest_pod_needs import Delete, PodName, Start, is_same
 from worker.poller.manifests.merged_listings import ManifestListings
-from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, StaticPod
-from workflows.decide.record.listing import lasting
+from worker.poller.manifests.static_pod import SOURCE, StaticPod
 
 _log: Final = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Signal a pod's workflow that the pod is listed; start the workflow if there is none."""
-
-    pod: StaticPod
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Request the deletion of a pod from its workflow."""
-
-    workflow_id: str
-    reason: str
-    message: str
-
-
-@dataclass(slots=True)
-class PodName:
-    """The desired and the known state of one pod name (namespace/name)."""
-
-    desired: StaticPod | None = None
-    listed: StaticPod | None = None
-    """What its workflow was last signalled."""
-    listed_at: float = 0.0
-    open: dict[str, OpenPod] = field(default_factory=dict)
-    """By UID: workflows that are open, or were a moment ago."""
-    deletions_requested: set[str] = field(default_factory=set)
-
-    def next_call(self, listings: ManifestListings) -> Start | Delete | None:
-        """Return the next call: deletions first, then the listed pod.
-
-        An edit under the same UID is a listing: the workflow decides what can be changed in place.
-        """
-        stays = self.desired.uid if self.desired else None
-        for uid, pod in self.open.items():
-            if uid != stays and uid not in self.deletions_requested and listings.is_unlisted(pod):
-                return Delete(pod.workflow_id, *_why(pod, self.desired, listings))
-        if self.desired and not (self.listed and _same(self.listed, self.desired)):
-            return Start(self.desired)
-        return None
-
-    def edits(self, pod: StaticPod) -> bool:
-        """Report whether this pod is an edit of the one that its workflow knows."""
-        return self.listed is not None and self.listed.uid == pod.uid
-
-    @property
-    def settled(self) -> bool:
-        """Neither listed nor open."""
-        return self.desired is None and not self.open
 
 
 class Admit(Protocol):
@@ -128,7 +77,9 @@ class ManifestPods:
             self._names[name] = PodName()
         for name, known in self._names.items():
             desired = listings.pods.get(name)
-            if known.desired is not desired:
+            remade = desired.uid if desired and desired.source == source and name in listing.remade else ""
+            known.remade = remade or known.remade
+            if remade or known.desired is not desired:
                 _log_change(name, known.desired, desired)
                 known.desired = desired
                 self._calls.changed(name)
@@ -175,6 +126,11 @@ class ManifestPods:
     def complete(self) -> bool:
         """Whether everything that manifests list is known, and which pods are open."""
         return self._open_known and self._listings.complete
+
+    @property
+    def open_known(self) -> bool:
+        """Whether it is known which pods are open."""
+        return self._open_known
 
     def opened(self) -> list[tuple[str, str]]:
         """Return namespace/name and uid of the pods whose workflows are open, or were a moment ago."""
@@ -242,7 +198,9 @@ class ManifestPods:
                 request = DeletionRequested(source, reason=reason, message=message, sequence=number)
                 if known.listed and known.listed.uid == uid:
                     known.listed = None  # also if the call fails: it may have arrived
-                if await self._workflows.request_deletion(workflow_id, request):
+                arrived = await self._workflows.request_deletion(workflow_id, request)
+                known.remade = ""
+                if arrived:
                     known.deletions_requested.add(uid)
                 else:
                     known.open.pop(uid, None)
@@ -257,30 +215,6 @@ class ManifestPods:
         )
 
 
-def _why(old: OpenPod, new: StaticPod | None, listings: ManifestListings) -> tuple[str, str]:
-    """Return reason and message for a pod's deletion."""
-    if old.source == URL_SOURCE:
-        return (
-            ("ManifestReplaced", f"{old.path} gives another one")
-            if new
-            else ("ManifestRemoved", f"{old.path} no longer lists it")
-        )
-    manifest = f"manifest {old.path}" if old.path else "its manifest"
-    if new and str(new.path) in {old.path, ""}:
-        return "ManifestReplaced", f"{manifest} was changed"
-    if new:
-        return "ManifestReplaced", f"manifest {new.path} took the place of {manifest}"
-    if now := next(
-        (name for name, pod in listings.of(SOURCE).pods.items() if old.path and str(pod.path) == old.path), None
-    ):
-        return "ManifestReplaced", f"{manifest} now describes {now}"
-    return "ManifestRemoved", f"{manifest} is no longer there"
-
-
-def _same(one: StaticPod, other: StaticPod) -> bool:
-    return one is other or (one.uid == other.uid and lasting(one.pod) == lasting(other.pod))
-
-
 def _with_origin(pod: OpenPod, before: OpenPod | None) -> OpenPod:
     """Keep what was known of a pod's origin."""
     known = before or pod
@@ -293,7 +227,7 @@ def _log_change(name: str, old: StaticPod | None, new: StaticPod | None) -> None
             _log.info("SyncLoop ADD", source=new.source, pod=name, podUID=new.uid, path=str(new.path))
         case StaticPod(), None:
             _log.info("SyncLoop REMOVE", source=old.source, pod=name, podUID=old.uid, path=str(old.path))
-        case StaticPod(), StaticPod() if not _same(old, new):
+        case StaticPod(), StaticPod() if not is_same(old, new):
             _log.info("SyncLoop UPDATE", source=new.source, pod=name, podUID=new.uid, path=str(new.path))
         case _:
             pass

@@ -82,6 +82,8 @@ class ManifestSource:
     async def _refresh(self, events: Iterable[FolderEvent]) -> Listing:
         names = {event.name for event in events if event.name}
         closed = {event.name for event in events if event.mask & _WHOLE}
+        # renamed away and made again is how editors save; removed and made again is meant
+        self._folder.removed({event.name for event in events if event.mask & Mask.DELETE})
         return await asyncio.to_thread(self._folder.refresh, names, closed, datetime.now(UTC))
 
     def _follow_path(self) -> None:

@@ -12,11 +12,13 @@ from typing import Final
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
-from proto.temporal.pod import Lifecycle, Observed, PodStart
+from proto.kubernetes.pod_containers import every_container
+from proto.temporal.pod import ContainerFacts, Lifecycle, Observed, PodJson, PodStart
 from proto.temporal.pod_inputs import Deletion, Ended, FirstSight
 from workflows.decide.ending.grace import pod_grace
 from workflows.decide.lifecycle.admission import reject
 from workflows.decide.steps.termination import prepare_termination
+from workflows.decide.versions import RESTARTS_COUNT_ON
 
 DELETED: Final = "PodDeleted"
 DELETED_MESSAGE: Final = "its object was deleted in the API"
@@ -37,6 +39,22 @@ def initially_observed(start: PodStart, spec: V1PodSpec, now: datetime) -> Obser
     if seen.deleted:
         start_deleted(observed, seen, spec, now)
     return observed
+
+
+def observed_again(before: Observed, pod: PodJson, now: datetime, behaviour: int) -> Observed:
+    """Return what is known of a pod that starts again under its UID, as its source lists it now.
+
+    Each container that ever ran counts it as a restart (kuberuntime_container.go startContainer).
+    """
+    again = Observed(started_at=now, heard=before.heard)
+    if behaviour >= RESTARTS_COUNT_ON:
+        ran = {name: facts for name, facts in before.containers.items() if facts.container_id or facts.attempt}
+        again.containers = {
+            one["name"]: ContainerFacts(attempt=facts.attempt + bool(facts.container_id))
+            for one in every_container(pod["spec"])
+            if (facts := ran.get(one["name"]))
+        }
+    return again
 
 
 def start_deleted(observed: Observed, seen: FirstSight, spec: V1PodSpec, now: datetime) -> None:

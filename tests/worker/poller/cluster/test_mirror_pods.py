@@ -28,9 +28,14 @@ WEB = static_pod(Path("/m/web.yaml"), "web", HASH, {"kubernetes.io/config.hash":
 MIRROR = ApiPod({}, "m-1", "default", "web", mirror=HASH, owner_uid=NODE_UID)
 
 
-def statics(*desired: StaticPod, terminating: frozenset[str] = frozenset(), complete: bool = True) -> StaticPods:
+def statics(*desired: StaticPod, complete: bool = True, **known: Any) -> StaticPods:
     """Say which static pods there are."""
-    return StaticPods({f"{pod.namespace}/{pod.name}": pod for pod in desired}, terminating, complete)
+    by_name = {f"{pod.namespace}/{pod.name}": pod for pod in desired}
+    return StaticPods(by_name, **{"terminating": frozenset[str](), "complete": complete, **known})
+
+
+OLD_ENDS = statics(WEB, replaced=frozenset({NAME}))
+OLDER = replace(MIRROR, mirror="1" * 32)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +45,13 @@ def statics(*desired: StaticPod, terminating: frozenset[str] = frozenset(), comp
         pytest.param(statics(WEB), None, "", None, id="no-node-object-to-belong-to"),
         pytest.param(statics(WEB), MIRROR, NODE_UID, None, id="as-it-should-be"),
         pytest.param(statics(WEB), replace(MIRROR, deleted=True), NODE_UID, DeleteMirror, id="deleted-by-somebody"),
-        pytest.param(statics(WEB), replace(MIRROR, mirror="1" * 32), NODE_UID, DeleteMirror, id="of-an-older-version"),
+        pytest.param(statics(WEB), OLDER, NODE_UID, DeleteMirror, id="of-an-older-version"),
+        pytest.param(OLD_ENDS, OLDER, NODE_UID, None, id="of-an-older-version-that-still-stops"),
+        pytest.param(
+            statics(WEB, open_known=False), OLDER, NODE_UID, None, id="while-it-is-unknown-whether-that-stops"
+        ),
+        pytest.param(OLD_ENDS, None, NODE_UID, None, id="none-while-the-older-version-stops"),
+        pytest.param(OLD_ENDS, replace(OLDER, deleted=True), NODE_UID, DeleteMirror, id="deleted-meanwhile"),
         pytest.param(statics(WEB), replace(MIRROR, owner_uid="node-0"), NODE_UID, DeleteMirror, id="of-an-older-node"),
         pytest.param(statics(WEB), MIRROR, "", None, id="while-our-node-is-not-known"),
         pytest.param(statics(), MIRROR, NODE_UID, DeleteMirror, id="its-pod-is-gone"),

@@ -1,6 +1,7 @@
 """Which call does a pod name need next, and is nothing deleted on incomplete information?"""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from tests.worker.poller.manifests.manifests import static_pod
 from tests.worker.poller.noted_calls import NotedCalls
 from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalUnavailable
 from worker.poller.manifests.manifest_folder import Listing
-from worker.poller.manifests.manifest_pods import Delete, ManifestPods, PodName, Start
+from worker.poller.manifests.manifest_pod_needs import Delete, PodName, Start
+from worker.poller.manifests.manifest_pods import ManifestPods
 from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import StaticPod
 from worker.temporal.signal_numbers import SignalNumbers
@@ -113,6 +115,24 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
             Start(static_pod(A, "web", "own", {"edited": "yes"})),
             id="an-edit-under-a-uid-of-its-own-is-listed",
         ),
+        pytest.param(
+            PodName(desired=web(OLD), listed=web(OLD), open=opened(OLD), remade=OLD),
+            listing(web(OLD)),
+            Delete(workflow_id(OLD), "ManifestRemade", "manifest /m/a.yaml was removed and made again"),
+            id="a-manifest-removed-and-made-again-restarts-its-pod",
+        ),
+        pytest.param(
+            PodName(desired=web(OLD), open=opened(OLD), deletions_requested={OLD}),
+            listing(web(OLD)),
+            Start(web(OLD)),
+            id="which-is-then-listed-again",
+        ),
+        pytest.param(
+            PodName(desired=web(NEW), open=opened(NEW), listed=web(NEW), remade=OLD),
+            listing(web(NEW)),
+            None,
+            id="another-pod-by-now-is-not-meant",
+        ),
     ],
 )
 def test_each_name_needs_one_thing_at_a_time(name: PodName, listed: Listing, call: Start | Delete | None) -> None:
@@ -169,6 +189,21 @@ async def test_nothing_is_deleted_before_the_open_workflows_are_known() -> None:
     pods.set_open([OpenPod(workflow_id(OLD), str(A))], asked_at=asyncio.get_running_loop().time())
     await temporal.until(2)
     assert temporal.calls == ["start 000", "delete 000 ManifestRemoved"]
+    await pods.close()
+
+
+async def test_a_manifest_removed_and_made_again_restarts_its_pod_once() -> None:
+    """Deleted, listed again, and then left alone; also when the same listing is given once more."""
+    temporal = Temporal()
+    pods = lister(temporal)
+    pods.set_open([], asked_at=asyncio.get_running_loop().time())
+    pods.set_listing(listing(web(OLD)))
+    await temporal.until(1)
+    pods.set_listing(replace(listing(web(OLD)), remade=frozenset({WEB})))
+    await temporal.until(3)
+    pods.set_listing(listing(web(OLD)))
+    await temporal.until(3)
+    assert temporal.calls == ["start 000", "delete 000 ManifestRemade", "start 000"]
     await pods.close()
 
 

@@ -146,6 +146,52 @@ async def test_an_editor_that_renames_back_and_forth_restarts_nothing(
         assert (listing.pods["default/web"].uid, listing.refusals) == ("2", ())
 
 
+def removed_and_made_again(path: Path) -> None:
+    """As somebody does who wants a restart."""
+    text = path.read_text()
+    path.unlink()
+    path.write_text(text)
+
+
+def saved_by_an_editor(path: Path) -> None:
+    """Which writes a new file, and removes its backup."""
+    text, backup = path.read_text(), path.with_name("web.yaml~")
+    path.rename(backup)
+    path.write_text(text)
+    backup.unlink()
+
+
+def replaced_in_one_go(path: Path) -> None:
+    """By a rename over it."""
+    new = path.with_name(".new")
+    new.write_text(path.read_text())
+    new.rename(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "remade"),
+    [
+        pytest.param(removed_and_made_again, {"default/web"}, id="removed-and-made-again"),
+        pytest.param(saved_by_an_editor, set(), id="saved-by-an-editor"),
+        pytest.param(replaced_in_one_go, set(), id="replaced-in-one-go"),
+    ],
+)
+async def test_the_same_content_in_another_file(
+    manifests: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], remade: set[str]
+) -> None:
+    """The kubelet restarts the pod for all but the last; here an editor restarts nothing."""
+    monkeypatch.setattr("worker.poller.manifests.sources.REMOVAL_SETTLES", A_SLOW_EDITOR / 4)
+    path = manifests / "web.yaml"
+    path.write_text("pod web 1")
+    async with following(manifests) as follower:
+        await follower.until("web")
+        change(path)
+        told = await follower.next()
+        assert (set(told.remade), sorted(told.pods)) == (remade, ["default/web"])
+        (manifests / "other.yaml").write_text("pod other")
+        assert (await follower.until("other", "web")).remade == set()
+
+
 async def test_only_the_removal_of_a_pods_file_waits(manifests: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A manifest that is renamed into place is listed at once; a removal waits."""
     monkeypatch.setattr("worker.poller.manifests.sources.REMOVAL_SETTLES", NEVER)

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import Lifecycle, Observed, PodStart
+from proto.temporal.pod import ContainerFacts, Lifecycle, Observed, PodStart
 from proto.temporal.pod_inputs import Ended, FirstSight, GivenCondition, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
-from tests.workflows.decide.situations import NOW, Context, at, pod, situation, up
+from tests.workflows.decide.situations import NOW, Context, at, deletion, pod, situation, up
 from workflows.decide.lifecycle import lifecycle
-from workflows.decide.record.first_sight import initially_observed
+from workflows.decide.record.first_sight import initially_observed, observed_again
 from workflows.decide.record.signals import apply_signal
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.versions import CURRENT, RESTARTS_COUNT_ON
 
 SUCCEEDED, FAILED = Ended("Succeeded"), Ended("Failed", "Evicted", "by somebody")
 REJECTED = Rejected("OutOfcpu", "Node didn't have enough resource")
@@ -182,3 +183,20 @@ def test_a_deletion_in_the_api_is_never_taken_back() -> None:
     apply_signal(here, PodListed("api", 2, EDITED, in_place=True))
     assert here.observed.deletion is not None
     assert not here.observed.listed_again
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "attempts"),
+    [
+        pytest.param(CURRENT, {"web": 3, "never": 1}, id="each-container-that-ran-counts-on"),
+        pytest.param(RESTARTS_COUNT_ON - 1, {}, id="an-older-behaviour-begins-at-0"),
+    ],
+)
+def test_a_pod_that_starts_again_under_its_uid(behaviour: int, attempts: dict[str, int]) -> None:
+    """Its restart counts go on as in the kubelet; all else is as at first, and no older signal counts."""
+    known = {"web": up(attempt=2), "never": ContainerFacts(attempt=1), "fresh": ContainerFacts(), "gone": up("gone")}
+    before = Observed(containers=known, heard={"file": 7}, deletion=deletion())
+    again = observed_again(before, pod("web", "never", "fresh"), NOW, behaviour)
+    assert {name: facts.attempt for name, facts in again.containers.items()} == attempts
+    assert all(facts == ContainerFacts(attempt=facts.attempt) for facts in again.containers.values())
+    assert (again.heard, again.deletion, again.started_at) == ({"file": 7}, None, NOW)
