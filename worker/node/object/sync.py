@@ -38,7 +38,10 @@ async def sync_node(deps: NodeDependencies) -> None:
     machine = await in_node_thread(read_machine)
     sync_now = asyncio.Event()
     runtime = RuntimeWatch(deps.runtime, deps.cluster.most_images, sync_now.set)
-    pressure = PressureWatch(deps.config.eviction, deps.config.root_dir, runtime.image_folder, sync_now.set)
+    config = deps.config
+    pressure = PressureWatch(
+        config.eviction, config.root_dir, runtime.image_folder, sync_now.set, configuration=config.tempolet
+    )
     facts = _Facts(deps, machine, runtime, pressure)
     callbacks = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, sync_now)
     node = OwnNode(deps, node_settings(deps.config), callbacks)
@@ -90,7 +93,8 @@ class _Facts:
             addresses=self._addresses,
             storage_bytes=self._storage,
             reserved=self._reserved(),
-            pressures=self._pressure.state.conditions,
+            pressures=self._pressure.conditions,
+            history_limited=self._config.tempolet.temporal.database_file is not None,
             troubles=self._processes.troubles(),
             volumes_in_use=tuple(await in_node_thread(volumes_in_use, self._config.root_dir)),
             found_at=monotonic_now(),
