@@ -2,11 +2,12 @@
 
 Run by `cluster_objects`. Level-triggered, like `worker/poller/object_watch.py` for a folder: the watched objects are compared with the
 workflows' snapshots after each change, after a snapshot that mounts something else, and once a minute. So neither a lost event
-nor a restart matters.
+nor a restart matters. A pod whose objects change for ever is signalled at growing intervals, so that its history stays small.
 """
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -15,6 +16,7 @@ import structlog
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.execution.growing_intervals import RecentRecordsByName
 from activities.execution.one_by_one import log_bad_item, one_by_one
 from activities.objects.objects import ObjectKind, StoredObject
 from activities.objects.trust_bundles import TrustBundleRefused
@@ -57,6 +59,7 @@ class ObjectChangeSignals:
         self._numbers = numbers
         self._watched, self._bundles, self._pods, self._send_signal = watched, bundles, pods, send_signal
         self._last_notified: LastNotified = {}
+        self._sent = RecentRecordsByName()
 
     async def run(self, changed: asyncio.Event) -> None:
         """Compare at once, after each change and once a minute, until cancelled."""
@@ -92,6 +95,9 @@ class ObjectChangeSignals:
         return found
 
     async def _signal(self, hint: Hint) -> bool:
+        now, sent = time.time(), self._sent.of(hint.workflow_id)
+        if sent.due_at(now) > now:
+            return True  # compared again within a minute
         signal = ObjectsChanged(SOURCE, hint.versions, self._numbers.next())
         try:
             await self._send_signal(hint.workflow_id, signal)
@@ -100,6 +106,7 @@ class ObjectChangeSignals:
                 "a pod could not be signalled about a changed object", workflow=hint.workflow_id, err=str(error)
             )
             return False
+        sent.add(now)
         self._last_notified |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True
 

@@ -18,6 +18,7 @@ from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, is_over
 from proto.temporal.pod import PodKey
 from workflows.decide.status.conditions import (
     CONTAINERS_READY,
+    GATES_NOT_READY,
     INITIALIZED,
     NETWORK_READY,
     READY,
@@ -99,9 +100,7 @@ def lacking(snapshot: PodSnapshot, results: Mapping[str, bool]) -> dict[str, boo
 def with_readiness(snapshot: PodSnapshot, results: Mapping[str, bool], times: Times, now: datetime) -> PodSnapshot:
     """Return a snapshot with these results of readiness probes; `times` are those of what was shown last."""
     status = snapshot.status
-    if (
-        status.get("phase") in FINAL_PHASES or not snapshot.pod
-    ):  # of an earlier worker; a standalone node keeps no specs
+    if status.get("phase") in FINAL_PHASES:
         return snapshot
     containers = {name: [_container(one, results) for one in status[name]] for name in _STATUSES if status.get(name)}
     verdicts = _verdicts(snapshot, containers)
@@ -123,17 +122,21 @@ def _container(status: Json, results: Mapping[str, bool]) -> Json:
 
 def _verdicts(snapshot: PodSnapshot, containers: Mapping[str, list[Json]]) -> dict[str, Verdict]:
     """Judge Ready and ContainersReady, as the workflow does."""
-    spec = snapshot.pod.get("spec") or {}
-    sidecars = {one["name"] for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
-    lasting = [one for one in containers.get("initContainerStatuses", ()) if one["name"] in sidecars]
-    lasting += containers.get("containerStatuses", [])
+    spec, init = snapshot.pod.get("spec"), containers.get("initContainerStatuses", ())
+    if spec is None:  # of an earlier worker: a standalone node keeps no specs
+        sidecars = {one["name"] for one in init if (one.get("state") or {}).get("running")}
+    else:
+        sidecars = {one["name"] for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
+    lasting = [*(one for one in init if one["name"] in sidecars), *containers.get("containerStatuses", ())]
     all_ready = all_ready_but([one["name"] for one in lasting if not one.get("ready")])
     if not all_ready.holds:
         return {READY: all_ready, CONTAINERS_READY: all_ready}
     usable = {NETWORK_READY, INITIALIZED}
     found = snapshot.status.get("conditions") or ()
     known = {one["type"]: one["status"] for one in found if one["type"] in usable or one["type"] not in OUR_OWN}
-    gates = [one["conditionType"] for one in spec.get("readinessGates") or ()]
+    if spec is None and any(one.get("reason") == GATES_NOT_READY for one in found):
+        return {CONTAINERS_READY: all_ready}  # which gates it has comes with the workflow's next snapshot
+    gates = [one["conditionType"] for one in (spec or {}).get("readinessGates") or ()]
     return {READY: gates_open(gates, known), CONTAINERS_READY: all_ready}
 
 

@@ -31,6 +31,7 @@ from worker.daemon.service import Service
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.csi_republishing import republishing_volumes
 from worker.host.current_readiness import CurrentReadiness
+from worker.host.history_limit import limiting_history
 from worker.host.image_access import count_pulls
 from worker.host.local_storage import StorageWatch, signalling, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
@@ -117,8 +118,9 @@ async def work(
         republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
         loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
         calling = _calling_temporal(config, client, services, cache)
+        history = limiting_history(client, config.tempolet, telemetry.metrics.history)
         api_loops = cluster.running(cache.snapshots, client, services.csi) if cluster else contextlib.nullcontext()
-        async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], calling:
+        async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], calling, history:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)

@@ -13,6 +13,7 @@ from typing import Any, Final, NewType, get_type_hints
 
 from activities.images.access.image_names import InvalidImageName, with_default_tag
 from proto.kubernetes.go_duration import parse_duration
+from proto.kubernetes.resources.quantity import NANO, QuantityError, parse_quantity
 from proto.temporal.names import RETENTION_DAYS
 from worker.documents.yaml_document import DocumentRefused, read_document
 from worker.settings.kubelet.configuration import ConfigurationRefused
@@ -25,6 +26,7 @@ _ADDRESS: Final = re.compile(r"\[[0-9a-fA-F:.]+\]:\d{1,5}|[^:\s]+:\d{1,5}|", re.
 
 BY_COMMAND: Final = "ByCommand"
 AT_START: Final = "AtStart"
+SMALLEST_DATABASE: Final = 64 * 1024 * 1024
 LONGEST_IMAGE: Final = 800
 """Maximum bytes of a name in the prepull list, which becomes part of an activity's id."""
 
@@ -45,6 +47,8 @@ class TemporalKeys:
     profile: str | None = None
     retention: timedelta = timedelta(days=RETENTION_DAYS)
     """Of the namespace, if tempolet creates it: how long the history of a pod that is gone can be read."""
+    database_file: Path | None = None
+    """The database of an embedded Temporal, which has the histories of all pods; `tempolet up` sets it."""
     payload_key_file: Path | None = None
     """Encrypts every payload; default `<root-dir>/tempolet/payload.keys`."""
 
@@ -123,6 +127,14 @@ class BehaviourKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryKeys:
+    """How much the histories of pods may take."""
+
+    database_limit: str = "5Gi"
+    """Of `temporal.databaseFile`: above nine tenths of it, what closed first is deleted before its retention is over."""
+
+
+@dataclass(frozen=True, slots=True)
 class TempoletConfiguration:
     """All of our own keys, in the file as camelCase."""
 
@@ -135,6 +147,7 @@ class TempoletConfiguration:
     images: ImageKeys = ImageKeys()
     hooks: HookKeys = HookKeys()
     behaviour: BehaviourKeys = BehaviourKeys()
+    history: HistoryKeys = HistoryKeys()
 
 
 def load_tempolet_configuration(file: Path | None) -> TempoletConfiguration:
@@ -170,6 +183,11 @@ def _checked(configuration: TempoletConfiguration) -> TempoletConfiguration:
             raise WrongValue(f"images.prepull[{index}]: {len(image.encode())} bytes; the maximum is {LONGEST_IMAGE}")
     if configuration.images.look_every < timedelta(seconds=1):
         raise WrongValue("images.lookEvery: less than a second; 5m is the kubelet's own interval")
+    try:
+        if parse_quantity(configuration.history.database_limit).nanos < SMALLEST_DATABASE * NANO:
+            raise WrongValue(f"history.databaseLimit: {configuration.history.database_limit}; the minimum is 64Mi")
+    except QuantityError as error:
+        raise WrongValue(f"history.databaseLimit: {error}") from error
     if (commit := configuration.behaviour.commit) not in {BY_COMMAND, AT_START}:
         raise WrongValue(f"behaviour.commit: {commit!r}; it is {BY_COMMAND} or {AT_START}")
     return configuration

@@ -46,6 +46,7 @@ class Metrics:
         self._make_logs()
         self._make_pleg()
         self._make_hints()
+        self._make_history()
         self.images = ImageMetrics(self._registry)
 
     def _make_pods(self) -> None:
@@ -104,6 +105,17 @@ class Metrics:
 
     def _make_hints(self) -> None:
         self._hints = self._counter("tempolet_hints_total", "Hints to workflows, by outcome.", "outcome")
+
+    def _make_history(self) -> None:
+        self._history_bytes = self._gauge(
+            "tempolet_history_database_bytes", "Bytes of the database of histories that are in use."
+        )
+        self._history_limit = self._gauge("tempolet_history_database_limit_bytes", "The limit of that database.")
+
+    def history(self, used: int, limit: int) -> None:
+        """Show the size of the database of histories and its limit."""
+        self._history_bytes.set(used)
+        self._history_limit.set(limit)
 
     def pod_started(self, seconds: float) -> None:
         """Count a pod that runs for the first time, and the time since it was first seen."""

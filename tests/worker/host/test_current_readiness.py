@@ -106,6 +106,34 @@ def test_what_a_result_changes(snapshot_: PodSnapshot, result: bool, shown: tupl
     assert ready_of(with_readiness(snapshot_, {"web-0": result}, {}, NOW)) == shown
 
 
+@pytest.mark.parametrize(
+    ("snapshot_", "shown"),
+    [
+        pytest.param(published(container(ready=False), ready=False), ([True], "True", "True", True), id="alone"),
+        pytest.param(
+            published(container(ready=False), ready=False, init=[container("proxy", ready=False)]),
+            ([True], "False", "False", False),
+            id="beside-a-sidecar-that-is-not-ready",
+        ),
+        pytest.param(
+            published(container(ready=False), ready=False, init=[container("setup", ready=False, runs=False)]),
+            ([True], "True", "True", True),
+            id="after-an-init-container",
+        ),
+    ],
+)
+def test_a_snapshot_of_an_earlier_worker_has_no_spec(snapshot_: PodSnapshot, shown: tuple[Any, ...]) -> None:
+    """On a standalone node; an init container that still runs is a sidecar."""
+    assert ready_of(with_readiness(replace(snapshot_, pod={}), {"web-0": True}, {}, NOW)) == shown
+
+
+def test_a_gate_that_is_not_known_any_more_stays_closed() -> None:
+    """Until the workflow publishes the pod again."""
+    closed = published(container(), ready=False, gate="False")
+    closed.status["conditions"][-2] |= {"reason": "ReadinessGatesNotReady"}
+    assert ready_of(with_readiness(replace(closed, pod={}), {"web-0": True}, {}, NOW))[1] == "False"
+
+
 def test_a_condition_says_why_and_since_when() -> None:
     """In the kubelet's words; other conditions and fields stay."""
     before = published(container())

@@ -41,15 +41,17 @@ def test_keys_are_obeyed(tmp_path: Path) -> None:
     """Each section reaches the configuration."""
     config = load(
         tmp_path,
-        HEAD + "temporal: {namespace: edge, retention: 72h, payloadKeyFile: /k}\n"
+        HEAD + "temporal: {namespace: edge, retention: 72h, payloadKeyFile: /k, databaseFile: /t.db}\n"
         "codec: {address: '127.0.0.1:8088'}\nruntime: {startLimit: 3}\nmetrics: {bindAddress: '[::1]:9090'}\n"
-        "logs: {legacyContainerLogsDir: /l}\nbehaviour: {commit: AtStart}\nhooks: {allowedOnApiPods: true}\n",
+        "logs: {legacyContainerLogsDir: /l}\nbehaviour: {commit: AtStart}\nhooks: {allowedOnApiPods: true}\n"
+        "history: {databaseLimit: 1Gi}\n",
     )
     assert config.tempolet.temporal.namespace == "edge"
     assert config.tempolet.temporal.retention == timedelta(hours=72)
     assert config.tempolet.logs.legacy_container_logs_dir == Path("/l")
     assert config.tempolet.behaviour.commit == "AtStart"
     assert config.tempolet.hooks.allowed_on_api_pods is True
+    assert (config.tempolet.temporal.database_file, config.tempolet.history.database_limit) == (Path("/t.db"), "1Gi")
     assert (config.payload_key_file, config.start_limit) == (Path("/k"), 3)
     assert (config.tempolet.codec.address, config.tempolet.metrics.bind_address) == ("127.0.0.1:8088", "[::1]:9090")
 
@@ -71,6 +73,10 @@ def test_container_logs_have_links_where_log_agents_look(tmp_path: Path) -> None
         pytest.param(HEAD + "codec: {address: here}", "codec.address", id="no-port"),
         pytest.param(HEAD + "behaviour: {commit: Never}", "behaviour.commit: 'Never'; it is ByCommand or", id="a-word"),
         pytest.param(HEAD + "hooks: {allowedOnApiPods: yes please}", "hooks.allowedOnApiPods", id="not-a-bool"),
+        pytest.param(HEAD + "history: {databaseLimit: 1Mi}", "history.databaseLimit: 1Mi; the minimum", id="no-room"),
+        pytest.param(
+            HEAD + "history: {databaseLimit: big}", "history.databaseLimit: quantities must match", id="a-size"
+        ),
         pytest.param(HEAD + "codec: {}\ncodec: {}", "codec: set twice", id="a-duplicate"),
         pytest.param(
             "apiVersion: tempolet.dev/v1alpha1\nkind: KubeletConfiguration\n",

@@ -78,6 +78,7 @@ def test_what_was_counted_is_read(metrics: Metrics, endpoint: Endpoint) -> None:
     metrics.event_stream(opened=False)
     metrics.hint("sent")
     metrics.manifests_refused(1)
+    metrics.history(700, 1000)
     status, text = get(endpoint, "/metrics")
     read = samples(text)
     assert status == 200
@@ -97,6 +98,8 @@ def test_what_was_counted_is_read(metrics: Metrics, endpoint: Endpoint) -> None:
         "kubelet_evented_pleg_connection_error_count": 1,
         "tempolet_hints_total{outcome=sent}": 1,
         "tempolet_refused_manifests": 1,
+        "tempolet_history_database_bytes": 700,
+        "tempolet_history_database_limit_bytes": 1000,
     }
     assert {name: read.get(name) for name in expected} == expected
     assert read["kubelet_pleg_last_seen_seconds"] == pytest.approx(time.time(), abs=60)

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from proto.kubernetes.api_time import api_time
+from worker.node.pressure.thresholds import HISTORY_PRESSURE
 
 Json = dict[str, Any]
 
@@ -49,6 +50,13 @@ PRESSURES: Final[Mapping[str, _Pressure]] = {
         ("NodeHasInsufficientPID", "NodeHasSufficientPID"),
     ),
 }
+_HISTORY: Final = {
+    HISTORY_PRESSURE: _Pressure(
+        ("HistoryOverLimit", "the database of histories exceeds history.databaseLimit"),
+        ("HistoryWithinLimit", "the database of histories is within its limit"),
+        ("NodeHasHistoryPressure", "NodeHasNoHistoryPressure"),
+    )
+}
 
 LOOPS_FAILING: Final = "TempoletLoopsFailing"
 LONGEST: Final = 1000
@@ -56,13 +64,19 @@ LONGEST: Final = 1000
 
 
 def conditions(
-    before: Sequence[Json], *, pressures: Iterable[str], troubles: Sequence[str], now: datetime
+    before: Sequence[Json],
+    *,
+    pressures: Iterable[str],
+    troubles: Sequence[str],
+    now: datetime,
+    history_limited: bool = False,
 ) -> tuple[list[Json], list[NodeEvent]]:
     """Return the conditions as of `now`, and events for what changed; conditions of others are kept."""
     known = {one["type"]: one for one in before}
     under, events = set(pressures), []
-    found = [one for one in before if one["type"] not in PRESSURES and one["type"] != "Ready"]
-    for kind, words in PRESSURES.items():
+    own = {**PRESSURES, **(_HISTORY if history_limited else {})}
+    found = [one for one in before if one["type"] not in own and one["type"] != "Ready"]
+    for kind, words in own.items():
         holds = kind in under
         reason, message = words.under if holds else words.without
         condition, changed = _condition(known.get(kind), _new(kind, holds=holds, reason=reason, message=message), now)

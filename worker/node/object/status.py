@@ -53,6 +53,8 @@ class NodeFacts:
     volumes_in_use: tuple[str, ...] = ()
     """By the names the attach/detach controller uses."""
     pressures: frozenset[str] = frozenset()
+    history_limited: bool = False
+    """The database of histories has a limit."""
     troubles: tuple[str, ...] = ()
     """Reasons other than the runtime's why the node is not Ready."""
     failing_loops: tuple[str, ...] = ()
@@ -67,7 +69,13 @@ def current_node(node: Json, settings: NodeSettings, facts: NodeFacts, now: date
     has = {name: text for name, text in (before.get("capacity") or {}).items() if not name.startswith(HUGE_PAGES)}
     has |= capacity(facts.machine, facts.storage_bytes, settings.max_pods)
     troubles = (*facts.runtime.troubles(facts.found_at or now), *facts.troubles)
-    found, events = conditions(before.get("conditions") or (), pressures=facts.pressures, troubles=troubles, now=now)
+    found, events = conditions(
+        before.get("conditions") or (),
+        pressures=facts.pressures,
+        troubles=troubles,
+        now=now,
+        history_limited=facts.history_limited,
+    )
     found = with_failing_loops(found, facts.failing_loops, now)
     boot = (before.get("nodeInfo") or {}).get("bootID")
     if boot and boot != facts.machine.boot_id:

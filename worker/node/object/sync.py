@@ -39,7 +39,10 @@ async def sync_node(deps: NodeDependencies) -> None:
     machine = await in_node_thread(read_machine)
     sync_now = asyncio.Event()
     runtime = RuntimeWatch(deps.runtime, deps.cluster.most_images, sync_now.set)
-    pressure = PressureWatch(deps.config.eviction, deps.config.root_dir, runtime.image_folder, sync_now.set)
+    config = deps.config
+    pressure = PressureWatch(
+        config.eviction, config.root_dir, runtime.image_folder, sync_now.set, configuration=config.tempolet
+    )
     facts = _Facts(deps, machine, runtime, pressure)
     callbacks = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, sync_now)
     node = OwnNode(deps, node_settings(deps.config), callbacks)
@@ -91,7 +94,8 @@ class _Facts:
             addresses=self._addresses,
             storage_bytes=self._storage,
             reserved=self._reserved(),
-            pressures=self._pressure.state.conditions,
+            pressures=self._pressure.conditions,
+            history_limited=self._config.tempolet.temporal.database_file is not None,
             troubles=self._processes.troubles(),
             failing_loops=await self._processes.failing_loops(),
             volumes_in_use=tuple(await in_node_thread(volumes_in_use, self._config.root_dir)),

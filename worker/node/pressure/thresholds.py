@@ -8,8 +8,12 @@ evictionPressureTransitionPeriod after it was last met, so that it does not flap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from worker.settings.eviction import SIGNALS, Eviction, Threshold
+
+HISTORY_PRESSURE: Final = "HistoryPressure"
+"""Our own condition: the database of histories exceeds its limit (worker/host/history_limit.py)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,24 @@ def test_ready_says_why_not(troubles: tuple[str, ...], message: str) -> None:
     assert (found[-1]["reason"], found[-1]["message"]) == ("KubeletNotReady" if troubles else "KubeletReady", message)
 
 
+@pytest.mark.parametrize(
+    ("limited", "over", "shown"),
+    [
+        pytest.param(False, False, None, id="no-limit-no-condition"),
+        pytest.param(True, False, ("False", "HistoryWithinLimit"), id="within-its-limit"),
+        pytest.param(True, True, ("True", "HistoryOverLimit"), id="over-its-limit"),
+    ],
+)
+def test_the_database_of_histories_has_a_condition(limited: bool, over: bool, shown: tuple[str, str] | None) -> None:
+    """Only where it has a limit; it keeps the node Ready."""
+    pressures = ("HistoryPressure",) if over else ()
+    found, events = conditions((), pressures=pressures, troubles=(), now=NOW, history_limited=limited)
+    known = {one["type"]: (one["status"], one["reason"]) for one in found}
+    assert known.get("HistoryPressure") == shown
+    assert known["Ready"] == ("True", "KubeletReady")
+    assert ("NodeHasHistoryPressure" in [one.reason for one in events]) is over
+
+
 def test_a_condition_keeps_the_time_since_when_it_holds() -> None:
     """The heartbeat time changes; a change has one event."""
     before, events = conditions((), pressures=("DiskPressure",), troubles=(), now=NOW)

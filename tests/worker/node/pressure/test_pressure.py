@@ -1,5 +1,6 @@
 """Which pressure conditions does a node have, and for how long?"""
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from activities.machine.cgroup_hierarchies import Hierarchies
 from proto.kubernetes.resources.quantity import parse_quantity
 from worker.node.pressure.signals import Places, disk, memory, observe, process_ids
-from worker.node.pressure.thresholds import Observation, Pressure, evaluate
+from worker.node.pressure.thresholds import HISTORY_PRESSURE, Observation, Pressure, evaluate
+from worker.node.pressure.watch import PressureWatch
 from worker.settings.eviction import SIGNALS, Amount, Eviction, Threshold
+from worker.settings.tempolet_configuration import HistoryKeys, TempoletConfiguration, TemporalKeys
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -129,3 +132,24 @@ def test_this_machine_is_measured(tmp_path: Path) -> None:
     assert all(0 <= one.available <= one.capacity for one in found.values())
     assert found["nodefs.available"].capacity == disk(tmp_path)[0].capacity
     assert "imagefs.available" not in observe(Places(tmp_path, tmp_path / "none", Hierarchies.of_this_node()))
+
+
+async def test_a_database_of_histories_over_its_limit_is_a_pressure(tmp_path: Path) -> None:
+    """Measured with the others; a file that cannot be read is none."""
+    file, turns = tmp_path / "temporal.db", list[str]()
+    ours = TempoletConfiguration(temporal=TemporalKeys(database_file=file), history=HistoryKeys("64Mi"))
+    watch = PressureWatch(Eviction(()), tmp_path, str, lambda: turns.append("turned"), configuration=ours)
+    await watch.measure()
+    assert HISTORY_PRESSURE not in watch.conditions
+    database = sqlite3.connect(file)
+    database.execute("CREATE TABLE history (data BLOB)")
+    database.execute("INSERT INTO history VALUES (zeroblob(?))", [65 << 20])
+    database.commit()
+    await watch.measure()
+    assert HISTORY_PRESSURE in watch.conditions
+    database.execute("DELETE FROM history")
+    database.commit()
+    database.close()
+    await watch.measure()
+    assert HISTORY_PRESSURE not in watch.conditions
+    assert turns == ["turned", "turned"]
