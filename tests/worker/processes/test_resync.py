@@ -1,0 +1,98 @@
+"""Does the poller's regular comparison ask a Temporal that does not answer less and less, and start the node's workflow again?"""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from proto.temporal.node import NodeConfigured
+from worker.daemon.config import NodeConfig
+from worker.poller.calls.open_workflows import OpenWorkflows
+from worker.poller.calls.pod_workflows import CallRefused, TemporalUnavailable
+from worker.processes import resync
+from worker.processes.resync import Resync, ResyncDependencies
+
+
+class FakeWorkflows:
+    """Temporal, as far as it is asked."""
+
+    def __init__(self, *answers: OpenWorkflows | Exception) -> None:
+        self.answers = list(answers)
+        self.started = 0
+
+    async def list_open(self) -> OpenWorkflows:
+        """Answer in turn; the last answer stays."""
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def configure_node(self, _: NodeConfigured) -> None:
+        """Count it."""
+        self.started += 1
+
+
+async def nothing(*_: Any) -> None:
+    """Do nothing."""
+
+
+def made(tmp_path: Path, workflows: FakeWorkflows) -> Resync:
+    """Build a comparison of a node without pods."""
+    quiet: Any = SimpleNamespace(
+        turn=lambda *_: None,
+        compare_as_backstop=nothing,
+        restarted=list,
+        set_open=lambda *_: None,
+        all=dict,
+        look=nothing,
+    )
+    config = NodeConfig("n", root_dir=tmp_path, sync_frequency=timedelta(minutes=1))
+    named: Any = dict.fromkeys(("pods", "known", "watch", "orphaned", "health"), quiet)
+    return Resync(ResyncDependencies(config=config, workflows=workflows, cluster=None, **named))  # type: ignore[arg-type]
+
+
+async def pauses_of(compared: Resync, count: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return its first pauses."""
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == count:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr("worker.processes.resync.asyncio.sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await compared.run()
+    return pauses
+
+
+@pytest.mark.parametrize("error", [TemporalUnavailable("throttled"), CallRefused("no such attribute")])
+async def test_a_temporal_that_does_not_answer_is_asked_less_and_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Up to syncFrequency, varied; once it answers, at syncFrequency."""
+    workflows = FakeWorkflows(*[error] * 8, OpenWorkflows(node=True), error)
+    pauses = await pauses_of(made(tmp_path, workflows), 10, monkeypatch)
+    for pause, expected in zip(pauses, (2, 4, 8, 16, 32, 60, 60, 60, 60, 2), strict=True):
+        assert 0.7 * expected < pause < 1.3 * expected
+    assert pauses[8] == 60
+    assert len(set(pauses[5:8])) == 3
+
+
+async def test_the_nodes_workflow_is_started_again_if_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it was started before, and visibility has had the time to show it."""
+    workflows = FakeWorkflows(OpenWorkflows(node=False))
+    compared = made(tmp_path, workflows)
+    await pauses_of(compared, 2, monkeypatch)
+    assert workflows.started == 0, "the poller's own start is still under way"
+    await compared.configure_node()
+    await pauses_of(compared, 2, monkeypatch)
+    assert workflows.started == 1, "visibility may not show it yet"
+    monkeypatch.setattr(resync, "VISIBILITY_LAGS", 0.0)
+    await pauses_of(compared, 1, monkeypatch)
+    assert workflows.started == 2
