@@ -31,16 +31,16 @@ from worker.daemon.service import Service
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.csi_republishing import republishing_volumes
 from worker.host.current_readiness import CurrentReadiness
-from worker.host.history_limit import limiting_history
 from worker.host.image_access import count_pulls
 from worker.host.local_storage import StorageWatch, signalling, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.orphaned_volumes import unmounting_orphaned_volumes
-from worker.host.paused_activities import PausedActivities, watching_paused_activities
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodMetrics
-from worker.host.takeover import take_over
+from worker.host.temporal.history_limit import limiting_history
+from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
+from worker.host.temporal.takeover import take_over
 from worker.host.terminating_pods import TerminationTracker
 from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START

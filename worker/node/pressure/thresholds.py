@@ -13,7 +13,7 @@ from typing import Final
 from worker.settings.eviction import SIGNALS, Eviction, Threshold
 
 HISTORY_PRESSURE: Final = "HistoryPressure"
-"""Our own condition: the database of histories exceeds its limit (worker/host/history_limit.py)."""
+"""Our own condition: the database of histories exceeds its limit (worker/host/temporal/history_limit.py)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from temporalio.api.workflowservice.v1 import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from worker.host import takeover
-from worker.host.takeover import take_over
+from worker.host.temporal import takeover
+from worker.host.temporal.takeover import take_over
 
 STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 

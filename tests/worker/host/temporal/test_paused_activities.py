@@ -10,7 +10,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import PROBE_CONTAINER, START_CONTAINER
 from tests.worker.poller.snapshots import snapshot
-from worker.host.paused_activities import is_outdated, told
+from worker.host.temporal.paused_activities import is_outdated, told
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 PAUSED = PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED

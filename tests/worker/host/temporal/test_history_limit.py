@@ -13,8 +13,8 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tests.patience import PATIENCE
-from worker.host import history_limit
-from worker.host.history_limit import HistoryLimit, shorter_retentions
+from worker.host.temporal import history_limit
+from worker.host.temporal.history_limit import HistoryLimit, shorter_retentions
 from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.database_size import used_bytes
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
