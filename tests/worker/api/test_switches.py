@@ -153,5 +153,7 @@ async def test_what_the_runtime_says_to_a_checkpoint_is_passed_on(api: NodeApi) 
     put_running_pod(api.around.config.root_dir)
     answer = await api.ask("/checkpoint/default/web/main", method="POST")
     assert answer.status == 500
-    assert answer.text.startswith("checkpointing of default/web/main failed (CheckpointContainer")
+    assert answer.text.startswith(
+        "checkpointing of default/web/main failed (ContainerStats"
+    )  # asked first: how much room it needs
     assert (await api.ask("/checkpoint/default/web/main")).status == 405

@@ -90,7 +90,10 @@ def test_a_release_that_no_longer_knows_the_numbers_does_not_start(
 ) -> None:
     """Its runs would be left alone; a release in between raises them."""
     monkeypatch.setattr(commitment, "OLDEST", NEWEST.pods)
-    with pytest.raises(CommitmentTooOld, match=r"this release knows 3 to 3 of pods.*run an older release first"):
+    with pytest.raises(
+        CommitmentTooOld,
+        match=rf"this release knows {NEWEST.pods} to {NEWEST.pods} of pods.*run an older release first",
+    ):
         keep(tmp_path, OLD).settle()
 
 

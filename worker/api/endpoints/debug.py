@@ -12,7 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from aiohttp import web
@@ -24,6 +24,8 @@ from worker.node.process.dependencies import NodeDependencies
 _HIGHEST: Final = 10
 _NUMBER: Final = re.compile(r"\d{1,9}", re.ASCII)
 _READ_WITHIN: Final = 10.0
+_DEEPEST: Final = 20
+"""Frames of a stack that are shown."""
 
 log = structlog.get_logger(__name__)
 
@@ -63,13 +65,25 @@ def stacks(_: NodeDependencies) -> str:
     print(f"{len(tasks)} tasks, {threading.active_count()} threads", file=output)
     for task in tasks:
         print(f"\ntask {task.get_name()}:", file=output)
-        for frame in task.get_stack(limit=20):
-            output.writelines(traceback.format_stack(frame, limit=1))
+        output.writelines(traceback.format_list(_awaiting(task.get_coro())))
     threads = {one.ident: one.name for one in threading.enumerate()}
     for ident, frame in sys._current_frames().items():  # noqa: SLF001 - the only way to other threads' frames
         print(f"\nthread {threads.get(ident, ident)}:", file=output)
-        output.writelines(traceback.format_stack(frame, limit=20))
+        output.writelines(traceback.format_stack(frame, limit=_DEEPEST))
     return output.getvalue()
+
+
+def _awaiting(waiting: Any) -> list[traceback.FrameSummary]:
+    """Return where a task's coroutine waits, outermost first; Task.get_stack shows only the outermost frame."""
+    found: list[traceback.FrameSummary] = []
+    while waiting is not None and len(found) < _DEEPEST:
+        kind = next((one for one in ("cr", "ag", "gi") if hasattr(waiting, f"{one}_frame")), None)
+        if kind is None:
+            break  # a future
+        if frame := getattr(waiting, f"{kind}_frame"):
+            found.extend(traceback.extract_stack(frame, limit=1))
+        waiting = getattr(waiting, "gi_yieldfrom" if kind == "gi" else f"{kind}_await")
+    return found
 
 
 def _command_line(node: NodeDependencies) -> str:

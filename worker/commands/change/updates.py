@@ -83,8 +83,8 @@ async def why_not(handle: WorkflowHandle[Any, Any], asked: object, update: str) 
             reject_condition=QueryRejectCondition.NOT_OPEN,
             rpc_timeout=WHY_NOT_WITHIN,
         )
-    except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
-        return None
+    except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError, ValueError):
+        return None  # ValueError: the status of a paused workflow, which the SDK does not know
     return rejection
 
 
