@@ -29,6 +29,7 @@ from worker.api_objects.trust_anchors import anchors
 from worker.api_objects.trust_bundles import ApiTrustBundles
 from worker.api_objects.watched_objects import WATCHED, Key, WatchedObjects
 from worker.objects.object_hints import Hint, LastNotified, Versions, object_hints
+from worker.temporal.call_budget import CallBudget
 from worker.temporal.signal_numbers import SignalNumbers
 
 SOURCE: Final = "objects"
@@ -111,13 +112,13 @@ class ObjectChangeSignals:
         return True
 
 
-def signal_sender(client: Client) -> SendSignal:
-    """Return a function that signals workflows; one that has ended is ignored."""
+def signal_sender(client: Client, budget: CallBudget) -> SendSignal:
+    """Return a function that signals workflows; one that has ended is ignored. `budget` is that of the process's calls."""
 
     async def send(workflow_id: str, signal: ObjectsChanged) -> None:
         try:
             handle = client.get_workflow_handle(workflow_id)
-            async with asyncio.timeout(_CALL_LIMIT):
+            async with budget.call(), asyncio.timeout(_CALL_LIMIT):
                 await handle.signal(OBJECTS_CHANGED, signal)
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:

@@ -22,6 +22,7 @@ from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
 from worker.settings.kubelet.feature_gates import VERIFICATION_GATE
 from worker.status.keeper import StatusKeeper, keeping_statuses
+from worker.temporal.call_budget import CallBudget
 from worker.temporal.signal_numbers import signal_numbers
 
 Publish = Callable[[PodSnapshot], None]
@@ -65,18 +66,18 @@ class ClusterWorker:
 
     @contextlib.asynccontextmanager
     async def running(
-        self, snapshots: Callable[[], list[PodSnapshot]], client: Client, drivers: CsiDrivers
+        self, snapshots: Callable[[], list[PodSnapshot]], client: Client, budget: CallBudget, drivers: CsiDrivers
     ) -> AsyncIterator[None]:
         """Run the loops while the block runs.
 
-        `snapshots` returns the newest of all pods, `client` reaches their workflows, `drivers` are listed in the node's
-        CSINode.
+        `snapshots` returns the newest of all pods, `client` reaches their workflows within `budget`, `drivers` are
+        listed in the node's CSINode.
         """
         known = snapshots()
         self.events.know(known)
         async with (
             sending_events(self.events.recorder),
             keeping_statuses(self.keeper, known),
-            self.objects.running(snapshots, signal_sender(client), drivers),
+            self.objects.running(snapshots, signal_sender(client, budget), drivers),
         ):
             yield

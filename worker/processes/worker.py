@@ -117,9 +117,12 @@ async def work(
         every = config.sync_frequency
         republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
         loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
-        calling = _calling_temporal(config, client, services, cache)
+        budget = CallBudget()
+        calling = _calling_temporal(config, client, services, cache, budget=budget)
         history = limiting_history(client, config.tempolet, telemetry.metrics.history)
-        api_loops = cluster.running(cache.snapshots, client, services.csi) if cluster else contextlib.nullcontext()
+        api_loops = (
+            cluster.running(cache.snapshots, client, budget, services.csi) if cluster else contextlib.nullcontext()
+        )
         async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], calling, history:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
@@ -133,10 +136,10 @@ async def work(
 
 @contextlib.asynccontextmanager
 async def _calling_temporal(
-    config: NodeConfig, client: Client, services: NodeServices, cache: PodCache
+    config: NodeConfig, client: Client, services: NodeServices, cache: PodCache, *, budget: CallBudget
 ) -> AsyncIterator[None]:
-    """Run the loops that call Temporal while the block runs; they share one budget of calls."""
-    budget, every = CallBudget(), config.sync_frequency
+    """Run the loops that call Temporal while the block runs; they share the process's budget of calls."""
+    every = config.sync_frequency
     hint = signalling(client, budget)
     storage = StorageWatch(services, cache.snapshots, hint) if config.local_storage_limits else None
     raising = Raising(client, config.node_name, Commitment(config.state_dir), budget=budget)

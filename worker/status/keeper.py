@@ -125,13 +125,10 @@ class StatusKeeper:
             self._pods.drop(current)
         self._forget(pod.uid)
 
-    # --- what to write
-
     def _take_arrived(self) -> None:
         with self._lock:
             arrived, self._arrived = self._arrived, {}
-        for _ in one_by_one("statuses of pods", arrived.values(), self._take, lambda one: one.uid):
-            pass
+        list(one_by_one("statuses of pods", arrived.values(), self._take, lambda one: one.uid))
 
     def _take(self, snapshot: PodSnapshot) -> None:
         uid = snapshot.uid
@@ -190,8 +187,6 @@ class StatusKeeper:
             self._gone[uid] = None
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
-
-    # --- writing
 
     async def _work(self) -> None:
         await self._pods.listed.wait()
