@@ -101,13 +101,12 @@ class Containerd:
         """
         rules = self._rules()
         if self.process.running():
-            rules.add()
+            _add(rules)
         else:
             containerd, runc = (programs.find_program(p, self.parts_dir) for p in (programs.CONTAINERD, programs.RUNC))
             shim = programs.find_program(programs.SHIM, self.parts_dir)
-            owner_marks.claim_bridge(self.network.bridge, self.owner, self.network.subnet)
-            owner_marks.claim_cgroup(self.cgroup, self.owner)
-            self._write_configuration(runc, rules, host_ports=rules.add())
+            self._claim()
+            self._write_configuration(runc, rules, host_ports=_add(rules))
             nft = rules.nft
             path = programs.search_path(*(program for program in (containerd, shim, runc, nft) if program))
             argv = [str(containerd), "--config", str(self.places.config)]
@@ -117,6 +116,14 @@ class Containerd:
                 return runtime.wait_until_ready(READY_WITHIN)
         except RuntimeNotReady as error:
             raise ContainerdFailed(f"{error}\n{self.places.log} ends:\n{last_lines(self.places.log)}") from error
+
+    def _claim(self) -> None:
+        """Take bridge and cgroup. Raises TakenByAnother, and ContainerdFailed if the kernel refuses."""
+        try:
+            owner_marks.claim_bridge(self.network.bridge, self.owner, self.network.subnet)
+            owner_marks.claim_cgroup(self.cgroup, self.owner)
+        except OSError as error:
+            raise ContainerdFailed(f"pods' bridge or cgroup could not be made: {error}") from error
 
     def import_image(self, archive: Path) -> None:
         """Import an OCI archive, and wait until CRI knows every image in it.
@@ -210,6 +217,14 @@ class Containerd:
         with contextlib.suppress(programs.MissingProgram):
             return programs.find_program(program, self.parts_dir)
         return None
+
+
+def _add(rules: PodRules) -> bool:
+    """Add them; False if nothing keeps pods from the node's loopback. Raises ContainerdFailed."""
+    try:
+        return rules.add()
+    except subprocess.CalledProcessError as error:
+        raise ContainerdFailed(f"the pods' firewall rules were refused: {error.stderr.strip()}") from error
 
 
 def image_names(archive: Path) -> list[str]:

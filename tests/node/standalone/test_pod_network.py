@@ -24,15 +24,17 @@ from worker.standalone.temporal_server import free_ports
 ATTACK: Final = Path(__file__).with_name("loopback_attack.py")
 
 
-@pytest.fixture(params=["nftables", "iptables"])
+@pytest.fixture(params=["nftables", "iptables", "old-plugin"])
 def own(
     request: pytest.FixtureRequest, slot: int, node_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Containerd]:
-    """Return a containerd that finds only one of the two."""
+    """Return a containerd with nftables, with iptables alone, or with both and a plugin that knows only iptables."""
+    if request.param != "nftables" and not shutil.which("iptables", path=programs.search_path()):
+        pytest.skip("this machine has no iptables")
     if request.param == "iptables":
-        if not shutil.which("iptables", path=programs.search_path()):
-            pytest.skip("this machine has no iptables")
         monkeypatch.setattr(Containerd, "_optional", lambda *_: None)
+    if request.param == "old-plugin":
+        monkeypatch.setattr(programs, "newest_cni_protocol", lambda _: (1, 0, 0))
     with private_containerd(node_dir, slot) as daemon:
         yield daemon
 
