@@ -8,6 +8,7 @@ for ever.
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import structlog
@@ -29,14 +30,15 @@ def without_refused_hooks(pod: dict[str, Any], *, allowed: bool) -> dict[str, An
     if not refused:
         return pod
     named = f"{metadata['namespace']}/{metadata['name']}"
-    _log.warning(
-        "ignoring hook annotations of a pod",
-        pod=named,
-        podUID=metadata["uid"],
-        err="; ".join(dict.fromkeys(refused.values()))[:_MOST],
-    )
+    _tell(named, metadata["uid"], "; ".join(dict.fromkeys(refused.values()))[:_MOST])
     kept = {name: text for name, text in annotations.items() if name not in refused}
     return {**pod, "metadata": {**metadata, "annotations": kept}}
+
+
+@lru_cache(maxsize=1024)
+def _tell(pod: str, uid: str, why: str) -> None:
+    """Log it once: a pod is read again with each change of its status."""
+    _log.warning("ignoring hook annotations of a pod", pod=pod, podUID=uid, err=why)
 
 
 def without_hooks(pod: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import structlog
 
 from proto.temporal.signals import PodListed
 from tests.worker.poller.cluster.test_api_pods import Node, document
@@ -34,6 +35,15 @@ def test_hooks_that_are_obeyed(hooks: bool, said: dict[str, Any], names: list[st
     """All other annotations are kept."""
     raw = document(annotations={HOOK: json.dumps(said), OTHER: "b"})
     assert kept(read_api_pod(raw, NOW, hooks=hooks).pod) == names
+
+
+def test_a_pod_is_told_of_once() -> None:
+    """It is read again with each change of its status, which its containers cause."""
+    raw = document(annotations={HOOK: json.dumps(EXEC)}, uid="told-once")
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(3):
+            read_api_pod(raw, NOW)
+    assert [line["podUID"] for line in lines] == ["told-once"]
 
 
 def test_a_mirror_pod_is_not_judged() -> None:
