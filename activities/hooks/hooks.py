@@ -32,6 +32,7 @@ SHORTEST: Final = timedelta(seconds=1)
 """A hook that starts late (its worker was down) still gets at least this long."""
 OUTPUT_BYTES: Final = 1024
 """How much of a command's output is reported."""
+_KEPT: Final = slice(-OUTPUT_BYTES, None)
 _UNLIMITED: Final = 3600.0  # seconds; for a request without a limit, written by another release
 TRIED_AGAIN: Final = "HookFailed"
 _OURS: Final = (Hook.PRE_START, Hook.POST_STOP)
@@ -98,7 +99,7 @@ class HookActivities:
         left = _seconds_left(request)
         try:
             answer = await self._services.runtime.exec_sync(
-                request.container_id, handler["command"], 0 if left is None else ceil(left)
+                request.container_id, handler["command"], 0 if left is None else ceil(left), keep=_KEPT
             )
         except CriError as error:
             if error.remedy is Remedy.RETRY:
