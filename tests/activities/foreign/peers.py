@@ -80,7 +80,7 @@ def secure(serve: Serve, context: ssl.SSLContext) -> Serve:
 
 def web_peers(tls: ssl.SSLContext) -> dict[str, Serve]:
     """HTTP, for probes, hooks and the URL of static pods."""
-    zipped = gzip.compress(bytes(64 * MIB), 9)
+    zipped = gzip.compress(bytes(32 * MIB), 1)
     chunks = b"1\r\nx\r\n" * 10_000
     return {
         "interim-heads": sends(then=repeat(_INTERIM)),
@@ -102,13 +102,13 @@ def web_peers(tls: ssl.SSLContext) -> dict[str, Serve]:
 def grpc_peers() -> dict[str, Serve]:
     """gRPC, for probes, commands, CSI drivers and plugins."""
     endless_number = message(b"\x08" + b"\xff" * (4 * MIB - 1))
-    zipped = gzip.compress(bytes(256 * MIB), 9)
+    zipped = gzip.compress(bytes(64 * MIB), 1)
     written = message(cri.ExecSyncResponse(stdout=bytes(8 * MIB), stderr=bytes(7 * MIB)).SerializeToString())
-    versions = registration.PluginInfo(type="CSIPlugin", name="a.b", supported_versions=["1.0"] * 600_000)
+    versions = registration.PluginInfo(type="CSIPlugin", name="a.b", supported_versions=["1.0"] * 400_000)
     far = registration.PluginInfo(type="CSIPlugin", name="a.b", supported_versions=[f"1.{'9' * 5000}"])
     rpc = csi.NodeServiceCapability(rpc=csi.NodeServiceCapability.RPC(type="STAGE_UNSTAGE_VOLUME"))
-    capabilities = csi.NodeGetCapabilitiesResponse(capabilities=[rpc] * 500_000)
-    topology = csi.Topology(segments={f"k{number}": "v" for number in range(200_000)})
+    capabilities = csi.NodeGetCapabilitiesResponse(capabilities=[rpc] * 400_000)
+    topology = csi.Topology(segments={f"k{number}": "v" for number in range(100_000)})
     info = csi.NodeGetInfoResponse(node_id="n", accessible_topology=topology)
     return {
         "grpc-endless-number": answers(lambda: endless_number),

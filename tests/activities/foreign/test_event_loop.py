@@ -29,6 +29,7 @@ from activities.probes.tcp_socket import TcpSocket
 from activities.volumes.csi.drivers.registration import PluginRefused, register
 from tests.activities.foreign.held_loop import holds
 from tests.activities.foreign.tls import key_pair, large_group
+from tests.patience import PATIENCE
 
 SECONDS = 1.0
 """Of each probe: what it may last, however its peer behaves."""
@@ -63,10 +64,10 @@ def target(runtime: Any = None) -> Target:
     return Target({"name": "web"}, "web-0", "127.0.0.1", runtime or Mock())
 
 
-async def http_probe(peers: Peers, name: str, scheme: str = "HTTP") -> None:
+async def http_probe(peers: Peers, name: str, scheme: str = "HTTP", seconds: float = SECONDS) -> None:
     """Ask as an httpGet probe."""
     with suppress(ProbeNotRun):
-        await HttpGet({"port": peers.ports[name], "scheme": scheme}, target(), SECONDS).ask()
+        await HttpGet({"port": peers.ports[name], "scheme": scheme}, target(), seconds).ask()
 
 
 async def https_probe(peers: Peers, name: str) -> None:
@@ -192,13 +193,17 @@ async def test_a_peer_does_not_choose_costly_keys(tmp_path: Path, keys: tuple[st
         pytest.skip("needs openssl: Python's own server cannot choose a group")
     group = (str(large_group(tmp_path)),) if keys[-1] == "-dhparam" else ()
     argv = [openssl, "s_server", "-accept", "127.0.0.1:0", "-cert", str(key_pair(tmp_path)), "-www", *keys, *group]
-    server = await asyncio.create_subprocess_exec(*argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert server.stdout is not None
-    try:
-        while not (said := await server.stdout.readline()).startswith(b"ACCEPT"):
-            assert said
-        peers = Peers({"openssl": int(said.rpartition(b":")[2])}, tmp_path)
-        assert await holds(lambda: https_probe(peers, "openssl")) == []
-    finally:
-        server.kill()
-        await server.wait()
+
+    async def ask() -> None:
+        server = await asyncio.create_subprocess_exec(*argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert server.stdout is not None
+        try:
+            while not (said := await server.stdout.readline()).startswith(b"ACCEPT"):
+                assert said
+            peers = Peers({"openssl": int(said.rpartition(b":")[2])}, tmp_path)
+            await http_probe(peers, "openssl", "HTTPS", PATIENCE)  # the server, too, computes for seconds
+        finally:
+            server.kill()
+            await server.wait()
+
+    assert await holds(ask) == []
