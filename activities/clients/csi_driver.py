@@ -23,7 +23,10 @@ OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.default_authority", "localhost"),
     ("grpc.use_local_subchannel_pool", 1),  # otherwise a connection waits for the backoff of an earlier one
+    ("grpc.max_receive_message_length", 64 * 1024),  # CSI limits every text and map of an answer to a few KiB
 )
+UNDECODABLE: Final = "the answer cannot be decoded"
+"""gRPC gives None for such an answer, and no error."""
 _UNCERTAIN: Final = frozenset(
     {
         grpc.StatusCode.CANCELLED,
@@ -97,10 +100,14 @@ class CsiNode:
     async def _ask(self, method: Any, request: Any) -> Any:
         call = type(request).__name__.removesuffix("Request")
         try:
-            return await method(request, timeout=CALL_SECONDS)
+            answer = await method(request, timeout=CALL_SECONDS)
         except grpc.aio.AioRpcError as error:
             redacted = redact_secrets(error.details() or "", secrets_of(request))
             failure = CsiError(call, error.code(), redacted)
+        else:
+            if answer is not None:
+                return answer
+            failure = CsiError(call, grpc.StatusCode.INTERNAL, UNDECODABLE)
         raise failure  # raised here to have no context, which may quote the request
 
 

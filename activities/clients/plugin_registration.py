@@ -12,7 +12,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from activities.clients.csi_driver import OPTIONS, unix_target
+from activities.clients.csi_driver import OPTIONS, UNDECODABLE, unix_target
 from proto.pluginregistration.v1 import api_pb2 as registration
 from proto.pluginregistration.v1 import api_pb2_grpc
 from proto.temporal.messages import shorten
@@ -47,10 +47,13 @@ class Plugin:
 
     async def _ask(self, method: Any, request: Any, seconds: float) -> Any:
         try:
-            return await method(request, timeout=seconds)
+            answer = await method(request, timeout=seconds)
         except grpc.aio.AioRpcError as error:
             details = shorten(error.details() or error.code().name)
             raise PluginUnreachable(f"the plugin at {self._socket} did not answer: {details}") from error
+        if answer is None:
+            raise PluginUnreachable(f"the plugin at {self._socket} did not answer: {UNDECODABLE}")
+        return answer
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 
 from activities.clients.cri_error import CriError
+from activities.clients.exec_sync import SHORT_ANSWER, WHOLE, ExecAnswer, ExecCalls
 from activities.clients.registry_login import Login
 from activities.clients.scrub import scrub
 from activities.clients.start_limit import StartLimit, StartPriority
@@ -21,13 +22,17 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
 
 _MIB: Final = 1024 * 1024
-CHANNEL_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", 16 * _MIB),  # the kubelet's own (cri-client utils.go); gRPC's default is 4
+_MOST_RECEIVED: Final = "grpc.max_receive_message_length"
+_OPTIONS: Final = (
     ("grpc.max_send_message_length", 16 * _MIB),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.enable_http_proxy", 0),
+)
+CHANNEL_OPTIONS: Final = (
+    *_OPTIONS,
+    (_MOST_RECEIVED, 16 * _MIB),  # the kubelet's own (cri-client utils.go); gRPC's default is 4
 )
 
 READ_SECONDS: Final = 20.0
@@ -53,12 +58,20 @@ class RuntimeClient:
         self._start_limit = start_limit
         target = endpoint if "://" in endpoint else f"unix://{endpoint}"
         self._channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS, interceptors=interceptors)
+        self._commands = ExecCalls(
+            self._channel,
+            lambda: grpc.aio.insecure_channel(
+                target, options=(*_OPTIONS, (_MOST_RECEIVED, SHORT_ANSWER)), interceptors=interceptors
+            ),
+        )
+        self.long_answers = self._commands.turn
         self._runtime: Any = api_pb2_grpc.RuntimeServiceStub(self._channel)
         self._images: Any = api_pb2_grpc.ImageServiceStub(self._channel)
 
     async def close(self) -> None:
         """Close the connection; calls under way end as cancelled."""
         await self._channel.close(None)
+        await self._commands.close()
 
     async def version(self) -> cri.VersionResponse:
         """Ask for the runtime's name and version, and its CRI version."""
@@ -190,13 +203,21 @@ class RuntimeClient:
                 raise
 
     async def exec_sync(
-        self, container_id: str, command: Sequence[str], timeout_seconds: int = 0
-    ) -> cri.ExecSyncResponse:
-        """Run a command in a container and wait for its end; a timeout raises DEADLINE_EXCEEDED, 0 is no timeout."""
+        self, container_id: str, command: Sequence[str], timeout_seconds: int = 0, *, keep: slice = WHOLE
+    ) -> ExecAnswer:
+        """Run a command in a container and wait for its end; `keep` is the part of each output that is returned.
+
+        A timeout raises DEADLINE_EXCEEDED; 0 is no timeout.
+        """
         request = cri.ExecSyncRequest(container_id=container_id, cmd=command, timeout=timeout_seconds)
-        deadline = timeout_seconds + REQUEST_SECONDS if timeout_seconds else None
-        answer: cri.ExecSyncResponse = await self._ask(self._runtime.ExecSync, request, deadline)
-        return answer
+        return await self._commands.run(request, keep)
+
+    async def exec_sync_short(
+        self, container_id: str, command: Sequence[str], timeout_seconds: int, *, keep: slice
+    ) -> ExecAnswer:
+        """Like exec_sync, but raises AnswerTooLong for an answer of more than 256 KiB."""
+        request = cri.ExecSyncRequest(container_id=container_id, cmd=command, timeout=timeout_seconds)
+        return await self._commands.run_short(request, keep)
 
     async def exec(self, request: cri.ExecRequest) -> str:
         """Prepare a command in a container; returns the URL, good for one use, that serves its streams."""

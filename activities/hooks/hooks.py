@@ -34,6 +34,7 @@ UNTIL_ITS_CONTAINER_ENDS: Final = timedelta(minutes=10)
 """How long a preStop command may outlive the grace; its container is stopped then, and ends it."""
 OUTPUT_BYTES: Final = 1024
 """How much of a command's output is reported."""
+_KEPT: Final = slice(-OUTPUT_BYTES, None)
 _UNLIMITED: Final = 3600.0  # seconds; for a request without a limit, written by another release
 TRIED_AGAIN: Final = "HookFailed"
 _OURS: Final = (Hook.PRE_START, Hook.POST_STOP)
@@ -102,7 +103,7 @@ class HookActivities:
         outlives = _outlives_grace(request)
         seconds = ceil(_seconds_left(request) or 0) + (UNTIL_ITS_CONTAINER_ENDS.seconds if outlives else 0)
         command = asyncio.ensure_future(
-            self._services.runtime.exec_sync(request.container_id, handler["command"], seconds)
+            self._services.runtime.exec_sync(request.container_id, handler["command"], seconds, keep=_KEPT)
         )
         try:
             answer = await asyncio.shield(command)

@@ -1,17 +1,26 @@
 """Opens TCP connections for probes; errors have the words of Go's net package, which operators search for.
 
 Used by tcpSocket and httpGet. A bare socket costs a third of one with asyncio's transport, and a node opens hundreds a
-second.
+second. Names are looked up in threads of their own, one for each name at a time: whoever runs the name server decides
+how long an answer takes, and the event loop's threads work on files.
 """
 
 import asyncio
 import errno
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from activities.probes.outcome import address
+
+_MOST_LOOKUPS: Final = 64
+_Found = list[tuple[Any, ...]]
+_lookups: "WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Future[_Found]]]" = WeakKeyDictionary()
+"""The names that are being looked up."""
 
 
 async def dial(host: str, port: int) -> socket.socket:
@@ -58,12 +67,32 @@ def refusal_reason(host: str, port: int, error: OSError) -> str:
 
 
 async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[tuple[int, Any]]:
-    """Look a name up in a thread; an address needs no look-up."""
+    """Look a name up; an address needs no look-up."""
     try:
         numeric = ip_address(host)
     except ValueError:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return [(one[0], one[4]) for one in found]
+        return [(one[0], (one[4][0], port, *one[4][2:])) for one in await _looked_up(loop, host)]
     if numeric.version == 6:
         return [(socket.AF_INET6, (host, port, 0, 0))]
     return [(socket.AF_INET, (host, port))]
+
+
+async def _looked_up(loop: asyncio.AbstractEventLoop, host: str) -> _Found:
+    """Look a name up, together with all others who wait for it; raises OSError."""
+    under_way = _lookups.setdefault(loop, {})
+    if (found := under_way.get(host)) is None:
+        found = under_way[host] = loop.run_in_executor(_threads(), _look_up, host)
+        found.add_done_callback(lambda done: (under_way.pop(host, None), done.cancelled() or done.exception()))
+    return await asyncio.shield(found)
+
+
+def _look_up(host: str) -> _Found:
+    try:
+        return socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(f"lookup {host}: no such host") from error
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_MOST_LOOKUPS, thread_name_prefix="names")

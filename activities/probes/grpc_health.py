@@ -10,12 +10,15 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from activities.clients.exec_sync import read_varint
 from activities.probes.outcome import USER_AGENT, Outcome, Target, address
 
 _CHECK: Final = "/grpc.health.v1.Health/Check"
 _STATUS: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 _SERVING: Final = 1
+_STATUS_FIELD: Final = b"\x08"
 _OPTIONS: Final = (
+    ("grpc.max_receive_message_length", 16 * 1024),  # a response has two bytes
     ("grpc.primary_user_agent", USER_AGENT),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),  # the container's next instance has the same address and is another server
@@ -85,15 +88,12 @@ def health_check_request(service: str) -> bytes:
 
 def health_status(response: bytes) -> int:
     """Decode field 1 of a HealthCheckResponse; UNKNOWN if it is missing or the message is invalid."""
-    if not response.startswith(b"\x08"):
+    if not response.startswith(_STATUS_FIELD):
         return 0
-    value = shift = 0
-    for byte in response[1:]:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value
-    return 0
+    try:
+        return read_varint(memoryview(response), len(_STATUS_FIELD))[0]
+    except ValueError:
+        return 0
 
 
 def _varint(number: int) -> bytes:

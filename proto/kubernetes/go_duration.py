@@ -21,10 +21,14 @@ _UNITS: Final = {
 }
 _PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)", re.ASCII)
 _LARGEST: Final = Decimal(2**63) / Decimal(10**9)  # int64 nanoseconds, some 292 years
+_LONGEST: Final = 128
+"""Characters. The text may be anyone's, and the time to divide it into parts grows with its square."""
 
 
 def parse_duration(text: str) -> timedelta:
     """Parse a duration; raises ValueError, which says how one is written."""
+    if len(text) > _LONGEST:
+        raise ValueError(f"{text[:_LONGEST]!r}… is no duration: it has more than {_LONGEST} characters")
     unsigned = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
     if unsigned == "0":
         return timedelta()

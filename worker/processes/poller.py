@@ -190,7 +190,7 @@ class Poller:
 
     async def _list_url(self) -> None:
         """Follow the URL of static pods."""
-        from activities.clients.manifest_url import ManifestUrl  # noqa: PLC0415 - an HTTP client of 25 MB, needed only with such a URL
+        from activities.clients.manifest_url import ManifestUrl  # noqa: PLC0415 - an HTTP client, needed only with such a URL
 
         said = self._config.manifest_url
         fetch = ManifestUrl(said.url, said.headers, most_bytes=LARGEST_FILE)

@@ -6,8 +6,10 @@ server refuses it. What the program prints is never logged.
 """
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,6 +18,10 @@ from typing import Any, Final
 TIME_LIMIT: Final = timedelta(minutes=1)
 BEFORE_EXPIRY: Final = timedelta(seconds=10)
 """The program runs again this long before its credential expires, so that no call outlives it."""
+LARGEST_ANSWER: Final = 64 * 1024
+"""Bytes; a certificate with its key has a few thousand."""
+_CHUNK: Final = 16 * 1024
+_WORDS_TOLD: Final = 500
 VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
@@ -24,6 +30,10 @@ class ExecFailed(Exception):
 
     The message names the program and what to do, and nothing that it printed to stdout.
     """
+
+
+class _TooLong(Exception):
+    """The program printed too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +100,57 @@ async def run_program(program: ExecProgram) -> ExecCredential:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
         )
     except (OSError, ValueError) as error:
         hint = f"; {program.install_hint}" if program.install_hint else ""
         raise ExecFailed(f"exec {program.command}: {error}{hint}") from None
     try:
         async with asyncio.timeout(TIME_LIMIT.total_seconds()):
-            answer, words = await process.communicate()
+            answer, words = await _output(process)
     except TimeoutError:
         raise ExecFailed(f"exec {program.command}: no answer within {TIME_LIMIT.total_seconds():g} s") from None
+    except _TooLong:
+        raise ExecFailed(f"exec {program.command}: it printed more than {LARGEST_ANSWER} bytes") from None
     finally:
         if process.returncode is None:
-            process.kill()
+            _kill(process)
     if process.returncode:
-        stderr = words.decode(errors="replace").strip()[-500:]
+        stderr = words.decode(errors="replace").strip()
         raise ExecFailed(f"exec {program.command}: exit status {process.returncode}: {stderr}")
     return read_credential(program, answer)
+
+
+async def _output(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+    """Wait for the program's end; returns what it printed and the end of its stderr. Raises _TooLong."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    words, answer = asyncio.create_task(_end_of(process.stderr)), bytearray()
+    try:
+        while chunk := await process.stdout.read(_CHUNK):
+            if len(answer) <= LARGEST_ANSWER:
+                answer += chunk
+            elif process.returncode is None:
+                _kill(process)  # the pipe is read to its end, which closes it
+        await process.wait()
+        if len(answer) > LARGEST_ANSWER:
+            raise _TooLong
+        return bytes(answer), await words
+    finally:
+        words.cancel()
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill it with all that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _end_of(stream: asyncio.StreamReader) -> bytes:
+    last = b""
+    while chunk := await stream.read(_CHUNK):
+        last = (last + chunk)[-_WORDS_TOLD:]
+    return last
 
 
 def read_credential(program: ExecProgram, answer: bytes) -> ExecCredential:

@@ -4,9 +4,11 @@ Collected only when a registry is asked or the right to use an image is checked 
 makeLookupPullCredentialsFunc).
 """
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from activities.images.access.image_names import repository
 from activities.images.access.record_format import SecretRight
@@ -17,6 +19,9 @@ from activities.images.credentials.providers import CredentialProvider, collect_
 from activities.images.credentials.pull_secrets import pod_logins
 from activities.objects.objects import ObjectSource
 from proto.temporal.activities.requests import PullImage
+
+MOST_LOGINS: Final = 200
+"""For one image: every one of them is asked about and recorded, and a pull secret has room for 5,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +58,8 @@ class ImageLogins:
         of_node = Keyring()
         of_node.add(await self.node.config())
         of_providers, warnings = await collect_logins(self.providers, wanted)
-        found = [one for keyring in (of_pod.keyring, of_node, of_providers) for one in keyring.lookup(wanted)]
-        return PullLogins(tuple(found), (*of_pod.warnings, *warnings))
+        keyrings = (of_pod.keyring, of_node, of_providers)
+        found = [one for keyring in keyrings for one in await asyncio.to_thread(keyring.lookup, wanted)]
+        if len(found) > MOST_LOGINS:
+            warnings.append(f"{len(found)} logins match {wanted}; the first {MOST_LOGINS} are tried")
+        return PullLogins(tuple(found[:MOST_LOGINS]), (*of_pod.warnings, *warnings))

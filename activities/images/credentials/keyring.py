@@ -42,7 +42,7 @@ class Keyring:
 
     def lookup(self, repository: str) -> list[Credential]:
         """Return the logins for a repository (`docker.io/library/busybox`), in the order in which they are tried."""
-        fitting = [key for key in sorted(self.credentials, reverse=True) if matches(key, repository)]
+        fitting = sorted((key for key in self.credentials if matches(key, repository)), reverse=True)
         found = [one for key in fitting for one in self.credentials[key]]
         if not found and is_on_default_registry(repository):
             return self.credentials.get(DEFAULT_REGISTRY, [])

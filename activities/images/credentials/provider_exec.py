@@ -19,11 +19,11 @@ from typing import Any, Final
 
 from activities.clients.registry_login import Login
 from activities.clients.scrub import scrub
-from activities.images.credentials.docker_config import DockerConfig
+from activities.images.credentials.docker_config import MOST_VALUES, DockerConfig, has_too_much
 from proto.kubernetes.go_duration import parse_duration
 
 TIME_LIMIT: Final = timedelta(minutes=1)
-LARGEST_ANSWER: Final = 1024 * 1024
+LARGEST_ANSWER: Final = 256 * 1024
 """Bytes; a response normally has a few hundred."""
 
 _WORDS_TOLD: Final = 1024
@@ -90,7 +90,7 @@ async def run_provider(program: ProviderProgram, image: str) -> ProviderAnswer:
         stderr = scrub(talk.words.decode(errors="replace").strip())
         ended = f"exit status {code}" if code > 0 else f"signal: {signal.Signals(-code).name}"
         raise ProviderFailed(f"{failure}: {ended}: {stderr}")
-    return _read(program, bytes(talk.answer))
+    return await asyncio.to_thread(_read, program, bytes(talk.answer))
 
 
 async def _started(program: ProviderProgram, talk: "_Talk") -> asyncio.SubprocessTransport:
@@ -150,6 +150,8 @@ def _end(transport: asyncio.SubprocessTransport, talk: _Talk) -> None:
 
 def _read(program: ProviderProgram, data: bytes) -> ProviderAnswer:
     unreadable = "error decoding credential provider plugin response from stdout"
+    if has_too_much(data):
+        raise ProviderFailed(f"{unreadable}: it has more than {MOST_VALUES} values")
     try:
         answer = json.loads(data)
     except (ValueError, RecursionError):

@@ -5,6 +5,7 @@ pod, because the image may be public (pkg/kubelet/kubelet_pods.go getPullSecrets
 that adds its service account's secrets, so they are added here if that object exists.
 """
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Mapping
@@ -45,7 +46,8 @@ async def pod_logins(objects: ObjectSource, namespace: str, asked: PullSecrets) 
             why += [str(error)] if isinstance(error, ObjectRefused) else []
             continue
         uid = str(secret.json.get("metadata", {}).get("uid", ""))
-        found.keyring.add(_config(secret.json, f"{namespace}/{name}"), SecretSource(namespace, name, uid))
+        config = await asyncio.to_thread(_config, secret.json, f"{namespace}/{name}")  # it may have 1 MiB
+        await asyncio.to_thread(found.keyring.add, config, SecretSource(namespace, name, uid))
     if missing:
         words = f"Unable to retrieve some image pull secrets ({', '.join(missing)}); attempting to pull the image may not succeed."
         found.warnings.append(f"{FAILED_TO_RETRIEVE}: {' '.join([words, *why])}")

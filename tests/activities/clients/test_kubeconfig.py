@@ -149,6 +149,8 @@ FAILS = {
     "fails": ("echo broken >&2; exit 3", "exit status 3: broken"),
     "prints no JSON": ("echo canary", "not an ExecCredential"),
     "prints another version": (f"echo {credential(token='t').replace('/v1', '/v9')!r}", "not an ExecCredential"),
+    "prints without end": ("cat /dev/zero", "it printed more than 65536 bytes"),
+    "fails after many words": ("yes broken | head -c 5000000 >&2; exit 3", r"exit status 3: \w{1,6}\nbroken"),
     "gives nothing": (f"echo {credential()!r}", "neither a token nor a certificate"),
     "tells no time zone": (
         f"echo {credential(token='canary', expirationTimestamp='2126-01-02T03:04:05')!r}",

@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.clients.cri_error import CriError
+from activities.clients.exec_sync import ExecAnswer, cut_answer
 from activities.hooks.hooks import HookActivities
 from activities.images.access.logins import ImageLogins
 from activities.images.image_pulls import ImagePulls
@@ -35,12 +36,12 @@ class Runtime:
         self.answer = answer
         self.asked: list[tuple[str, list[str], int]] = []
 
-    async def exec_sync(self, container_id: str, command: list[str], seconds: int = 0) -> cri.ExecSyncResponse:
+    async def exec_sync(self, container_id: str, command: list[str], seconds: int, *, keep: slice) -> ExecAnswer:
         """Answer."""
         self.asked.append((container_id, command, seconds))
         if isinstance(self.answer, CriError):
             raise self.answer
-        return self.answer
+        return cut_answer(self.answer.SerializeToString(), keep)
 
 
 def hooks(answer: cri.ExecSyncResponse | CriError | None = None) -> tuple[HookActivities, Runtime]:

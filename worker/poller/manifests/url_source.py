@@ -61,7 +61,7 @@ class UrlSource:
             data = await self._fetch.read()
         except Exception as error:  # noqa: BLE001 - the URL is fetched again
             return self._unchanged(UrlTrouble("ManifestURLUnreadable", str(error) or type(error).__name__), now)
-        digest = hashlib.sha256(data).digest()
+        digest = (await asyncio.to_thread(hashlib.sha256, data)).digest()
         if digest == self._digest:
             return replace(self._listing, refusals=tuple(one for one in self._listing.refusals if not _fetching(one)))
         try:

@@ -16,7 +16,7 @@ from activities.volumes.csi.records.volume import DRIVER_NAME
 from proto.pluginregistration.v1 import api_pb2 as registration
 
 CSI_PLUGIN: Final = "CSIPlugin"
-_VERSION: Final = re.compile(r"v?(0|[1-9][0-9]*)((?:\.[0-9]+)+)", re.ASCII)
+_VERSION: Final = re.compile(r"v?(0|[1-9][0-9]{0,17})((?:\.[0-9]{1,18})+)(?!\.?[0-9])", re.ASCII)
 _MAJOR: Final = 1
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from activities.images.access.logins import ImageLogins
+from activities.images.access.logins import MOST_LOGINS, ImageLogins
 from activities.images.credentials.docker_config import NotADockerConfig
 from activities.images.credentials.node_logins import NodeLogins, search_paths
 from activities.objects.objects import ObjectKind
 from proto.temporal.activities.requests import PullImage
 from proto.temporal.images import PullSecrets
 from proto.temporal.pod import PodKey
+from tests.activities.foreign.held_loop import holds
 from tests.activities.stored_objects import ObjectsInMemory
 
 POD = PodKey("default", "web", "u1")
@@ -123,3 +124,44 @@ async def test_the_same_logins_have_the_same_digest(objects: ObjectsInMemory) ->
     new, old = await logins.find(objects, pull("new")), await logins.find(objects, pull("old"))
     assert new.digest() == (await logins.find(objects, pull("new", "secretFoo"))).digest()
     assert new.digest() != old.digest()
+
+
+def secret_of(auths: str) -> dict[str, Any]:
+    """Write a pull secret with these auths, as JSON."""
+    data = base64.b64encode(f'{{"auths": {auths}}}'.encode()).decode()
+    return {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": data}}
+
+
+@pytest.mark.parametrize(
+    ("auths", "image"),
+    [
+        pytest.param(
+            "{" + ",".join(f'"{number:x}.io":{{}}' for number in range(4_900)) + "}",
+            "r.io/app:1",
+            id="many-registries",
+        ),
+        pytest.param(
+            "{" + ",".join(f'"{number:x}@r.io":{{"password":"x"}}' for number in range(3_300)) + "}",
+            "r.io/app:1",
+            id="many-logins-of-one-registry",
+        ),
+        pytest.param(
+            json.dumps({f"{'*a' * 7}b.io": {"password": "x"}}), f"{'a' * 60}.io/app:1", id="a-host-with-many-stars"
+        ),
+        pytest.param(json.dumps({"*a" * 400_000: {"password": "x"}}), f"{'a' * 60}.io/app:1", id="a-long-host"),
+    ],
+)
+async def test_a_secret_does_not_hold_the_event_loop(objects: ObjectsInMemory, auths: str, image: str) -> None:
+    """Its owner may write up to a megabyte there."""
+    objects.put(ObjectKind.SECRETS, "much", secret_of(auths))
+    assert await holds(lambda: ImageLogins().find(objects, pull("much", image=image))) == []
+    found = await ImageLogins().find(objects, pull("much", image=image))
+    assert len(found.credentials) <= MOST_LOGINS
+    assert any("the first 200 are tried" in one for one in found.warnings) is (len(found.credentials) == MOST_LOGINS)
+
+
+async def test_a_secret_with_too_much_is_refused(objects: ObjectsInMemory) -> None:
+    """Before it is read."""
+    objects.put(ObjectKind.SECRETS, "much", secret_of("[" + "{}," * 100_000 + "{}]"))
+    with pytest.raises(NotADockerConfig, match="more than 10000 values"):
+        await ImageLogins().find(objects, pull("much"))

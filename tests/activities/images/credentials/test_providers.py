@@ -1,6 +1,7 @@
 """Are credential providers run as the kubelet runs them: once at a time, for a minute, and without a word of what they said?"""
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -13,6 +14,7 @@ import pytest
 
 from activities.images.credentials.provider_exec import LARGEST_ANSWER, ProviderFailed, ProviderProgram, run_provider
 from activities.images.credentials.providers import CredentialProvider, collect_logins
+from tests.activities.foreign.held_loop import holds
 from tests.patience import PATIENCE
 
 V1 = "credentialprovider.kubelet.k8s.io/v1"
@@ -78,6 +80,7 @@ async def test_it_is_told_the_image_and_tells_the_login(install: Install, tmp_pa
         pytest.param(f"echo '{answer(more=CANARY)}'", "error decoding", id="an-unknown-field"),
         pytest.param(f"echo '{answer(cacheKeyType='Any')}'", "a valid cacheKeyType", id="no-cache-key-type"),
         pytest.param(f"echo '{answer(cacheDuration=CANARY)}'", "error decoding", id="no-duration"),
+        pytest.param(f"echo '{answer(cacheDuration='1' * 50_000)}'", "error decoding", id="a-duration-of-many-digits"),
         pytest.param(f"echo '{answer(auth={'r.io': CANARY})}'", "error decoding", id="no-login"),
         pytest.param(f"echo '{answer(auth={'r.io': {'password': 3}})}'", "error decoding", id="no-text"),
         pytest.param("cat /dev/zero", f"more than {LARGEST_ANSWER} bytes", id="too-much"),
@@ -90,6 +93,28 @@ async def test_failures(install: Install, script: str, words: str) -> None:
     assert words in str(error.value)
     assert CANARY not in str(error.value)
     assert error.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        pytest.param(",".join(f'"{number:x}":{{}}' for number in range(4_900)), id="many-logins"),
+        pytest.param(",".join(f'"{number:x}":{"[" * 90}{"]" * 90}' for number in range(1_200)), id="deep-lists"),
+        pytest.param(",".join(f'"{number:x}":{{}}' for number in range(25_000)), id="more-than-is-read"),
+        pytest.param(f'"r.io":{{"username":"{"*" * 200_000}"}}', id="a-long-text"),
+    ],
+)
+async def test_an_answer_does_not_hold_the_event_loop(install: Install, tmp_path: Path, auth: str) -> None:
+    """It is read in a thread, and is no longer than that is quick."""
+    head = f'"kind":"CredentialProviderResponse","apiVersion":"{V1}","cacheKeyType":"Image"'
+    (tmp_path / "answer").write_text(f'{{{head},"auth":{{{auth}}}}}')
+    program = install(f"cat {tmp_path}/answer")
+
+    async def ask() -> None:
+        with contextlib.suppress(ProviderFailed):
+            await run_provider(program, REPOSITORY)
+
+    assert await holds(ask) == []
 
 
 async def test_a_program_that_cannot_run(install: Install) -> None:

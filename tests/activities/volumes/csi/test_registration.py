@@ -2,9 +2,12 @@
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import grpc.aio
 import pytest
 
+from activities.clients.csi_driver import CsiError, connected
 from activities.clients.csi_drivers import CsiDrivers, Driver, DriverNotRegistered
 from activities.clients.plugin_registration import PluginUnreachable
 from activities.volumes.csi.drivers.registration import PluginRefused, highest_version, register
@@ -21,6 +24,8 @@ NAME = "dir.csi.tempolet.test"
         pytest.param(["v1.2.0", "1.9.0", "1.3.0"], (1, 9, 0), id="the-highest-of-several"),
         pytest.param(["2.0.0", "1.1.0"], (1, 1, 0), id="a-version-2-beside-a-version-1-is-passed-over"),
         pytest.param(["nonsense", "1.0"], (1, 0), id="what-is-no-version-is-passed-over"),
+        pytest.param(["1.0", f"1.{'9' * 5000}"], (1, 0), id="a-number-of-5000-digits-is-passed-over"),
+        pytest.param(["1.0", f"1.2.{'9' * 5000}.3"], (1, 0), id="also-after-others"),
         pytest.param(["0.3.0"], None, id="csi-0-is-no-longer-spoken"),
         pytest.param(["2.0.0"], None, id="csi-2-is-not-spoken-yet"),
         pytest.param(["1"], None, id="a-major-number-alone-is-no-version"),
@@ -129,3 +134,25 @@ async def test_the_end_of_an_old_registration_leaves_the_new_one() -> None:
     await drivers.add(new)
     drivers.remove(old)
     assert drivers.find(NAME) is new
+
+
+async def test_an_answer_that_cannot_be_decoded_is_an_error(tmp_path: Path) -> None:
+    """GRPC itself logs it, and gives none."""
+
+    async def garbage(_request: bytes, _context: Any) -> bytes:
+        return b"\xff" * 9
+
+    server = grpc.aio.server()
+    for service, call in (("pluginregistration.Registration", "GetInfo"), ("csi.v1.Node", "NodeGetInfo")):
+        handlers = {call: grpc.unary_unary_rpc_method_handler(garbage)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    server.add_insecure_port(f"unix://{tmp_path}/a.sock")
+    await server.start()
+    try:
+        with pytest.raises(PluginUnreachable, match="cannot be decoded"):
+            await register(tmp_path / "a.sock", CsiDrivers())
+        async with connected(f"{tmp_path}/a.sock") as node:
+            with pytest.raises(CsiError, match="cannot be decoded"):
+                await node.info()
+    finally:
+        await server.stop(None)

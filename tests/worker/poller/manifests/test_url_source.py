@@ -1,5 +1,7 @@
 """Does a URL give static pods as the kubelet's staticPodURL does, and change nothing while it fails?"""
 
+import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -9,7 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from activities.clients import manifest_url
 from activities.clients.manifest_url import ManifestsUnreadable, ManifestUrl
+from tests.patience import PATIENCE
 from tests.worker.poller.manifests.manifests import static_pod
 from worker.poller.calls.pod_workflows import OpenPod
 from worker.poller.manifests.manifest import NodeOfManifests
@@ -170,8 +174,21 @@ async def server() -> AsyncIterator[str]:
     async def never(_: web.Request) -> web.Response:
         raise web.HTTPServiceUnavailable
 
+    async def here(request: web.Request) -> web.Response:
+        raise web.HTTPFound(f"http://127.0.0.1:{request.url.port}/headers")
+
+    async def there(request: web.Request) -> web.Response:
+        raise web.HTTPFound(f"http://localhost:{request.url.port}/headers")
+
+    async def elsewhere(_: web.Request) -> web.Response:
+        raise web.HTTPFound("ftp://127.0.0.1/")
+
+    async def circle(_: web.Request) -> web.Response:
+        raise web.HTTPFound("/circle")
+
     app = web.Application()
-    app.add_routes([web.get("/headers", headers), web.get("/large", large), web.get("/never", never)])
+    for handler in (headers, large, never, here, there, elsewhere, circle):
+        app.router.add_get(f"/{handler.__name__}", handler)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -189,3 +206,43 @@ async def test_headers_are_sent_and_bounds_kept(server: str) -> None:
             await ManifestUrl(f"{server}/{path}", auth, most_bytes=100).read()
     with pytest.raises(ManifestsUnreadable):
         await ManifestUrl("http://127.0.0.1:1/", (), most_bytes=100).read()
+
+
+async def test_redirects_are_followed_without_credentials_to_other_hosts(server: str) -> None:
+    """As Go's client does; one to another scheme is refused, and so is a circle."""
+    auth = [("Authorization", "Bearer x")]
+    assert await ManifestUrl(f"{server}/here", auth, most_bytes=100).read() == b"Bearer x"
+    assert await ManifestUrl(f"{server}/there", auth, most_bytes=100).read() == b""
+    for path in ("elsewhere", "circle"):
+        with pytest.raises(ManifestsUnreadable):
+            await ManifestUrl(f"{server}/{path}", auth, most_bytes=100).read()
+    with pytest.raises(ManifestsUnreadable):
+        await ManifestUrl("file:///etc/hostname", (), most_bytes=100).read()
+
+
+async def test_a_login_in_the_url_is_sent(server: str) -> None:
+    """As a header."""
+    url = server.replace("//", "//me:se%20cret@")
+    assert await ManifestUrl(f"{url}/headers", (), most_bytes=100).read() == b"Basic bWU6c2UgY3JldA=="
+
+
+async def test_an_answer_without_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the bytes or with the time."""
+    monkeypatch.setattr(manifest_url, "_BESIDE_BODY", 100_000)
+
+    async def without_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        with contextlib.suppress(OSError):
+            while True:
+                writer.write(b"HTTP/1.1 100 C\r\n\r\n" * 100)
+                await writer.drain()
+
+    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    for serve, why in ((without_end, "HTTPException"), (silent, "no answer within 0.2 s")):
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
+            url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
+            limit = timedelta(seconds=0.2) if serve is silent else timedelta(seconds=PATIENCE)
+            with pytest.raises(ManifestsUnreadable, match=why):
+                await ManifestUrl(url, (), most_bytes=100, limit=limit).read()
