@@ -21,7 +21,7 @@ from workflows.decide.actions import Action
 from workflows.decide.node.actions import NodeAction
 from workflows.decide.node.node import NodeAnswer
 from workflows.decide.record.fold import Answer
-from workflows.received import MessageRefused, converted
+from workflows.received import NOT_OURS, MessageRefused, converted
 
 ANSWER_REFUSED: Final = "AnswerRefused"
 """The reason of an action whose answer tempolet has not written."""
@@ -68,17 +68,17 @@ async def execute(row: ActionType, action: Action | NodeAction, *, encrypted: bo
             raise error.cause from None
         return failure(error)
     try:
-        return answer_of(raw, row.result, encrypted=encrypted)
+        return answer_of(raw, row.result, row.key(action), encrypted=encrypted)
     except MessageRefused as refused:
         return Failed(ANSWER_REFUSED, f"the answer of {row.name} is refused: {refused}")
 
 
-def answer_of(raw: RawValue | None, result: Any, *, encrypted: bool) -> Any:
-    """Convert an answer; raises MessageRefused. This node encrypts an answer that is empty, too."""
+def answer_of(raw: RawValue | None, result: Any, activity_id: str, *, encrypted: bool) -> Any:
+    """Convert an answer; raises MessageRefused. This node names activity and type in each, and encrypts an empty one, too."""
     if raw is not None:
-        return converted(raw, result)
+        return converted(raw, result, activity_id=activity_id, named=encrypted)
     if encrypted:
-        raise MessageRefused("it was not encrypted for this workflow by tempolet")
+        raise MessageRefused(NOT_OURS)
     return None
 
 
