@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
 from temporalio.api.enums.v1 import UpdateWorkflowExecutionLifecycleStage
-from temporalio.api.failure.v1 import ApplicationFailureInfo, Failure
+from temporalio.api.failure.v1 import ApplicationFailureInfo, CanceledFailureInfo, Failure
 from temporalio.api.query.v1 import WorkflowQuery
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.api.update.v1 import Input, Meta, Request, WaitPolicy
@@ -229,11 +229,11 @@ async def complete(client: Client, workflow_id: str, activity_id: str, payloads:
     )
 
 
-async def fail(client: Client, workflow_id: str, activity_id: str) -> None:
+async def fail(client: Client, workflow_id: str, activity_id: str, failure: Failure) -> None:
     """Fail an activity in our worker's place."""
     await client.workflow_service.respond_activity_task_failed_by_id(
         RespondActivityTaskFailedByIdRequest(
-            namespace=client.namespace, workflow_id=workflow_id, activity_id=activity_id, failure=unreadable_failure()
+            namespace=client.namespace, workflow_id=workflow_id, activity_id=activity_id, failure=failure
         )
     )
 
@@ -249,6 +249,7 @@ async def fail(client: Client, workflow_id: str, activity_id: str) -> None:
         pytest.param("another-activity", "AnswerRefused", id="another-activity"),
         pytest.param("no-activity", "AnswerRefused", id="no-activity"),
         pytest.param("", "UnreadableFailure", id="a-failure"),
+        pytest.param("", "CancelledError", id="a-cancellation-that-the-workflow-has-not-asked-for"),
     ],
 )
 async def test_a_forged_answer_of_an_activity_is_a_failure_of_the_action(
@@ -277,8 +278,10 @@ async def test_a_forged_answer_of_an_activity_is_a_failure_of_the_action(
         await complete(node.client, handle.id, pull, await with_our_key(node.client, handle.id, PulledImage("x")))
     elif form:
         await complete(node.client, handle.id, pull, FORMS[form])
+    elif reason == "CancelledError":
+        await fail(node.client, handle.id, pull, Failure(canceled_failure_info=CanceledFailureInfo()))
     else:
-        await fail(node.client, handle.id, pull)
+        await fail(node.client, handle.id, pull, unreadable_failure())
     await node.until(pod, lambda one: reason in str(one.status))
     held.set()
     await node.until(pod, lambda one: one.ready)

@@ -42,7 +42,8 @@ DROPPED_SIGNALS_COUNT: Final = 4
 NODE_DROPPED_SIGNALS_COUNT: Final = 3
 """The same for the node's workflow."""
 ANSWERS_ENCRYPTED: Final = 4
-"""From this behaviour on an activity's answer that is not encrypted for it, with the name of its type, is refused, an empty one, too."""
+"""From this behaviour on an activity's answer that is not encrypted for it, with the name of its type, is refused, an empty one, too; so
+is a cancellation that the workflow has not asked for."""
 NODE_ANSWERS_ENCRYPTED: Final = 3
 """The same for the node's workflow."""
 
