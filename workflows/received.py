@@ -6,16 +6,18 @@ The reasons are fixed texts: they are the same in each replay, and in a replay o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Final
 
 from temporalio import workflow
 from temporalio.common import RawValue
 
 from proto.temporal.dropped import MARK, REFUSED
+from proto.temporal.names import ACTIVITY, SHAPE
 
 LONGEST_NAME: Final = 60
 """Characters of a message's name that are repeated."""
+NOT_OURS: Final = "it was not encrypted for this workflow by tempolet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,18 @@ def read(values: Sequence[RawValue], shape: type | None) -> Any:
     return converted(values[0], shape)
 
 
-def converted(value: RawValue, shape: Any) -> Any:
-    """Convert a value; raises MessageRefused."""
+def converted(value: RawValue, shape: Any, *, activity_id: str = "", named: bool = False) -> Any:
+    """Convert a value; raises MessageRefused.
+
+    The codec has refused the value of another activity, but a history that was decrypted elsewhere still has it. With `named`, a
+    value is refused, too, that does not name its activity and its dataclass.
+    """
     metadata = value.payload.metadata
-    if metadata.get("encoding") == REFUSED.encode() or MARK in metadata:
-        raise MessageRefused("it was not encrypted for this workflow by tempolet")
+    is_foreign = metadata.get(ACTIVITY, activity_id.encode()) != activity_id.encode()
+    if metadata.get("encoding") == REFUSED.encode() or MARK in metadata or is_foreign:
+        raise MessageRefused(NOT_OURS)
+    if named and not (ACTIVITY in metadata and (SHAPE in metadata or not is_dataclass(shape))):
+        raise MessageRefused("it does not name its activity and its type")
     try:
         return workflow.payload_converter().from_payload(value.payload, shape)
     except Exception as error:

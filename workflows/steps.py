@@ -7,6 +7,7 @@ Whoever reaches Temporal may answer an activity in its place. So an answer is ta
 not encrypted is a failure of the action, where the SDK would fail the workflow task at every retry.
 """
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from workflows.decide.actions import Action
 from workflows.decide.node.actions import NodeAction
 from workflows.decide.node.node import NodeAnswer
 from workflows.decide.record.fold import Answer
-from workflows.received import MessageRefused, converted
+from workflows.received import NOT_OURS, MessageRefused, converted
 
 ANSWER_REFUSED: Final = "AnswerRefused"
 """The reason of an action whose answer tempolet has not written."""
@@ -51,7 +52,7 @@ async def carry_out_node(action: NodeAction, *, encrypted: bool) -> NodeAnswer |
 
 
 async def execute(row: ActionType, action: Action | NodeAction, *, encrypted: bool) -> Any:
-    """Call an activity; returns its answer, or why it failed. `encrypted`: an answer without a payload is refused."""
+    """Call an activity; returns its answer, or why it failed. `encrypted`: an answer of a stranger is a failure."""
     try:
         raw: RawValue | None = await workflow.execute_activity(
             row.name,
@@ -64,21 +65,27 @@ async def execute(row: ActionType, action: Action | NodeAction, *, encrypted: bo
             summary=row.summary(action)[:SUMMARY_LIMIT],
         )
     except ActivityError as error:
-        if isinstance(error.cause, CancelledError):
+        if isinstance(error.cause, CancelledError) and (is_cancelled() or not encrypted):
             raise error.cause from None
         return failure(error)
     try:
-        return answer_of(raw, row.result, encrypted=encrypted)
+        return answer_of(raw, row.result, row.key(action), encrypted=encrypted)
     except MessageRefused as refused:
         return Failed(ANSWER_REFUSED, f"the answer of {row.name} is refused: {refused}")
 
 
-def answer_of(raw: RawValue | None, result: Any, *, encrypted: bool) -> Any:
-    """Convert an answer; raises MessageRefused. This node encrypts an answer that is empty, too."""
+def is_cancelled() -> bool:
+    """Report whether the workflow itself has cancelled the action; else somebody failed it with a cancellation."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def answer_of(raw: RawValue | None, result: Any, activity_id: str, *, encrypted: bool) -> Any:
+    """Convert an answer; raises MessageRefused. This node names activity and type in each, and encrypts an empty one, too."""
     if raw is not None:
-        return converted(raw, result)
+        return converted(raw, result, activity_id=activity_id, named=encrypted)
     if encrypted:
-        raise MessageRefused("it was not encrypted for this workflow by tempolet")
+        raise MessageRefused(NOT_OURS)
     return None
 
 

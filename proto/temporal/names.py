@@ -12,6 +12,11 @@ RETENTION_DAYS: Final = 30
 POD_WORKFLOW: Final = "PodWorkflow"
 NODE_WORKFLOW: Final = "NodeWorkflow"
 
+SHAPE: Final = "shape"
+"""The key in a payload's encrypted metadata that names the dataclass of its value."""
+ACTIVITY: Final = "activity"
+"""The same for the id of the activity that it belongs to: its request, its answer, its failure, its heartbeats."""
+
 # signals (past tense: something was seen)
 POD_LISTED: Final = "PodListed"
 DELETION_REQUESTED: Final = "DeletionRequested"

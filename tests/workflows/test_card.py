@@ -7,8 +7,9 @@ import pytest
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 
 from proto.temporal.activities.requests import PullImage, RunPodSandbox
+from proto.temporal.dropped import DroppedSignals
 from proto.temporal.pod import PodKey
-from workflows.card import MESSAGE_LIMIT, card, container_words, quoted, restarts
+from workflows.card import MESSAGE_LIMIT, card, container_words, quoted, restarts, strangers_words
 from workflows.decide.actions import Action
 from workflows.decide.status.status import PodSummary
 
@@ -116,3 +117,23 @@ def test_a_blank_message_leaves_no_hole() -> None:
     main = {"name": "main", "state": {"running": {}}}
     lines = card(status(main), PodSummary("Running", True, 0, "Error", "\n"), {}).split("\n\n")
     assert lines == ["**Running**, ready, no restarts", "last reason: **Error**", "- `main` running"]
+
+
+@pytest.mark.parametrize(
+    ("dropped", "refused", "words"),
+    [
+        pytest.param(None, 0, "", id="none"),
+        pytest.param(
+            DroppedSignals(1, "a`b](x)", "it has no value", NOON),
+            0,
+            "\n\n**1 malformed signal dropped**, the last `a'b](x)` at 2026-11-21 12:00:00 UTC: it has no value",
+            id="a-name-that-looks-like-markdown",
+        ),
+        pytest.param(
+            None, 2, "\n\n**2 malformed updates refused** since the worker read this history", id="refused-updates"
+        ),
+    ],
+)
+def test_messages_of_strangers_are_told(dropped: DroppedSignals | None, refused: int, words: str) -> None:
+    """The name is shown as code, because a stranger chose it."""
+    assert strangers_words(dropped, refused) == words

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
 from temporalio.api.enums.v1 import UpdateWorkflowExecutionLifecycleStage
-from temporalio.api.failure.v1 import ApplicationFailureInfo, Failure
+from temporalio.api.failure.v1 import ApplicationFailureInfo, CanceledFailureInfo, Failure
 from temporalio.api.query.v1 import WorkflowQuery
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.api.update.v1 import Input, Meta, Request, WaitPolicy
@@ -24,9 +24,10 @@ from temporalio.service import RPCError
 from temporalio.worker import Replayer
 
 from proto.temporal import names
+from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import NodeStatus
 from proto.temporal.operator import Explanation
-from proto.temporal.signals import RuntimeChanged
+from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.replay.lives.archive import RecordedRun
 from tests.replay.lives.replaying import replay_all
 from tests.workflows.conftest import Node, pod_json
@@ -36,6 +37,7 @@ from worker.processes.worker import sandbox_runner
 from worker.temporal.codec import ENCRYPTED, PayloadCipher, data_converter
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
+from worker.temporal.temporal_client import activity_of
 from workflows import loop
 from workflows.decide.versions import CURRENT, OLDEST
 from workflows.pod import PodWorkflow
@@ -72,8 +74,12 @@ async def send_signal(client: Client, workflow_id: str, name: str, payloads: tup
     )
 
 
-async def with_our_key(client: Client, workflow_id: str, value: object) -> tuple[Payload, ...]:
-    """Encrypt a value for a workflow as our own client does."""
+async def with_our_key(client: Client, workflow_id: str, value: object, activity_id: str = "") -> tuple[Payload, ...]:
+    """Encrypt a value for a workflow, or for an activity, as our own client does."""
+    if activity_id:
+        converter = activity_of(client, workflow_id, activity_id)._data_converter_override
+        assert converter is not None
+        return tuple(await converter.encode([value]))
     bound = client.data_converter.with_context(WorkflowSerializationContext(client.namespace, workflow_id))
     return tuple(await bound.encode([value]))
 
@@ -90,6 +96,8 @@ async def all_forms(client: Client, handle: Handle) -> list[tuple[str, tuple[Pay
     every.append((names.RUNTIME_CHANGED, await with_our_key(client, handle.id, "a value of another type")))
     copied = await with_our_key(client, "pod/other/default/web/u", RuntimeChanged("event"))
     every.append((names.RUNTIME_CHANGED, copied))
+    every.append((names.RUNTIME_CHANGED, await with_our_key(client, handle.id, PodListed("file"))))
+    every.append((names.RUNTIME_CHANGED, await with_our_key(client, handle.id, RuntimeChanged("event"), "image/1")))
     every.append(("Anything" * 100, FORMS["not-encrypted"]))
     return every
 
@@ -221,11 +229,11 @@ async def complete(client: Client, workflow_id: str, activity_id: str, payloads:
     )
 
 
-async def fail(client: Client, workflow_id: str, activity_id: str) -> None:
+async def fail(client: Client, workflow_id: str, activity_id: str, failure: Failure) -> None:
     """Fail an activity in our worker's place."""
     await client.workflow_service.respond_activity_task_failed_by_id(
         RespondActivityTaskFailedByIdRequest(
-            namespace=client.namespace, workflow_id=workflow_id, activity_id=activity_id, failure=unreadable_failure()
+            namespace=client.namespace, workflow_id=workflow_id, activity_id=activity_id, failure=failure
         )
     )
 
@@ -236,7 +244,12 @@ async def fail(client: Client, workflow_id: str, activity_id: str) -> None:
         pytest.param("no-value", "AnswerRefused", id="no-value"),
         pytest.param("not-encrypted", "AnswerRefused", id="not-encrypted"),
         pytest.param("unknown-key", "AnswerRefused", id="unknown-key"),
+        pytest.param("another-type", "AnswerRefused", id="another-type"),
+        pytest.param("no-type", "AnswerRefused", id="no-type"),
+        pytest.param("another-activity", "AnswerRefused", id="another-activity"),
+        pytest.param("no-activity", "AnswerRefused", id="no-activity"),
         pytest.param("", "UnreadableFailure", id="a-failure"),
+        pytest.param("", "CancelledError", id="a-cancellation-that-the-workflow-has-not-asked-for"),
     ],
 )
 async def test_a_forged_answer_of_an_activity_is_a_failure_of_the_action(
@@ -252,10 +265,23 @@ async def test_a_forged_answer_of_an_activity_is_a_failure_of_the_action(
         for one in (await handle.describe()).raw_description.pending_activities
         if one.activity_type.name == names.PULL_IMAGE
     )
-    if form:
+    if form == "another-type":
+        copied = await with_our_key(node.client, handle.id, PodListed("file"), pull)
+        await complete(node.client, handle.id, pull, copied)
+    elif form == "no-type":
+        copied = await with_our_key(node.client, handle.id, {"image_ref": "x"}, pull)
+        await complete(node.client, handle.id, pull, copied)
+    elif form == "another-activity":
+        copied = await with_our_key(node.client, handle.id, PulledImage("x"), "image/other")
+        await complete(node.client, handle.id, pull, copied)
+    elif form == "no-activity":
+        await complete(node.client, handle.id, pull, await with_our_key(node.client, handle.id, PulledImage("x")))
+    elif form:
         await complete(node.client, handle.id, pull, FORMS[form])
+    elif reason == "CancelledError":
+        await fail(node.client, handle.id, pull, Failure(canceled_failure_info=CanceledFailureInfo()))
     else:
-        await fail(node.client, handle.id, pull)
+        await fail(node.client, handle.id, pull, unreadable_failure())
     await node.until(pod, lambda one: reason in str(one.status))
     held.set()
     await node.until(pod, lambda one: one.ready)

@@ -3,17 +3,17 @@
 from typing import Final
 
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
-from temporalio.converter import CompositePayloadConverter
 
 from worker.payloads.refused import with_refusals
+from worker.payloads.shapes import ShapeConverter
 
 _CONVERTERS: Final = with_refusals(PydanticJSONPlainPayloadConverter())
 """One set a process: the SDK creates a converter for each workflow, and building pydantic's adapters costs more than a
 workflow task."""
 
 
-class ReceivingConverter(CompositePayloadConverter):
-    """pydantic's converter with type adapters shared between workflows; raises refusals."""
+class ReceivingConverter(ShapeConverter):
+    """pydantic's converter with type adapters shared between workflows; raises refusals, and compares types."""
 
     def __init__(self) -> None:
         super().__init__(*_CONVERTERS)

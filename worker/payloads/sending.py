@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from temporalio.converter import (
     AdvancedJSONEncoder,
-    CompositePayloadConverter,
     JSONPlainPayloadConverter,
 )
 
 from worker.payloads.refused import with_refusals
+from worker.payloads.shapes import ShapeConverter
 
 
 class _Shapes(AdvancedJSONEncoder):
@@ -31,8 +31,8 @@ class _Shapes(AdvancedJSONEncoder):
 _CONVERTERS: Final = with_refusals(JSONPlainPayloadConverter(encoder=_Shapes))
 
 
-class SendingConverter(CompositePayloadConverter):
-    """The standard library's JSON, with refusals."""
+class SendingConverter(ShapeConverter):
+    """The standard library's JSON, with refusals and the names of types."""
 
     def __init__(self) -> None:
         super().__init__(*_CONVERTERS)

@@ -5,6 +5,10 @@ file: inputs, signals, results, failures, heartbeats, memo, summaries. Namespace
 data; the id is also in the metadata, because the UI's codec endpoint has no other way to know it. Headers (the trace
 context) and search attributes stay plain, as Temporal needs or the SDK leaves them.
 
+What belongs to an activity names it in the metadata that is encrypted with the value, and opens for that activity alone: not for
+another one, and not as a signal. It is not in the associated data, so that an earlier release, which names none, can read it after
+a downgrade. A local activity has no such name.
+
 A payload that is not encrypted, belongs to another workflow, or names a key that is not active is refused when it is
 *converted*, not here: a signal sent with the bare `temporal` command is dropped and counted, an update or query is
 answered with the error, and an activity fails with it. Raising here would fail the workflow task for ever, so that one such
@@ -14,7 +18,7 @@ what it encrypted must not be dropped, and the operator can put it back.
 
 import os
 from collections.abc import Sequence
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import zstandard
 from cryptography.exceptions import InvalidTag
@@ -31,6 +35,7 @@ from temporalio.converter import (
     WorkflowSerializationContext,
 )
 
+from proto.temporal.names import ACTIVITY
 from worker.payloads.refused import PayloadRefused, refused_payload
 from worker.payloads.sending import SendingConverter
 from worker.payloads.short_failures import ShortFailures
@@ -43,10 +48,19 @@ _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
 _LEVEL: Final = 3  # zstd's default
 _LONGEST_QUOTE: Final = 200  # characters
-_MOST_COPIES: Final = 256  # of a kilobyte each
+_MOST_COPIES: Final = 1024  # of a kilobyte each
 _LARGEST_PLAIN: Final = (
     64 * 1024 * 1024
 )  # bytes; far above what a Temporal payload of 2 MB can sensibly hold compressed
+
+
+class Owner(NamedTuple):
+    """What a payload belongs to."""
+
+    namespace: str
+    workflow_id: str
+    activity_id: str = ""
+    """Empty for what belongs to the workflow itself."""
 
 
 class CodecUnbound(Exception):
@@ -65,19 +79,23 @@ class PayloadCipher:
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
         self._decompressor = zstandard.ZstdDecompressor()
 
-    def encrypt(self, payload: Payload, namespace: str, workflow_id: str) -> Payload:
-        """Compress and encrypt one payload for a workflow."""
+    def encrypt(self, payload: Payload, namespace: str, workflow_id: str, activity_id: str = "") -> Payload:
+        """Compress and encrypt one payload for a workflow, or for one of its activities."""
         key = self._keys.newest
         nonce = os.urandom(_NONCE_BYTES)
-        plain = self._compressor.compress(payload.SerializeToString())
+        plain = self._compressor.compress(_naming(activity_id, payload).SerializeToString())
         cipher = self._ciphers.get(key.key_id) or self._ciphers.setdefault(key.key_id, AESGCM(key.secret))
         return Payload(
             metadata={"encoding": ENCRYPTED, KEY_ID: key.key_id.encode(), WORKFLOW_ID: workflow_id.encode()},
             data=nonce + cipher.encrypt(nonce, plain, _bound_to(namespace, workflow_id)),
         )
 
-    def decrypt(self, payload: Payload, namespace: str, workflow_id: str | None = None) -> Payload:
+    def decrypt(
+        self, payload: Payload, namespace: str, workflow_id: str | None = None, activity_id: str = ""
+    ) -> Payload:
         """Decrypt one payload; without a workflow id, the one in its metadata is used (and verified by the decryption).
+
+        With a workflow id, a payload of another activity than this one is refused.
 
         Raises PayloadRefused, or KeyMissing of `keys`.
         """
@@ -96,12 +114,16 @@ class PayloadCipher:
         data = payload.data
         try:
             plain = cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], _bound_to(namespace, named))
-            return Payload.FromString(self._decompressor.decompress(plain, max_output_size=_LARGEST_PLAIN))
+            opened = Payload.FromString(self._decompressor.decompress(plain, max_output_size=_LARGEST_PLAIN))
         except (InvalidTag, ValueError, DecodeError, zstandard.ZstdError):
             raise PayloadRefused(
                 f"a payload of workflow {_quoted(named)} cannot be decrypted: it was altered, or encrypted for another namespace than "
                 f"{namespace}"
             ) from None
+        if workflow_id is not None and opened.metadata.get(ACTIVITY, activity_id.encode()) != activity_id.encode():
+            of = opened.metadata[ACTIVITY].decode(errors="replace")
+            raise PayloadRefused(f"a payload of workflow {_quoted(named)} belongs to its activity {_quoted(of)}")
+        return opened
 
     def _cipher(self, key_id: str, workflow_id: str) -> AESGCM:
         cipher = self._ciphers.get(key_id)
@@ -119,55 +141,74 @@ class PayloadCipher:
 class EncryptionCodec(PayloadCodec, WithSerializationContext):
     """The codec that Temporal's client and worker call; each copy is bound to one workflow by `with_context`."""
 
-    def __init__(self, cipher: PayloadCipher, namespace: str = "", workflow_id: str = "") -> None:
+    def __init__(self, cipher: PayloadCipher, owner: Owner | None = None) -> None:
         self._cipher = cipher
-        self._namespace = namespace
-        self._workflow_id = workflow_id
+        self._owner = owner
 
     def with_context(self, context: SerializationContext) -> "EncryptionCodec":
-        """Return the copy for a workflow, for its own payloads and those of its activities."""
-        return EncryptionCodec(self._cipher, *(_workflow_of(context) or ()))
+        """Return the copy for a workflow, or for one of its activities."""
+        return EncryptionCodec(self._cipher, _owner_of(context))
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encrypt payloads; raises CodecUnbound if they belong to no workflow."""
-        namespace, workflow_id = self._bound()
-        return [self._cipher.encrypt(payload, namespace, workflow_id) for payload in payloads]
+        owner = self._bound()
+        return [self._cipher.encrypt(payload, *owner) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Decrypt payloads, or replace them by a refusal; raises KeyMissing or CodecUnbound."""
-        namespace, workflow_id = self._bound()
-        return [self._open_or_refuse(payload, namespace, workflow_id) for payload in payloads]
+        owner = self._bound()
+        return [self._open_or_refuse(payload, owner) for payload in payloads]
 
-    def _open_or_refuse(self, payload: Payload, namespace: str, workflow_id: str) -> Payload:
+    def _open_or_refuse(self, payload: Payload, owner: Owner) -> Payload:
         try:
-            return self._cipher.decrypt(payload, namespace, workflow_id)
+            return self._cipher.decrypt(payload, *owner)
         except PayloadRefused as refusal:
             return refused_payload(refusal)
 
-    def _bound(self) -> tuple[str, str]:
-        if not self._workflow_id:
+    def _bound(self) -> Owner:
+        if self._owner is None:
             raise CodecUnbound(
                 "this payload belongs to no workflow: use a handle that knows its workflow (for an activity by id, "
                 "temporal_client.activity_of)"
             )
-        return self._namespace, self._workflow_id
+        return self._owner
+
+
+class PlainCodec(PayloadCodec, WithSerializationContext):
+    """Names the activity of a payload as the other codec does, and encrypts nothing."""
+
+    def __init__(self, activity_id: str = "") -> None:
+        self._activity_id = activity_id
+
+    def with_context(self, context: SerializationContext) -> "PlainCodec":
+        """Return the copy for a workflow, or for one of its activities."""
+        owner = _owner_of(context)
+        return PlainCodec(owner.activity_id if owner else "")
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Name the activity."""
+        return [_naming(self._activity_id, payload) for payload in payloads]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Return the payloads."""
+        return list(payloads)
 
 
 class EncryptingConverter(DataConverter):
-    """A converter that caches its copies for recent workflows.
+    """A converter that caches its copies for recent workflows and activities.
 
     The SDK asks for a copy three times for each payload of a command, and creating one takes 11 µs.
     """
 
-    _copies: dict[tuple[str, str], Self]
+    _copies: dict[Owner, Self]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "_copies", {})  # the SDK's class is frozen
 
     def with_context(self, context: SerializationContext) -> Self:
-        """Return the copy for a workflow, for its own payloads and those of its activities."""
-        bound_to = _workflow_of(context)
+        """Return the copy for a workflow, or for one of its activities."""
+        bound_to = _owner_of(context)
         if bound_to is None:
             return super().with_context(context)
         copy = self._copies.get(bound_to)
@@ -191,6 +232,7 @@ def plain_data_converter() -> DataConverter:
     """Build the same without encryption, for decoded histories that are kept as tests."""
     return DataConverter(
         payload_converter_class=_reading_converter(),
+        payload_codec=PlainCodec(),
         failure_converter_class=ShortFailures,
     )
 
@@ -201,13 +243,23 @@ def _reading_converter() -> type[PayloadConverter]:
     return ReceivingConverter
 
 
-def _workflow_of(context: SerializationContext) -> tuple[str, str] | None:
-    """Return the namespace and the workflow of a payload, its own or its activity's."""
+def _owner_of(context: SerializationContext) -> Owner | None:
+    """Return what a payload belongs to."""
     match context:
-        case WorkflowSerializationContext() | ActivitySerializationContext() if context.workflow_id:
-            return context.namespace, context.workflow_id
+        case ActivitySerializationContext() if context.workflow_id:
+            activity_id = "" if context.is_local else context.activity_id or ""
+            return Owner(context.namespace, context.workflow_id, activity_id)
+        case WorkflowSerializationContext() if context.workflow_id:
+            return Owner(context.namespace, context.workflow_id)
         case _:
             return None
+
+
+def _naming(activity_id: str, payload: Payload) -> Payload:
+    """Return a payload that names its activity."""
+    if not activity_id:
+        return payload
+    return Payload(metadata={**payload.metadata, ACTIVITY: activity_id.encode()}, data=payload.data)
 
 
 def _quoted(text: str) -> str:

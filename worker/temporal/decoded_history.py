@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from temporalio.api.common.v1 import Header, Payload, SearchAttributes
-from temporalio.api.history.v1 import History, MarkerRecordedEventAttributes
+from temporalio.api.history.v1 import History, HistoryEvent, MarkerRecordedEventAttributes
 from temporalio.client import WorkflowHistory
 
 from worker.payloads.refused import PayloadRefused, refused_payload
@@ -42,13 +42,29 @@ def decode_history(history: WorkflowHistory, cipher: PayloadCipher, namespace: s
     copy = History()
     copy.CopyFrom(History(events=history.events))
     named = copy.events[0].workflow_execution_started_event_attributes.workflow_id if copy.events else ""
+    activities: dict[int, str] = {}
     for event in copy.events:
-        for payload in list(_encrypted_places(event)):
-            try:
-                payload.CopyFrom(cipher.decrypt(payload, namespace, named or history.workflow_id))
-            except PayloadRefused as refusal:
-                payload.CopyFrom(refused_payload(refusal))
+        activity_id = _activity_of(event, activities)
+        for field, attributes in event.ListFields():
+            of = "" if field.name == "user_metadata" else activity_id
+            for payload in [one for child in _messages(field, attributes) for one in _encrypted_places(child)]:
+                try:
+                    payload.CopyFrom(cipher.decrypt(payload, namespace, named or history.workflow_id, of))
+                except PayloadRefused as refusal:
+                    payload.CopyFrom(refused_payload(refusal))
     return WorkflowHistory(history.workflow_id, copy.events)
+
+
+def _activity_of(event: HistoryEvent, activities: dict[int, str]) -> str:
+    """Return the id of an event's activity, if it has one; `activities` has those that were scheduled before it."""
+    if event.HasField("activity_task_scheduled_event_attributes"):
+        activity_id = event.activity_task_scheduled_event_attributes.activity_id
+        activities[event.event_id] = activity_id
+        return activity_id
+    which = event.WhichOneof("attributes")
+    if which is None or not which.startswith("activity_task_"):
+        return ""
+    return activities.get(getattr(event, which).scheduled_event_id, "")
 
 
 def _encrypted_places(message: Message) -> Iterator[Payload]:

@@ -15,7 +15,7 @@ BEHAVIOURS: Final[dict[int, str]] = {
     1: "the first: sandbox, images, init containers, containers, backoff, deletion",
     2: "the sandbox's activity makes the directories, and images are looked for before any is pulled: two activities fewer per start",
     3: "one timer per wait, cancelled only when its time or reason changes; before, one timer for the nearest wait, restarted at every arrival",
-    4: "robust against hostile peers: dropped signals count for continue-as-new, an unencrypted empty answer is refused, "
+    4: "robust against hostile peers: dropped signals count for continue-as-new, an activity's answer names it and its type, "
     "hooks of ours on a pod of the API stay as the node took them, a run has some 500 events, so that it is replayed in time, "
     "and a pod that starts again under its UID counts its restarts on",
 }
@@ -26,7 +26,7 @@ CURRENT: Final = max(BEHAVIOURS)
 NODE_BEHAVIOURS: Final[dict[int, str]] = {
     1: "the first: images are watched, removed and prepulled",
     2: "one timer per wait, as with behaviour 3 of pods",
-    3: "robust against hostile peers, as with behaviour 4 of pods: dropped signals, empty answers",
+    3: "robust against hostile peers, as with behaviour 4 of pods: dropped signals, answers",
 }
 """The behaviours of NodeWorkflow, numbered independently."""
 OLDEST_NODE: Final = min(NODE_BEHAVIOURS)
@@ -50,7 +50,8 @@ DROPPED_SIGNALS_COUNT: Final = 4
 NODE_DROPPED_SIGNALS_COUNT: Final = 3
 """The same for the node's workflow."""
 ANSWERS_ENCRYPTED: Final = 4
-"""From this behaviour on an activity's answer without a payload is refused: ours are encrypted when they are empty, too."""
+"""From this behaviour on an activity's answer that is not encrypted for it, with the name of its type, is refused, an empty one, too; so
+is a cancellation that the workflow has not asked for."""
 NODE_ANSWERS_ENCRYPTED: Final = 3
 """The same for the node's workflow."""
 

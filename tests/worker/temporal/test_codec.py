@@ -69,18 +69,48 @@ async def test_a_payload_is_sealed_and_short(converter: DataConverter) -> None:
     assert payload.ByteSize() <= len(CANARY) + len(WORKFLOW_ID) + 130
 
 
-async def test_an_activity_opens_what_its_workflow_sealed(converter: DataConverter) -> None:
-    """Workflow and activity contexts of one workflow bind alike."""
-    context = ActivitySerializationContext(
+def activity_context(activity_id: str, *, is_local: bool = False) -> ActivitySerializationContext:
+    """Build the context of an activity of WORKFLOW_ID."""
+    return ActivitySerializationContext(
         namespace="tempolet",
         workflow_id=WORKFLOW_ID,
         workflow_type="PodWorkflow",
-        activity_id="1",
+        activity_id=activity_id,
         activity_type="PullImage",
         activity_task_queue="node/node-1",
-        is_local=False,
+        is_local=is_local,
     )
-    assert await converter.with_context(context).decode([await encrypted(converter)]) == [CANARY]
+
+
+PULL = activity_context("image/1")
+
+
+@pytest.mark.parametrize(
+    ("written_for", "opened_by"),
+    [
+        pytest.param(PULL, PULL, id="an-activity's-own"),
+        pytest.param(BOUND, PULL, id="the-request-of-an-earlier-release"),
+        pytest.param(activity_context("1", is_local=True), activity_context("2", is_local=True), id="local-activities"),
+    ],
+)
+async def test_an_activity_opens_what_is_its_own(converter: DataConverter, written_for: Any, opened_by: Any) -> None:
+    """Workflow and activity bind alike; a local activity has no id that both sides know."""
+    payloads = await converter.with_context(written_for).encode([CANARY])
+    assert await converter.with_context(opened_by).decode(payloads) == [CANARY]
+
+
+@pytest.mark.parametrize(
+    "opened_by",
+    [
+        pytest.param(activity_context("container/web"), id="another-activity"),
+        pytest.param(BOUND, id="the-workflow-as-a-signal"),
+    ],
+)
+async def test_what_belongs_to_an_activity_opens_nowhere_else(converter: DataConverter, opened_by: Any) -> None:
+    """The name is encrypted with the value, so it cannot be changed; who only shows a history asks for none."""
+    payloads = await converter.with_context(PULL).encode([CANARY])
+    with pytest.raises(PayloadRefused, match="belongs to its activity image/1"):
+        await converter.with_context(opened_by).decode(payloads)
 
 
 @pytest.mark.parametrize(
@@ -229,19 +259,11 @@ async def test_a_refusal_repeats_little_of_what_a_stranger_wrote(converter: Data
 async def test_copies_are_kept_for_the_workflows_met_last(
     converter: DataConverter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One for a workflow and its activities, never one for two workflows, and not without end."""
+    """One for a workflow and one for each activity, never one for two, and not without end."""
     monkeypatch.setattr("worker.temporal.codec._MOST_COPIES", 2)
-    activity = ActivitySerializationContext(
-        namespace="tempolet",
-        workflow_id=WORKFLOW_ID,
-        workflow_type="PodWorkflow",
-        activity_type="StartContainer",
-        activity_id="container/web",
-        activity_task_queue="node/node-1",
-        is_local=False,
-    )
     mine = converter.with_context(BOUND)
-    assert converter.with_context(activity) is mine
+    assert converter.with_context(BOUND) is mine
+    assert converter.with_context(PULL) is not mine
     payload = await encrypted(converter)
     for number in range(5):
         with pytest.raises(PayloadRefused, match="belongs to workflow"):

@@ -70,10 +70,13 @@ class Leaky:
         workflow.upsert_memo({"later": value})
         options: dict[str, Any] = {"start_to_close_timeout": timedelta(seconds=30)}
         retry = RetryPolicy(initial_interval=timedelta(milliseconds=10))
-        assert await workflow.execute_activity(leak, value, summary=value, retry_policy=retry, **options) == value
+        leaking = workflow.execute_activity(
+            leak, value, activity_id="leak", summary=value, retry_policy=retry, **options
+        )
+        assert await leaking == value
         assert await workflow.execute_local_activity(answer_locally, value, **options) == value
         with pytest.raises(ActivityError) as failed:
-            await workflow.execute_activity(leak_forever, value, **options)
+            await workflow.execute_activity(leak_forever, value, activity_id="leak-forever", **options)
         assert isinstance(failed.value.cause, ApplicationError)
         assert failed.value.cause.message == f"gave up on {value}"
         assert list(failed.value.cause.details) == [value]
