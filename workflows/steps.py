@@ -1,15 +1,16 @@
 """Carries out an action as an activity; its answer or failure comes back as a fact.
 
 Called for every action of a plan. Nothing is judged here: a failure keeps its reason (the type of the ApplicationError,
-which is Kubernetes' own reason) and its message, and `decide/record/fold.py` records both.
+which is Kubernetes' own reason) and its message, and `decide/record/fold.py` records both. There is no case for an
+activity that timed out: Temporal retries it without end, and the activity itself fails shortly before its limit.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, FailureError
-from temporalio.exceptions import TimeoutError as ActivityTimedOut
 
 from workflows.calls import ONCE, SUMMARY_LIMIT, action_type, retry_policy, time_limit
 from workflows.decide.action_type import ActionType
@@ -17,6 +18,9 @@ from workflows.decide.actions import Action
 from workflows.decide.node.actions import NodeAction
 from workflows.decide.node.node import NodeAnswer
 from workflows.decide.record.fold import Answer
+
+SETTLED: Final = "tempolet_action_settled"
+"""An extern function: (workflow id, key) -> None. The history has the answer of this action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ async def carry_out_node(action: NodeAction) -> NodeAnswer | Failed:
 async def execute(row: ActionType, action: Action | NodeAction) -> Any:
     """Call an activity; returns its answer, or why it failed."""
     try:
-        return await workflow.execute_activity(
+        answer = await workflow.execute_activity(
             row.name,
             action,
             result_type=row.result,
@@ -58,7 +62,16 @@ async def execute(row: ActionType, action: Action | NodeAction) -> Any:
     except ActivityError as error:
         if isinstance(error.cause, CancelledError):
             raise error.cause from None
-        return failure(error)
+        answer = failure(error)
+    settle(row.key(action))
+    return answer
+
+
+def settle(key: str) -> None:
+    """Tell the process that it need not keep the answer of this action any more; a replay tells nothing."""
+    tell: Callable[[str, str], None] | None = workflow.extern_functions().get(SETTLED)
+    if tell is not None and not workflow.unsafe.is_replaying():
+        tell(workflow.info().workflow_id, key)
 
 
 async def read_at_once(row: ActionType, action: Action) -> Answer:
@@ -87,7 +100,5 @@ def failure(error: ActivityError) -> Failed:
     match error.cause:
         case ApplicationError(type=str(reason), message=message):
             return Failed(reason, message)
-        case ActivityTimedOut() as timeout:
-            return Failed("DeadlineExceeded", f"{error.activity_type} gave no answer: {timeout.message}")
         case cause:
             return Failed(type(cause).__name__, str(cause))

@@ -12,7 +12,7 @@ from typing import Any
 
 from proto.temporal.hooks import HookOutcome
 from proto.temporal.mounted import VolumesFacts
-from proto.temporal.pod_inputs import Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
+from proto.temporal.pod_inputs import CarriedAction, Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
 from proto.temporal.resources import Allocatable, PendingResize, Resize, RuntimeResources
 
 PodJson = dict[str, Any]
@@ -282,6 +282,7 @@ class PodStart:
     observed: Observed | None = None
     first_sight: FirstSight | None = None
     """Read if `observed` is None."""
+    under_way: tuple[CarriedAction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from temporalio.client import Client
 from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.execution.attempts import AttachingAttempts
 from activities.execution.unexpected import UnexpectedErrors
 from activities.hosted import activities
 from activities.node_services import NodeServices
@@ -144,7 +145,12 @@ def pod_worker(
         workflows=[NodeWorkflow, PodWorkflow],
         activities=activities(services),
         workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
-        interceptors=[publishing(publish), *more, UnexpectedErrors()],
+        interceptors=[
+            publishing(publish, services.running_actions.settled),
+            AttachingAttempts(services.running_actions, services.present_attempts),
+            *more,
+            UnexpectedErrors(),
+        ],
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=ACTIVITIES,
         sticky_queue_schedule_to_start_timeout=STICKY,

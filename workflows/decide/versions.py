@@ -15,7 +15,7 @@ BEHAVIOURS: Final[dict[int, str]] = {
     1: "the first: sandbox, images, init containers, containers, backoff, deletion",
     2: "the sandbox's activity makes the directories, and images are looked for before any is pulled: two activities fewer per start",
     3: "one timer per wait, cancelled only when its time or reason changes; before, one timer for the nearest wait, restarted at every arrival",
-    4: "robust against hostile peers: ",
+    4: "robust against hostile peers: continue-as-new carries what is under way and waits for nothing; ",
 }
 OLDEST: Final = min(BEHAVIOURS)
 """A run with a lower number needs an older release: the worker logs an error and leaves its pod alone."""
@@ -24,7 +24,7 @@ CURRENT: Final = max(BEHAVIOURS)
 NODE_BEHAVIOURS: Final[dict[int, str]] = {
     1: "the first: images are watched, removed and prepulled",
     2: "one timer per wait, as with behaviour 3 of pods",
-    3: "robust against hostile peers, as with behaviour 4 of pods",
+    3: "robust against hostile peers, as with behaviour 4 of pods: continue-as-new does not wait for a prepull",
 }
 """The behaviours of NodeWorkflow, numbered independently."""
 OLDEST_NODE: Final = min(NODE_BEHAVIOURS)
@@ -36,6 +36,11 @@ TIMER_PER_WAIT: Final = 3
 """From this behaviour on each wait of a pod has its own timer."""
 NODE_TIMER_PER_WAIT: Final = 2
 """The same for the node's workflow."""
+
+CARRIED_ACTIONS: Final = 4
+"""From this behaviour on continue-as-new carries the actions under way; before, it waited for their ends."""
+NODE_CARRIED_PREPULL: Final = 3
+"""The next run of the node's workflow begins a prepull again that is under way."""
 
 
 class UnknownBehaviourError(Exception):
