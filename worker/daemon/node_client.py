@@ -9,6 +9,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import structlog
 from temporalio.client import Client, Plugin
@@ -19,6 +20,7 @@ from worker.daemon.service import Service
 from worker.temporal.keys import create_key_file
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _log = structlog.get_logger(__name__)
 
 
@@ -36,9 +38,10 @@ def temporal_settings(config: NodeConfig) -> TemporalSettings:
 
 
 def identity(role: str, node: str) -> str:
-    """Return an identity for this process that no later process of the node has."""
-    started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    return f"{role}/{node}/{socket.gethostname()}/{started}"
+    """Return an identity for this process that no later process of the node has, also after a reboot."""
+    started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]  # in clock ticks since the boot
+    boot = BOOT_ID.read_text()[:8]
+    return f"{role}/{node}/{socket.gethostname()}/{boot}-{started}"
 
 
 def place_of(client: Client) -> str:

@@ -1,22 +1,35 @@
 """Fails the activity attempts of the previous worker when a worker starts, so that Temporal retries them at once.
 
-After kill -9 Temporal notices a lost attempt only by its missing heartbeat, seconds later. But a worker that holds the
-node's lock is the only one, so it fails every attempt that another identity started. Temporal starts the next attempt
-here, with the heartbeat details and without an event in the history.
+After kill -9 Temporal notices a lost attempt only by its missing heartbeat, seconds later, or never for an endless
+activity. But a worker that holds the node's lock is the only one, so it fails every attempt that another identity
+started. Temporal starts the next attempt here, with the heartbeat details and without an event in the history.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
 
+import structlog
 from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import POD_WORKFLOW
 from worker.temporal.temporal_client import activity_of
 
 AT_A_TIME = 16
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """What a starting worker took over."""
+
+    attempts: int
+    unknown: frozenset[str]
+    """The workflows of which Temporal said nothing; `lost_attempts` asks again."""
 
 
 async def open_pods(client: Client, node: str) -> AsyncIterator[str]:
@@ -29,37 +42,53 @@ async def open_pods(client: Client, node: str) -> AsyncIterator[str]:
         yield execution.id
 
 
-async def take_over(client: Client, node: str, identity: str, known: Iterable[str] = ()) -> int:
-    """Fail every attempt of an earlier worker of this node; returns their number. The caller must hold the node's lock.
+async def take_over(client: Client, node: str, identity: str, known: Iterable[str] = ()) -> TakenOver:
+    """Fail every attempt of an earlier worker of this node. The caller must hold the node's lock.
 
     `known` adds workflows that visibility may not list yet: pods started just before a crash.
     """
     limit = asyncio.Semaphore(AT_A_TIME)
+    unknown: set[str] = set()
+
+    def is_other(_: str, pending: PendingActivityInfo) -> bool:
+        return pending.last_worker_identity != identity
 
     async def one(workflow_id: str) -> int:
         async with limit:
-            return await free_attempts(client, workflow_id, identity)
+            try:
+                return await fail_attempts(client, workflow_id, is_other)
+            except RPCError as error:
+                unknown.add(workflow_id)
+                _log.warning("could not take over activities; trying again", workflow=workflow_id, err=error.message)
+                return 0
 
     workflow_ids = {*known, *[workflow_id async for workflow_id in open_pods(client, node)]}
-    return sum(await asyncio.gather(*map(one, sorted(workflow_ids))))
+    attempts = sum(await asyncio.gather(*map(one, sorted(workflow_ids))))
+    return TakenOver(attempts, frozenset(unknown))
 
 
-async def free_attempts(client: Client, workflow_id: str, identity: str) -> int:
-    """Fail the attempts of one workflow that other workers started; returns their number."""
-    freed = 0
+async def fail_attempts(client: Client, workflow_id: str, is_lost: Callable[[str, PendingActivityInfo], bool]) -> int:
+    """Fail the lost attempts of one workflow; returns their number. Raises RPCError if Temporal does not answer.
+
+    `is_lost` is given the run's id and each attempt that Temporal takes for running.
+    """
+    failed = 0
     try:
         described = await client.get_workflow_handle(workflow_id).describe()
-    except RPCError:
-        return 0  # closed in the meantime
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return 0  # closed and deleted in the meantime
+        raise
     for pending in described.raw_description.pending_activities:
-        begun = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
-        if not begun or pending.last_worker_identity == identity:
+        if pending.state != PendingActivityState.PENDING_ACTIVITY_STATE_STARTED:
             continue
+        if not is_lost(described.run_id, pending):
+            continue
+        why = f"its worker {pending.last_worker_identity} does not run it any more"
         try:
-            await activity_of(client, workflow_id, pending.activity_id).fail(
-                ApplicationError(f"its worker {pending.last_worker_identity} is gone", type="WorkerGone")
-            )
-            freed += 1
-        except RPCError:
-            continue  # completed in the meantime
-    return freed
+            await activity_of(client, workflow_id, pending.activity_id).fail(ApplicationError(why, type="WorkerGone"))
+            failed += 1
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:  # else completed in the meantime
+                raise
+    return failed

@@ -34,6 +34,7 @@ from worker.host.csi_republishing import republishing_volumes
 from worker.host.image_access import count_pulls
 from worker.host.local_storage import StorageWatch, signalling, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
+from worker.host.lost_attempts import LostAttempts, failing_lost_attempts
 from worker.host.orphaned_volumes import unmounting_orphaned_volumes
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
@@ -114,10 +115,14 @@ async def work(
         api_loops = cluster.running(cache.snapshots, client, services.csi) if cluster else contextlib.nullcontext()
         async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], loops[2], raising:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
-            freed = await take_over(client, config.node_name, client.identity, known)
-            _log.info("worker started", node=config.node_name, taken_over=freed)
+            taken = await take_over(client, config.node_name, client.identity, known)
+            _log.info("worker started", node=config.node_name, taken_over=taken.attempts)
             service.ready(f"working for node {config.node_name}")
-            await service.stop_requested()
+            lost = LostAttempts(
+                client, services.present_attempts, cache.snapshots, node_workflow=known[0], unknown=taken.unknown
+            )
+            async with failing_lost_attempts(lost):
+                await service.stop_requested()
     if services.pull_rights:
         await services.pull_rights.flushed()
     await services.runtime.close()
