@@ -11,6 +11,8 @@ from activities.clients.csi_drivers import CsiDrivers
 from activities.clients.runtime import RuntimeClient
 from activities.cri_config.service_links import NoServices, ServiceSource
 from activities.execution.pod_locks import PodLocks
+from activities.execution.present_attempts import PresentAttempts
+from activities.execution.running_actions import RunningActions
 from activities.execution.timings import Timings
 from activities.files.pod_paths import PodPaths
 from activities.images.access.logins import ImageLogins
@@ -59,6 +61,8 @@ class NodeServices:
     pull_rights: PullRights | None = None
     """None: any pod may use any image on the node (the feature gate KubeletEnsureSecretPulledImages is off)."""
     locks: PodLocks = field(default_factory=PodLocks)
+    running_actions: RunningActions = field(default_factory=RunningActions)
+    present_attempts: PresentAttempts = field(default_factory=PresentAttempts)
     terminating: TerminatingPods = field(default_factory=TerminatingPods)
     user_namespaces: UserNamespaces = field(default_factory=UserNamespaces)
     image_users: ImageUsers = field(default_factory=ImageUsers)

@@ -16,7 +16,7 @@ from proto.temporal import names
 from proto.temporal.node import NodeConfigured, NodeObserved, NodeStart, NodeStatus
 from proto.temporal.signals import BehaviourCommitted
 from workflows.decide.actions import Wake
-from workflows.decide.node.actions import WATCH, NodeAction, node_key
+from workflows.decide.node.actions import PREPULL, WATCH, NodeAction, node_key
 from workflows.decide.node.node import (
     NodeAnswer,
     NodeSituation,
@@ -30,6 +30,7 @@ from workflows.decide.node.node import (
 from workflows.decide.versions import (
     NODE_ANSWERS_ENCRYPTED,
     NODE_BEHAVIOURS,
+    NODE_CARRIED_PREPULL,
     NODE_DROPPED_SIGNALS_COUNT,
     NODE_TIMER_PER_WAIT,
     require_known,
@@ -132,12 +133,14 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
         return is_history_long(self.observed.signals)
 
     def continue_as_new_if_due(self) -> None:
-        """Continue as new once nothing but the watch is under way; the new run begins the watch again."""
+        """Continue as new once nothing is under way but what the new run begins again: the watch, and a prepull."""
         behaviour = self.raised(self.start.behaviour)
-        ending = [key for key in self.under_way if not key.startswith(f"{WATCH}/")]
+        begun_again = (f"{WATCH}/", f"{PREPULL}/") if self.start.behaviour >= NODE_CARRIED_PREPULL else (f"{WATCH}/",)
+        ending = [key for key in self.under_way if not key.startswith(begun_again)]
         wanted = self.is_long() or behaviour != self.start.behaviour
         if wanted and not self.arrived and not ending:
-            self.cancel_actions(list(self.under_way))
+            if self.start.behaviour < NODE_CARRIED_PREPULL:
+                self.cancel_actions(list(self.under_way))
             workflow.continue_as_new(NodeStart(self.start.node, behaviour, carried(self.observed)))
 
     def counts_dropped_signals(self) -> bool:

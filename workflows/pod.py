@@ -6,7 +6,7 @@ runtime still has anything of the pod.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from proto.temporal import names
 from proto.temporal.activities.requests import AwaitPredecessor, PullImage
 from proto.temporal.operator import Explanation
 from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
+from proto.temporal.pod_inputs import CarriedAction
 from proto.temporal.signals import (
     BehaviourCommitted,
     DeletionRequested,
@@ -30,6 +31,7 @@ from proto.temporal.signals import (
 )
 from workflows import publish
 from workflows.calls import summary
+from workflows.decide import carrying
 from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain.explain import explanation
 from workflows.decide.hooks import hooks, own_hooks
@@ -44,6 +46,7 @@ from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.steps.termination import is_stopping
 from workflows.decide.versions import (
     ANSWERS_ENCRYPTED,
+    CARRIED_ACTIONS,
     DROPPED_SIGNALS_COUNT,
     SHORT_RUNS,
     TIMER_PER_WAIT,
@@ -60,6 +63,12 @@ def spec_of(pod: PodJson) -> V1PodSpec:
     spec = V1PodSpec.from_dict(pod["spec"])
     assert spec is not None
     return spec
+
+
+def read_carried(start: PodStart) -> list[Action]:
+    """Read the actions that were under way in the run before."""
+    convert = workflow.payload_converter()
+    return [convert.from_payload(convert.to_payload(one.request), carrying.kind_of(one)) for one in start.under_way]
 
 
 @workflow.defn(name=names.POD_WORKFLOW)
@@ -92,6 +101,7 @@ class PodWorkflow(OperatorUpdates):
     async def run(self, start: PodStart) -> PodOutcome:
         """Run the pod as its source wants it, until it is deleted and gone."""
         require_known(start.behaviour)
+        self.begin(read_carried(start))
         while not is_over(self.situation()):
             self.advance_lifecycle()
             plan = self.begin_due_actions()
@@ -139,13 +149,17 @@ class PodWorkflow(OperatorUpdates):
             task.cancel()
 
     def begin_due_actions(self) -> Plan:
-        """Begin every action that is due; before continue-as-new, only those of a pod that is being stopped."""
+        """Begin every action that is due; while continue-as-new has to wait, only those of a pod that is being stopped."""
         situation = self.situation()
-        plan = Plan(complete=False) if self.is_long() and not is_stopping(situation) else pod_actions(situation)
-        for action in plan.begin:
+        plan = Plan(complete=False) if self.holds_back() and not is_stopping(situation) else pod_actions(situation)
+        self.begin(plan.begin)
+        return plan
+
+    def begin(self, actions: Iterable[Action]) -> None:
+        """Begin these actions."""
+        for action in actions:
             task = asyncio.create_task(self.queue_result(partial(self.result_of, action)))
             self.under_way[key(action)] = (action, task)
-        return plan
 
     async def result_of(self, action: Action) -> Arrival:
         """Carry out an action; returns it with its result."""
@@ -206,25 +220,38 @@ class PodWorkflow(OperatorUpdates):
         return is_history_long(self.observed.signals, short_run=self.start.behaviour >= SHORT_RUNS)
 
     def continue_as_new_if_due(self) -> None:
-        """Continue as new once nothing that ends by itself is under way and nothing is left to record.
+        """Continue as new if the history is long, or to raise the behaviour, once nothing is left to record.
 
-        If the history is long, waits are cancelled and nothing more begins. A raise of the behaviour only waits for such a moment.
+        What is under way goes on in the next run. Behaviours before CARRIED_ACTIONS wait until nothing is under way that
+        ends by itself; waits are cancelled for a long history.
         """
-        if self.is_long():
-            self.cancel_waits()
-        elif self.raised(self.start.behaviour) == self.start.behaviour or is_over(self.situation()):
+        is_raised = self.raised(self.start.behaviour) != self.start.behaviour and not is_over(self.situation())
+        if not self.is_long() and not is_raised:
             return
-        ending = [action for action, _ in self.under_way.values() if not is_endless(action)]
-        if not ending and not self.arrived:
+        if self.is_long() and self.start.behaviour < CARRIED_ACTIONS:
+            self.cancel_waits()
+        carried = self.carried()
+        if carried is not None and not self.arrived:
             self.observed.signals = 0
-            self.continue_with(self.observed, self.start.pod)
+            self.continue_with(self.observed, self.start.pod, carried)
+
+    def holds_back(self) -> bool:
+        """Report whether nothing more may begin, so that continue-as-new becomes possible."""
+        return self.is_long() and (self.start.behaviour < CARRIED_ACTIONS or self.carried() is None)
+
+    def carried(self) -> tuple[CarriedAction, ...] | None:
+        """Return what the next run begins with; None while continue-as-new has to wait."""
+        actions = [action for action, _ in self.under_way.values()]
+        if self.start.behaviour < CARRIED_ACTIONS:
+            return () if all(is_endless(one) for one in actions) else None
+        return carrying.carried(actions)
 
     def start_again(self) -> None:
         """Start the pod again as its source now lists it, in a new run."""
         pod = without_ephemeral(self.observed.listed_pod or self.start.pod)
         self.continue_with(observed_again(self.observed, pod, workflow.now(), self.start.behaviour), pod)
 
-    def continue_with(self, observed: Observed, pod: PodJson) -> None:
+    def continue_with(self, observed: Observed, pod: PodJson, under_way: tuple[CarriedAction, ...] = ()) -> None:
         """Continue as new with these; raises Temporal's exception for that."""
         workflow.continue_as_new(
             PodStart(
@@ -235,6 +262,7 @@ class PodWorkflow(OperatorUpdates):
                 behaviour=self.raised(self.start.behaviour),
                 settings=self.start.settings,
                 observed=observed,
+                under_way=under_way,
             )
         )
 

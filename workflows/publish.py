@@ -105,6 +105,7 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: P
         objects=watched_objects(situation),
         storage_limits=watched_limits(situation),
         status=status.model_dump(by_alias=True, exclude_none=True, mode="json"),
+        under_way=tuple(situation.busy),
         ends_awaited=tuple(
             one.container["name"]
             for one in situation.busy.values()

@@ -1,20 +1,21 @@
 """Carries out an action as an activity; its answer or failure comes back as a fact.
 
 Called for every action of a plan. Nothing is judged here: a failure keeps its reason (the type of the ApplicationError,
-which is Kubernetes' own reason) and its message, and `decide/record/fold.py` records both.
+which is Kubernetes' own reason) and its message, and `decide/record/fold.py` records both. There is no case for an
+activity that timed out: Temporal retries it without end, and the activity itself fails shortly before its limit.
 
 Whoever reaches Temporal may answer an activity in its place. So an answer is taken as a raw value: one that this node has
 not encrypted is a failure of the action, where the SDK would fail the workflow task at every retry.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, FailureError
-from temporalio.exceptions import TimeoutError as ActivityTimedOut
 
 from workflows.calls import ONCE, SUMMARY_LIMIT, action_type, retry_policy, time_limit
 from workflows.decide.action_type import ActionType
@@ -26,6 +27,9 @@ from workflows.received import NOT_OURS, MessageRefused, converted
 
 ANSWER_REFUSED: Final = "AnswerRefused"
 """The reason of an action whose answer tempolet has not written."""
+
+SETTLED: Final = "tempolet_action_settled"
+"""An extern function: (workflow id, key) -> None. The history has the answer of this action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +71,15 @@ async def execute(row: ActionType, action: Action | NodeAction, *, encrypted: bo
     except ActivityError as error:
         if isinstance(error.cause, CancelledError) and (is_cancelled() or not encrypted):
             raise error.cause from None
-        return failure(error)
+        answer = failure(error)
+        settle(row.key(action))
+        return answer
     try:
-        return answer_of(raw, row.result, row.key(action), encrypted=encrypted)
+        answer = answer_of(raw, row.result, row.key(action), encrypted=encrypted)
     except MessageRefused as refused:
         return Failed(ANSWER_REFUSED, f"the answer of {row.name} is refused: {refused}")
+    settle(row.key(action))
+    return answer
 
 
 def is_cancelled() -> bool:
@@ -87,6 +95,13 @@ def answer_of(raw: RawValue | None, result: Any, activity_id: str, *, encrypted:
     if encrypted:
         raise MessageRefused(NOT_OURS)
     return None
+
+
+def settle(key: str) -> None:
+    """Tell the process that it need not keep the answer of this action any more; a replay tells nothing."""
+    tell: Callable[[str, str], None] | None = workflow.extern_functions().get(SETTLED)
+    if tell is not None and not workflow.unsafe.is_replaying():
+        tell(workflow.info().workflow_id, key)
 
 
 async def read_at_once(row: ActionType, action: Action) -> Answer:
@@ -115,7 +130,5 @@ def failure(error: ActivityError) -> Failed:
     match error.cause:
         case ApplicationError(type=str(reason), message=message):
             return Failed(reason, message)
-        case ActivityTimedOut() as timeout:
-            return Failed("DeadlineExceeded", f"{error.activity_type} gave no answer: {timeout.message}")
         case cause:
             return Failed(type(cause).__name__, str(cause))

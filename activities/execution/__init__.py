@@ -1,1 +1,1 @@
-"""What activities need to run safely: errors, heartbeats, locks, single flight, programs."""
+"""What activities need to run safely: running actions, errors, heartbeats, locks, single flight, programs."""

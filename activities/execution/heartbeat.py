@@ -2,15 +2,21 @@
 
 Wrapped around everything that may take over a second. A cancellation arrives only with a heartbeat. The first one is
 sent only after a while: most activities end before, and each heartbeat has a cost.
+
+The work says what it does (`heartbeating`); each attempt that waits for it sends that (`beating`). Outside the registry
+of running actions the same block does both.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import copy_context
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from temporalio import activity
+
+from activities.execution.running_actions import Work, current_work
 
 LONGEST_PAUSE: Final = timedelta(seconds=20)
 _SHARE: Final = 3
@@ -18,7 +24,7 @@ _SHARE: Final = 3
 
 
 class Heartbeat:
-    """A running heartbeat; `say` changes its details."""
+    """What a work says of itself; `say` changes it."""
 
     def __init__(self, details: object) -> None:
         self.details = details
@@ -27,25 +33,91 @@ class Heartbeat:
         """Set the details of the next heartbeats; never a secret."""
         self.details = details
 
+    def say_now(self, details: object) -> None:
+        """Set the details and send them at once."""
+        self.say(details)
+        activity.heartbeat(details)
+
+
+class _OfWork(Heartbeat):
+    """The same for a work of the registry, which others send."""
+
+    def __init__(self, work: Work, details: object) -> None:
+        super().__init__(details)
+        self._work = work
+        work.details = details
+
+    def say(self, details: object) -> None:
+        self.details = self._work.details = details
+
+    def say_now(self, details: object) -> None:
+        self.say(details)
+        for send in self._work.listeners:
+            send()
+
+
+class Beats:
+    """The heartbeats of one attempt."""
+
+    def __init__(self) -> None:
+        self._work: Work | None = None
+        self._attempt = copy_context()
+
+    def follow(self, work: Work) -> Callable[[], None]:
+        """Send what this work says from now on; returns what sends it at once."""
+        self._work = work
+        return lambda: self._attempt.run(self.send)
+
+    def send(self) -> None:
+        """Send a heartbeat; before the work has said anything, with what the earlier try said."""
+        if self._work is not None and self._work.details is not None:
+            activity.heartbeat(self._work.details)
+        else:
+            activity.heartbeat(*activity.info().heartbeat_details)
+
+
+def earlier_details() -> Sequence[Any]:
+    """Return what the earlier try of this activity said last; what ended in this process is known without Temporal."""
+    work = current_work()
+    return activity.info().heartbeat_details if work is None or work.earlier is None else (work.earlier,)
+
+
+@contextmanager
+def beating() -> Iterator[Beats]:
+    """Send an attempt's heartbeats while the block runs."""
+    beats = Beats()
+    with _repeated(beats.send):
+        yield beats
+
 
 @asynccontextmanager
 async def heartbeating(details: object) -> AsyncIterator[Heartbeat]:
-    """Send heartbeats while the block runs, at a third of the activity's heartbeat timeout; without one, none."""
+    """Say what the block does in heartbeats, at a third of the activity's heartbeat timeout; without one, none."""
+    work = current_work()
+    if work is not None:
+        yield _OfWork(work, details)
+        return
     heart = Heartbeat(details)
+    with _repeated(lambda: activity.heartbeat(heart.details)):
+        yield heart
+
+
+@contextmanager
+def _repeated(send: Callable[[], None]) -> Iterator[None]:
     timeout = activity.info().heartbeat_timeout
     if timeout is None:
-        yield heart
+        yield
         return
     pause = min(timeout / _SHARE, LONGEST_PAUSE).total_seconds()
     loop = asyncio.get_running_loop()
 
     def beat() -> None:
-        activity.heartbeat(heart.details)
+        send()
         timers.append(loop.call_later(pause, beat))
         timers.pop(0)
 
     timers = [loop.call_later(pause, beat)]
     try:
-        yield heart
+        yield
     finally:
         timers[0].cancel()

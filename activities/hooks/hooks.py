@@ -17,7 +17,7 @@ from temporalio import activity
 
 from activities.clients.cri_error import CriError, Remedy
 from activities.execution.errors import retryable_failure, runtime_unavailable
-from activities.execution.heartbeat import heartbeating
+from activities.execution.heartbeat import earlier_details, heartbeating
 from activities.hooks.hook_containers import HookContainerFailed, HookContainers
 from activities.hooks.hook_request import send_as_probe, send_hook_request
 from activities.hooks.services import HookServices
@@ -65,15 +65,14 @@ class HookActivities:
 
         Raises RuntimeUnavailable, and HookFailed while its policy allows another try.
         """
-        failed = _known_failures(activity.info().heartbeat_details)
+        failed = _known_failures(earlier_details())
         again, doing = activity.info().attempt - 1 > failed, f"{request.hook} of {request.name} of {request.pod}"
         async with heartbeating(HookProgress(doing, failed)) as heart:
             message = await self._tried(request)
             if message is None:
                 return HookEnded(succeeded=True, again=again, tries=failed + 1)
             if _may_try_again(request, failed + 1):
-                heart.say(HookProgress(doing, failed + 1))
-                activity.heartbeat(heart.details)
+                heart.say_now(HookProgress(doing, failed + 1))
                 raise retryable_failure(TRIED_AGAIN, message)
             return HookEnded(succeeded=False, message=message, again=again, tries=failed + 1)
 
@@ -164,7 +163,7 @@ async def _sleep(_: RunHook, handler: Mapping[str, Any]) -> None:
 def _known_failures(details: Sequence[Any]) -> int:
     """Read the number of known failures from the last try's heartbeat."""
     match list(details):
-        case [{"failed": int(failed)}, *_]:
+        case [{"failed": int(failed)} | HookProgress(failed=int(failed)), *_]:
             return failed
         case _:
             return 0

@@ -2,12 +2,13 @@
 
 workflows/decide/node/image_collection.py decides what is removed. The watch belongs to no pod and lasts until there is
 something to do. Its heartbeats carry since when each image is known and when it was last used, so the next worker
-knows that too. A removal checks again that no container uses the image.
+knows that too; they are sent only when an image came, went, or is used or no longer used. Without regular ones a cancel
+does not reach it: the newest watch ends the one before. A removal checks again that no container uses the image.
 """
 
 import asyncio
 import os
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from temporalio import activity
 from temporalio.converter import value_to_type
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.execution.errors import WORKER_STOPPING, retryable_failure, runtime_failure
+from activities.execution.errors import WORKER_STOPPING, non_retryable_failure, retryable_failure, runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.images.services import ImageServices
 from proto.cri.v1 import api_pb2 as cri
@@ -36,8 +37,8 @@ from proto.temporal.node import (
     WatchImages,
 )
 
-LONGEST_PAUSE: Final = timedelta(seconds=40)
-"""Between two heartbeats of a watch, a third of its timeout."""
+_SHARE: Final = 3
+"""Heartbeats in one heartbeat timeout, for a watch that an earlier release asked for."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -47,28 +48,33 @@ class ImageCollectionActivities:
 
     def __init__(self, services: ImageServices) -> None:
         self._services = services
+        self._newest: _Watch | None = None
 
     @activity.defn(name=names.WATCH_IMAGES)
     async def watch_images(self, request: WatchImages) -> ImageUse:
         """Look at all images periodically; returns once something has to be done.
 
-        Raises WorkerStopping, which Temporal retries in the next worker.
+        Raises WorkerStopping, which Temporal retries in the next worker, and Superseded if a newer watch has begun.
         """
-        stopping = asyncio.create_task(activity.wait_for_worker_shutdown())
-        ages = _left_by_earlier_try() or {age.image_id: age for age in request.known}
+        if self._newest is not None:
+            self._newest.over.set()
+        watch = self._newest = _Watch(_left_by_earlier_try() or {age.image_id: age for age in request.known})
+        stopping = asyncio.create_task(watch.end_with_worker())
         try:
             while True:
-                use = await self._look(ages)
+                use = await self._look(watch.ages)
                 if use is not None:
-                    ages = {one.image_id: one.age for one in use.images}
+                    watch.saw(use)
                 if use is not None and needs_attention(use, request.policy, too_full_known=request.too_full):
                     use = await self._with_mounted(use)
-                    ages = {one.image_id: one.age for one in use.images}
+                    watch.saw(use)
                     if needs_attention(use, request.policy, too_full_known=request.too_full):
                         return use
-                await _pause(request.policy.look_every, stopping, ages)
+                await watch.pause(request.policy.look_every)
         finally:
             stopping.cancel()
+            if self._newest is watch:
+                self._newest = None
 
     @activity.defn(name=names.REMOVE_IMAGE)
     async def remove_image(self, request: RemoveImage) -> RemovedImage:
@@ -154,19 +160,48 @@ def _left_by_earlier_try() -> dict[str, ImageAge]:
     return {age.image_id: age for age in ages}
 
 
-async def _pause(time: timedelta, stopping: Awaitable[None], ages: Mapping[str, ImageAge]) -> None:
-    """Wait for the next look and send heartbeats; raises WorkerStopping if the worker stops meanwhile."""
-    until = monotonic() + time.total_seconds()
-    known = [asdict(age) for age in ages.values()]
-    while (left := until - monotonic()) > 0:
-        activity.heartbeat(known)
-        try:
-            async with asyncio.timeout(min(left, LONGEST_PAUSE.total_seconds())):
-                await asyncio.shield(stopping)
-        except TimeoutError:
-            continue
-        activity.heartbeat(known)
-        raise retryable_failure(WORKER_STOPPING, "the worker stops; the next one continues to watch the images")
+class _Watch:
+    """One attempt's watch: what it knows, and until when it lasts."""
+
+    def __init__(self, ages: dict[str, ImageAge]) -> None:
+        self.ages = ages
+        self.over = asyncio.Event()
+        """The worker stops, or a newer watch has begun."""
+        self._sent: set[tuple[str, bool]] | None = None
+        timeout = activity.info().heartbeat_timeout
+        self._longest = timeout.total_seconds() / _SHARE if timeout else None
+
+    async def end_with_worker(self) -> None:
+        """End it when the worker begins to stop."""
+        await activity.wait_for_worker_shutdown()
+        self.over.set()
+
+    def saw(self, use: ImageUse) -> None:
+        """Note what was seen; a change is stored for the next worker."""
+        self.ages = {one.image_id: one.age for one in use.images}
+        users = {(one.image_id, one.in_use) for one in use.images}
+        if users != self._sent:
+            self._sent = users
+            self._store()
+
+    async def pause(self, time: timedelta) -> None:
+        """Wait for the next look; raises WorkerStopping or Superseded."""
+        until = monotonic() + time.total_seconds()
+        while (left := until - monotonic()) > 0:
+            try:
+                async with asyncio.timeout(left if self._longest is None else min(left, self._longest)):
+                    await self.over.wait()
+            except TimeoutError:
+                if self._longest is not None:
+                    self._store()
+                continue
+            if not activity.is_worker_shutdown():
+                raise non_retryable_failure("Superseded", "a newer watch of the images has begun")
+            self._store()
+            raise retryable_failure(WORKER_STOPPING, "the worker stops; the next one continues to watch the images")
+
+    def _store(self) -> None:
+        activity.heartbeat([asdict(age) for age in self.ages.values()])
 
 
 def _disk_use(mountpoints: Iterable[str]) -> DiskUse:

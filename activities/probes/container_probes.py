@@ -1,27 +1,31 @@
 """The activity that reports the results of one container's probes to its pod's workflow.
 
 It lasts as long as the container and signals only when a result changes, so a healthy pod adds nothing to its history.
-What is known is stored in heartbeats: the next try, in another worker, continues from there. A change is first stored
-in a heartbeat, then signalled, so that after a crash in between it is still marked as unreported; it may be reported
-twice, but is never lost.
+What is known is stored in heartbeats, which are sent only with a change: the next try, in another worker, continues
+from there. A change is first stored in a heartbeat, then signalled, so that after a crash in between it is still marked
+as unreported; it may be reported twice, but is never lost.
 
 Startup and liveness are signalled at once: the workflow acts on them, and each changes once in a container's life.
 Readiness may change each second for ever, so its changes are signalled at growing intervals, with their number. What the
 history does not have yet, the node's status has: the readiness listener is called at each change.
+
+Without regular heartbeats a cancel or a pause does not reach this activity. It ends with its container, when a newer
+one takes over, or when its workflow turns out to be gone; an operator's pause ends nothing.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
 
 from temporalio import activity
-from temporalio.client import AsyncActivityHandle, Client
+from temporalio.client import AsyncActivityCancelledError, AsyncActivityHandle, Client
 from temporalio.converter import ActivitySerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.execution.errors import WORKER_STOPPING, retryable_failure
+from activities.execution.errors import WORKER_STOPPING, non_retryable_failure, retryable_failure
 from activities.execution.growing_intervals import RecentRecords
 from activities.probes.loop import ProbeLoop
 from activities.probes.outcome import ReadinessListener
@@ -29,6 +33,7 @@ from activities.probes.services import ProbeServices
 from proto.temporal import names
 from proto.temporal.activities.heartbeats import ProbeProgress
 from proto.temporal.activities.requests import ProbeContainer
+from proto.temporal.failure_types import CONTAINER_ENDED
 from proto.temporal.pod import ProbeKind
 from proto.temporal.signals import ProbeVerdict
 
@@ -48,7 +53,8 @@ class ProbeActivities:
     async def probe_container(self, request: ProbeContainer) -> None:
         """Probe a container until it has ended, or another activity takes over.
 
-        Raises WorkerStopping, which Temporal retries in the next worker.
+        Raises WorkerStopping, which Temporal retries in the next worker, and ContainerEnded if it has ended before: the
+        workflow then reads the runtime instead of asking again at once (a reset workflow does not know the end).
         """
         loops, uid = self._services.probes, request.pod.uid
         progress = initial_progress(request, activity.info().heartbeat_details)
@@ -64,14 +70,15 @@ class ProbeActivities:
             ),
         )
         if loop is None:
-            return
+            message = f"container {request.name} of {request.pod} ({request.container_id}) has ended"
+            raise non_retryable_failure(CONTAINER_ENDED, message)
         if activity.info().attempt == 1:  # later tries have the first try's request, which is outdated
             loop.mark_unreported({kind: found.sequence for kind, found in request.known.items()})
         recent = loops.recent_signals.of((uid, request.name))
         listener = _Listener(loop, activity.client(), recent, self._services.readiness_listener)
         stop = asyncio.create_task(listener.end_with_worker())
         try:
-            if not await listener.listen():
+            if not await listener.listen() and listener.is_newest():
                 loops.abandon(request.container_id)
         except asyncio.CancelledError:
             if listener.is_newest():
@@ -185,8 +192,12 @@ class _Listener:
             found.recent_signals, found.signalled_at = self._recent.count, self._recent.at
 
     async def _keep(self) -> None:
-        """Store what is known at once: the SDK's own heartbeats wait up to two seconds."""
-        await self._handle.heartbeat(self._details())
+        """Store what is known at once: the SDK's own heartbeats wait up to two seconds.
+
+        The details are stored also if the activity is paused or cancelled, which ends nothing.
+        """
+        with contextlib.suppress(AsyncActivityCancelledError):
+            await self._handle.heartbeat(self._details())
 
     def _details(self) -> dict[str, Any]:
         return {kind.value: asdict(found) for kind, found in self._loop.progress.items()}

@@ -1,7 +1,7 @@
 """Counts and durations of probes for /metrics/probes (pkg/kubelet/prober/prober_manager.go).
 
 Plain numbers, counted in the loops: hundreds of outcomes a second must cost nothing. A restarted container keeps its
-numbers; they are dropped with the pod, when metrics are exported.
+numbers; they are dropped with the pod, whether or not metrics are exported.
 """
 
 from bisect import bisect_left
@@ -53,6 +53,11 @@ class ProbeResultCounts:
     def of(self, pod: PodKey, container: str, kind: ProbeKind) -> ProbeCounts:
         """Return the counts of one probe, created if there are none."""
         return self._counts.setdefault(ProbedContainer(pod, container, kind), ProbeCounts())
+
+    def forget(self, pod_uid: str) -> None:
+        """Drop the probes of one pod; may be called in any thread."""
+        for probed in [one for one in list(self._counts) if one.pod.uid == pod_uid]:
+            self._counts.pop(probed, None)
 
     def keep(self, pod_uids: Collection[str]) -> None:
         """Drop the probes of all other pods."""

@@ -13,7 +13,7 @@ from typing import Any
 from proto.temporal.dropped import DroppedSignals
 from proto.temporal.hooks import HookOutcome
 from proto.temporal.mounted import VolumesFacts
-from proto.temporal.pod_inputs import Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
+from proto.temporal.pod_inputs import CarriedAction, Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
 from proto.temporal.resources import Allocatable, PendingResize, Resize, RuntimeResources
 
 PodJson = dict[str, Any]
@@ -285,6 +285,7 @@ class PodStart:
     observed: Observed | None = None
     first_sight: FirstSight | None = None
     """Read if `observed` is None."""
+    under_way: tuple[CarriedAction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

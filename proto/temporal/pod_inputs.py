@@ -5,6 +5,7 @@ Fields are only ever added, each with a default.
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -86,3 +87,13 @@ class FirstSight:
     grace: timedelta | None = None
     """The grace period of that deletion."""
     conditions: dict[str, GivenCondition] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedAction:
+    """An action that was under way when a run continued as new; the next run begins it again with the same request."""
+
+    name: str
+    """The activity's."""
+    request: Any
+    """A request of `activities/`; read as JSON."""

@@ -13,6 +13,9 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.worker import Worker
 
+from activities.execution.attempts import AttachingAttempts
+from activities.execution.present_attempts import PresentAttempts
+from activities.execution.running_actions import RunningActions
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal import names
 from proto.temporal.pod import NodeSettings, PodJson, PodOutcome, PodStart
@@ -63,6 +66,8 @@ class Node:
     runtime: ModelRuntime
     behaviour: int = CURRENT
     """What pods are started with."""
+    running: RunningActions = field(default_factory=RunningActions)
+    present: PresentAttempts = field(default_factory=PresentAttempts)
     snapshots: dict[str, PodSnapshot] = field(default_factory=dict)
     told: list[PodSnapshot] = field(default_factory=list)
     """Every snapshot, in its order."""
@@ -175,6 +180,9 @@ async def node(client: Client) -> AsyncIterator[Node]:
         workflows=[PodWorkflow],
         activities=made.runtime.activities(),
         workflow_runner=sandbox_runner(),
-        interceptors=[publishing(made.publish)],
+        interceptors=[
+            publishing(made.publish, made.running.settled),
+            AttachingAttempts(made.running, made.present),
+        ],
     ):
         yield made

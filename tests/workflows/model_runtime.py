@@ -168,10 +168,13 @@ class ModelRuntime:
 
     @activity.defn(name=names.RUN_POD_SANDBOX)
     async def run_pod_sandbox(self, request: RunPodSandbox) -> PodSandbox:
-        """Create a sandbox."""
+        """Create a sandbox, unless that of this attempt is there."""
         await self._called(names.RUN_POD_SANDBOX, request)
         if self.predecessors:
             raise ApplicationError(", ".join(self.predecessors), type="PredecessorPresent", non_retryable=True)
+        for one in self.sandboxes.values():
+            if one.ready and one.attempt == request.attempt:
+                return PodSandbox(one.sandbox_id, one.attempt, one.ips, one.created_at, adopted=True)
         assert not any(one.ready for one in self.sandboxes.values()), "one live sandbox a pod"
         if request.containers:
             self.directories.add(request.pod.uid)
@@ -228,12 +231,15 @@ class ModelRuntime:
 
     @activity.defn(name=names.START_CONTAINER)
     async def start_container(self, request: StartContainer) -> RuntimeContainer:
-        """Start it; it may exit at once."""
+        """Start it, unless that attempt is there; it may exit at once."""
         await self._called(names.START_CONTAINER, request)
         name = request.container["name"]
         assert self.sandboxes[request.sandbox_id].ready, "containers start in a ready sandbox"
         assert request.pod.uid in self.mounted or not request.container.get("volumeMounts"), "mounts come first"
         assert all(bool(one.image) == bool(one.image_ref) for one in request.volumes), "and the images that are mounted"
+        for one in self.containers.values():
+            if (one.name, one.sandbox_id, one.attempt) == (name, request.sandbox_id, request.attempt):
+                return one
         assert name not in self.live(), "one live instance a container"
         now = datetime.now(UTC)
         made = RuntimeContainer(

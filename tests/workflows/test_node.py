@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from temporalio import activity
@@ -14,6 +15,9 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
+from activities.execution.attempts import AttachingAttempts
+from activities.execution.present_attempts import PresentAttempts
+from activities.execution.running_actions import RunningActions
 from proto.temporal import names
 from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import (
@@ -31,6 +35,7 @@ from proto.temporal.node import (
     WatchImages,
 )
 from tests.patience import PATIENCE
+from worker.host.pod_cache import publishing
 from worker.processes.worker import sandbox_runner
 from workflows.decide.versions import CURRENT_NODE
 from workflows.node import NodeWorkflow
@@ -117,12 +122,14 @@ async def host(client: Client) -> AsyncIterator[Host]:
     """Run a worker for a node's workflow."""
     made = Host(client, f"n{uuid.uuid4().hex[:8]}", Images())
     images = made.images
+    running = RunningActions()
     async with Worker(
         client,
         task_queue=names.node_task_queue(made.name),
         workflows=[NodeWorkflow],
         activities=[images.watch_images, images.remove_image, images.prepull_image],
         workflow_runner=sandbox_runner(),
+        interceptors=[publishing(Mock(), running.settled), AttachingAttempts(running, PresentAttempts())],
     ):
         yield made
         await client.get_workflow_handle(names.node_workflow_id(made.name)).terminate()
@@ -167,6 +174,9 @@ async def test_a_long_run_is_continued_with_all_that_is_known(host: Host, monkey
     monkeypatch.setattr("workflows.loop.SIGNALS_PER_RUN", 2)
     handle = await host.configure("a:1")
     await host.images.until(lambda: "a:1" in host.images.sizes)
+    async with asyncio.timeout(PATIENCE):
+        while not (await status(handle)).news:  # else the next configuration, without a:1, could come before its answer
+            pass
     await host.configure("b:1")
     await host.images.until(lambda: "b:1" in host.images.sizes)
     newest = host.client.get_workflow_handle(handle.id)

@@ -24,7 +24,7 @@ from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 
 LOOK_AGAIN: Final = timedelta(seconds=1)
 """Until a key file that lacks a secret is read again."""
-
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _log = structlog.get_logger(__name__)
 
 
@@ -42,9 +42,10 @@ def temporal_settings(config: NodeConfig) -> TemporalSettings:
 
 
 def identity(role: str, node: str) -> str:
-    """Return an identity for this process that no later process of the node has."""
-    started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    return f"{role}/{node}/{socket.gethostname()}/{started}"
+    """Return an identity for this process that no later process of the node has, also after a reboot."""
+    started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]  # in clock ticks since the boot
+    boot = BOOT_ID.read_text()[:8]
+    return f"{role}/{node}/{socket.gethostname()}/{boot}-{started}"
 
 
 async def node_client(

@@ -20,6 +20,7 @@ from temporalio.worker import Interceptor, WorkflowInboundInterceptor, WorkflowI
 from proto.pod_snapshot import PodSnapshot, is_over, pod_path, read_snapshots, snapshot_path
 from worker.daemon.troubles import TROUBLES, Troubles
 from workflows.publish import EXTERN
+from workflows.steps import SETTLED
 
 PART: Final = "snapshots of pods"
 FIRST_PAUSE: Final = 1.0
@@ -152,17 +153,19 @@ class PodCache:
             raise
 
 
-def publishing(write: Callable[[PodSnapshot], None]) -> Interceptor:
-    """Return an interceptor that gives every workflow the extern function that publishes snapshots."""
+def publishing(write: Callable[[PodSnapshot], None], settle: Callable[[str, str], None] | None = None) -> Interceptor:
+    """Return an interceptor that gives every workflow the extern functions that publish snapshots and settle actions."""
 
     class Publisher(WorkflowInboundInterceptor):
-        """Adds only the extern function."""
+        """Adds only the extern functions."""
 
     class Publishing(Interceptor):
-        """Installs the extern function when a workflow class is first used."""
+        """Installs them when a workflow class is first used."""
 
         def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type[WorkflowInboundInterceptor]:  # noqa: A002 - the SDK's name
             input.unsafe_extern_functions[EXTERN] = write
+            if settle is not None:
+                input.unsafe_extern_functions[SETTLED] = settle
             return Publisher
 
     return Publishing()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from activities.probes.result_counts import ProbeResultCounts
-from proto.pod_snapshot import PodSnapshot
+from proto.pod_snapshot import PodSnapshot, is_over
 from proto.temporal.pod import Lifecycle
 from worker.host.pod_cache import PodCache
 from worker.telemetry.metrics import Metrics
@@ -26,6 +26,7 @@ class PodMetrics:
         """
         self._met = {one.uid for one in cache.snapshots()}
         self._going_since: dict[str, float] = {}
+        self._probes: ProbeResultCounts | None = None
         metrics.on_read(self._count)
 
     def publish(self, snapshot: PodSnapshot) -> None:
@@ -34,6 +35,8 @@ class PodMetrics:
         if snapshot.lifecycle == Lifecycle.TERMINATED:
             self._met.discard(uid)
             self._pending_since.pop(uid, None)
+            if self._probes is not None and is_over(snapshot):
+                self._probes.forget(uid)
             if since := self._going_since.pop(uid, None):
                 self._metrics.pod_ended(time.monotonic() - since)
         elif snapshot.lifecycle == Lifecycle.TERMINATING:
@@ -46,7 +49,8 @@ class PodMetrics:
         self._cache.publish(snapshot)
 
     def show_probes(self, tallies: ProbeResultCounts) -> None:
-        """Add the probe metrics of the present pods."""
+        """Add the probe metrics of the present pods; those of a pod that is gone are dropped."""
+        self._probes = tallies
         self._metrics.on_probes_read(lambda: probe_text(tallies, {one.uid for one in self._cache.snapshots()}))
 
     def _count(self) -> None:

@@ -15,6 +15,7 @@ from temporalio.client import Client
 from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.execution.attempts import AttachingAttempts
 from activities.execution.unexpected import UnexpectedErrors
 from activities.hosted import activities
 from activities.node_services import NodeServices
@@ -34,6 +35,7 @@ from worker.host.current_readiness import CurrentReadiness
 from worker.host.image_access import count_pulls
 from worker.host.local_storage import StorageWatch, signalling, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
+from worker.host.lost_attempts import LostAttempts, failing_lost_attempts
 from worker.host.orphaned_volumes import unmounting_orphaned_volumes
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
@@ -125,10 +127,14 @@ async def work(
         )
         async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], calling, history:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
-            freed = await take_over(client, config.node_name, client.identity, known)
-            _log.info("worker started", node=config.node_name, taken_over=freed)
+            taken = await take_over(client, config.node_name, client.identity, known)
+            _log.info("worker started", node=config.node_name, taken_over=taken.attempts)
             service.ready(f"working for node {config.node_name}")
-            await service.stop_requested()
+            lost = LostAttempts(
+                client, services.present_attempts, cache.snapshots, node_workflow=known[0], unknown=taken.unknown
+            )
+            async with failing_lost_attempts(lost):
+                await service.stop_requested()
     if services.pull_rights:
         await services.pull_rights.flushed()
     await services.runtime.close()
@@ -174,7 +180,12 @@ def pod_worker(
         workflows=[NodeWorkflow, PodWorkflow],
         activities=activities(services),
         workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
-        interceptors=[publishing(publish), *more, UnexpectedErrors()],
+        interceptors=[
+            publishing(publish, services.running_actions.settled),
+            AttachingAttempts(services.running_actions, services.present_attempts),
+            *more,
+            UnexpectedErrors(),
+        ],
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=ACTIVITIES,
         sticky_queue_schedule_to_start_timeout=STICKY,

@@ -45,6 +45,7 @@ from workflows.decide.keys import (
     RESOURCES_KEY,
     VOLUMES_KEY,
     container_key,
+    probe_key,
     pull_key,
     run_hook_key,
     shorten_stop_key,
@@ -206,10 +207,10 @@ ACTIONS: Final[Mapping[type, ActionType]] = {
     ),
     ProbeContainer: ActionType(
         names.PROBE_CONTAINER,
-        key=lambda asked: f"probe/{asked.name}",
+        key=lambda asked: probe_key(asked.name),
         summary=lambda asked: f"probe {asked.name}: {', '.join(probe_kinds(asked))}",
         within=timedelta(days=365),  # as long as the container
-        heartbeat=timedelta(minutes=2),  # with 330 probes, heartbeats every 10 s would keep Temporal busy for nothing
+        heartbeat=None,  # each one costs Temporal a write; `worker/host/lost_attempts.py` finds an attempt that is lost
         retry=PROBING,
         endless=True,
     ),

@@ -31,6 +31,11 @@ def container_key(name: str) -> str:
     return f"container/{name}"
 
 
+def probe_key(name: str) -> str:
+    """Return the key of probing a container."""
+    return f"probe/{name}"
+
+
 def hook_key(name: str, hook: str) -> str:
     """Return the prefix of the keys of a container's hook, whichever instance it is for."""
     return f"hook/{name}/{hook}"

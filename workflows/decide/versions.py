@@ -17,7 +17,7 @@ BEHAVIOURS: Final[dict[int, str]] = {
     3: "one timer per wait, cancelled only when its time or reason changes; before, one timer for the nearest wait, restarted at every arrival",
     4: "robust against hostile peers: dropped signals count for continue-as-new, an activity's answer names it and its type, "
     "hooks of ours on a pod of the API stay as the node took them, a run has some 500 events, so that it is replayed in time, "
-    "and a pod that starts again under its UID counts its restarts on",
+    "continue-as-new carries what is under way and waits for nothing, and a pod that starts again under its UID counts its restarts on",
 }
 OLDEST: Final = min(BEHAVIOURS)
 """A run with a lower number needs an older release: the worker logs an error and leaves its pod alone."""
@@ -26,7 +26,7 @@ CURRENT: Final = max(BEHAVIOURS)
 NODE_BEHAVIOURS: Final[dict[int, str]] = {
     1: "the first: images are watched, removed and prepulled",
     2: "one timer per wait, as with behaviour 3 of pods",
-    3: "robust against hostile peers, as with behaviour 4 of pods: dropped signals, answers",
+    3: "robust against hostile peers, as with behaviour 4 of pods: dropped signals, answers, and no wait for a prepull",
 }
 """The behaviours of NodeWorkflow, numbered independently."""
 OLDEST_NODE: Final = min(NODE_BEHAVIOURS)
@@ -54,6 +54,11 @@ ANSWERS_ENCRYPTED: Final = 4
 is a cancellation that the workflow has not asked for."""
 NODE_ANSWERS_ENCRYPTED: Final = 3
 """The same for the node's workflow."""
+
+CARRIED_ACTIONS: Final = 4
+"""From this behaviour on continue-as-new carries the actions under way; before, it waited for their ends."""
+NODE_CARRIED_PREPULL: Final = 3
+"""The next run of the node's workflow begins a prepull again that is under way."""
 
 
 class UnknownBehaviourError(Exception):

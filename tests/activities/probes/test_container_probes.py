@@ -8,6 +8,8 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from temporalio.activity import ActivityCancellationDetails
+from temporalio.client import AsyncActivityCancelledError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
@@ -33,7 +35,10 @@ class Temporal:
     """Records the activity's calls of Temporal, in order, and lets them fail on demand."""
 
     calls: list[Any] = field(default_factory=list)
-    failing: list[RPCError] = field(default_factory=list)
+    failing: list[Exception] = field(default_factory=list)
+    held: asyncio.Event | None = None
+    """Heartbeats wait for it."""
+    is_asked: bool = False
     called: asyncio.Event = field(default_factory=asyncio.Event)
     namespace: str = "tempolet"
 
@@ -55,6 +60,10 @@ class Temporal:
 
     async def heartbeat(self, details: dict[str, Any]) -> None:
         """Keep what is known."""
+        self.is_asked = True
+        self.called.set()
+        if self.held:
+            await self.held.wait()
         self._call(details)
 
     def _call(self, what: Any) -> None:
@@ -131,7 +140,7 @@ def begin(
 ) -> "tuple[ActivityEnvironment, asyncio.Task[None]]":
     """Begin one try of the activity."""
     environment = ActivityEnvironment(client=temporal)  # type: ignore[arg-type]  # as much of one as is used
-    environment.info = replace(environment.info, heartbeat_timeout=timedelta(minutes=2), **info)
+    environment.info = replace(environment.info, **({"heartbeat_timeout": timedelta(minutes=2)} | info))
     listener = Shown() if shown is None else shown
     activities = ProbeActivities(
         Mock(probes=loops, runtime=Mock(), readiness_listener=listener, terminating=Mock(has=lambda _: False))
@@ -227,6 +236,56 @@ async def test_nobody_is_probed_for_a_workflow_that_is_gone(temporal: Temporal, 
     await temporal.until(lambda: temporal.told() == [(container.ready, 1)])
     loops.ended("web-0")
     await ended(task)
+
+
+async def test_a_loop_that_a_newer_one_listens_to_is_not_given_up(temporal: Temporal, container: Container) -> None:
+    """The run that continued as new is gone, but not the one after it."""
+    gone = Temporal(failing=[RPCError("continued as new", RPCStatusCode.NOT_FOUND, b"")], held=asyncio.Event())
+    loops = ProbeLoops()
+    _, older = begin(gone, loops)
+    await gone.until(lambda: gone.is_asked)
+    _, newer = begin(temporal, loops)
+    await temporal.until(lambda: temporal.told() == [(True, 1)])
+    assert gone.held
+    gone.held.set()
+    await ended(older)
+    container.ready = False
+    await temporal.until(lambda: temporal.told()[-1] == (False, 2))
+    loops.ended("web-0")
+    await ended(newer)
+
+
+async def test_a_paused_probe_goes_on(temporal: Temporal, container: Container) -> None:
+    """An operator's pause reaches it with the first change, which is told all the same."""
+    temporal.failing = [AsyncActivityCancelledError(ActivityCancellationDetails(paused=True))]
+    loops = ProbeLoops()
+    _, task = begin(temporal, loops)
+    await temporal.until(lambda: temporal.told() == [(container.ready, 1)])
+    loops.ended("web-0")
+    await ended(task)
+
+
+async def test_an_idle_probe_sends_nothing(temporal: Temporal, container: Container) -> None:
+    """Each heartbeat would be a write in Temporal's database."""
+    loops = ProbeLoops()
+    environment, task = begin(temporal, loops, heartbeat_timeout=None)
+    beats: list[Any] = []
+    environment.on_heartbeat = beats.append
+    await temporal.until(lambda: len(temporal.calls) >= 3)
+    await asyncio.sleep(3600)
+    assert (beats, len(temporal.calls), container.ready) == ([], 3, True)
+    loops.ended("web-0")
+    await ended(task)
+
+
+async def test_a_container_that_has_ended_is_not_probed_again_and_again(temporal: Temporal) -> None:
+    """A workflow that was reset believes that it runs: it is told, and does not just ask again."""
+    loops = ProbeLoops()
+    loops.ended("web-0")
+    _, task = begin(temporal, loops)
+    with pytest.raises(ApplicationError, match="has ended") as told:
+        await ended(task)
+    assert (told.value.type, told.value.non_retryable) == ("ContainerEnded", True)
 
 
 async def test_a_cancel_ends_the_loop(temporal: Temporal, container: Container) -> None:

@@ -45,6 +45,16 @@ def test_a_restarted_container_goes_on_with_its_numbers() -> None:
     assert samples(result_counts, "u1")["prober_probe_total", "successful"] == 2
 
 
+def test_a_pod_that_is_gone_is_forgotten_by_itself() -> None:
+    """A node whose metrics nobody reads would keep the probes of all its pods."""
+    result_counts = ProbeResultCounts()
+    result_counts.of(WEB, "main", ProbeKind.LIVENESS).count(1, success=True)
+    result_counts.forget("another")
+    assert list(result_counts.all())
+    result_counts.forget(WEB.uid)
+    assert not list(result_counts.all())
+
+
 def test_what_is_gone_is_told_no_more() -> None:
     """Nor are probes without a result."""
     result_counts = ProbeResultCounts()

@@ -1,12 +1,17 @@
 """Does PodWorkflow run each hook in its turn, cancel those that are no longer needed, and continue whatever a hook does?"""
 
 import asyncio
+from datetime import timedelta
+
+import pytest
+from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import DeletionRequested
 from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
+from worker.temporal.temporal_client import activity_of
 
 
 def hooked(*hooks: str) -> PodJson:
@@ -61,6 +66,39 @@ async def test_a_deletion_gives_a_post_start_up(node: Node) -> None:
     await node.delete(handle)
     assert [one.hook for one in node.runtime.named(names.RUN_HOOK)] == ["postStart", "preStop"]
     gate.set()
+
+
+async def test_a_hook_whose_attempt_is_lost_does_not_run_beside_itself(node: Node) -> None:
+    """As after an outage of Temporal: the next attempt waits for the hook that runs."""
+    pod = hooked("postStart")
+    gate = node.runtime.held[names.RUN_HOOK] = asyncio.Event()
+    handle = await node.start(pod)
+    hook = await node.called(names.RUN_HOOK)
+    lost = activity_of(node.client, handle.id, f"hook/web/postStart/{hook.container_id}")
+    await lost.fail(ApplicationError("no heartbeat", type="WorkerGone"))
+    async with asyncio.timeout(PATIENCE):
+        while (await handle.describe()).raw_description.pending_activities[0].attempt == 1:
+            pass  # Temporal reports no change of an attempt
+    gate.set()
+    await node.until(pod, lambda one: one.ready)
+    assert len(node.runtime.named(names.RUN_HOOK)) == 1
+    await node.delete(handle)
+
+
+async def test_a_step_that_hangs_is_told_and_goes_on(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporal's own timeout would be retried for ever, and tell nobody."""
+    monkeypatch.setattr("workflows.steps.time_limit", lambda _: timedelta(seconds=1))
+    monkeypatch.setattr("workflows.decide.situation.RETRY_AFTER", timedelta(milliseconds=100))
+    gate = node.runtime.held[names.RUN_POD_SANDBOX] = asyncio.Event()
+    pod = hooked()
+    handle = await node.start(pod)
+    told = await node.until(pod, lambda one: one.reason == "StepTimedOut")
+    assert told.message == "RunPodSandbox: no answer within 0.9 s; it is waited for again"
+    gate.set()
+    await node.until(pod, lambda one: one.ready)
+    assert len(node.runtime.sandboxes) == 1
+    monkeypatch.undo()
+    await node.delete(handle)
 
 
 async def test_a_container_that_ends_during_its_pre_stop_is_not_waited_for(node: Node) -> None:

@@ -7,12 +7,13 @@ overwritten by a guess: an exit that is known stays, whatever is read later.
 from typing import Final
 
 from proto.temporal.activities.requests import RunHook, RuntimeContainer, StartContainer
+from proto.temporal.failure_types import CONTAINER_ENDED
 from proto.temporal.hooks import Hook, HookEnded, HookOutcome
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Observed
 from workflows.decide.containers.backoff import next_backoff
 from workflows.decide.containers.definitions import definition_seen
 from workflows.decide.containers.init_containers import ends_by_itself
-from workflows.decide.keys import container_key, image_key
+from workflows.decide.keys import container_key, image_key, probe_key
 from workflows.decide.situation import Situation
 
 UNKNOWN_EXIT: Final = 137
@@ -56,6 +57,9 @@ def new_instance(situation: Situation, facts: ContainerFacts, seen: RuntimeConta
     facts.failure_reason = facts.failure_message = ""
     facts.failed_at = None
     observed.failures.pop(container_key(seen.name), None)
+    probing = observed.failures.get(probe_key(seen.name))
+    if probing and probing.reason == CONTAINER_ENDED:
+        del observed.failures[probe_key(seen.name)]
 
 
 def remember_dead(observed: Observed, name: str, facts: ContainerFacts, sandbox_id: str) -> None:

@@ -13,6 +13,8 @@ NodeAction = WatchImages | RemoveImage | PrepullImage
 
 WATCH: Final = "images"
 """The prefix of the key of watching; the number of the policy follows."""
+PREPULL: Final = "prepull"
+"""The prefix of the key of prepulling an image."""
 
 NODE_ACTIONS: Final[Mapping[type, ActionType]] = {
     WatchImages: ActionType(
@@ -21,7 +23,7 @@ NODE_ACTIONS: Final[Mapping[type, ActionType]] = {
         summary=lambda asked: f"watch the images' disk: room is made from {asked.policy.high_threshold_percent} % on",
         within=timedelta(days=365),
         result=ImageUse,
-        heartbeat=timedelta(minutes=2),  # it lasts until there is something to do
+        heartbeat=None,  # as for probes
         retry=PROBING,
         endless=True,
     ),
@@ -34,7 +36,7 @@ NODE_ACTIONS: Final[Mapping[type, ActionType]] = {
     ),
     PrepullImage: ActionType(
         names.PREPULL_IMAGE,
-        key=lambda asked: f"prepull/{asked.image}",
+        key=lambda asked: f"{PREPULL}/{asked.image}",
         summary=lambda asked: f"prepull {asked.image}",
         within=timedelta(hours=24),
         result=PulledImage,

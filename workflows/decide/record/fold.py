@@ -14,6 +14,7 @@ from proto.temporal.activities.requests import (
     MakePodDirectories,
     PodRuntime,
     PodSandbox,
+    ProbeContainer,
     PulledImage,
     PullImage,
     ReadImages,
@@ -31,7 +32,7 @@ from proto.temporal.activities.requests import (
 )
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
-from proto.temporal.failure_types import PREDECESSOR_PRESENT
+from proto.temporal.failure_types import CONTAINER_ENDED, PREDECESSOR_PRESENT
 from proto.temporal.hooks import HookEnded
 from proto.temporal.pod import (
     ContainerFacts,
@@ -150,6 +151,8 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             observed.failures.pop(key(action))
             hook_ended(situation, action, HookEnded(succeeded=False, message=f"{reason}: {message}"))
         case RemovePodDirectories():
+            observed.runtime_stale = True
+        case ProbeContainer() if reason == CONTAINER_ENDED:
             observed.runtime_stale = True
         case UpdatePodSandboxResources(sandbox_spec=spec):
             allocation.cgroup_in_doubt(situation, spec)

@@ -14,8 +14,8 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.kubernetes.resources.qos import qos_class
 from proto.temporal.activities.requests import RunPodSandbox, StartContainer
-from proto.temporal.failure_types import PREDECESSOR_PRESENT
-from proto.temporal.pod import Lifecycle
+from proto.temporal.failure_types import PREDECESSOR_PRESENT, STEP_TIMED_OUT
+from proto.temporal.pod import Failure, Lifecycle, Observed
 from workflows.decide.keys import VOLUMES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.status.conditions import GATES_NOT_READY, READY, conditions
@@ -90,8 +90,22 @@ def pod_summary(situation: Situation, status: V1PodStatus) -> PodSummary:
     return PodSummary(status.phase or "", ready, restarts, reason, message)
 
 
+def hangs(observed: Observed) -> str:
+    """Describe a step that gave no answer within its limit the last time; empty if none."""
+    return next((one.message for one in observed.failures.values() if one.reason == STEP_TIMED_OUT), "")
+
+
+def failed_step(observed: Observed) -> Failure | None:
+    """Return why the pod has no sandbox, volumes or directories; else which step hangs."""
+    urgent = (observed.failures.get(name) for name in ("sandbox", VOLUMES_KEY, "directories"))
+    hanging = (one for one in observed.failures.values() if one.reason == STEP_TIMED_OUT)
+    return next((one for one in (*urgent, *hanging) if one), None)
+
+
 def held_up(situation: Situation) -> str:
-    """Describe what a terminating pod waits for before it can stop anything: a start under way must answer first."""
+    """Describe what a terminating pod waits for: a step that hangs, or a start under way, which must answer first."""
+    if hanging := hangs(situation.observed):
+        return f"; {hanging}"
     if situation.observed.lifecycle is not Lifecycle.TERMINATING:
         return ""
     for action in situation.busy.values():
@@ -112,9 +126,8 @@ def first_reason(situation: Situation, statuses: list[V1ContainerStatus]) -> tup
         return observed.eviction.reason, observed.eviction.message + held_up(situation)
     if observed.waiting_for:
         return PREDECESSOR_PRESENT, observed.waiting_for
-    for name in ("sandbox", VOLUMES_KEY, "directories"):
-        if failure := observed.failures.get(name):
-            return failure.reason, failure.message
+    if failed := failed_step(observed):
+        return failed.reason, failed.message
     waits = [one.state.waiting for one in statuses if one.state and one.state.waiting]
     for wait in waits:
         if wait.reason not in ORDINARY_WAITS:

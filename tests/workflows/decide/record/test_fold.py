@@ -11,6 +11,7 @@ from proto.temporal.activities.requests import (
     DeletePodObject,
     MakePodDirectories,
     PodSandbox,
+    ProbeContainer,
     PulledImage,
     PullImage,
     RemoveContainer,
@@ -281,3 +282,14 @@ def test_what_may_be_half_made(lifecycle: Lifecycle, stale: bool) -> None:
     here = situation(lifecycle=lifecycle, sandbox=None)
     fold_failure(here, RunPodSandbox(KEY, 0, {}), "DeadlineExceeded", "no answer")
     assert here.observed.runtime_stale is stale
+
+
+def test_a_container_that_ended_unseen_is_read_and_then_probed_again() -> None:
+    """A workflow that was reset would else ask for its probes again and again, or its next instance would wait for them."""
+    here = situation(pod(), containers={"web": up()})
+    asked = ProbeContainer(KEY, "web", "web-0", {"name": "web"})
+    fold_failure(here, asked, "ContainerEnded", "container web has ended")
+    assert here.observed.runtime_stale
+    assert "probe/web" in here.observed.failures
+    fold(here, starting(attempt=1), seen(attempt=1))
+    assert "probe/web" not in here.observed.failures

@@ -31,6 +31,7 @@ FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)
 NO_IMAGE = ImageFacts(reason="ErrImagePull", message="not found", backoff=timedelta(seconds=10), failed_at=at(-1))
 EVICTED = Eviction(at(-5), "DeadlineExceeded", "too long")
 GONE: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATED, "sandbox": sandbox(ready=False, stopped=True)}
+HANGS = Failure("StepTimedOut", "remove the directories of default/web: no answer within 595 s", at(-1))
 NO_SANDBOX = Failure("FailedCreatePodSandBox", "no CNI", at(-1))
 
 
@@ -44,6 +45,18 @@ def line(here: Situation) -> PodSummary:
     [
         pytest.param(pod(), {"containers": {"web": up()}}, (True, 0, "", ""), id="healthy"),
         pytest.param(pod(), {}, (False, 0, "ContainerCreating", ""), id="on-its-way"),
+        pytest.param(
+            pod(),
+            {"containers": {"web": up()}, "failures": {"resources": HANGS}},
+            (True, 0, "StepTimedOut", HANGS.message),
+            id="a-step-that-hangs",
+        ),
+        pytest.param(
+            pod(),
+            {"containers": {"web": up()}, "failures": {"directories": HANGS}, "deletion": deletion()},
+            (True, 0, "Terminating", f"ManifestRemoved: web.yaml is gone; {HANGS.message}"),
+            id="a-step-that-hangs-while-the-pod-goes",
+        ),
         pytest.param(
             pod("a", "b"),
             {"containers": {"a": up("a", 2), "b": up("b", 3)}},

@@ -1,0 +1,115 @@
+"""The interceptor around every activity: it attaches attempts to the work that runs, and ends them at their limit.
+
+An attempt may end before its work: its run has continued as new or was reset, Temporal took it for lost, an operator
+paused it. The work then goes on. It is cancelled only if its workflow asks for that, or the worker stops.
+
+Temporal itself would retry an attempt that lasts too long for ever, and tell no one. So the attempt ends shortly before
+its limit, with a failure that the workflow records and the pod's status shows. The next one attaches again.
+"""
+
+import asyncio
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, Final
+
+from temporalio import activity
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from activities.execution.errors import non_retryable_failure, retryable_failure
+from activities.execution.heartbeat import beating
+from activities.execution.present_attempts import PresentAttempts
+from activities.execution.running_actions import Asked, RunningActions
+from proto.temporal import names
+from proto.temporal.failure_types import STEP_TIMED_OUT
+
+ENDLESS: Final = frozenset({names.PROBE_CONTAINER, names.WATCH_IMAGES})
+"""They attach in their own way (`probes/loops.py`), or the newest replaces the one before."""
+READS: Final = frozenset({names.READ_IMAGES, names.READ_POD_RUNTIME, names.AWAIT_PREDECESSOR})
+"""Each attempt looks for itself: what an earlier one saw may have changed."""
+LOOKS_AGAIN: Final = frozenset({names.RUN_POD_SANDBOX, names.START_CONTAINER})
+"""Their answer is a state. Once it is old, another look finds the same sandbox or container, as it is by then."""
+NAMED_BY_KEY: Final = frozenset({names.RUN_HOOK})
+"""Their key names the instance, and two requests for it differ only in who asked when: a hook runs once at a time."""
+MARGIN: Final = timedelta(seconds=5)
+"""An attempt ends so long before its limit, or a tenth of it before a short one."""
+
+
+class AttachingAttempts(Interceptor):
+    """Wraps every activity; the outermost interceptor, so that the others see each work once."""
+
+    def __init__(self, running: RunningActions, present: PresentAttempts) -> None:
+        self._running, self._present = running, present
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - the SDK's name
+        """Wrap every activity."""
+        return _Attempt(next, self._running, self._present)
+
+
+class _Attempt(ActivityInboundInterceptor):
+    def __init__(
+        self, following: ActivityInboundInterceptor, running: RunningActions, present: PresentAttempts
+    ) -> None:
+        super().__init__(following)
+        self._running, self._present = running, present
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's name
+        info = activity.info()
+        if info.is_local:
+            return await super().execute_activity(input)
+        with self._present.one(info):
+            limit = _limit(info)
+            try:
+                async with asyncio.timeout(limit) as time:
+                    if info.activity_type in ENDLESS | READS:
+                        return await super().execute_activity(input)
+                    return await self._attach(_asked(info, input.args), input)
+            except TimeoutError:
+                if not time.expired():
+                    raise
+                raise non_retryable_failure(STEP_TIMED_OUT, self._hangs(info, limit)) from None
+
+    async def _attach(self, asked: Asked, input: ExecuteActivityInput) -> Any:  # noqa: A002 - as above
+        following = super().execute_activity
+        try:
+            with beating() as heart:
+                return await self._running.attend(asked, lambda: following(input), heart.follow)
+        except asyncio.CancelledError:
+            if _is_wanted_no_more():
+                await self._running.give_up(asked)
+            elif not _is_cancelled():
+                raise retryable_failure("Superseded", "another run of this action has taken its place") from None
+            raise
+
+    def _hangs(self, info: activity.Info, limit: float | None) -> str:
+        said = self._running.details(info.workflow_id or "", info.activity_id)
+        doing = said if isinstance(said, str) else getattr(said, "doing", "") or info.activity_type
+        return f"{doing}: no answer within {limit:g} s; it is waited for again"
+
+
+def _asked(info: activity.Info, arguments: Any) -> Asked:
+    kind = info.activity_type
+    instance = "" if kind in NAMED_BY_KEY else sha256(repr(arguments).encode(errors="replace")).hexdigest()
+    return Asked(
+        workflow_id=info.workflow_id or "",
+        key=info.activity_id,
+        instance=(kind, instance),
+        asker=(info.workflow_run_id or "", info.scheduled_time),
+        keeps=kind not in LOOKS_AGAIN,
+    )
+
+
+def _limit(info: activity.Info) -> float | None:
+    limit = info.start_to_close_timeout
+    return None if limit is None else (limit - min(MARGIN, limit / 10)).total_seconds()
+
+
+def _is_wanted_no_more() -> bool:
+    """Report whether the workflow has cancelled this action, or the worker stops."""
+    why = activity.cancellation_details()
+    return why is not None and (why.cancel_requested or why.worker_shutdown)
+
+
+def _is_cancelled() -> bool:
+    """Report whether this attempt was cancelled, and not only the work that it waits for."""
+    task = asyncio.current_task()
+    return activity.is_cancelled() or bool(task and task.cancelling())

@@ -1,0 +1,34 @@
+"""Which actions under way a run passes on when it continues as new.
+
+The next run begins them with the same requests, so the process attaches them to the work that runs
+(`activities/execution/`): a hook of hours, a stop with its grace and a pull go on. Reads are decided anew, and so are
+probes, which attach by their container.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from proto.temporal.pod_inputs import CarriedAction
+from workflows.decide.actions import ACTIONS, Action, is_endless
+
+LONGEST: Final = 512 * 1024
+"""Characters of all requests: Temporal ends a run whose next input is above 2 MB. Pod and `Observed` need room, too."""
+_KINDS: Final = {row.name: kind for kind, row in ACTIONS.items()}
+
+
+def carried(under_way: Iterable[Action]) -> tuple[CarriedAction, ...] | None:
+    """Return what the next run begins with; None if that is too much, so that some of it must end first."""
+    passed_on = [one for one in under_way if not is_endless(one) and not is_read(one)]
+    if sum(len(repr(one)) for one in passed_on) > LONGEST:
+        return None
+    return tuple(CarriedAction(ACTIONS[type(one)].name, one) for one in passed_on)
+
+
+def is_read(action: Action) -> bool:
+    """Report whether an action only reads, so that another read serves as well."""
+    return ACTIONS[type(action)].at_once is not None
+
+
+def kind_of(action: CarriedAction) -> type:
+    """Return the type of the request of a carried action."""
+    return _KINDS[action.name]
