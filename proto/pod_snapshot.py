@@ -58,7 +58,7 @@ class PodSnapshot:
     ends_awaited: tuple[str, ...] = ()
     """Names of containers whose start is under way and will also answer their end, if it comes at once."""
     under_way: tuple[str, ...] = ()
-    """The keys of the actions under way, for `worker/host/lost_attempts.py`."""
+    """The keys of the actions under way, for `worker/host/temporal/lost_attempts.py`."""
     storage_limits: StorageLimits | None = None
     """Its limits of local storage; None if it has none, or exceeding them has no consequence."""
     pod: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)

@@ -1,6 +1,6 @@
 """Which attempts of activities run in this process, and when one of an action was last seen.
 
-`worker/host/lost_attempts.py` compares it with what Temporal takes for running.
+`worker/host/temporal/lost_attempts.py` compares it with what Temporal takes for running.
 """
 
 from collections.abc import Iterator

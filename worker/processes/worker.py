@@ -35,12 +35,12 @@ from worker.host.current_readiness import CurrentReadiness
 from worker.host.image_access import count_pulls
 from worker.host.local_storage import StorageWatch, signalling, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
-from worker.host.lost_attempts import LostAttempts, failing_lost_attempts
 from worker.host.orphaned_volumes import unmounting_orphaned_volumes
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodMetrics
 from worker.host.temporal.history_limit import limiting_history
+from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attempts
 from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
 from worker.host.temporal.takeover import take_over
 from worker.host.terminating_pods import TerminationTracker

@@ -210,7 +210,7 @@ ACTIONS: Final[Mapping[type, ActionType]] = {
         key=lambda asked: probe_key(asked.name),
         summary=lambda asked: f"probe {asked.name}: {', '.join(probe_kinds(asked))}",
         within=timedelta(days=365),  # as long as the container
-        heartbeat=None,  # each one costs Temporal a write; `worker/host/lost_attempts.py` finds an attempt that is lost
+        heartbeat=None,  # each one costs Temporal a write; `worker/host/temporal/lost_attempts.py` finds an attempt that is lost
         retry=PROBING,
         endless=True,
     ),

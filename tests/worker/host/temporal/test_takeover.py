@@ -14,7 +14,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from worker.host.temporal import takeover
-from worker.host.temporal.takeover import take_over
+from worker.host.temporal.takeover import TakenOver, take_over
 
 STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 
@@ -82,7 +82,7 @@ def handles(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_worker_starts_without_visibility(error: Exception) -> None:
     """It knows the workflows of its own snapshots."""
     temporal = FakeTemporal(error)
-    assert await take_over(temporal, "n", "me", ["node/n", "pod/n/default/web/u"]) == 2  # type: ignore[arg-type]  # plays Client
+    assert await take_over(temporal, "n", "me", ["node/n", "pod/n/default/web/u"]) == TakenOver(2, frozenset())  # type: ignore[arg-type]  # plays Client
     assert temporal.freed == ["node/n", "pod/n/default/web/u"]
 
 
@@ -101,12 +101,20 @@ async def test_attempts_of_an_earlier_worker_are_failed_in_these_states(
     """One that is to be paused would otherwise stay with the dead worker until its heartbeat is missed."""
     temporal = FakeTemporal([])
     temporal.state = state
-    assert await take_over(temporal, "n", "me", ["pod/n/default/web/u"]) == freed  # type: ignore[arg-type]  # plays Client
+    assert await take_over(temporal, "n", "me", ["pod/n/default/web/u"]) == TakenOver(freed, frozenset())  # type: ignore[arg-type]  # plays Client
 
 
-@pytest.mark.parametrize("error", [RPCError("gone", RPCStatusCode.NOT_FOUND, b""), ValueError("8"), TypeError("odd")])
-async def test_one_odd_workflow_stops_no_other(error: Exception) -> None:
-    """The others are taken over; paused ones are among them."""
+@pytest.mark.parametrize(
+    ("error", "unknown"),
+    [
+        pytest.param(RPCError("gone", RPCStatusCode.NOT_FOUND, b""), [], id="gone"),
+        pytest.param(RPCError("away", RPCStatusCode.UNAVAILABLE, b""), ["odd"], id="away"),
+        pytest.param(ValueError("8"), ["odd"], id="a-value"),
+        pytest.param(TypeError("odd"), ["odd"], id="a-type"),
+    ],
+)
+async def test_one_odd_workflow_stops_no_other(error: Exception, unknown: list[str]) -> None:
+    """The others are taken over; paused ones are among them. What is unknown is asked for again."""
     temporal = FakeTemporal(["odd", "pod/n/default/web/u"], {"odd": error})
-    assert await take_over(temporal, "n", "me") == 1  # type: ignore[arg-type]  # plays Client
+    assert await take_over(temporal, "n", "me") == TakenOver(1, frozenset(unknown))  # type: ignore[arg-type]  # plays Client
     assert temporal.freed == ["pod/n/default/web/u"]

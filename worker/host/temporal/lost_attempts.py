@@ -24,7 +24,7 @@ from activities.execution.present_attempts import PresentAttempts
 from proto.pod_snapshot import PodSnapshot
 from worker.daemon.background import in_background, repeat
 from worker.daemon.loop_restarts import restart_on_error
-from worker.host.takeover import fail_attempts
+from worker.host.temporal.takeover import fail_attempts
 
 EVERY: Final = timedelta(seconds=15)
 MISSING_SECONDS: Final = 20.0

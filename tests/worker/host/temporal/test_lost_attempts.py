@@ -19,9 +19,9 @@ from activities.execution.attempts import AttachingAttempts
 from activities.execution.present_attempts import PresentAttempts
 from activities.execution.running_actions import RunningActions
 from proto.pod_snapshot import PodSnapshot
-from worker.host import lost_attempts
-from worker.host.lost_attempts import LostAttempts
-from worker.host.takeover import take_over
+from worker.host.temporal import lost_attempts
+from worker.host.temporal.lost_attempts import LostAttempts
+from worker.host.temporal.takeover import take_over
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 
 KEY = "probe/web"
