@@ -57,9 +57,9 @@ class TracedLife:
     @workflow.run
     async def run(self, _: str) -> str:
         """Call it twice: before and after the signal."""
-        for _turn in range(2):
+        for turn in range(2):
             version: str = await workflow.execute_activity(
-                "RunPodSandbox", start_to_close_timeout=timedelta(seconds=20)
+                "RunPodSandbox", activity_id=f"sandbox/{turn}", start_to_close_timeout=timedelta(seconds=20)
             )
             await workflow.wait_condition(lambda: self.told)
         return version
