@@ -1,5 +1,6 @@
 """Is an attempt found that Temporal takes for running here and that does not, and only such a one?"""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -19,9 +20,10 @@ from activities.execution.attempts import AttachingAttempts
 from activities.execution.present_attempts import PresentAttempts
 from activities.execution.running_actions import RunningActions
 from proto.pod_snapshot import PodSnapshot
-from worker.host.temporal import lost_attempts
+from worker.host.temporal import lost_attempts, takeover
 from worker.host.temporal.lost_attempts import LostAttempts
 from worker.host.temporal.takeover import take_over
+from worker.temporal.executions import describe_execution
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 
 KEY = "probe/web"
@@ -119,41 +121,55 @@ async def test_an_attempt_that_runs_here_is_left_alone(
     assert gate.failed == [0, 0, 0]
 
 
-async def test_an_idle_node_asks_temporal_nothing() -> None:
+async def test_an_idle_node_asks_temporal_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """What should run does; only the first look asks, for the node's own workflow."""
-    present, client = PresentAttempts(), Mock()
-    client.get_workflow_handle.return_value.describe = AsyncMock(
-        side_effect=RPCError("not there yet", RPCStatusCode.NOT_FOUND, b"")
-    )
+    present = PresentAttempts()
+    describe = AsyncMock(side_effect=RPCError("not there yet", RPCStatusCode.NOT_FOUND, b""))
+    monkeypatch.setattr(takeover, "describe_execution", describe)
     info = Mock(workflow_id="pod/1", activity_id=KEY, workflow_run_id="r", attempt=1)
     snapshot = PodSnapshot("pod/1", "n1", "default", "web", "1", "file", "", "sync", under_way=(KEY,))
-    lost = LostAttempts(client, present, lambda: [snapshot], node_workflow="node/n1")
+    lost = LostAttempts(Mock(), present, lambda: [snapshot], node_workflow="node/n1")
     with present.one(info), present.one(Mock(workflow_id="node/n1", activity_id="images/0")):
         for _ in range(5):
             assert await lost.look() == 0
-    assert [call.args for call in client.get_workflow_handle.call_args_list] == [("node/n1",)]
+    assert [call.args[1] for call in describe.call_args_list] == ["node/n1"]
 
 
-async def test_an_error_of_temporal_is_not_taken_for_the_end_of_a_workflow(client: Client, probed: Handle) -> None:
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Let a busy Temporal describe no workflow while this is set."""
+    is_away = asyncio.Event()
+
+    async def describe(client: Client, workflow_id: str) -> Any:
+        if is_away.is_set():
+            raise RPCError("namespace rate limit exceeded", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
+        return await describe_execution(client, workflow_id)
+
+    monkeypatch.setattr(takeover, "describe_execution", describe)
+    return is_away
+
+
+async def test_an_error_of_temporal_is_not_taken_for_the_end_of_a_workflow(
+    client: Client, probed: Handle, away: asyncio.Event
+) -> None:
     """What the starting worker could not ask is asked for again."""
     await lose(client, probed)
-    away = Mock(wraps=client, identity="worker/n1/host/2", namespace=client.namespace)
-    away.get_workflow_handle.side_effect = [Mock(describe=AsyncMock(side_effect=throttled()))]
-    taken = await take_over(away, "n1", "worker/n1/host/2", [probed.id])
+    away.set()
+    taken = await take_over(client, "n1", "worker/n1/host/2", [probed.id])
     assert (taken.attempts, set(taken.unknown)) == (0, {probed.id})
+    away.clear()
     lost = LostAttempts(client, PresentAttempts(), list, node_workflow=NO_NODE, unknown=taken.unknown)
     assert [await lost.look(), await lost.look()] == [0, 1]
     await probed.terminate()
 
 
-async def test_temporal_may_be_away(client: Client, probed: Handle) -> None:
+async def test_temporal_may_be_away(client: Client, probed: Handle, away: asyncio.Event) -> None:
     """The look after its return does what was left."""
     await lose(client, probed)
-    handle = Mock(describe=AsyncMock(side_effect=throttled()))
-    away = Mock(wraps=client, get_workflow_handle=Mock(return_value=handle), namespace=client.namespace)
-    lost = LostAttempts(away, PresentAttempts(), list, node_workflow=NO_NODE, unknown=[probed.id])
+    away.set()
+    lost = LostAttempts(client, PresentAttempts(), list, node_workflow=NO_NODE, unknown=[probed.id])
     assert await lost.look() == 0
-    away.get_workflow_handle = client.get_workflow_handle
+    away.clear()
     assert [await lost.look(), await lost.look()] == [0, 1]
     await probed.terminate()
 
@@ -165,8 +181,3 @@ async def test_a_new_worker_takes_over_what_an_earlier_one_began(client: Client,
     assert (await take_over(client, "n1", "worker/n1/host/2", [probed.id])).attempts == 1
     async with Worker(client, task_queue=probed.id, activities=[probe]):
         assert await probed.result() == 2
-
-
-def throttled() -> RPCError:
-    """Build the error of a busy Temporal."""
-    return RPCError("namespace rate limit exceeded", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
