@@ -15,7 +15,7 @@ _REPLACED: Final = tuple(
         (r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "TIME"),
         (r"containerd://[0-9a-f]{64}", "containerd://ID"),
         (r"kube-api-access-[a-z0-9]{5}\b", "kube-api-access-X"),
-        (r"\b10\.21[45]\.\d+\.\d+\b", "ADDRESS"),
+        (r"\b10\.2(?:14|15|20|21)\.\d+\.\d+\b", "ADDRESS"),
         (r"rpc error: code = \w+ desc = ", ""),  # the prefix of gRPC errors, which our node omits
         (r"(?<=%\)) +\d+[smh]\w*$", " AGE"),
         (r"(?<=Restart Count:) +\d+$", " N"),  # in a crash loop it depends on the moment

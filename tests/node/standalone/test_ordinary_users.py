@@ -18,6 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -281,12 +282,25 @@ def test_worker_and_poller_find_a_temporal_that_was_killed(node: Settings, tmp_p
     assert read_token_file(node.temporal.places.token) != token
 
 
+def answer_of(request: urllib.request.Request) -> str:
+    """Read an answer of the UI, which says 503 until it has found the Temporal that was just started."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)  # another process: there is no event to await
+
+
 def test_whoever_has_the_token_sees_the_ui(node: Settings) -> None:
     """By the URL that `up` prints, which is made anew at each start."""
     page = f"{node.temporal.ui}/api/v1/namespaces/tempolet/workflows"
     token = base64.b64encode(f"x:{read_token_file(node.temporal.places.token)}".encode()).decode()
-    with urllib.request.urlopen(urllib.request.Request(page, headers={"Authorization": f"Basic {token}"})) as answer:
-        assert "pod/n1/default/holds-n1/" in answer.read().decode()
+    request = urllib.request.Request(page, headers={"Authorization": f"Basic {token}"})
+    assert "pod/n1/default/holds-n1/" in answer_of(request)
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(page)
 
