@@ -113,10 +113,10 @@ class FakePod:
     defects: list[str] = field(default_factory=list)
     """Violations of what the model asserts."""
 
-    async def tell(self, name: str, said: Any) -> None:
+    async def tell(self, name: str, *said: Any) -> None:
         """Signal the pod's workflow; ignored if it has closed."""
         try:
-            await self.client.get_workflow_handle(self.workflow_id).signal(name, said)
+            await self.client.get_workflow_handle(self.workflow_id).signal(name, args=said)
         except RPCError:
             return
 

@@ -266,6 +266,12 @@ async def release_is_committed(life: DrawnLife) -> None:
     await life.commit()
 
 
+async def stranger_signals(life: DrawnLife) -> None:
+    """Send a malformed signal: of an unknown name, without a value, with two, or with one of another type."""
+    name = life.rng.choice(["Nonsense", names.RUNTIME_CHANGED, names.PROBE_VERDICT, names.BEHAVIOUR_COMMITTED])
+    await life.fake.tell(name, *life.rng.choice([[], ["a", "b"], [{"number": 1}], [17]]))
+
+
 HAPPENINGS: Final[dict[Callable[[DrawnLife], Awaitable[None]], int]] = {
     container_ends: 18,
     container_is_unknown: 2,
@@ -291,5 +297,6 @@ HAPPENINGS: Final[dict[Callable[[DrawnLife], Awaitable[None]], int]] = {
     history_is_lost: 2,
     fault_rates_change: 3,
     release_is_committed: 8,
+    stranger_signals: 3,
 }
 """The events with their weights."""
