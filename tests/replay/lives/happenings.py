@@ -25,6 +25,7 @@ AT_ONCE: Final = 25
 TRIES: Final = 6
 """Attempts to find a container in back-off."""
 ANSWER_WITHIN: Final = timedelta(seconds=5)
+STRANGE: Final[tuple[tuple[Any, ...], ...]] = ((), ("a", "b"), ({"number": 1},), (17,))
 
 
 async def lead(life: DrawnLife) -> bool:
@@ -269,7 +270,7 @@ async def release_is_committed(life: DrawnLife) -> None:
 async def stranger_signals(life: DrawnLife) -> None:
     """Send a malformed signal: of an unknown name, without a value, with two, or with one of another type."""
     name = life.rng.choice(["Nonsense", names.RUNTIME_CHANGED, names.PROBE_VERDICT, names.BEHAVIOUR_COMMITTED])
-    await life.fake.tell(name, *life.rng.choice([[], ["a", "b"], [{"number": 1}], [17]]))
+    await life.fake.tell(name, *life.rng.choice(STRANGE))
 
 
 HAPPENINGS: Final[dict[Callable[[DrawnLife], Awaitable[None]], int]] = {
