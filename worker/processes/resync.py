@@ -20,7 +20,7 @@ from worker.daemon.freed_memory import give_back_freed_memory
 from worker.daemon.health import LoopHealth
 from worker.poller.calls.open_workflows import OpenWorkflows, told_foreign
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, TemporalUnavailable
-from worker.poller.node_pods import NodePods
+from worker.poller.node_pods import NodePods, may_be_listed
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods
 from worker.poller.runtime.relist import only_remembered
@@ -99,7 +99,7 @@ class Resync:
                 retry = min(RETRY_VISIBILITY, every)
                 if pods is not None:
                     there = {**pods, **only_remembered(pods, await asyncio.to_thread(deps.known.all))}
-                    wanted = {uid for uid in there if self._may_list(uid)}
+                    wanted = {uid for uid in there if may_be_listed(deps.known, deps.pods, uid)}
                     await deps.orphaned.look(there.values(), {OpenPod(one).id.uid for one in found.pods}, wanted)
             give_back_freed_memory()
             await asyncio.sleep(pause)
@@ -136,10 +136,6 @@ class Resync:
         at = asyncio.get_running_loop().time()
         await self._deps.workflows.configure_node(self._configured)
         self._node_started_at = at
-
-    def _may_list(self, uid: str) -> bool:
-        deps, snapshot = self._deps, self._deps.known.of(uid)
-        return deps.pods.may_list(uid, snapshot.path, snapshot.source) if snapshot else deps.pods.may_list(uid)
 
 
 def spread(pause: timedelta) -> float:
