@@ -9,6 +9,7 @@ from proto.temporal.names import OBJECTS_CHANGED
 from proto.temporal.signals import ObjectsChanged
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.node.pod_story import history_text
+from tests.node.standalone.searched_files import files_with
 from tests.node.tempolet_node import BUSYBOX, pod_manifest, wait
 
 MAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
@@ -52,8 +53,11 @@ def test_a_pod_has_its_token_its_authority_and_its_namespace(cluster_node: Clust
     assert payload(token)["kubernetes.io"]["pod"] == {"name": "bearer", "uid": uid}
     assert (files / "token").stat().st_mode & 0o777 == 0o644
     snapshot = cluster_node.until_running("bearer")
+    signature = token.rpartition(".")[2]  # without it the token is worthless
     for told in (history_text(cluster_node, snapshot), *map(cluster_node.log, cluster_node.roles)):
-        assert token.rpartition(".")[2] not in told  # without its signature the token is worthless
+        assert signature not in told
+    for folder in (cluster_node.directory, cluster_node.temporal.root):
+        assert files_with(signature.encode(), folder) == []
 
 
 def test_a_pod_hears_of_nothing_that_has_not_changed(cluster_node: ClusterNode) -> None:

@@ -183,6 +183,19 @@ def test_an_image_with_a_user(node: TempoletNode, tmp_path: Path) -> None:
     node.take_away("unknown")
 
 
+def test_a_container_that_starts_again_is_the_same_user(node: TempoletNode, tmp_path: Path) -> None:
+    """CVE-2019-11245: with the image on the node, a kubelet once started it as root the second time."""
+    image = {"image": import_image_of(node.containerd, str(USER_ID), tmp_path), "imagePullPolicy": "Never"}
+    crashing = container(command="id -u; echo told; exit 1") | image
+    node.apply(pod_manifest("again", containers=[crashing], securityContext={"runAsNonRoot": True}))
+    pod = node.until_pod(
+        "again", lambda one: any(has["restartCount"] for has in one.status.get("containerStatuses", ()))
+    )
+    for file in ("0", "1"):
+        assert until_logged(node, log_path(node, pod, file=file), "told")[0] == str(USER_ID)
+    node.take_away("again")
+
+
 def test_what_restricts_a_container_restricts_its_hooks(node: TempoletNode) -> None:
     """A preStart hook's command has the container's restrictions, in a container of its own."""
     own: dict[str, Any] = {"runAsUser": 4000, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}

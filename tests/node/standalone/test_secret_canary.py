@@ -4,6 +4,10 @@ A canary is used in every way a Secret can be: single keys, all keys, a composed
 cannot be started, a path that is refused, a value that no environment can hold, a file with unsafe permissions. Then everything
 that outlives it is searched for the canary and its base64: Temporal's files, histories with decrypted payloads (which the UI's
 endpoint returns), the commands' output, logs, the node's folder, and what the kernel shows of our processes.
+
+Another canary stands in the configuration (the header and address of a manifest URL, a credential provider's answer), and
+one in the words of a pod's spec, where whoever may read the spec may read it: in clear it may only be in the manifest, and
+in the pod's snapshot if a probe or hook prints it, for that is the pod's status.
 """
 
 import json
@@ -17,11 +21,14 @@ from proto.pod_snapshot import PodSnapshot
 from tests.node.kept_objects import object_file, put_object
 from tests.node.operating import history, tempolet
 from tests.node.pod_story import history_text, log_path, until_logged
-from tests.node.standalone.searched_files import content_of, files_below
-from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
+from tests.node.standalone.searched_files import content_of, files_below, files_with
+from tests.node.standalone.secret_sources import credential_provider, manifest_url
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, tempolet_node
+from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
 CANARY: Final = "cAnArY-7f3e9a51c2d84b60"
+IN_SPECS: Final = "c4n4rY-0d6b2e8fa91735c4"
 SHAPES: Final = (CANARY.encode(), b64encode(CANARY.encode()).rstrip(b"=")[:-2])
 """As it is, and in base64 (the last group depends on the bytes that follow)."""
 HELD: Final = {
@@ -114,6 +121,11 @@ def is_held(reasons: str, snapshot: PodSnapshot) -> bool:
     return snapshot.reason in reasons.split() and bool(snapshot.message)
 
 
+def has_restarted(snapshot: PodSnapshot) -> bool:
+    """Return whether a container of a pod was started again."""
+    return any(one["restartCount"] for one in snapshot.status.get("containerStatuses", ()))
+
+
 def told_by(node: TempoletNode, snapshot: PodSnapshot) -> str:
     """Return everything that anybody can read of a pod."""
     pod = f"{snapshot.namespace}/{snapshot.name}"
@@ -163,3 +175,42 @@ def test_a_secret_is_found_nowhere_but_in_its_container(node: TempoletNode, temp
     node.remove_all()
     assert files_with_canary(node.directory, temporal.root, but=(node.objects,)) == []
     node.until(lambda: not [*files_below(node.root_dir / "pods")], "no file of a pod")
+
+
+def test_what_configuration_and_specs_say_is_in_clear_nowhere_else(
+    tmp_path: Path, containerd: Containerd, temporal: TemporalServer
+) -> None:
+    """Also when the server, the provider, a probe and a hook fail and quote it."""
+    runs = {"exec": {"command": ["sh", "-c", f"echo {IN_SPECS} >&2; exit 1"]}}
+    asks = {"httpGet": {"port": 9, "path": f"/{IN_SPECS}", "httpHeaders": [{"name": "A", "value": IN_SPECS}]}}
+    often = {"periodSeconds": 1, "failureThreshold": 1}
+    probes = {"readinessProbe": asks | often, "livenessProbe": runs | often}
+    env = [{"name": "TOKEN", "value": IN_SPECS}]
+    command = ["sh", "-c", f": {IN_SPECS}; sleep 3600"]
+    probed = container("main", env=env, command=command, **probes)
+    listed = pod_manifest("listed", containers=[probed])
+    hooked = pod_manifest("hooked", containers=[container("main", env=env, lifecycle={"postStart": runs})])
+    pulls = container("main", image="127.0.0.1:9/none:1", env=[])
+    provider = tmp_path / "provider"
+    flags = credential_provider(provider, CANARY, "127.0.0.1:9")
+    with (
+        manifest_url(CANARY, listed) as keys,
+        tempolet_node(tmp_path / "node", containerd, temporal, keys=NODE_KEYS | keys, flags=flags) as node,
+    ):
+        node.apply(hooked)
+        node.apply(pod_manifest("provided", containers=[pulls]))
+        for name, reasons in (
+            ("hooked", "PostStartHookError CrashLoopBackOff Error"),
+            ("provided", "ErrImagePull ImagePullBackOff"),
+        ):
+            node.until_pod(name, partial(is_held, reasons), f"{name} held")
+        node.until_pod("listed", has_restarted, "listed ended by its liveness probe")
+        for snapshot in node.snapshots():
+            assert not found_in(told_by(node, snapshot).encode()), snapshot.name
+        assert not found_in(tempolet(node, "pods")[1].encode())
+        ours = (node.directory / "kubelet.json", node.manifests)
+        assert files_with_canary(node.directory, temporal.root, but=ours) == []
+        in_clear = [one for folder in (node.directory, temporal.root) for one in files_with(IN_SPECS.encode(), folder)]
+        assert {one for one in in_clear if one.name != "observed.json"} == {node.manifests / "hooked.json"}
+        assert found_in(ours[0].read_bytes()), "it is found where it is"
+        assert processes_with_canary(node, temporal) == []

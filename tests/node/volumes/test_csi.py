@@ -16,7 +16,9 @@ from tests.csi.process import DriverProcess
 from tests.node.kept_objects import put_object
 from tests.node.operating import history
 from tests.node.pod_story import log_lines, log_path, story
+from tests.node.standalone.searched_files import files_with
 from tests.node.tempolet_node import TempoletNode, pod_manifest
+from worker.standalone.temporal_server import TemporalServer
 
 STAGE, PUBLISH = "NodeStageVolume", "NodePublishVolume"
 UNPUBLISH, UNSTAGE = "NodeUnpublishVolume", "NodeUnstageVolume"
@@ -74,8 +76,10 @@ def left(node: TempoletNode, driver: DriverProcess) -> list[str]:
     return lying + [one for one in mounts.mounts_below(node.root_dir) if "csi" in one]
 
 
-def test_a_claim_brings_its_content_and_goes_with_its_pod(node: TempoletNode, driver: DriverProcess) -> None:
-    """Visible in the container, written to the volume; unpublished and unstaged in order; in the story, without its key."""
+def test_a_claim_brings_its_content_and_goes_with_its_pod(
+    node: TempoletNode, driver: DriverProcess, temporal: TemporalServer
+) -> None:
+    """Visible in the container, written to the volume; unpublished and unstaged in order; its key is nowhere."""
     put_object(node, "secrets", "vault", stringData={"key": CANARY})
     secret = {"nodeStageSecretRef": {"namespace": "default", "name": "vault"}}
     bind(node, driver, "life", **secret)
@@ -89,6 +93,8 @@ def test_a_claim_brings_its_content_and_goes_with_its_pod(node: TempoletNode, dr
     assert any("volume data mounted" in one for one in story(node, snapshot))
     assert driver.folder.calls(STAGE)[0]["secrets"] == {"key": CANARY}
     assert CANARY not in history(node, snapshot)
+    lying = [one for folder in (node.directory, temporal.root) for one in files_with(CANARY.encode(), folder)]
+    assert [one for one in lying if node.objects not in one.parents] == []
     node.take_away("life")
     assert life(driver) == [STAGE, PUBLISH, UNPUBLISH, UNSTAGE]
     assert new.read_text() == "written\n"

@@ -12,7 +12,7 @@ from activities.files import mounts
 from activities.files.mounts import mounts_below
 from tests.activities.volumes.flipping_container import flipping
 from tests.node.kept_objects import put_object
-from tests.node.pod_story import log_lines, log_path
+from tests.node.pod_story import log_lines, log_path, until_logged
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -163,3 +163,27 @@ def test_a_path_that_is_flipped_while_containers_mount_it(node: TempoletNode, ou
         seen = node.until(lambda: len(found := (volume / "all").read_text().split()) > 12 and found, "12 starts", 180)
     assert set(seen) == {"inside"}
     assert is_whole(outside)
+
+
+def test_root_in_a_container_changes_no_volume_that_the_node_refreshes(node: TempoletNode, outside: Path) -> None:
+    """CVE-2017-1002102: a link in the place of `..data` would have the next refresh delete files of the node."""
+    tries = (f"ln -sfn {outside} $v/..data", "mkdir $v/..made", "rm $v/*", "echo x >$v/made", "mv $v/..data $v/moved")
+    attacks = "; ".join(f"{one} && echo changed" for one in tries)
+    command = f"for v in /secret /config /all; do mount -o remount,rw $v && echo changed; {attacks}; done; echo told; sleep 3600"
+    volumes = [
+        {"name": "secret", "secret": {"secretName": "ten"}},
+        {"name": "config", "configMap": {"name": "ten"}},
+        {"name": "all", "projected": {"sources": [{"secret": {"name": "ten"}}, {"configMap": {"name": "ten"}}]}},
+    ]
+    manifest = pod_manifest("refreshed", command, volumes=volumes)
+    manifest["spec"]["containers"][0]["volumeMounts"] = [
+        {"name": one, "mountPath": f"/{one}"} for one in ("secret", "config", "all")
+    ]
+    node.apply(manifest)
+    snapshot = node.until_running("refreshed")
+    assert "changed" not in until_logged(node, log_path(node, snapshot), "told")
+    put_object(node, "configmaps", "ten", data={"c": "another"})
+    shown = node.root_dir / "pods" / snapshot.uid / "volumes" / "kubernetes.io~projected" / "all" / "c"
+    node.until(lambda: shown.read_text() == "another", "the refreshed file")
+    assert is_whole(outside)
+    node.take_away("refreshed")

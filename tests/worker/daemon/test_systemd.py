@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -137,6 +138,15 @@ def test_systemd_understands_every_line(machine: Machine, role: str) -> None:
     machine.write(f"tempolet-{role}.service", our_unit(role, "/bin/true", Path("/dev/null")))
     said = machine.inside("systemd-analyze", "verify", f"tempolet-{role}.service")
     assert said == ""
+
+
+@pytest.mark.parametrize(("role", "most"), [("worker", 83), ("poller", 50), ("node", 53)])
+def test_a_unit_is_no_more_exposed_than_it_must_be(role: str, most: int) -> None:
+    """By systemd's own count, 100 without any limit; the worker mounts, so most of systemd's limits are not for it."""
+    skip_unless_possible()
+    words = ["systemd-analyze", "security", "--offline=yes", "--no-pager", f"--threshold={most}"]
+    told = subprocess.run([*words, UNITS / f"tempolet-{role}.service"], check=False, capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout + told.stderr
 
 
 def test_the_node_says_that_it_waits_for_its_api_server(machine: Machine, tmp_path: Path) -> None:

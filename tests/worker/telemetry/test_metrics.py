@@ -136,7 +136,9 @@ def test_the_sdks_absence_hides_nothing(metrics: Metrics, endpoint: Endpoint) ->
     assert "kubelet_node_name{node=node-1}" in read
 
 
-@pytest.mark.parametrize("path", ["/", "/metrics/", "/healthz", "/%2e%2e/metrics"])
+@pytest.mark.parametrize(
+    "path", ["/", "/metrics/", "/healthz", "/%2e%2e/metrics", "/debug/pprof/", "/exec/a/b/c", "/pods", "/configz"]
+)
 def test_other_paths_are_not_found(endpoint: Endpoint, path: str) -> None:
     """Only what it serves."""
     assert get(endpoint, path)[0] == 404
