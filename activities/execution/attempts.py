@@ -1,7 +1,7 @@
 """The interceptor around every activity: it attaches attempts to the work that runs, and ends them at their limit.
 
 An attempt may end before its work: its run has continued as new or was reset, Temporal took it for lost, an operator
-paused it. The work then goes on. It is cancelled only if its workflow asks for that, or the worker stops.
+paused it. The work then goes on. It is cancelled only if its workflow asks for that or has completed, or the worker stops.
 
 Temporal itself would retry an attempt that lasts too long for ever, and tell no one. So the attempt ends shortly before
 its limit, with a failure that the workflow records and the pod's status shows. The next one attaches again.
@@ -13,6 +13,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 from temporalio import activity
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from activities.execution.errors import non_retryable_failure, retryable_failure
@@ -74,7 +76,7 @@ class _Attempt(ActivityInboundInterceptor):
             with beating() as heart:
                 return await self._running.attend(asked, lambda: following(input), heart.follow)
         except asyncio.CancelledError:
-            if _is_wanted_no_more():
+            if _is_wanted_no_more() or await _is_left_over():
                 await self._running.give_up(asked)
             elif not _is_cancelled():
                 raise retryable_failure("Superseded", "another run of this action has taken its place") from None
@@ -107,6 +109,21 @@ def _is_wanted_no_more() -> bool:
     """Report whether the workflow has cancelled this action, or the worker stops."""
     why = activity.cancellation_details()
     return why is not None and (why.cancel_requested or why.worker_shutdown)
+
+
+async def _is_left_over() -> bool:
+    """Report whether this attempt's workflow has ended for good: it did not wait for the end of what it had cancelled.
+
+    After continue-as-new or a reset another run is open, and asks again. A workflow that somebody ended is started again.
+    """
+    why, info = activity.cancellation_details(), activity.info()
+    if why is None or not why.not_found or info.workflow_id is None:
+        return False
+    try:
+        described = await activity.client().get_workflow_handle(info.workflow_id).describe()
+    except (RPCError, ValueError):  # ValueError: a status that the SDK does not know (paused)
+        return False
+    return described.status is WorkflowExecutionStatus.COMPLETED
 
 
 def _is_cancelled() -> bool:

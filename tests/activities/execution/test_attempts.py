@@ -5,10 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from temporalio.activity import ActivityCancellationDetails
+from temporalio.client import WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
@@ -51,6 +54,10 @@ class Process:
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
     answers: list[Any] = field(default_factory=lambda: ["done"])
     beats: list[Any] = field(default_factory=list)
+    describe: AsyncMock = field(
+        default_factory=lambda: AsyncMock(return_value=Mock(status=WorkflowExecutionStatus.RUNNING))
+    )
+    """Temporal's answer about the newest run."""
 
     async def execute(self, asked: Any) -> Any:
         """Run the action; it ends when the test allows it."""
@@ -69,7 +76,8 @@ class Process:
 
     def attempt(self, asked: Any = "request", kind: str = names.RUN_HOOK, **info: Any) -> "Attempt":
         """Begin an attempt."""
-        environment = ActivityEnvironment()
+        temporal = Mock(get_workflow_handle=Mock(return_value=Mock(describe=self.describe)))
+        environment = ActivityEnvironment(client=temporal)
         given = {"activity_type": kind, "activity_id": KEY, "workflow_id": POD, "workflow_run_id": "run-1"}
         limits = {"heartbeat_timeout": timedelta(seconds=30), "start_to_close_timeout": timedelta(minutes=5)}
         environment.info = replace(environment.info, **(given | limits | {"scheduled_time": FIRST} | info))
@@ -215,6 +223,24 @@ async def test_what_is_wanted_no_more_is_cancelled(process: Process, why: Activi
     """And nothing of it is kept."""
     await process.attempt().lost(why)
     assert (process.cancelled, len(process.running)) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("described", "cancelled"),
+    [
+        pytest.param(Mock(status=WorkflowExecutionStatus.COMPLETED), 1, id="its-workflow-has-completed"),
+        pytest.param(Mock(status=WorkflowExecutionStatus.RUNNING), 0, id="another-run-is-open"),
+        pytest.param(Mock(status=WorkflowExecutionStatus.TERMINATED), 0, id="somebody-ended-it"),
+        pytest.param(RPCError("away", RPCStatusCode.UNAVAILABLE, b""), 0, id="temporal-is-away"),
+        pytest.param(ValueError("8"), 0, id="it-is-paused"),
+    ],
+)
+async def test_a_pull_ends_with_its_pod(process: Process, described: Any, cancelled: int) -> None:
+    """The workflow of a pod that is gone waits for no end, so its attempt learns of no cancel but of no workflow."""
+    process.describe.side_effect = [described]
+    await process.attempt(kind=names.PULL_IMAGE).lost(ActivityCancellationDetails(not_found=True))
+    assert (process.cancelled, len(process.running)) == (cancelled, 1 - cancelled)
+    process.may_end.set()
 
 
 async def test_a_cancel_of_an_old_attempt_leaves_the_work_to_the_newer_one(process: Process) -> None:
