@@ -175,7 +175,8 @@ def test_a_mirror_shows_the_static_pod_that_runs(cluster_node: ClusterNode) -> N
     old, path = cluster_node.until_pod_ready(name), pods_path(name=name)
     edited = pod_manifest("static", f"{stubborn}; true", terminationGracePeriodSeconds=1)
     cluster_node.apply(edited)
-    cluster_node.until_pod("static", lambda one: one.deleting, "the old version stops")
+    # the new version waits beside it, so there are two snapshots of this name
+    cluster_node.until(lambda: any(one.deleting for one in cluster_node.snapshots()), "the old version stops")
     shown: list[Any] = []
 
     def is_new(pod: Any) -> bool:
