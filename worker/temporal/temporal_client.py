@@ -309,5 +309,6 @@ def _what_to_run(namespace: str, retention: timedelta, error: RPCError) -> str:
 def _reason(error: Exception) -> str:
     """Return the operating system's error from the core's nested message, or its first line."""
     text = str(error)
-    found = re.search(r'message: "([^"]+)"|Caused by:\s+(?:0: )?(\S.*)', text)
+    cause = r"Caused by:\s+(?:0: )?(\S.*?(?:\(os error \d+\))?)\)*$"  # without the brackets around the whole
+    found = re.search(rf'message: "([^"]+)"|{cause}', text, re.MULTILINE)
     return (found[1] or found[2]) if found else text.partition("\n")[0][:300]

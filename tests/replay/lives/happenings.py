@@ -295,7 +295,7 @@ HAPPENINGS: Final[dict[Callable[[DrawnLife], Awaitable[None]], int]] = {
     operator_evicts: 1,
     operator_looks_in: 5,
     cancelled: 3,
-    history_is_lost: 2,
+    history_is_lost: 6,
     fault_rates_change: 3,
     release_is_committed: 8,
     stranger_signals: 3,
