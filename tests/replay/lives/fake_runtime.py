@@ -54,6 +54,7 @@ REASONS: Final[dict[type, tuple[str, ...]]] = {
 ANY_REASON: Final = ("UnexpectedError", "DeadlineExceeded")
 RARE: Final = (
     requests.DeletePodObject,
+    requests.MakePodDirectories,
     requests.ReadImages,
     requests.AwaitPredecessor,
     requests.RunHook,
