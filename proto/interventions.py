@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from proto.node_files import write_node_file
+
 ROLES: Final = ("poller", "worker")
 WORKFLOW_PAUSED: Final = "WorkflowPaused"
 ACTIVITY_PAUSED: Final = "ActivityPaused"
@@ -36,11 +38,7 @@ def interventions_path(root_dir: Path, role: str) -> Path:
 
 def write_interventions(root_dir: Path, role: str, found: Sequence[Intervention]) -> None:
     """Write the file atomically; raises OSError."""
-    path = interventions_path(root_dir, role)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps([asdict(one) for one in found], indent=1))
-    new.replace(path)
+    write_node_file(interventions_path(root_dir, role), [asdict(one) for one in found])
 
 
 def read_interventions(root_dir: Path) -> list[Intervention]:

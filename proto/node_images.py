@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from proto.node_files import write_node_file
+
 FILE_NAME: Final = "images.json"
 
 
@@ -30,11 +32,7 @@ def node_images_path(root_dir: Path) -> Path:
 
 def write_node_images(root_dir: Path, seen: NodeImages) -> None:
     """Write the file atomically; raises OSError."""
-    path = node_images_path(root_dir)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(asdict(seen), indent=1))
-    new.replace(path)
+    write_node_file(node_images_path(root_dir), asdict(seen))
 
 
 def read_node_images(root_dir: Path) -> NodeImages | None:

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from proto.node_files import write_node_file
+
 FILE_NAME: Final = "runtime.json"
 
 
@@ -36,11 +38,7 @@ def node_runtime_path(root_dir: Path) -> Path:
 
 def write_node_runtime(root_dir: Path, runtime: NodeRuntime) -> None:
     """Write the file atomically; raises OSError."""
-    path = node_runtime_path(root_dir)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(asdict(runtime), indent=1))
-    new.replace(path)
+    write_node_file(node_runtime_path(root_dir), asdict(runtime))
 
 
 def read_node_runtime(root_dir: Path) -> NodeRuntime | None:

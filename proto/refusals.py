@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from proto.node_files import write_node_file
+
 FILE_NAME: Final = "refused.json"
 
 
@@ -37,11 +39,7 @@ def refusals_path(root_dir: Path) -> Path:
 
 def write_refusals(root_dir: Path, refusals: Sequence[Refusal]) -> None:
     """Write the file atomically; raises OSError."""
-    path = refusals_path(root_dir)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps([asdict(one) for one in refusals], indent=1))
-    new.replace(path)
+    write_node_file(refusals_path(root_dir), [asdict(one) for one in refusals])
 
 
 def read_refusals(root_dir: Path) -> list[Refusal]:
