@@ -13,6 +13,7 @@ from rich.console import Console
 from tests.killed_sessions import remove_leftovers
 from tests.node.conftest import BUSYBOX
 from worker.standalone.down import down, what_is_left
+from worker.standalone.given_configuration import GivenConfiguration
 from worker.standalone.machine.process import wait_for_end
 from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.progress import Progress
@@ -33,16 +34,19 @@ spec:
 
 
 @contextlib.contextmanager
-def standalone_node(slot: int, node_dir: Path) -> Iterator[Settings]:
-    """Yield the settings of a node that is not up yet; it is removed after the test."""
-    directory = node_dir / "up"
+def standalone_node(
+    slot: int, node_dir: Path, name: str = "up", given: GivenConfiguration | None = None
+) -> Iterator[Settings]:
+    """Yield the settings of a node that is not up yet; it is removed after the test. `name` tells it from others of the slot."""
+    directory = node_dir / name
     settings = Settings(
         state_dir=directory / "state",
         run_dir=directory / "run",
         hostname_override="n1",
-        network=PodNetwork(bridge=f"tplup{slot}", subnet=f"10.215.{slot}.0/24"),
-        cgroup=f"/tempolet-up-{slot}",
+        network=PodNetwork(bridge=f"tpl{name}{slot}", subnet=f"10.215.{slot}.0/24"),
+        cgroup=f"/tempolet-{name}-{slot}",
         ports=Ports(*free_ports(3)),
+        given_configuration=given or GivenConfiguration(),
     )
     remove_leftovers(settings.containerd)
     try:

@@ -6,7 +6,6 @@ every path, port and pid, as root would list them, and try each.
 
 import base64
 import contextlib
-import io
 import json
 import os
 import re
@@ -23,22 +22,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from rich.console import Console
 
 from activities.files.atomic_files import write_atomically
 from proto.temporal.names import NAMESPACE
 from tests.node.conftest import BUSYBOX
+from tests.node.standalone.standalone_node import silent, standalone_node
 from tests.patience import PATIENCE
 from tests.unprivileged import as_nobody
-from worker.standalone.down import down, what_is_left
 from worker.standalone.gateway.places import FRONTEND_PORT, UI_PORT
 from worker.standalone.given_configuration import GivenConfiguration
 from worker.standalone.machine import programs
 from worker.standalone.machine.process import wait_for_end
-from worker.standalone.pod_network.network import PodNetwork
-from worker.standalone.progress import Progress
-from worker.standalone.settings import Ports, Settings
-from worker.standalone.temporal_server import free_ports
+from worker.standalone.settings import Settings
 from worker.standalone.up import up
 from worker.temporal.keys import read_token_file
 
@@ -64,27 +59,15 @@ KUBELET: Final = {
 @pytest.fixture(scope="module")
 def node(slot: int, node_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Run a node as the operator of a machine with an open umask does."""
-    directory = node_dir / "ordinary"
-    settings = Settings(
-        state_dir=directory / "state",
-        run_dir=directory / "run",
-        hostname_override="n1",
-        network=PodNetwork(bridge=f"tplord{slot}", subnet=f"10.215.{slot}.0/24"),
-        cgroup=f"/tempolet-ordinary-{slot}",
-        ports=Ports(*free_ports(3)),
-        given_configuration=GivenConfiguration(KUBELET),
-    )
     manifest = tmp_path_factory.mktemp("given") / "holds.yaml"
     manifest.write_text(POD)
-    before = os.umask(0)
-    silent = Progress(Console(file=io.StringIO()))
-    try:
-        up(settings, [manifest], silent)
-        yield settings
-    finally:
-        os.umask(before)
-        down(settings, silent, purge=True)
-        assert what_is_left(settings) == []
+    with standalone_node(slot, node_dir, "ordinary", GivenConfiguration(KUBELET)) as settings:
+        before = os.umask(0)
+        try:
+            up(settings, [manifest], silent())
+            yield settings
+        finally:
+            os.umask(before)
 
 
 def files_of(node: Settings) -> Iterator[Path]:
@@ -277,7 +260,7 @@ def test_worker_and_poller_find_a_temporal_that_was_killed(node: Settings, tmp_p
     assert wait_for_end(temporal, PATIENCE)
     manifest = tmp_path / "later.yaml"
     manifest.write_text(POD.replace("name: holds", "name: later"))
-    assert up(node, [manifest], Progress(Console(file=io.StringIO()))) == []
+    assert up(node, [manifest], silent()) == []
     assert (node.worker.running(), node.poller.running()) == agents
     assert read_token_file(node.temporal.places.token) != token
 
