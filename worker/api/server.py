@@ -25,7 +25,7 @@ from worker.api.access.tls import ReloadingContext, check_tls
 from worker.api.listener import Listener
 from worker.api.middleware import Guard, Middleware
 from worker.api.routes import ROUTES
-from worker.daemon.loop_restarts import restart_on_error
+from worker.daemon.background import in_background
 from worker.node.process.dependencies import NodeDependencies
 
 IDLE: Final = timedelta(seconds=90)
@@ -70,13 +70,9 @@ async def open_server(node: NodeDependencies, routes: Sequence[Route] = ROUTES) 
         fine_grained=node.config.feature_gates.enabled("KubeletFineGrainedAuthz"),
     )
     async with _served(node, routes, guard, tls_context) as (listener, port):
-        looking = asyncio.create_task(
-            restart_on_error("certificates of the node's API", partial(_reload_certificates, tls_context, listener))
-        )
-        try:
+        looking = partial(_reload_certificates, tls_context, listener)
+        async with in_background("certificates of the node's API", looking):
             yield port
-        finally:
-            looking.cancel()
 
 
 @contextlib.asynccontextmanager

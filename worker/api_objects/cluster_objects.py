@@ -21,7 +21,7 @@ from worker.api_objects.source import ApiObjects
 from worker.api_objects.token_rotation import TokenRotation
 from worker.api_objects.tokens import ApiTokens
 from worker.api_objects.trust_bundles import ApiTrustBundles
-from worker.daemon.loop_restarts import restart_on_error
+from worker.daemon.background import in_background
 from worker.temporal.signal_numbers import SignalNumbers
 
 COALESCE_SECONDS: Final = 0.2
@@ -81,13 +81,12 @@ class ClusterObjects:
             "token rotation": lambda: rotation.run(self._other_tokens),
             "CSINode": CsiNodeKeeper(self._api, self._node, drivers).run,
         }
-        loops = [asyncio.create_task(restart_on_error(what, loop), name=what) for what, loop in running.items()]
         try:
-            yield
+            async with contextlib.AsyncExitStack() as loops:
+                for what, loop in running.items():
+                    await loops.enter_async_context(in_background(what, loop))
+                yield
         finally:
-            for loop in loops:
-                loop.cancel()
-            await asyncio.gather(*loops, return_exceptions=True)
             await self.source.stop()
             await self._services.stop()
             await self.trust_bundles.stop()

@@ -1,6 +1,7 @@
 """Runs a loop beside the rest of a process, for as long as a block runs.
 
-Used by the worker for what it does periodically: volumes, logs, storage limits, behaviours, freed memory.
+Used for what a process does periodically (volumes, logs, storage limits, behaviours, freed memory), and for loops that serve or
+send: endpoints, events, registration of CSI drivers.
 """
 
 import asyncio

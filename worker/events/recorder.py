@@ -10,7 +10,7 @@ import contextlib
 import random
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
@@ -19,7 +19,7 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import EVENTS
-from worker.daemon.loop_restarts import restart_on_error
+from worker.daemon.background import in_background
 from worker.events.correlation import Correlation, EventToSend
 from worker.events.event import ObjectReference, Occurrence
 
@@ -142,13 +142,6 @@ class EventRecorder:
         await self._api.create(EVENTS.path(namespace=namespace), outgoing.event)
 
 
-@contextlib.asynccontextmanager
-async def sending_events(recorder: EventRecorder) -> AsyncIterator[None]:
+def sending_events(recorder: EventRecorder) -> AbstractAsyncContextManager[None]:
     """Send events while the block runs."""
-    sending = asyncio.create_task(restart_on_error("events", recorder.send), name="events")
-    try:
-        yield
-    finally:
-        sending.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sending
+    return in_background("events", recorder.send)

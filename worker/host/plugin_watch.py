@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 
 from activities.clients.csi_drivers import CsiDrivers, Driver
-from worker.daemon.loop_restarts import restart_on_error
+from worker.daemon.background import in_background
 from worker.machine.inotify import FolderWatch
 
 FOLDER: Final = "plugins_registry"
@@ -141,12 +141,10 @@ async def _first(watches: list[FolderWatch]) -> None:
 async def watching_plugins(root_dir: Path, drivers: CsiDrivers) -> AsyncIterator[None]:
     """Register drivers while the block runs; without a watchable folder there are no drivers, but pods run."""
     watch = PluginWatch(root_dir, drivers)
-    task = asyncio.create_task(restart_on_error("CSI drivers", partial(_for_ever, watch)))
     try:
-        yield
+        async with in_background("CSI drivers", partial(_for_ever, watch)):
+            yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
         await watch.close()
 
 

@@ -14,9 +14,9 @@ from temporalio.client import Plugin
 from temporalio.runtime import Runtime
 
 from activities.clients.observe import CallObserver
+from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.daemon.logs import core_logs
-from worker.daemon.loop_restarts import restart_on_error
 from worker.daemon.node_client import temporal_settings
 from worker.daemon.troubles import TROUBLES as PROCESS_TROUBLES
 from worker.endpoints.decode import CodecEndpointSettings, serve_codec
@@ -62,14 +62,13 @@ async def open_telemetry(config: NodeConfig, role: str, health: Callable[[], str
         texts |= {METRICS: metrics.render, PROBES: metrics.render_probes}
     loops = [partial(keep_open, one) for one in openings]
     loops.append(partial(keep_serving_texts, socket_path(config.state_dir, role), texts))
-    listening = [asyncio.create_task(restart_on_error("an endpoint", one)) for one in loops]
     try:
-        runtime = metrics.sdk_runtime(served=bool(openings) or config.cluster is not None, logging=core_logs())
-        yield Telemetry(metrics, runtime, tracing.plugins, CallObserver(metrics.runtime_operation))
+        async with contextlib.AsyncExitStack() as listening:
+            for one in loops:
+                await listening.enter_async_context(in_background("an endpoint", one))
+            runtime = metrics.sdk_runtime(served=bool(openings) or config.cluster is not None, logging=core_logs())
+            yield Telemetry(metrics, runtime, tracing.plugins, CallObserver(metrics.runtime_operation))
     finally:
-        for task in listening:
-            task.cancel()
-        await asyncio.gather(*listening, return_exceptions=True)
         await tracing.close()
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionKey
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.enums.v1 import WorkflowExecutionStatus as Status
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import (
@@ -35,6 +36,13 @@ _CLOSED: Final = frozenset(
         int(Status.WORKFLOW_EXECUTION_STATUS_TIMED_OUT),
     }
 )
+HELD_BY_A_WORKER: Final = frozenset(
+    {
+        PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
+        PendingActivityState.PENDING_ACTIVITY_STATE_PAUSE_REQUESTED,
+    }
+)
+"""States of an activity's attempt that a worker has; a pause takes effect when the attempt ends."""
 _CALL_LIMIT: Final = timedelta(seconds=10)
 
 

@@ -23,7 +23,6 @@ from temporalio.service import RPCError
 from activities.execution.present_attempts import PresentAttempts
 from proto.pod_snapshot import PodSnapshot
 from worker.daemon.background import in_background, repeat
-from worker.daemon.loop_restarts import restart_on_error
 from worker.host.temporal.takeover import fail_attempts
 
 EVERY: Final = timedelta(seconds=15)
@@ -107,4 +106,4 @@ class LostAttempts:
 
 def failing_lost_attempts(lost: LostAttempts) -> AbstractAsyncContextManager[None]:
     """Look regularly while the block runs; a defect ends it for a while only."""
-    return in_background("lost attempts", partial(restart_on_error, "lost attempts", partial(repeat, EVERY, lost.look)))
+    return in_background("lost attempts", partial(repeat, EVERY, lost.look))

@@ -23,21 +23,13 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import PROBE_CONTAINER
 from worker.daemon.background import in_background, repeat
 from worker.temporal.call_budget import CallBudget
-from worker.temporal.executions import OPEN, describe_execution, list_executions
+from worker.temporal.executions import HELD_BY_A_WORKER, OPEN, describe_execution, list_executions
 from worker.temporal.interventions import Interventions, paused_words, pod_name
 from worker.temporal.temporal_client import activity_of
+from workflows.decide.keys import probe_key
 
 PAUSED: Final = "TemporalPauseInfo IS NOT NULL"
 """Temporal's own search attribute of workflows with something paused; older servers do not know it."""
-PROBE_PREFIX: Final = "probe/"
-"""Before the container's name in the id of a probe (workflows/decide/actions.py)."""
-HELD_BY_A_WORKER: Final = frozenset(
-    {
-        PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
-        PendingActivityState.PENDING_ACTIVITY_STATE_PAUSE_REQUESTED,
-    }
-)
-"""An attempt runs; it is told of the pause with its next heartbeat, if it has any."""
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 _log: Final = structlog.get_logger(__name__)
@@ -105,7 +97,7 @@ def is_outdated(pending: PendingActivityInfo, pod: PodSnapshot | None) -> bool:
     waits = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED
     if pod is None or pending.activity_type.name != PROBE_CONTAINER or not waits:
         return False
-    started = running_since(pod.status, pending.activity_id.removeprefix(PROBE_PREFIX))
+    started = running_since(pod.status, pending.activity_id.removeprefix(probe_key("")))
     at = pending.pause_info.pause_time
     return started is not None and bool(at.seconds) and started > at.ToDatetime(tzinfo=UTC)
 

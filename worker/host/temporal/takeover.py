@@ -12,27 +12,18 @@ from datetime import timedelta
 from typing import Final
 
 import structlog
-from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import POD_WORKFLOW
-from worker.temporal.executions import OPEN, describe_execution, list_executions
+from worker.temporal.executions import HELD_BY_A_WORKER, OPEN, describe_execution, list_executions
 from worker.temporal.temporal_client import activity_of
 
 AT_A_TIME: Final = 16
 FIRST_ANSWER: Final = timedelta(seconds=5)
 """If Temporal's visibility takes longer, only the workflows that this node knows by itself are taken over."""
-
-BEGUN: Final = frozenset(
-    {
-        PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
-        PendingActivityState.PENDING_ACTIVITY_STATE_PAUSE_REQUESTED,
-    }
-)
-"""States of an attempt that a worker has; a pause takes effect when it ends."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -96,7 +87,7 @@ async def fail_attempts(client: Client, workflow_id: str, is_lost: Callable[[str
         raise
     run_id = described.workflow_execution_info.execution.run_id
     for pending in described.pending_activities:
-        if pending.state not in BEGUN or not is_lost(run_id, pending):
+        if pending.state not in HELD_BY_A_WORKER or not is_lost(run_id, pending):
             continue
         why = f"its worker {pending.last_worker_identity} does not run it any more"
         try:

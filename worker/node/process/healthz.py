@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Final
 
+from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.daemon.health import LoopHealth
-from worker.daemon.loop_restarts import restart_on_error
 from worker.endpoints.listen import keep_open, opener
 from worker.endpoints.server import Address, Route, healthz
 from worker.node.process.peers import PeerProcesses
@@ -47,9 +47,5 @@ async def serving_healthz(config: NodeConfig, health: LoopHealth, processes: Pee
     routes = {"/healthz": works, f"/healthz/{SYNC_LOOP}": works}
     routes |= {f"/healthz/{one}": route(str) for one in ALWAYS_OK}
     address = Address(config.healthz_bind_address, config.healthz_port)
-    listening = asyncio.create_task(restart_on_error("healthz", partial(keep_open, opener(address, routes))))
-    try:
+    async with in_background("healthz", partial(keep_open, opener(address, routes))):
         yield
-    finally:
-        listening.cancel()
-        await asyncio.gather(listening, return_exceptions=True)
