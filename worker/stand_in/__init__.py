@@ -1,0 +1,1 @@
+"""The stand-in: what goes on while Temporal is away."""

@@ -1,0 +1,94 @@
+"""Judges whether Temporal is away, from what is due and what it has committed lately.
+
+Pure. Nothing depends on this judgement being right: effects are fenced by the ticket of each activity, so that leading a
+pod beside a Temporal that works is slow, not wrong.
+
+Away means that something is due (an answer that no history has, a timer, a message that was not taken), and that no workflow task
+of any pod has been committed for a while since. An idle node has nothing due, so it never finds Temporal away. A
+Temporal that is slow still commits.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+AWAY_SECONDS: Final = 5.0
+"""How long something is due before Temporal is away: longer than the failover of a Temporal cluster."""
+ALONE_SECONDS: Final = 30.0
+"""The same for one pod, while other pods' workflow tasks are committed."""
+FAILED_TASKS: Final = 3
+"""After so many failed workflow tasks in a row, one pod's workflow does not work."""
+LONGEST_STEP: Final = 1.0
+"""Seconds of one step of `AttentiveClock`, at most."""
+
+
+class AttentiveClock:
+    """A clock that stands still while this process is suspended, or its event loop is blocked.
+
+    What was due meanwhile was not late because of Temporal. `step` is called several times a second.
+    """
+
+    def __init__(self, monotonic: float) -> None:
+        self._last = monotonic
+        self.now = 0.0
+        """Seconds since the start."""
+
+    def step(self, monotonic: float) -> float:
+        """Move on by the time since the last step, by a second at most; returns the new time."""
+        self.now += min(max(0.0, monotonic - self._last), LONGEST_STEP)
+        self._last = monotonic
+        return self.now
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Something that Temporal should have taken or done."""
+
+    workflow_id: str
+    what: str
+    """Words for people: "the answer of start/web"."""
+    since: float
+    """In seconds of the AttentiveClock, as all times here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What Temporal has committed lately."""
+
+    at: float = 0.0
+    """The last workflow task of any pod or the node."""
+    failed_tasks: tuple[tuple[str, int], ...] = ()
+    """By workflow: how many of its tasks in a row have failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is away."""
+
+    away_since: float | None = None
+    """When the first thing became due that Temporal did not take; None: Temporal works."""
+    why: str = ""
+    alone: tuple[tuple[str, str], ...] = ()
+    """Pods whose own workflow does not work, and why; empty if Temporal is away for all."""
+
+
+def judge(due: Iterable[Due], committed: Committed, now: float, away_seconds: float = AWAY_SECONDS) -> Verdict:
+    """Judge whether Temporal is away, or the workflows of some pods alone do not work."""
+    ordered = sorted(due, key=lambda one: one.since)
+    waiting = [one for one in ordered if now - max(one.since, committed.at) >= away_seconds]
+    if waiting:
+        first = waiting[0]
+        return Verdict(first.since, f"{first.what} of {first.workflow_id} is due for {now - first.since:.0f} s")
+    alone = {one.workflow_id: alone_words(one, now) for one in reversed(ordered) if now - one.since >= ALONE_SECONDS}
+    late = {one.workflow_id for one in ordered if now - one.since >= away_seconds}
+    alone |= {
+        workflow_id: f"its last {count} workflow tasks failed"
+        for workflow_id, count in committed.failed_tasks
+        if count >= FAILED_TASKS and workflow_id in late
+    }
+    return Verdict(alone=tuple(sorted(alone.items())))
+
+
+def alone_words(due: Due, now: float) -> str:
+    """Say what one pod waits for."""
+    return f"{due.what} is due for {now - due.since:.0f} s, while Temporal works for others"
