@@ -63,7 +63,10 @@ async def _run(config: NodeConfig, files: Sequence[Path]) -> Exit:
 async def replay(name: str, history: WorkflowHistory) -> Verdict:
     """Replay one decoded history against this code's workflows."""
     replayer = Replayer(
-        workflows=[NodeWorkflow, PodWorkflow], workflow_runner=sandbox_runner(), data_converter=plain_data_converter()
+        workflows=[NodeWorkflow, PodWorkflow],
+        workflow_runner=sandbox_runner(),
+        data_converter=plain_data_converter(),
+        debug_mode=True,  # without the detector of deadlocks, which takes a loaded machine for a difference
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     failure = result.replay_failure

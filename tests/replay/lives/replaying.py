@@ -69,6 +69,7 @@ async def replay_all(runs: Iterable[RecordedRun]) -> AsyncIterator[tuple[str, st
         data_converter=plain_data_converter(),
         build_id="replayed",
         runtime=quiet_runtime(),
+        debug_mode=True,  # without the detector of deadlocks: a loaded machine may take its 2 s for an ordinary activation
     )
     async with replayer.workflow_replay_iterator(histories()) as results:
         numbered = iter(kept)

@@ -134,7 +134,7 @@ async def test_the_wait_for_a_predecessor_does_not_count(node: Node) -> None:
     handle = await node.start(pod)
     waiting = await node.until(pod, lambda one: one.reason == "PredecessorPresent")
     assert await timers(handle) == []
-    assert node.snapshots[pod["metadata"]["uid"]] == waiting
+    assert node.snapshots[pod["metadata"]["uid"]].status == waiting.status
     let_go_at = datetime.now(UTC)
     gate.set()
     ready = await node.until(pod, lambda one: one.ready)
