@@ -25,7 +25,7 @@ class EntryKind(StrEnum):
     SCHEDULED = "scheduled"
     """An action began; the value is its request. An action that was under way before needs no such entry."""
     COMPLETED = "completed"
-    """An action has an answer, which is the value; reason and message are those of the last attempt that failed."""
+    """An action has an answer, which is the value. A read that took no time needs no SCHEDULED before."""
     FAILED = "failed"
     """An action has failed, with this reason and message."""
     CANCELLED = "cancelled"
@@ -56,6 +56,8 @@ class StoryEntry:
     message: str = ""
     attempts: int = 1
     """The attempts of the action, if it has ended."""
+    last_failure: str = ""
+    """Why the attempt before the last one failed: its reason and message."""
 
 
 @dataclass(frozen=True, slots=True)
