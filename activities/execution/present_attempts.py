@@ -46,6 +46,14 @@ class PresentAttempts:
         """Report whether any attempt of a workflow runs here."""
         return any(one == workflow_id for one, _ in self._present)
 
+    def is_present(self, workflow_id: str, key: str) -> bool:
+        """Report whether an attempt of an action runs here."""
+        return (workflow_id, key) in self._present
+
+    def has_been(self, workflow_id: str, key: str) -> bool:
+        """Report whether an attempt of an action has ended here lately."""
+        return (workflow_id, key) in self._ended_at
+
     def seconds_without(self, workflow_id: str, key: str, since: float) -> float:
         """Return how long no attempt of an action has run here, counted from `since` at the earliest."""
         if (workflow_id, key) in self._present:

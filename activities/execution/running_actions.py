@@ -56,6 +56,8 @@ class Work:
         self.listeners: list[Callable[[], None]] = []
         """Called when the details are to be sent at once."""
         self.unheard_since = monotonic()
+        self.is_answered = False
+        """An attempt has ended with its end."""
         self.task: asyncio.Task[Any]
 
     def is_final(self) -> bool:
@@ -102,6 +104,7 @@ class RunningActions:
         try:
             return await asyncio.shield(work.task)
         finally:
+            work.is_answered = work.task.done()
             work.listeners.remove(send)
             work.unheard_since = monotonic()
 
@@ -134,6 +137,10 @@ class RunningActions:
         """Drop a kept answer, because the workflow's history has it; may be called in any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._drop, (workflow_id, key))
+
+    def unsettled(self) -> list[Subject]:
+        """Return the answers that attempts have given, and that no history is known to have."""
+        return [one.asked.subject for one in self._works.values() if one.is_answered and one.is_final()]
 
     def details(self, workflow_id: str, key: str) -> Any:
         """Return what the work of an action says of itself; None if there is none."""
