@@ -12,7 +12,6 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Final
 
-from pydantic_core import to_json
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from activities.execution.attempt import Attempt, Cancellation, current_attempt
@@ -88,7 +87,7 @@ class _Attaching(ActivityInboundInterceptor):
 
 
 def _asked(attempt: Attempt, arguments: Any) -> Asked:
-    instance = "" if attempt.name in NAMED_BY_KEY else sha256(to_json(arguments, fallback=repr)).hexdigest()
+    instance = "" if attempt.name in NAMED_BY_KEY else sha256(repr(arguments).encode(errors="replace")).hexdigest()
     return Asked(
         workflow_id=attempt.workflow_id,
         key=attempt.key,
