@@ -1,1 +1,1 @@
-"""The stand-in: what goes on while Temporal is away."""
+"""Leads pods in the worker's own process while Temporal is away."""
