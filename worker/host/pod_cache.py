@@ -18,9 +18,10 @@ import structlog
 from temporalio.worker import Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
 
 from proto.pod_snapshot import PodSnapshot, is_over, pod_path, read_snapshots, snapshot_path
+from proto.temporal.node import NodeStart
+from proto.temporal.pod import PodStart
 from worker.daemon.troubles import TROUBLES, Troubles
-from workflows.publish import EXTERN
-from workflows.steps import SETTLED
+from workflows.extern import KEEP_STATE, PUBLISH, SETTLED
 
 PART: Final = "snapshots of pods"
 FIRST_PAUSE: Final = 1.0
@@ -153,8 +154,13 @@ class PodCache:
             raise
 
 
-def publishing(write: Callable[[PodSnapshot], None], settle: Callable[[str, str], None] | None = None) -> Interceptor:
-    """Return an interceptor that gives every workflow the extern functions that publish snapshots and settle actions."""
+def publishing(
+    write: Callable[[PodSnapshot], None],
+    settle: Callable[[str, str], None] | None = None,
+    keep: Callable[[str, str, int, PodStart | NodeStart], None] | None = None,
+) -> Interceptor:
+    """Return an interceptor that gives every workflow the extern functions (`workflows/extern.py`)."""
+    functions = {PUBLISH: write, SETTLED: settle, KEEP_STATE: keep}
 
     class Publisher(WorkflowInboundInterceptor):
         """Adds only the extern functions."""
@@ -163,9 +169,7 @@ def publishing(write: Callable[[PodSnapshot], None], settle: Callable[[str, str]
         """Installs them when a workflow class is first used."""
 
         def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type[WorkflowInboundInterceptor]:  # noqa: A002 - the SDK's name
-            input.unsafe_extern_functions[EXTERN] = write
-            if settle is not None:
-                input.unsafe_extern_functions[SETTLED] = settle
+            input.unsafe_extern_functions.update({name: one for name, one in functions.items() if one})
             return Publisher
 
     return Publishing()
