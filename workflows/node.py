@@ -141,7 +141,7 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
         if wanted and not self.arrived and not ending:
             if self.start.behaviour < NODE_CARRIED_PREPULL:
                 self.cancel_actions(list(self.under_way))
-            workflow.continue_as_new(NodeStart(self.start.node, behaviour, carried(self.observed)))
+            workflow.continue_as_new(NodeStart(self.start.node, behaviour, carried(self.observed), self.start.ticket))
 
     def counts_dropped_signals(self) -> bool:
         """Report whether this run counts them."""

@@ -263,6 +263,7 @@ class PodWorkflow(OperatorUpdates):
                 settings=self.start.settings,
                 observed=observed,
                 under_way=under_way,
+                ticket=self.start.ticket,
             )
         )
 

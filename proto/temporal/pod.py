@@ -15,6 +15,7 @@ from proto.temporal.hooks import HookOutcome
 from proto.temporal.mounted import VolumesFacts
 from proto.temporal.pod_inputs import CarriedAction, Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
 from proto.temporal.resources import Allocatable, PendingResize, Resize, RuntimeResources
+from proto.temporal.ticket import UNTICKETED, Ticket
 
 PodJson = dict[str, Any]
 """A pod as its source wrote it: camelCase keys, without nulls."""
@@ -286,6 +287,7 @@ class PodStart:
     first_sight: FirstSight | None = None
     """Read if `observed` is None."""
     under_way: tuple[CarriedAction, ...] = ()
+    ticket: Ticket = UNTICKETED
 
 
 @dataclass(frozen=True, slots=True)
