@@ -10,7 +10,7 @@ from typing import Final
 
 import grpc
 
-from proto.temporal.messages import shorten
+from proto.messages import shorten
 
 
 class Remedy(StrEnum):

@@ -15,7 +15,7 @@ import grpc.aio
 from activities.clients.secret_redaction import redact_secrets, secrets_of
 from proto.csi.v1 import csi_pb2 as csi
 from proto.csi.v1 import csi_pb2_grpc
-from proto.temporal.messages import shorten
+from proto.messages import shorten
 
 CALL_SECONDS: Final = 120.0
 """Deadline of each call (csi_plugin.go csiTimeout)."""

@@ -13,9 +13,9 @@ import grpc
 import grpc.aio
 
 from activities.clients.csi_driver import OPTIONS, UNDECODABLE, unix_target
+from proto.messages import shorten
 from proto.pluginregistration.v1 import api_pb2 as registration
 from proto.pluginregistration.v1 import api_pb2_grpc
-from proto.temporal.messages import shorten
 
 _CONNECT_SECONDS: Final = 10.0
 _INFO_SECONDS: Final = 1.0

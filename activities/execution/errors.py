@@ -10,8 +10,8 @@ from typing import Final
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.clients.cri_error import CriError, Remedy
+from proto.messages import shorten
 from proto.temporal.failure_types import RUNTIME_UNAVAILABLE
-from proto.temporal.messages import shorten
 
 WORKER_STOPPING: Final = "WorkerStopping"
 """Ends an activity that lasts until there is something to report: the next worker continues it."""

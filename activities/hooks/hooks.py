@@ -23,11 +23,11 @@ from activities.hooks.hook_containers import HookContainerFailed, HookContainers
 from activities.hooks.hook_request import send_as_probe, send_hook_request
 from activities.hooks.services import HookServices
 from activities.probes.outcome import Target
+from proto.messages import shorten
 from proto.temporal import names
 from proto.temporal.activities.heartbeats import HookProgress
 from proto.temporal.activities.requests import RunHook
 from proto.temporal.hooks import Hook, HookEnded, HookRetry
-from proto.temporal.messages import shorten
 
 SHORTEST: Final = timedelta(seconds=1)
 """A hook that starts late (its worker was down) still gets at least this long."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from proto.temporal.dropped import DroppedSignals
+from proto.temporal.ticket import UNTICKETED, Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +193,7 @@ class NodeStart:
     behaviour: int = 1
     """A number of `NODE_BEHAVIOURS`."""
     observed: NodeObserved | None = None
+    ticket: Ticket = UNTICKETED
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from proto.temporal.pod_inputs import (
     Shortening,
 )
 from proto.temporal.resources import Allocatable, PendingResize, Resize, RuntimeResources
+from proto.temporal.ticket import UNTICKETED, Ticket
 
 PodJson = dict[str, Any]
 """A pod as its source wrote it: camelCase keys, without nulls."""
@@ -283,6 +284,7 @@ class PodStart:
     under_way: tuple[CarriedAction, ...] = ()
     handed_back: HandBack | None = None
     """None if Temporal was never away in this life."""
+    ticket: Ticket = UNTICKETED
 
 
 @dataclass(frozen=True, slots=True)

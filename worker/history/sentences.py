@@ -8,14 +8,13 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from proto.temporal import hooks, names, signals
 from proto.temporal.activities import requests, resize, volumes
-from proto.temporal.pod import PodOutcome, PodStart
+from proto.temporal.pod import PodOutcome
 from proto.temporal.resources import RuntimeResources
 from worker.history import container_sentences, edit_sentences, resize_sentences, volume_sentences
 from worker.history.probe_sentences import describe_verdict
@@ -62,13 +61,6 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 # --- the pod itself
-
-
-def pod_listed(start: PodStart) -> str:
-    """Report how the pod came to this node."""
-    where = f"manifest {PurePosixPath(start.path).name}" if start.path else f"the {start.source} source"
-    uid = start.pod.get("metadata", {}).get("uid", "")
-    return f"{where} lists the pod (UID {uid})" if not start.path else f"{where} listed (UID {uid})"
 
 
 def pod_gone(outcome: PodOutcome | None) -> str:

@@ -1,14 +1,29 @@
-"""Sentences about how a pod's workflow starts: the pod existed before, has ended already, or is rejected.
+"""Sentences about how a pod's workflow starts: the pod is listed, existed before, has ended already, is rejected, or is handed back.
 
 All of it is computed from the workflow's input.
 """
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.temporal.pod import PodStart
 from proto.temporal.pod_inputs import FirstSight
 from workflows.decide.lifecycle.admission import why_rejected
+
+
+def pod_listed(start: PodStart) -> str:
+    """Report how the pod came to this node."""
+    where = f"manifest {PurePosixPath(start.path).name}" if start.path else f"the {start.source} source"
+    uid = start.pod.get("metadata", {}).get("uid", "")
+    return f"{where} lists the pod (UID {uid})" if not start.path else f"{where} listed (UID {uid})"
+
+
+def taken_back(*, by_the_run_before: bool) -> str:
+    """Report the first run after an outage; the run before may have been closed, or unable to take the pod back."""
+    if by_the_run_before:
+        return "Temporal is back: the pod goes on in a new run"
+    return "Temporal is back: the pod goes on in a new run, because the run before could not take it back"
 
 
 def at_first(start: PodStart) -> Iterator[str]:

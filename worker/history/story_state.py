@@ -22,6 +22,8 @@ class Line:
     event_id: int = 0
     run: int = 1
     """Number of the workflow run, from 1; continue-as-new starts the next one."""
+    while_away: bool = False
+    """It happened while Temporal was away, so its time is the node's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.converter import DefaultFailureConverter, PayloadConverter
 from temporalio.exceptions import ApplicationError
 
-from proto.temporal.messages import MAX_MESSAGE, shorten
+from proto.messages import MAX_MESSAGE, shorten
 
 UNREADABLE: Final = "UnreadableFailure"
 """The type of a failure that tempolet has not written."""

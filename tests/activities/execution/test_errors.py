@@ -5,7 +5,7 @@ import pytest
 
 from activities.clients.cri_error import CriError, Remedy, remedy_for
 from activities.execution.errors import runtime_failure
-from proto.temporal.messages import MAX_MESSAGE
+from proto.messages import MAX_MESSAGE
 
 ENDPOINT = "unix:///run/containerd/containerd.sock"
 RESERVED = 'failed to reserve sandbox name "a_b_c_0": name "a_b_c_0" is reserved for "1234"'

@@ -7,7 +7,7 @@ from activities.clients.cri_error import CriError, Remedy
 from activities.cri_config.environment import Environment
 from activities.runtime.confidential import QUOTABLE, Redaction, quotes_confidential, redact_status, redaction_for
 from proto.cri.v1 import api_pb2 as cri
-from proto.temporal.messages import MAX_MESSAGE
+from proto.messages import MAX_MESSAGE
 
 CANARY = "canary-0123456789"
 ENVIRONMENT = Environment(

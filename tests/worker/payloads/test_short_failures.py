@@ -9,7 +9,7 @@ from temporalio.converter import DataConverter, WorkflowSerializationContext
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from activities.execution.errors import non_retryable_failure
-from proto.temporal.messages import MAX_MESSAGE
+from proto.messages import MAX_MESSAGE
 from worker.payloads.short_failures import UNREADABLE
 from worker.temporal.codec import PlainCodec, data_converter, plain_data_converter
 from worker.temporal.keys import KeyFile, create_key_file

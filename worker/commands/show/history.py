@@ -99,11 +99,10 @@ def rows(lines: Sequence[Line], *, wide: bool) -> list[str]:
         if local.date() != day:
             day = local.date()
             said.append(f"{day.isoformat()} ({local:%Z})")
-        elapsed = f"+{line.since_start.total_seconds():.3f}"
+        elapsed = f"{line.since_start.total_seconds():+.3f}"
         event = f"{line.run}/{line.event_id:<5}" if wide else ""
-        said.append(
-            f"{local:%H:%M:%S}.{local.microsecond // 1000:03d} {elapsed:>10} {event} {printable(line.text)}".rstrip()
-        )
+        text = ("  " if line.while_away else "") + printable(line.text)
+        said.append(f"{local:%H:%M:%S}.{local.microsecond // 1000:03d} {elapsed:>10} {event} {text}".rstrip())
     return said
 
 
@@ -122,6 +121,7 @@ def as_json(life: FoundPod) -> dict[str, object]:
                 "text": line.text,
                 "eventId": line.event_id,
                 "run": line.run,
+                "whileTemporalWasAway": line.while_away,
             }
             for line in life.story.lines
         ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proto.temporal.messages import MAX_MESSAGE, shorten
+from proto.messages import MAX_MESSAGE, shorten
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,156 @@
+"""What does a pod's history say of an outage of Temporal?"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from proto.temporal import names
+from proto.temporal.activities import requests
+from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
+from proto.temporal.pod import Observed
+from proto.temporal.pod_inputs import HandBack
+from tests.worker.history.story_recorder import LISTED, POD, START, START_WEB, STARTED, Recorder, seen
+from worker.commands.show.history import rows
+from worker.history.story import build_story
+
+SINCE = START + timedelta(seconds=60)
+UNTIL = SINCE + timedelta(seconds=130)
+OUTAGE = "while Temporal was away (2 min 10 s):"
+
+
+def after(seconds: float) -> datetime:
+    """Return a time in the outage."""
+    return SINCE + timedelta(seconds=seconds)
+
+
+def part(first: int, *entries: StoryEntry, **more: Any) -> WhileAway:
+    """Write a part of the story."""
+    return WhileAway(1, first, entries, **{"since": SINCE, "until": UNTIL, **more})
+
+
+def wait(seconds: float) -> StoryEntry:
+    """Write an entry."""
+    return StoryEntry(after(seconds), EntryKind.WAITED, f"wait {seconds:.0f}", value=10)
+
+
+HANDED_BACK = HandedBack(1, SINCE, UNTIL, Observed(), LISTED)
+
+
+@pytest.fixture
+def recorded() -> Recorder:
+    """Record the start of a pod's history; the node's signals come after the outage."""
+    recorder = Recorder()
+    recorder.begin()
+    recorder.after(200)
+    return recorder
+
+
+def test_entries_are_told_with_their_own_times(recorded: Recorder) -> None:
+    """Under one line, by the sentences of events."""
+    scheduled = StoryEntry(after(5), EntryKind.SCHEDULED, names.START_CONTAINER, "start/web", START_WEB)
+    completed = StoryEntry(after(6), EntryKind.COMPLETED, names.START_CONTAINER, "start/web", seen())
+    recorded.signal(names.WHILE_AWAY, part(0, scheduled, completed))
+    recorded.signal(names.HANDED_BACK, HANDED_BACK)
+    lines = build_story([recorded.events]).lines
+    assert [(line.at, line.text, line.while_away) for line in lines[1:]] == [
+        (SINCE, OUTAGE, False),
+        (after(6), "container web started (1.00 s)", True),
+    ]
+    assert rows(lines[1:], wide=False)[-1].endswith("   container web started (1.00 s)")
+
+
+def test_an_activity_that_began_before_ends_while_it_is_away(recorded: Recorder) -> None:
+    """It is found by its key, and no longer under way."""
+    recorded.ask(names.PULL_IMAGE, requests.PullImage(POD, "busybox:9", "Always"))
+    failed = StoryEntry(
+        after(1), EntryKind.FAILED, names.PULL_IMAGE, "a", reason="ErrImagePull", message="not found", attempts=2
+    )
+    recorded.signal(names.WHILE_AWAY, part(0, failed))
+    story = build_story([recorded.events])
+    assert story.lines[-1].text.startswith("image busybox:9 (Always) failed after ")
+    assert story.lines[-1].text.endswith(": ErrImagePull: not found (try 2)")
+    assert story.under_way == ()
+
+
+def test_an_entry_that_was_sent_twice_is_told_once(recorded: Recorder) -> None:
+    """The worker ended before it knew that the signal had arrived; meanwhile the journal had grown."""
+    recorded.signal(names.WHILE_AWAY, part(4, wait(1), wait(2)))
+    recorded.signal(names.WHILE_AWAY, part(4, wait(1), wait(2), wait(3)))
+    recorded.signal(names.WHILE_AWAY, part(5, wait(2)))
+    assert recorded.texts()[1:] == [OUTAGE, *(f"waits 10.0 s: wait {one}" for one in (1, 2, 3))]
+
+
+def test_a_second_attempt_to_hand_back_has_its_own_line(recorded: Recorder) -> None:
+    """Temporal went away again before it had the whole story."""
+    recorded.signal(names.WHILE_AWAY, part(0, wait(1)))
+    recorded.signal(names.WHILE_AWAY, part(1, wait(140), until=after(150)))
+    assert recorded.texts()[3:] == ["while Temporal was away (2 min 30 s):", "waits 10.0 s: wait 140"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        pytest.param([part(0, wait(1), left_out=3)], "3 more entries had no room in this history", id="left-out"),
+        pytest.param([part(0, wait(1)), part(3, wait(2))], "2 entries are missing here", id="a-lost-part"),
+        pytest.param(
+            [{"epoch": "?"}], "a part of what happened while Temporal was away, which cannot be read", id="bad"
+        ),
+        pytest.param(
+            [part(0, StoryEntry(SINCE, EntryKind.SIGNALLED, names.POD_LISTED, value=7))],
+            "signal PodListed from the node, which cannot be read and is ignored",
+            id="bad-value",
+        ),
+        pytest.param([part(0, wait(1), since=None)], "while Temporal was away:", id="no-duration"),
+    ],
+)
+def test_what_is_missing_is_told(recorded: Recorder, parts: list[Any], said: str) -> None:
+    """A reader knows that the story is not whole."""
+    for one in parts:
+        recorded.signal(names.WHILE_AWAY, one)
+    assert said in recorded.texts()
+
+
+def test_an_outage_in_which_nothing_happened_is_told_once(recorded: Recorder) -> None:
+    """An idle pod has no entries."""
+    for _ in range(2):
+        recorded.signal(names.HANDED_BACK, HANDED_BACK)
+    assert recorded.texts()[1:] == ["while Temporal was away (2 min 10 s) nothing happened"]
+
+
+@pytest.mark.parametrize(
+    ("continued", "said"),
+    [
+        pytest.param("r0", "Temporal is back: the pod goes on in a new run", id="taken-by-the-run"),
+        pytest.param(
+            "",
+            "Temporal is back: the pod goes on in a new run, because the run before could not take it back",
+            id="not-taken-by-the-run",
+        ),
+    ],
+)
+def test_the_run_after_an_outage(recorded: Recorder, continued: str, said: str) -> None:
+    """It is no long history; a later run with the same hand-back is one."""
+    recorded.begin(replace(STARTED, observed=Observed(), handed_back=HandBack(SINCE, UNTIL, 3)), continued)
+    recorded.begin(
+        replace(STARTED, observed=Observed(directories=True), handed_back=HandBack(SINCE, UNTIL, 3)), continued or "r1"
+    )
+    recorded.event("WORKFLOW_EXECUTION_COMPLETED", result=None)
+    assert recorded.texts()[1:3] == [said, "the history had grown long: continued in a new run"]
+
+
+def test_a_pod_that_was_born_while_it_was_away() -> None:
+    """Its first run begins with the story."""
+    recorder = Recorder()
+    recorder.begin()
+    recorder.signal(names.WHILE_AWAY, part(0, wait(1)))
+    recorder.begin(replace(STARTED, observed=Observed(), handed_back=HandBack(SINCE, UNTIL, 1)), "r0")
+    recorder.event("WORKFLOW_EXECUTION_COMPLETED")
+    assert recorder.texts() == [
+        "manifest hello.yaml listed (UID u-1)",
+        OUTAGE,
+        "waits 10.0 s: wait 1",
+        "Temporal is back: the pod goes on in a new run",
+        "the pod is gone",
+    ]

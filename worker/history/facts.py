@@ -1,0 +1,138 @@
+"""Tells single facts of a pod's life: an action's answer, a signal, a wait.
+
+A fact comes from an event of the history (`story`), or from an entry of the story of an outage (`while_away`): both are told by
+the same rows. A `Read` parses the fact's value as a type, and returns None if it cannot be read.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from proto.temporal.failure_types import PREDECESSOR_PRESENT
+from worker.history import sentences, update_sentences
+from worker.history.story_state import CompletedActivity, StoryState, seconds
+
+Read = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedActivity:
+    """A scheduled activity: its request, when it was scheduled, and the latest attempt."""
+
+    activity_id: str
+    activity: str
+    request: Any
+    at: datetime
+    tries: int = 1
+    last_failure: str = ""
+
+    @property
+    def what(self) -> str:
+        """What it does, in words."""
+        row = sentences.ACTIVITIES.get(self.activity)
+        return row.what(self.request) if row and self.request is not None else self.activity
+
+    @property
+    def counted_tries(self) -> str:
+        """How often it was tried, and why again; empty for one try."""
+        why = f", after {self.last_failure}" if self.last_failure else ""
+        return f" (try {self.tries}{why})" if self.tries > 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedActivity:
+    """Why an activity failed."""
+
+    type: str
+    message: str
+
+    @property
+    def described(self) -> str:
+        """Reason and message."""
+        return f"{self.type}: {self.message}" if self.type else self.message
+
+
+@dataclass(slots=True)
+class Waits:
+    """Remembers when each wait ends: a timer may be started again, its wait is reported once."""
+
+    ends: dict[str, datetime] = field(default_factory=dict)
+    """By the timer's summary."""
+
+    def begun(self, summary: str, wait: timedelta, at: datetime) -> Iterator[str]:
+        """Report a wait, unless it goes on from before."""
+        if at > self.ends.get(summary, at - wait):
+            yield f"waits {seconds(wait)}: {summary}" if summary else f"waits {seconds(wait)}"
+        self.ends[summary] = at + wait
+
+
+def signalled(state: StoryState, name: str, sender: str, read: Read) -> Iterator[str]:
+    """Report a signal."""
+    row = sentences.SIGNALS.get(name)
+    if row is None:
+        yield f"signal {name}, which this release does not know"
+    elif (signal := read(row.kind)) is None:
+        yield f"signal {name} from {sender}, which cannot be read and is ignored"
+    else:
+        yield from row.say(state, signal)
+
+
+def updated(state: StoryState, name: str, read: Read) -> Iterator[str]:
+    """Report an Update that was answered."""
+    row = update_sentences.UPDATES.get(name)
+    answer = read(row.kind) if row else None
+    if row is None or answer is None:
+        yield f"update {name}, which this release does not know or cannot read"
+    else:
+        yield from row.say(state, answer)
+
+
+def scheduled(state: StoryState, activity_id: str, activity: str, read: Read, *, at: datetime) -> AskedActivity:
+    """Note what must be known before an activity completes."""
+    row = sentences.ACTIVITIES.get(activity)
+    request = read(row.asked) if row else None
+    if row and row.note and request is not None:
+        row.note(state, request)
+    return AskedActivity(activity_id, activity, request, at)
+
+
+def completed(state: StoryState, asked: AskedActivity | None, read: Read, at: datetime) -> Iterator[str]:
+    """Report an activity's answer."""
+    row = sentences.ACTIVITIES.get(asked.activity) if asked else None
+    if asked is None or row is None or asked.request is None:
+        yield f"{asked.activity if asked else 'an activity'} done"
+        return
+    answer = read(row.answer) if row.answer is not None else None
+    done = CompletedActivity(asked.request, answer, asked.at, at - asked.at)
+    for number, text in enumerate(row.say(state, done)):
+        yield text + (asked.counted_tries if number == 0 else "")
+
+
+def read_at_once(state: StoryState, activity: str, read: Read, at: datetime) -> Iterator[str]:
+    """Report the answer of a read that took no time, and has no event or entry of its own for its begin."""
+    row = sentences.ACTIVITIES.get(activity)
+    answer = read(row.answer) if row else None
+    if row is not None and answer is not None:
+        yield from row.say(state, CompletedActivity(None, answer, at, timedelta()))
+
+
+def failed(asked: AskedActivity, failure: FailedActivity, at: datetime) -> Iterator[str]:
+    """Report an activity's failure."""
+    if failure.type == PREDECESSOR_PRESENT:
+        yield f"{asked.what} waits: {failure.message}"
+    else:
+        yield f"{asked.what} failed after {seconds(at - asked.at)}: {failure.described}{asked.counted_tries}"
+
+
+def cancelled(asked: AskedActivity) -> Iterator[str]:
+    """Report that an activity was cancelled."""
+    yield f"{asked.what} was cancelled"
+
+
+def published(state: StoryState, attributes: dict[str, Any], changed: dict[str, Any]) -> Iterator[str]:
+    """Report changed search attributes, and take them over."""
+    before = dict(attributes)
+    attributes |= changed
+    state.phase = sentences.attribute(attributes, "PodPhase")
+    yield from sentences.attributes_changed(before, attributes)

@@ -1,0 +1,143 @@
+"""Tells what happened while Temporal was away, from the signals that the node sent afterwards.
+
+Each entry has its own time, by the node's clock, and is told by the same rows as an event. A part of the story may have been sent
+twice, because the worker ended in between: the position of each entry tells which ones are new.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
+from worker.history import facts
+from worker.history.facts import AskedActivity, FailedActivity
+from worker.history.sentences import parse_payload
+from worker.history.story_builder import Dated, Saying, StoryBuilder, ToldOutage
+from worker.history.story_state import seconds
+
+_NODE: Final = "the node"
+
+
+def told(builder: StoryBuilder, part: WhileAway | None, at: datetime) -> Iterator[Saying]:
+    """Report a part of the story, which arrived at this time."""
+    if part is None:
+        yield "a part of what happened while Temporal was away, which cannot be read"
+        return
+    outage = builder.outages.setdefault(part.epoch, ToldOutage(part.first))
+    if part.first > outage.next:
+        yield f"{part.first - outage.next} entries are missing here"
+    new = part.entries[max(outage.next - part.first, 0) :]
+    outage.next = max(outage.next, part.first + len(part.entries))
+    for entry in new:
+        for text in ENTRIES[entry.kind](builder, entry):
+            if outage.until != (part.until or at):
+                outage.until = part.until or at
+                yield Dated(
+                    part.since or at, f"while Temporal was away{duration(part.since, part.until)}:", is_entry=False
+                )
+            yield Dated(entry.at, text)
+    if part.left_out and new:
+        yield f"{part.left_out} more entries had no room in this history"
+
+
+def handed_back(builder: StoryBuilder, handed: HandedBack | None) -> Iterator[Saying]:
+    """Report the end of an outage in which nothing happened; else the story was told before."""
+    if handed is None:
+        yield "the pod was handed back after Temporal was away, which cannot be read"
+        return
+    outage = builder.outages.setdefault(handed.epoch, ToldOutage())
+    if outage.until is None:
+        outage.until = handed.until
+        text = f"while Temporal was away{duration(handed.since, handed.until)} nothing happened"
+        yield Dated(handed.since, text, is_entry=False)
+
+
+def duration(since: datetime | None, until: datetime | None) -> str:
+    """Write how long it was away, in parentheses."""
+    return f" ({seconds(until - since)})" if since and until else ""
+
+
+def _scheduled(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
+    before = _of_key(builder, entry.key)
+    if before is not None:
+        del builder.asked[before]
+    builder.asked[entry.key] = facts.scheduled(builder.state, entry.key, entry.name, _reader(entry), at=entry.at)
+    yield from ()
+
+
+def _completed(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
+    asked = _ended(builder, entry)
+    if asked is None:
+        yield from facts.read_at_once(builder.state, entry.name, _reader(entry), entry.at)
+    else:
+        yield from facts.completed(builder.state, asked, _reader(entry), entry.at)
+
+
+def _failed(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
+    asked = _ended(builder, entry) or AskedActivity(entry.key, entry.name, None, entry.at)
+    yield from facts.failed(asked, FailedActivity(entry.reason, entry.message), entry.at)
+
+
+def _cancelled(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
+    asked = _ended(builder, entry)
+    if asked is not None:
+        yield from facts.cancelled(asked)
+
+
+def _signalled(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
+    yield from facts.signalled(builder.state, entry.name, _NODE, _reader(entry))
+
+
+def _updated(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
+    yield from facts.updated(builder.state, entry.name, _reader(entry))
+
+
+def _waited(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
+    wait = _reader(entry)(float)
+    if wait is not None:
+        yield from builder.waits.begun(entry.name, timedelta(seconds=wait), entry.at)
+
+
+def _published(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
+    yield from facts.published(builder.state, builder.attributes, _reader(entry)(dict[str, Any]) or {})
+
+
+ENTRIES: Final[Mapping[EntryKind, Callable[[StoryBuilder, StoryEntry], Iterator[str]]]] = {
+    EntryKind.SCHEDULED: _scheduled,
+    EntryKind.COMPLETED: _completed,
+    EntryKind.FAILED: _failed,
+    EntryKind.CANCELLED: _cancelled,
+    EntryKind.SIGNALLED: _signalled,
+    EntryKind.UPDATED: _updated,
+    EntryKind.WAITED: _waited,
+    EntryKind.PUBLISHED: _published,
+}
+"""What is said of each kind of entry."""
+
+
+def _ended(builder: StoryBuilder, entry: StoryEntry) -> AskedActivity | None:
+    """Take the activity that ended with this entry; it may have begun before Temporal was away."""
+    name = _of_key(builder, entry.key)
+    if name is None:
+        return None
+    return replace(builder.asked.pop(name), tries=entry.attempts, last_failure=entry.last_failure)
+
+
+def _of_key(builder: StoryBuilder, key: str) -> int | str | None:
+    return next((name for name, asked in builder.asked.items() if asked.activity_id == key), None)
+
+
+def _reader(entry: StoryEntry) -> facts.Read:
+    return partial(_parse, entry.value)
+
+
+def _parse(value: Any, kind: Any) -> Any:
+    """Parse a value that was read as JSON; None if it cannot be read."""
+    try:
+        return None if value is None else parse_payload(to_json(value), kind)
+    except PydanticSerializationError:
+        return None
