@@ -20,6 +20,7 @@ from proto.temporal.operator import (
     BackoffsSkipped,
     ConditionSet,
     EvictPod,
+    OperatorRequest,
     Rejection,
     SetCondition,
     SkipBackoff,
@@ -29,6 +30,7 @@ from workflows.decide.actions import Action
 from workflows.decide.operator import ephemeral, evictions, operator_stops, skips
 from workflows.decide.record import signals
 from workflows.decide.record.fold import Answer
+from workflows.decide.record.numbers import already_taken
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
 from workflows.decide.status import gates
@@ -95,7 +97,7 @@ class OperatorUpdates(ArrivalLoop[Arrival]):
     def record_all(self) -> None:
         """Record everything that has arrived in `Observed`, in order."""
 
-    def queue_request(self, asked: signals.OperatorRequest) -> Situation:
+    def queue_request(self, asked: OperatorRequest) -> Situation:
         """Queue a request; returns the situation just before it."""
         self.record_all()
         self.arrived.append(asked)
@@ -107,6 +109,7 @@ class OperatorUpdates(ArrivalLoop[Arrival]):
         request = REQUESTS[name]
         asked = read(values, request.shape)
         before = self.queue_request(asked)
+        refuse(already_taken(before, asked))
         if request.checked_again:
             refuse(request.why_not(before, asked))
         return request.answer(before, asked)
@@ -133,4 +136,4 @@ class OperatorUpdates(ArrivalLoop[Arrival]):
         request = REQUESTS.get(name)
         asked = read(values, request.shape if request else None)
         assert request is not None
-        return request.why_not(self.situation(), asked)
+        return already_taken(self.situation(), asked) or request.why_not(self.situation(), asked)
