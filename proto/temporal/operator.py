@@ -2,6 +2,9 @@
 
 Sent by the commands of `worker/commands/`. Texts end without a full stop. A time is separate from its text, so that the
 reader shows it in the local time zone and as a distance from now.
+
+`source` and `sequence` name a request, so that one that comes twice is recognized: requests have no order, so the number is a
+random one. Requests of earlier releases have none (0).
 """
 
 from dataclasses import dataclass
@@ -27,6 +30,8 @@ class SkipBackoff:
     """Who asks: user@host."""
     container: str = ""
     """Only this container; empty for all that wait."""
+    source: str = ""
+    sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,8 @@ class SetCondition:
     """True, False or Unknown."""
     reason: str = ""
     message: str = ""
+    source: str = ""
+    sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,8 @@ class StopPod:
     """Who asks: user@host."""
     grace: timedelta | None = None
     """From now on; None for the pod's own terminationGracePeriodSeconds, zero for as soon as possible."""
+    source: str = ""
+    sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +130,8 @@ class AddEphemeralContainer:
     """Who asks: user@host."""
     container: PodJson
     """As in spec.ephemeralContainers; defaults are applied."""
+    source: str = ""
+    sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +159,12 @@ class EvictPod:
     message: str = ""
     grace: timedelta | None = None
     """None for the pod's own; never longer than that."""
+    source: str = ""
+    sequence: int = 0
+
+
+OperatorRequest = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
+"""What an operator asks by an Update."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,6 +240,8 @@ class Observed:
     """For a pod of the API: its object is deleted."""
     heard: dict[str, int] = field(default_factory=dict)
     """The highest sequence of each source's signals: an older signal is ignored."""
+    requests: tuple[int, ...] = ()
+    """The numbers of the newest Updates: one that comes again is refused."""
     listed_pod: PodJson | None = None
     """The pod that the source now lists under the same UID, if it differs: it is started afterwards."""
     listed_again: bool = False

@@ -1,4 +1,8 @@
-"""Signals to a pod's workflow: past tense, level-triggered, harmless when repeated or late."""
+"""Signals to a pod's workflow: past tense, level-triggered, harmless when repeated or late.
+
+`sequence` increases in the process that sends; two signals with one number are one signal that came twice. `sender` is that
+process (poller, worker). Releases that did not recognize duplicates left it empty, so their histories replay as they were.
+"""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,6 +21,7 @@ class PodListed:
     """Set only if it differs from what the workflow was started with."""
     in_place: bool = False
     """Apply the changes that Kubernetes allows in place; False: another pod replaces an edited one."""
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class DeletionRequested:
     grace: timedelta | None = None
     """None for the pod's own terminationGracePeriodSeconds."""
     sequence: int = 0
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,7 @@ class RuntimeChanged:
     exited: tuple[str, ...] = ()
     """Ids of containers that ended, as far as the poller saw; if the workflow knows all of them, it need not re-read."""
     sandbox_lost: bool = False
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ class ObjectsChanged:
     versions: dict[str, str] = field(default_factory=dict)
     """By `<plural>/<name>`; empty if there is no object of that name."""
     sequence: int = 0
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,8 @@ class StorageExceeded:
     used_bytes: int = 0
     container: str = ""
     """The container that exceeds its limit; neither: the pod as a whole."""
+    sequence: int = 0
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,7 @@ class StatusGiven:
     conditions: dict[str, GivenCondition] = field(default_factory=dict)
     """By type, all that concern this node; one that is missing is no longer set."""
     ended: Ended | None = None
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ async def test_a_skip_is_not_lost_in_a_continued_run(node: Node, monkeypatch: py
     await node.delete(newest)
 
 
-async def condition(handle: Handle, name: str, status: str, **why: str) -> ConditionSet:
+async def condition(handle: Handle, name: str, status: str, **why: Any) -> ConditionSet:
     """Set a condition as the command does."""
     asked = SetCondition("root@node-1", name, status, **why)
     return await send_update(handle, asked, update=names.SET_CONDITION, answer=ConditionSet)

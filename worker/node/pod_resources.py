@@ -14,9 +14,9 @@ import grpc.aio
 from proto.pod_snapshot import FINAL_PHASES, read_snapshots
 from proto.podresources.v1 import api_pb2 as api
 from proto.podresources.v1 import api_pb2_grpc
+from worker.endpoints.unix_sockets import short_name
 from worker.node.process.dependencies import NodeDependencies
 from worker.stats.disks.pod_files import PodFile, PodFiles
-from worker.telemetry.local_socket import short_name
 
 SOCKET: Final = Path("pod-resources/kubelet.sock")
 _AT_ONCE: Final = 16

@@ -7,16 +7,15 @@ authentication: only root on this machine can connect.
 
 import asyncio
 import contextlib
-import os
-import socket
-import stat
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
 import structlog
+
+from worker.endpoints.unix_sockets import bound, connected, remove
 
 END: Final = b"# EOF\n"
 METRICS: Final = "metrics"
@@ -25,7 +24,6 @@ TROUBLES: Final = "troubles"
 _LONGEST_NAME: Final = 64
 _PATIENCE: Final = timedelta(seconds=10)
 """Time limit for a client to read the text."""
-_MODE: Final = 0o600
 
 
 log = structlog.get_logger(__name__)
@@ -53,7 +51,7 @@ async def serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) ->
                     await writer.drain()
         writer.close()
 
-    listening = _bound(path)
+    listening = bound(path)
     try:
         server = await asyncio.start_unix_server(answer, sock=listening, limit=_LONGEST_NAME)
     except BaseException:
@@ -63,7 +61,7 @@ async def serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) ->
         yield
     finally:
         server.close()
-        _remove(path)
+        remove(path)
 
 
 async def keep_serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> None:
@@ -100,15 +98,7 @@ async def failing_loops(state_dir: Path, roles: Iterable[str], within: timedelta
 
 
 async def _asked(path: Path, name: str) -> str:
-    connection = socket.socket(socket.AF_UNIX)
-    connection.setblocking(False)  # noqa: FBT003 - the standard library's own
-    try:
-        with short_name(path) as short:
-            await asyncio.get_running_loop().sock_connect(connection, short)
-        reader, writer = await asyncio.open_unix_connection(sock=connection)
-    except BaseException:
-        connection.close()
-        raise
+    reader, writer = await connected(path)
     try:
         writer.write(f"{name}\n".encode())
         await writer.drain()
@@ -118,34 +108,3 @@ async def _asked(path: Path, name: str) -> str:
     if not text.endswith(END):
         raise TextUnavailable(f"{path}: the answer is incomplete")
     return text.removesuffix(END).decode()
-
-
-def _bound(path: Path) -> socket.socket:
-    """Bind the socket; a leftover of an earlier process is removed, because the node's lock proves that it is gone."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _remove(path)
-    listening = socket.socket(socket.AF_UNIX)
-    try:
-        with short_name(path) as short:
-            listening.bind(short)
-        path.chmod(_MODE)
-    except BaseException:
-        listening.close()
-        raise
-    return listening
-
-
-def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        if stat.S_ISSOCK(path.lstat().st_mode):
-            path.unlink()
-
-
-@contextlib.contextmanager
-def short_name(path: Path) -> Iterator[str]:
-    """Yield a short path to a socket through its folder's descriptor: a socket's path is limited to 107 characters."""
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)

@@ -15,7 +15,7 @@ from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal import names
 from proto.temporal.activities.requests import AwaitPredecessor, PullImage
-from proto.temporal.operator import Explanation
+from proto.temporal.operator import Explanation, OperatorRequest
 from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
 from proto.temporal.pod_inputs import CarriedAction
 from proto.temporal.signals import (
@@ -37,6 +37,7 @@ from workflows.decide.record import signals
 from workflows.decide.record.first_sight import initially_observed, observed_again
 from workflows.decide.record.fold import Answer, fold, fold_failure
 from workflows.decide.record.listing import without_ephemeral
+from workflows.decide.record.numbers import already_taken
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
 from workflows.decide.status import conditions, status
@@ -276,15 +277,16 @@ class PodLoop(ArrivalLoop[Arrival, PodDriver]):
 
     def refusal(self, name: str, asked: Any) -> Refusal | None:
         """Return why a request is not possible now."""
-        return REQUESTS[name].why_not(self.situation(), asked)
+        situation = self.situation()
+        return already_taken(situation, asked) or REQUESTS[name].why_not(situation, asked)
 
-    def request(self, name: str, asked: signals.OperatorRequest) -> Any:
+    def request(self, name: str, asked: OperatorRequest) -> Any:
         """Queue a request and answer what it will do; returns a Refusal if it has become impossible since its validation."""
         request = REQUESTS[name]
         self.record_all()
         self.queue(asked)
         before = self.situation()
-        refusal = request.why_not(before, asked) if request.checked_again else None
+        refusal = already_taken(before, asked) or (request.why_not(before, asked) if request.checked_again else None)
         return refusal or request.answer(before, asked)
 
     def explain(self) -> Explanation:

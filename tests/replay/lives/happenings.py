@@ -120,7 +120,7 @@ async def objects_change(life: DrawnLife) -> None:
 
 async def too_much_on_disk(life: DrawnLife) -> None:
     """Let a volume, a container or the pod exceed its storage limit."""
-    where = life.rng.choice([{"empty_dir": "data"}, {"container": "main-0"}, {}])
+    where: dict[str, Any] = life.rng.choice([{"empty_dir": "data"}, {"container": "main-0"}, {}])
     hint = StorageExceeded("local-storage", used_bytes=life.rng.choice([1, 1 << 21]), **where)
     await life.fake.tell(names.STORAGE_EXCEEDED, hint)
 

@@ -6,7 +6,9 @@ Used by every command that changes a pod. The pod's history shows who asked and 
 import asyncio
 import os
 import pwd
+import secrets
 import socket
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
@@ -22,7 +24,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal import names
-from proto.temporal.operator import Rejection
+from proto.temporal.operator import OperatorRequest, Rejection
 from worker.commands.access import temporal_access
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.pod_selection import PodSelector, find_pods
@@ -32,6 +34,10 @@ ASK_AGAIN: Final = timedelta(milliseconds=100)
 WHY_NOT_WITHIN: Final = timedelta(seconds=2)
 PAUSED_WORDS: Final = "workflow is paused"
 """Temporal's words; it has no status of its own for that."""
+SOURCE: Final = "command"
+"""Who numbers the requests."""
+_NUMBER_BITS: Final = 53
+"""What every reader of JSON keeps exactly."""
 Answered = TypeVar("Answered")
 
 
@@ -53,6 +59,11 @@ class WorkflowPaused(CommandFailed):
         )
 
 
+def numbered(asked: OperatorRequest) -> OperatorRequest:
+    """Give a request the number by which a pod recognizes it if it comes twice."""
+    return replace(asked, source=SOURCE, sequence=secrets.randbits(_NUMBER_BITS) or 1)
+
+
 def operator() -> str:
     """Return who asks, as shown in the history: user@host."""
     try:
@@ -63,10 +74,10 @@ def operator() -> str:
 
 
 def update_pod(
-    config: NodeConfig, selector: PodSelector, asked: object, *, update: str, answer: type[Answered]
+    config: NodeConfig, selector: PodSelector, asked: OperatorRequest, *, update: str, answer: type[Answered]
 ) -> Answered:
     """Send an Update to the newest pod of this name; raises CommandFailed, or Refused if the pod rejects it."""
-    return asyncio.run(_send_to_pod(config, selector, asked, update=update, answer=answer))
+    return asyncio.run(_send_to_pod(config, selector, numbered(asked), update=update, answer=answer))
 
 
 async def why_not(handle: WorkflowHandle[Any, Any], asked: object, update: str) -> Rejection | None:

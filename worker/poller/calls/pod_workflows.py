@@ -37,6 +37,8 @@ from worker.temporal.call_budget import CallBudget, is_throttling
 from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
 from worker.temporal.signal_numbers import SignalNumbers
 
+SENDER: Final = "poller"
+"""Who numbers the signals."""
 TASK_TIMEOUT: Final = timedelta(seconds=3)
 """How soon another worker takes over a workflow task after the first was killed."""
 CALL_LIMIT: Final = timedelta(seconds=10)
@@ -104,7 +106,7 @@ class PodWorkflows:
             await self._start(start, said)
 
     async def _start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
-        start = replace(start, behaviour=self._commitment.numbers.pods)
+        start, said = replace(start, behaviour=self._commitment.numbers.pods), replace(said, sender=SENDER)
         workflow_id = self._id_of(start)
         name = f"{workflow_id.namespace}/{workflow_id.name}"
         where = f"`{start.path}`" if start.path else "the API server"
@@ -224,7 +226,7 @@ class PodWorkflows:
         async with self._call(f"signal {workflow_id}"):
             try:
                 handle = self._client.get_workflow_handle(workflow_id)
-                await handle.signal(name, argument, rpc_timeout=CALL_LIMIT)
+                await handle.signal(name, replace(argument, sender=SENDER), rpc_timeout=CALL_LIMIT)
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     return False

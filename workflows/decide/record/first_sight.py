@@ -46,7 +46,7 @@ def observed_again(before: Observed, pod: PodJson, now: datetime, behaviour: int
 
     Each container that ever ran counts it as a restart (kuberuntime_container.go startContainer).
     """
-    again = Observed(started_at=now, heard=before.heard)
+    again = Observed(started_at=now, heard=before.heard, requests=before.requests)
     if behaviour >= RESTARTS_COUNT_ON:
         ran = {name: facts for name, facts in before.containers.items() if facts.container_id or facts.attempt}
         again.containers = {

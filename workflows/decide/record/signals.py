@@ -1,14 +1,21 @@
 """How a signal or an operator's request changes `Observed`.
 
 Signals are hints and requests: they are recorded, and the decision follows from what is recorded. So signals may be
-repeated, late or out of order.
+repeated, late or out of order. `numbers.py` says which ones are left out.
 """
 
 from dataclasses import replace
 
 from proto.temporal.activities.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.names import API_SOURCE
-from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
+from proto.temporal.operator import (
+    AddEphemeralContainer,
+    EvictPod,
+    OperatorRequest,
+    SetCondition,
+    SkipBackoff,
+    StopPod,
+)
 from proto.temporal.pod import Lifecycle, Observed, PodJson
 from proto.temporal.pod_inputs import Deletion
 from proto.temporal.signals import (
@@ -30,6 +37,7 @@ from workflows.decide.operator.operator_stops import shorten_grace
 from workflows.decide.operator.skips import skip
 from workflows.decide.record.first_sight import has_ended
 from workflows.decide.record.listing import lasting, without_ephemeral
+from workflows.decide.record.numbers import is_duplicate, is_late, is_taken_again
 from workflows.decide.record.updates import Outcome, changes, judge, needs_another_pod, taken_over
 from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
@@ -39,8 +47,6 @@ from workflows.decide.steps.termination import prepare_termination
 from workflows.decide.versions import HOOKS_AS_FIRST_TAKEN
 from workflows.decide.volumes.refresh import objects_changed
 
-OperatorRequest = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
-"""What an operator asks by an Update."""
 Signal = (
     PodListed
     | DeletionRequested
@@ -56,11 +62,16 @@ Signal = (
 def apply_signal(situation: Situation, signal: Signal) -> PodJson | None:
     """Record what a signal says; returns the edited pod if the signal changes it, else None."""
     situation.observed.signals += 1
-    if isinstance(signal, PodListed | DeletionRequested | StatusGiven):
-        return None if is_late(situation.observed, signal) else apply_source_signal(situation, signal)
-    if isinstance(signal, OperatorRequest):
-        return apply_request(situation, signal)
-    apply_node_signal(situation, signal)
+    match signal:
+        case PodListed() | DeletionRequested() | StatusGiven():
+            return None if is_late(situation.observed, signal) else apply_source_signal(situation, signal)
+        case RuntimeChanged() | ObjectsChanged() | StorageExceeded():
+            if not is_duplicate(situation.observed, signal):
+                apply_node_signal(situation, signal)
+        case ProbeVerdict():
+            apply_node_signal(situation, signal)
+        case _:
+            return None if is_taken_again(situation.observed, signal) else apply_request(situation, signal)
     return None
 
 
@@ -107,15 +118,6 @@ def apply_request(situation: Situation, asked: OperatorRequest) -> PodJson | Non
         case AddEphemeralContainer():
             return ephemeral.with_asked(situation, asked)
     return None
-
-
-def is_late(observed: Observed, signal: PodListed | DeletionRequested | StatusGiven) -> bool:
-    """Report whether the source has already sent a newer signal; signals without a sequence (0) are never late."""
-    if not signal.sequence:
-        return False
-    newest = observed.heard.get(signal.source, 0)
-    observed.heard[signal.source] = max(newest, signal.sequence)
-    return signal.sequence < newest
 
 
 def apply_listing(situation: Situation, signal: PodListed) -> PodJson | None:

@@ -1,0 +1,1 @@
+"""Messages to pods: to Temporal, or to the worker while it leads the pod."""
