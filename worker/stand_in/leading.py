@@ -265,7 +265,7 @@ class Leading:
             await asyncio.to_thread(self._parts.journal.end_story, workflow_id, last)
         _log.info("handed a pod back to Temporal", workflow=workflow_id, entries=len(story.entries))
 
-    # --- messages (worker/delivery/lead.py)
+    # --- messages to pods: what `worker.delivery` asks
 
     async def deliver(self, message: Message) -> Answer:
         """Take a signal to a pod that this process leads."""

@@ -22,6 +22,7 @@ from proto.temporal.pod import PodOutcome
 from worker.daemon.troubles import TROUBLES, Troubles
 from worker.host.newest_writer import NewestWriter
 from worker.stand_in.journal.kept import (
+    Kept,
     NotAppended,
     NotKept,
     Place,
@@ -34,7 +35,7 @@ from worker.stand_in.journal.kept import (
 from worker.stand_in.journal.private_folder import PrivateFolder
 from worker.stand_in.journal.reading import AWAY, MOST_WORKFLOWS, read_kept, story_of
 from worker.stand_in.journal.sealed import SealedValues
-from worker.stand_in.journal.state import State, captured, digest_of, remove_state, values_of, write_state
+from worker.stand_in.journal.state import State, captured, digest_of, remove_state, uncaptured, values_of, write_state
 from worker.stand_in.journal.story import StoryFile, remove_story
 from worker.stand_in.journal.tombstones import Tombstones
 from worker.temporal.keys import KeyFile
@@ -74,7 +75,9 @@ class Known:
     """The digest of the state in the file."""
     folded: int = 0
     """Entries up to this position are in a state; never falls."""
-    is_recovered: bool = False
+    newest: State | None = None
+    """None: it was not kept by this process."""
+    recovered: Kept | None = None
     """It was there when the process started, and was not kept since."""
     story: StoryFile | None = None
 
@@ -128,7 +131,7 @@ class Journal:
             return Recovered()
         gone = dict(self._tombstones.gone)
         for one, digest in kept:
-            self._known[one.workflow_id] = Known(written=digest, folded=one.folded, is_recovered=True)
+            self._known[one.workflow_id] = Known(written=digest, folded=one.folded, recovered=one)
             if one.workflow_id in gone:
                 self._writer.put(one.workflow_id, Work(tombstone=gone[one.workflow_id]))
         self._unreadable = unreadable
@@ -143,10 +146,24 @@ class Journal:
         try:
             known = self._known_of(workflow_id)
             known.folded = max(known.folded, folded)
-            known.is_recovered = False
-            self._writer.put(workflow_id, Work(captured(self._sealing, start, place, known.folded)))
+            known.recovered = None
+            known.newest = captured(self._sealing, start, place, known.folded)
+            self._writer.put(workflow_id, Work(known.newest))
         except Exception as error:  # noqa: BLE001 - a workflow task must not fail for it
             self._troubles.failed(STATES, f"{workflow_id} is not kept: {type(error).__name__}: {error}")
+
+    def newest(self, workflow_id: str) -> Start | None:
+        """Return the newest state of a workflow; None if none is known."""
+        with self._lock:
+            known = self._known.get(workflow_id)
+        if known is None or known.newest is None:
+            return known.recovered.start if known and known.recovered else None
+        return uncaptured(self._sealing, known.newest)
+
+    def workflows(self) -> list[str]:
+        """Return the workflows whose state is known."""
+        with self._lock:
+            return [one for one, known in self._known.items() if known.newest or known.recovered]
 
     def flush(self, workflow_id: str, timeout: timedelta) -> bool:
         """Wait until the newest state or tombstone of a workflow is on disk; returns whether it is."""
@@ -196,12 +213,14 @@ class Journal:
         """Remove a workflow that is closed, with its story, and keep a tombstone; returns before that is written."""
         with contextlib.suppress(ValueError, UnsafeName):
             tombstone = Tombstone(folder_of(workflow_id), workflow_id, self._now(), outcome)
+            if known := self._known.get(workflow_id):
+                known.newest = known.recovered = None
             self._writer.put(workflow_id, Work(tombstone=tombstone))
 
     def forget_others(self, open_workflows: Collection[str]) -> None:
         """Remove what was there at the start and has closed since: what is not among these, and was not kept meanwhile. Blocks."""
         with self._lock:
-            closed = [one for one, known in self._known.items() if known.is_recovered and one not in open_workflows]
+            closed = [one for one, known in self._known.items() if known.recovered and one not in open_workflows]
             of_known = {folder_of(one) for one in self._known}
             unreadable, self._unreadable = self._unreadable, ()
         for workflow_id in closed:

@@ -35,6 +35,13 @@ def captured(sealing: SealedValues, start: Start, place: Place, folded: int) -> 
     return State(replace(start, observed=None), sealing.plain(start.observed), place, folded)
 
 
+def uncaptured(sealing: SealedValues, state: State) -> Start:
+    """Return the workflow's state as it was."""
+    if isinstance(state.start, NodeStart):
+        return replace(state.start, observed=sealing.value(state.observed, NodeObserved))
+    return replace(state.start, observed=sealing.value(state.observed, Observed))
+
+
 def values_of(sealing: SealedValues, state: State) -> list[Payload]:
     """Return what the file of a state holds."""
     header = [sealing.plain(state.place), sealing.plain(state.folded)]
