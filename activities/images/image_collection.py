@@ -51,6 +51,7 @@ class ImageCollectionActivities:
     def __init__(self, services: ImageServices) -> None:
         self._services = services
         self._newest: _Watch | None = None
+        """Of this process, also once it has ended: the next one knows what it saw, whoever asks for it."""
 
     @activity.defn(name=names.WATCH_IMAGES)
     async def watch_images(self, request: WatchImages) -> ImageUse:
@@ -58,12 +59,11 @@ class ImageCollectionActivities:
 
         Raises WorkerStopping, which Temporal retries in the next worker, and Superseded if a newer watch has begun.
         """
-        if self._newest is not None:
-            self._newest.over.set()
-        attempt = current_attempt()
-        watch = self._newest = _Watch(
-            attempt, _left_by_earlier_try(attempt) or {age.image_id: age for age in request.known}
-        )
+        attempt, before = current_attempt(), self._newest
+        if before is not None:
+            before.over.set()
+        known = before.ages if before else _left_by_earlier_try(attempt) or {age.image_id: age for age in request.known}
+        watch = self._newest = _Watch(attempt, known)
         stopping = asyncio.create_task(watch.end_with_worker())
         try:
             while True:
@@ -78,8 +78,6 @@ class ImageCollectionActivities:
                 await watch.pause(request.policy.look_every)
         finally:
             stopping.cancel()
-            if self._newest is watch:
-                self._newest = None
 
     @activity.defn(name=names.REMOVE_IMAGE)
     async def remove_image(self, request: RemoveImage) -> RemovedImage:

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 ACTIVITIES = ROOT / "activities"
 README = ACTIVITIES / "execution" / "README.md"
-USERS = {"attempt.py", "attempts.py", "unexpected.py"}
+USERS = {"attempt.py", "attempts.py", "in_process.py", "unexpected.py"}
 """Modules of activities/execution that may use the SDK; the README names them."""
 FREE = {"temporalio.activity", "temporalio.exceptions"}
 """What all others may use: `activity.defn` alone, and errors."""
