@@ -128,8 +128,9 @@ class Journal:
             return Recovered()
         gone = dict(self._tombstones.gone)
         for one, digest in kept:
-            self._known[one.workflow_id] = Known(written=digest, folded=one.folded, is_recovered=True)
-            if one.workflow_id in gone:
+            is_gone = one.workflow_id in gone
+            self._known[one.workflow_id] = Known(written=digest, folded=one.folded, is_recovered=not is_gone)
+            if is_gone:
                 self._writer.put(one.workflow_id, Work(tombstone=gone[one.workflow_id]))
         self._unreadable = unreadable
         living = tuple(one for one, _ in kept if one.workflow_id not in gone)
@@ -244,7 +245,7 @@ class Journal:
                 self._tombstones.add(away, replace(was, lives_again=True), self._now())
         with self._folder(workflow_id, make=True) as folder:
             write_state(folder, self._sealing, workflow_id, values)
-        known.written = digest
+        known.written, known.folded = digest, max(known.folded, state.folded)
 
     # --- folders
 
