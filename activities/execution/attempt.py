@@ -90,6 +90,13 @@ class Attempt(ABC):
     async def stopping(self) -> None:
         """Wait until the worker begins to stop."""
 
+    async def ends_work(self) -> bool:
+        """Report whether what this cancelled attempt waits for ends with it: nobody else will ask for it."""
+        why = self.cancellation()
+        if why & (Cancellation.CANCEL_REQUESTED | Cancellation.WORKER_SHUTDOWN):
+            return True
+        return bool(why & Cancellation.NOT_FOUND) and await self.has_workflow_completed()
+
     @abstractmethod
     async def has_workflow_completed(self) -> bool:
         """Report whether the workflow is known to have completed, so that no other run of it follows."""

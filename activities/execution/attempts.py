@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from activities.execution.attempt import Attempt, Cancellation, current_attempt
+from activities.execution.attempt import Attempt, current_attempt
 from activities.execution.errors import non_retryable_failure, retryable_failure
 from activities.execution.heartbeat import beating
 from activities.execution.present_attempts import PresentAttempts
@@ -74,7 +74,7 @@ class _Attaching(ActivityInboundInterceptor):
             with beating() as heart:
                 return await self._running.attend(asked, lambda: following(input), heart.follow)
         except asyncio.CancelledError:
-            if _is_wanted_no_more(attempt) or await _is_left_over(attempt):
+            if await attempt.ends_work():
                 await self._running.give_up(asked)
             elif not _is_cancelled(attempt):
                 raise retryable_failure("Superseded", "another run of this action has taken its place") from None
@@ -100,16 +100,6 @@ def _asked(attempt: Attempt, arguments: Any) -> Asked:
 def _limit(attempt: Attempt) -> float | None:
     limit = attempt.limit
     return None if limit is None else (limit - min(MARGIN, limit / 10)).total_seconds()
-
-
-def _is_wanted_no_more(attempt: Attempt) -> bool:
-    """Report whether the workflow has cancelled this action, or the worker stops."""
-    return bool(attempt.cancellation() & (Cancellation.CANCEL_REQUESTED | Cancellation.WORKER_SHUTDOWN))
-
-
-async def _is_left_over(attempt: Attempt) -> bool:
-    """Report whether this attempt's workflow has ended for good: it did not wait for the end of what it had cancelled."""
-    return bool(attempt.cancellation() & Cancellation.NOT_FOUND) and await attempt.has_workflow_completed()
 
 
 def _is_cancelled(attempt: Attempt) -> bool:

@@ -9,8 +9,8 @@ Startup and liveness are signalled at once: the workflow acts on them, and each 
 Readiness may change each second for ever, so its changes are signalled at growing intervals, with their number. What the
 history does not have yet, the node's status has: the readiness listener is called at each change.
 
-Without regular heartbeats a cancel or a pause does not reach this activity. It ends with its container, when a newer
-one takes over, or when its workflow turns out to be gone; an operator's pause ends nothing.
+Without regular heartbeats a cancel or a pause does not reach an attempt of Temporal's. The activity ends with its
+container, when a newer one takes over, or when its workflow turns out to be gone; an operator's pause ends nothing.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class ProbeActivities:
             if not await listener.listen() and listener.is_newest():
                 loops.abandon(request.container_id)
         except asyncio.CancelledError:
-            if listener.is_newest():
+            if await attempt.ends_work() and listener.is_newest():
                 loops.abandon(request.container_id)
             raise
         finally:

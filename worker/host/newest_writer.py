@@ -77,8 +77,9 @@ class NewestWriter(Generic[Value]):
     def put(self, key: str, value: Value) -> None:
         """Take a value; returns at once."""
         with self._changed:
+            if not self._waiting:
+                self._changed.notify_all()  # else the thread knows already: each time that it wakes costs the caller, too
             self._waiting[key] = self._merge(self._waiting[key], value) if key in self._waiting else value
-            self._changed.notify_all()
 
     def flush(self, key: str, timeout: float) -> bool:
         """Wait until the key's newest value is written; returns whether it is, within so many seconds."""

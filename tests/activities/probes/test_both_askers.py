@@ -126,6 +126,27 @@ async def test_the_next_try_knows_what_the_one_before_said(container: Container)
     assert left["readiness"]["told"] is container.ready
 
 
+@pytest.mark.parametrize("why", [Cancellation.NOT_FOUND, Cancellation.PAUSED, Cancellation.TIMED_OUT])
+async def test_the_loop_waits_for_the_next_attempt(container: Container, why: Cancellation) -> None:
+    """What it has counted is not lost while nobody listens, and no verdict is."""
+    process = Process()
+    attempt, probing = process.begin()
+    await process.until(lambda: len(process.told) == 1)
+    loop = process.loops.attach("web-0", Mock())
+    attempt.cancel(why)
+    with pytest.raises(asyncio.CancelledError):
+        await probing
+    container.ready = False
+    await asyncio.sleep(60)
+    process.known = {ProbeKind.READINESS: ProbeFact(success=True, sequence=1)}
+    _, probing = process.begin()
+    await process.until(lambda: len(process.told) == 2)
+    assert (process.told[1].success, process.told[1].sequence) == (False, 2)
+    assert process.loops.attach("web-0", Mock()) is loop
+    process.loops.ended("web-0")
+    await ended(probing)
+
+
 async def test_a_cancel_ends_the_loop(container: Container) -> None:
     """The container is to be probed no more."""
     process = Process()

@@ -131,8 +131,10 @@ class Journal:
             return Recovered()
         gone = dict(self._tombstones.gone)
         for one, digest in kept:
-            self._known[one.workflow_id] = Known(written=digest, folded=one.folded, recovered=one)
-            if one.workflow_id in gone:
+            is_gone = one.workflow_id in gone
+            recovered = None if is_gone else one
+            self._known[one.workflow_id] = Known(written=digest, folded=one.folded, recovered=recovered)
+            if is_gone:
                 self._writer.put(one.workflow_id, Work(tombstone=gone[one.workflow_id]))
         self._unreadable = unreadable
         living = tuple(one for one, _ in kept if one.workflow_id not in gone)
@@ -263,7 +265,7 @@ class Journal:
                 self._tombstones.add(away, replace(was, lives_again=True), self._now())
         with self._folder(workflow_id, make=True) as folder:
             write_state(folder, self._sealing, workflow_id, values)
-        known.written = digest
+        known.written, known.folded = digest, max(known.folded, state.folded)
 
     # --- folders
 

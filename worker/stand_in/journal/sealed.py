@@ -4,6 +4,7 @@ Sealed as payloads are (`worker/temporal/codec.py`): compressed, encrypted with 
 the kind of file in place of a Temporal namespace, so nothing of a history opens as a file, and no file as another one.
 """
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
@@ -13,7 +14,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 
 from worker.payloads.receiving import ReceivingConverter
 from worker.payloads.refused import PayloadRefused
-from worker.temporal.codec import WORKFLOW_ID, PayloadCipher
+from worker.temporal.codec import KEY_ID, WORKFLOW_ID, PayloadCipher
 from worker.temporal.keys import KeyFile
 
 _FILE: Final = "file\0away/"
@@ -27,6 +28,7 @@ class SealedValues:
     def __init__(self, keys: KeyFile) -> None:
         """Take the keys, which no other thread uses."""
         self._converter = ReceivingConverter()
+        self._keys = keys
         self._cipher = PayloadCipher(keys)
         self._lock = threading.Lock()
 
@@ -44,6 +46,12 @@ class SealedValues:
         plain = Payload(data=Payloads(payloads=payloads).SerializeToString())
         with self._lock:
             return self._cipher.encrypt(plain, _FILE + file, workflow_id).SerializeToString()
+
+    def is_of_newest_key(self, data: bytes) -> bool:
+        """Say whether the key that seals now has sealed this; what an older one sealed is to be written again."""
+        with contextlib.suppress(DecodeError):
+            return Payload.FromString(data).metadata.get(KEY_ID) == self._keys.newest.key_id.encode()
+        return False
 
     def open(self, data: bytes, file: str, workflow_id: str | None = None) -> tuple[str, list[Payload]]:
         """Open what was sealed; returns the workflow's id and the values. Without a workflow id, the named one is verified.

@@ -17,6 +17,8 @@ from worker.stand_in.journal.sealed import SealedValues
 STATE: Final = "state"
 LARGEST_STATE: Final = 4 * 1024 * 1024
 """Bytes of the file; Temporal takes no start above 2 MB."""
+OLDER_KEY: Final = b"older key"
+"""In place of the digest of a state that an older key has sealed: no state equals it, so the next one is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,17 @@ def digest_of(sealing: SealedValues, values: Sequence[Payload]) -> bytes:
 
 
 def write_state(folder: PrivateFolder, sealing: SealedValues, workflow_id: str, values: Sequence[Payload]) -> None:
-    """Write a state; raises OSError."""
-    folder.replace(STATE, sealing.seal(values, workflow_id, STATE))
+    """Write a state; raises OSError, and ValueError for one that is too large to be read again."""
+    sealed = sealing.seal(values, workflow_id, STATE)
+    if len(sealed) > LARGEST_STATE:
+        raise ValueError(f"the state of {workflow_id} has {len(sealed)} bytes, more than {LARGEST_STATE}")
+    folder.replace(STATE, sealed)
 
 
 def read_state(folder: PrivateFolder, sealing: SealedValues) -> tuple[Kept, bytes]:
     """Read the state in a workflow's folder, without its story, and the digest; raises OSError, PayloadRefused, KeyMissing, ValueError."""
-    workflow_id, values = sealing.open(folder.read(STATE, LARGEST_STATE), STATE)
+    data = folder.read(STATE, LARGEST_STATE)
+    workflow_id, values = sealing.open(data, STATE)
     if folder_of(workflow_id) != folder.path.name:
         raise PayloadRefused(f"it belongs to workflow {workflow_id}")
     place, folded, start, observed = values
@@ -75,7 +81,7 @@ def read_state(folder: PrivateFolder, sealing: SealedValues) -> tuple[Kept, byte
         sealing.value(place, Place),
         sealing.value(folded, int),
     )
-    return kept, digest_of(sealing, values)
+    return kept, digest_of(sealing, values) if sealing.is_of_newest_key(data) else OLDER_KEY
 
 
 def _start(sealing: SealedValues, workflow_id: str, start: Payload, observed: Payload) -> Start:

@@ -65,7 +65,8 @@ class Tombstones:
                 self._take(one)
         if None in found:
             _log.warning("records of pods that are gone are left out", number=found.count(None))
-        self._written = len(records)
+        is_of_newest_key = all(self._sealing.is_of_newest_key(record.sealed) for record in records)
+        self._written = len(records) if is_of_newest_key else 2 * self._most  # the next one writes all anew
         self.gone = lasting(self.gone, now, self._retention, self._most)
 
     def add(self, folder: PrivateFolder, one: Tombstone, now: datetime) -> None:

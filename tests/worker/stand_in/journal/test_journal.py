@@ -13,6 +13,7 @@ from proto.temporal.node import NodeObserved, NodeStart
 from proto.temporal.pod import PodOutcome, PodStart
 from proto.temporal.pod_inputs import CarriedAction
 from tests.worker.stand_in.journal.journals import (
+    AT,
     PLACE,
     SOON,
     entry,
@@ -24,7 +25,7 @@ from tests.worker.stand_in.journal.journals import (
 )
 from worker.daemon.troubles import Troubles
 from worker.stand_in.journal import journal as journals
-from worker.stand_in.journal import tombstones
+from worker.stand_in.journal import state, tombstones
 from worker.stand_in.journal.kept import Kept, NotAppended, Place
 from worker.stand_in.journal.private_folder import PrivateFolder
 from worker.stand_in.journal.sealed import SealedValues
@@ -137,6 +138,37 @@ def test_a_workflow_that_has_no_folder_is_refused(tmp_path: Path, odd: str) -> N
     assert not (tmp_path / "away").exists()
 
 
+def test_a_pod_is_kept_before_its_first_decision(tmp_path: Path) -> None:
+    """Nothing is observed yet."""
+    with journal_in(tmp_path) as journal:
+        journal.keep(U1, replace(start("u1"), observed=None), Place())
+    assert kept_in(tmp_path)["u1"].start == replace(start("u1"), observed=None)
+
+
+def test_a_state_that_is_too_large_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not be read again; the one before it stays."""
+    monkeypatch.setattr(state, "LARGEST_STATE", 3000)
+    troubles = Troubles()
+    with journal_in(tmp_path, troubles=troubles) as journal:
+        journal.keep(U1, start("u1"), PLACE)
+        assert journal.flush(U1, SOON)
+        journal.keep(U1, start("u1", value=os.urandom(9000).hex()), PLACE)
+        assert not journal.flush(U1, SOON)
+    assert troubles.lines() != ()
+    assert kept_in(tmp_path)["u1"].start == start("u1")
+
+
+def test_folders_that_others_may_read_are_made_private(tmp_path: Path) -> None:
+    """As after an operator's chmod."""
+    with journal_in(tmp_path) as journal:
+        journal.keep(U1, start("u1"), PLACE)
+        assert journal.flush(U1, SOON)
+        for path in (tmp_path / "away", tmp_path / "away" / "u1"):
+            path.chmod(0o755)
+        journal.append(U1, entry(1))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "away", tmp_path / "away" / "u1")} == {0o700}
+
+
 def test_the_journal_has_room_for_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is gone makes room."""
     monkeypatch.setattr(journals, "MOST_WORKFLOWS", 1)
@@ -168,13 +200,21 @@ def test_only_root_may_read_the_files_and_they_are_sealed(tmp_path: Path) -> Non
             assert all(word not in path.read_bytes() for word in (secret.encode(), b"busybox", b"StartContainer"))
 
 
-def test_a_new_key_reads_what_the_old_one_sealed(tmp_path: Path) -> None:
-    """As it does in histories."""
-    with journal_in(tmp_path) as journal:
+def test_a_new_key_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    """What the old one sealed is read, and written anew with the next state and tombstone: then the old key is not needed."""
+    with journal_in(tmp_path, now=lambda: AT) as journal:
         journal.keep(U1, start("u1"), PLACE)
         journal.append(U1, entry(1))
-    add_key(tmp_path / "keys")
-    with journal_in(tmp_path) as journal:
+        journal.forget(U2)
+    old, new = (key.key_id for key in add_key(tmp_path / "keys").keys)
+    with journal_in(tmp_path, now=lambda: AT) as journal:
         journal.read_all()
         journal.append(U1, entry(2))
-    assert numbers(kept_in(tmp_path)["u1"].tail) == [1, 2]
+        assert numbers(journal.entries(U1)) == [1, 2]
+        journal.end_story(U1, 2)
+        journal.keep(U1, start("u1"), PLACE)
+        journal.forget(workflow_id("u3"))
+    sealed = b"".join(path.read_bytes() for path in (tmp_path / "away").rglob("*") if path.is_file())
+    assert (old.encode() in sealed, new.encode() in sealed) == (False, True)
+    with journal_in(tmp_path, now=lambda: AT) as journal:
+        assert sorted(journal.read_all().gone) == [U2, workflow_id("u3")]

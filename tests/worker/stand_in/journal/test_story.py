@@ -20,7 +20,10 @@ from tests.worker.stand_in.journal.journals import (
 )
 from worker.stand_in.journal import story
 from worker.stand_in.journal.kept import LeftOut, NotAppended
+from worker.stand_in.journal.private_folder import PrivateFolder
 from worker.stand_in.journal.reading import JournalReader
+from worker.stand_in.journal.sealed import SealedValues
+from worker.stand_in.journal.story import STORY, StoryFile, read_story
 
 U1, U2 = workflow_id("u1"), workflow_id("u2")
 
@@ -67,6 +70,37 @@ def test_entries_are_on_disk_before_append_returns(tmp_path: Path, monkeypatch: 
         assert synced == []
         journal.append(U1, entry(3))
         assert synced == ["story"]
+
+
+def test_a_crash_at_any_byte_of_an_append(tmp_path: Path) -> None:
+    """The entries before it are there, the torn one is not, and the next one is read."""
+    sealing = SealedValues(keys_of(tmp_path))
+    path = tmp_path / "away" / "u1" / STORY
+    with PrivateFolder.open(tmp_path / "away", make=True) as away, away.below("u1", make=True) as folder:
+        file = StoryFile(sealing, U1)
+        file.append(folder, entry(1), synced=False)
+        whole = path.stat().st_size
+        file.append(folder, entry(2, {"ip": "10.0.0.1"}), synced=False)
+        content = path.read_bytes()
+        for length in range(whole, len(content)):
+            path.write_bytes(content[:length])
+            found = read_story(folder, sealing, U1, 0)
+            assert (numbers(found), found.unreadable) == ([1], 0)
+            assert StoryFile(sealing, U1).append(folder, entry(3), synced=False) == 2
+            found = read_story(folder, sealing, U1, 0)
+            assert [one.entry for one in found.entries] == [entry(1), entry(3)]
+
+
+def test_a_crash_before_a_state_has_its_name(tmp_path: Path) -> None:
+    """The one before it counts, and the next one is written."""
+    with journal_in(tmp_path) as journal:
+        journal.keep(U1, start("u1"), PLACE)
+    (tmp_path / "away" / "u1" / ".state").write_bytes(b"half of a st")
+    assert kept_in(tmp_path)["u1"].start == start("u1")
+    with journal_in(tmp_path) as journal:
+        journal.keep(U1, start("u1", restarts=1), PLACE)
+    assert kept_in(tmp_path)["u1"].start == start("u1", restarts=1)
+    assert sorted(one.name for one in (tmp_path / "away" / "u1").iterdir()) == ["state"]
 
 
 def test_positions_rise_over_restarts_and_outages(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from tests.worker.stand_in.journal.journals import (
     folders,
     journal_in,
     kept_in,
-    numbers,
     start,
     workflow_id,
 )
@@ -23,6 +22,7 @@ from worker.stand_in.journal import tombstones
 from worker.stand_in.journal.journal import Journal
 
 U1, U2 = workflow_id("u1"), workflow_id("u2")
+ENDED = PodOutcome("Failed", "Error", 2)
 
 
 def test_a_pod_that_is_gone_leaves_a_tombstone(tmp_path: Path) -> None:
@@ -47,13 +47,14 @@ def test_a_pod_may_live_again(tmp_path: Path) -> None:
     """The source may list a pod again under its UID; its story begins anew."""
     with journal_in(tmp_path) as journal:
         journal.keep(U1, start("u1"), PLACE)
-        journal.append(U1, entry(1))
+        journal.keep(U1, start("u1"), PLACE, folded=journal.append(U1, entry(1)))
         journal.forget(U1)
         journal.keep(U1, start("u1", restarts=1), PLACE)
         assert journal.flush(U1, SOON)
         assert journal.tombstone(U1) is None
+        journal.append(U1, entry(2))
     found = kept_in(tmp_path)["u1"]
-    assert (found.start, numbers(found.tail)) == (start("u1", restarts=1), [])
+    assert (found.start, [one.entry for one in found.tail.entries]) == (start("u1", restarts=1), [entry(2)])
 
 
 def test_a_burial_that_was_interrupted_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,9 +63,14 @@ def test_a_burial_that_was_interrupted_is_completed(tmp_path: Path, monkeypatch:
         crash.setattr(Journal, "_remove", lambda *_: None)
         journal.keep(U1, start("u1"), PLACE)
         assert journal.flush(U1, SOON)
-        journal.forget(U1)
+        journal.forget(U1, ENDED)
     assert (tmp_path / "away" / "u1" / "state").exists()
-    assert kept_in(tmp_path) == {}
+    with journal_in(tmp_path) as journal:
+        recovered = journal.read_all()
+        assert (recovered.kept, recovered.gone[U1].outcome) == ((), ENDED)
+        journal.forget_others(())
+        assert journal.flush(U1, SOON)
+        assert journal.tombstone(U1) == recovered.gone[U1]
     assert folders(tmp_path) == [tombstones.FILE]
 
 
