@@ -4,6 +4,8 @@ The worker installs them (`worker/host/pod_cache.py`). They run in the thread of
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from temporalio import workflow
@@ -13,10 +15,23 @@ PUBLISH: Final = "tempolet_publish_pod"
 SETTLED: Final = "tempolet_action_settled"
 """(workflow id, key) -> None. The history has the answer of this action."""
 KEEP_STATE: Final = "tempolet_keep_state"
-"""(workflow id, run id, history length, PodStart or NodeStart) -> None. With this state another driver could go on.
+"""(workflow id, Decided, PodStart or NodeStart) -> None. With this state another driver could go on.
 
 Its `observed` is the run's own, and changes after the function has returned.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision of a run: where in its history, and what it expects of Temporal since."""
+
+    run_id: str
+    length: int
+    """Events in the history."""
+    wakes_at: datetime | None = None
+    """When its next timer fires."""
+    under_way: tuple[str, ...] = ()
+    """The keys of its actions."""
 
 
 def extern(name: str) -> Callable[..., None] | None:

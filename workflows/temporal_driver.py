@@ -4,7 +4,7 @@ A run ends and continues as new before its history is too long to be replayed in
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn
 
@@ -16,7 +16,7 @@ from proto.temporal.pod import PodStart
 from workflows.decide.actions import Action, Wake
 from workflows.decide.node.actions import NodeAction
 from workflows.decide.status.status import PodSummary
-from workflows.extern import KEEP_STATE, PUBLISH, extern
+from workflows.extern import KEEP_STATE, PUBLISH, Decided, extern
 from workflows.search_attributes import announce, announced
 from workflows.steps import SUMMARY_LIMIT, carry_out
 
@@ -74,11 +74,13 @@ class TemporalDriver:
         """Set the card, which the UI queries; it is not in the history."""
         workflow.set_current_details(card)
 
-    def keep(self, state: Callable[[], PodStart | NodeStart]) -> None:
+    def keep(self, state: Callable[[], PodStart | NodeStart], waits: Iterable[Wake], under_way: Iterable[str]) -> None:
         """Offer the state to the worker, with the place in the history at which it was decided."""
         if keep := extern(KEEP_STATE):
             info = workflow.info()
-            keep(info.workflow_id, info.run_id, info.get_current_history_length(), state())
+            wakes_at = min((one.at for one in waits), default=None)
+            length = info.get_current_history_length()
+            keep(info.workflow_id, Decided(info.run_id, length, wakes_at, tuple(under_way)), state())
 
 
 class TemporalPodDriver(TemporalDriver):

@@ -18,7 +18,7 @@ from proto.temporal.node import NodeStart
 from proto.temporal.pod import PodStart
 from worker.daemon.troubles import TROUBLES, Troubles
 from worker.host.newest_writer import NewestWriter
-from workflows.extern import KEEP_STATE, PUBLISH, SETTLED
+from workflows.extern import KEEP_STATE, PUBLISH, SETTLED, Decided
 
 PART: Final = "snapshots of pods"
 
@@ -91,7 +91,7 @@ class PodCache:
 def publishing(
     write: Callable[[PodSnapshot], None],
     settle: Callable[[str, str], None] | None = None,
-    keep: Callable[[str, str, int, PodStart | NodeStart], None] | None = None,
+    keep: Callable[[str, Decided, PodStart | NodeStart], None] | None = None,
 ) -> Interceptor:
     """Return an interceptor that gives every workflow the extern functions (`workflows/extern.py`)."""
     functions = {PUBLISH: write, SETTLED: settle, KEEP_STATE: keep}

@@ -6,11 +6,11 @@ from their own threads; the rest is called on the event loop.
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
 from worker.stand_in.away import Committed, Due
+from workflows.extern import Decided
 
 RETRY_SECONDS: Final = 20.0
 """Longer than any delay between two tries of an action that Temporal retries by itself."""
@@ -32,19 +32,6 @@ class Attempts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What a workflow expects of Temporal since its last decision."""
-
-    run_id: str
-    length: int
-    """Events in the history of the run at that decision."""
-    wakes_at: datetime | None = None
-    """When its next timer fires."""
-    under_way: tuple[str, ...] = ()
-    """The keys of its actions."""
-
-
 class Dues:
     """What is due to the pods of one node, and what was committed; seconds are those of the AttentiveClock."""
 
@@ -52,7 +39,7 @@ class Dues:
         self._attempts = attempts
         self._lock = threading.Lock()
         """For what follows."""
-        self._expected: dict[str, Expected] = {}
+        self._expected: dict[str, Decided] = {}
         self._committed = False
         """Since the last look."""
         self._committed_at = 0.0
@@ -62,13 +49,13 @@ class Dues:
 
     # --- what was seen
 
-    def decided(self, workflow_id: str, expected: Expected) -> None:
+    def decided(self, workflow_id: str, decision: Decided) -> None:
         """Take a decision of a workflow: a longer history proves that what it decided before is committed."""
         with self._lock:
             before = self._expected.get(workflow_id)
-            if before is not None and (before.run_id != expected.run_id or before.length < expected.length):
+            if before is not None and (before.run_id != decision.run_id or before.length < decision.length):
                 self._committed = True
-            self._expected[workflow_id] = expected
+            self._expected[workflow_id] = decision
 
     def begun(self) -> None:
         """Note that Temporal has sent an activity, which proves that the decision to begin it is committed."""
@@ -104,7 +91,7 @@ class Dues:
         self._since = {what: self._since.get(what, now) for what in late}
         return messages + [Due(*what, self._since[what] + delay) for what, delay in late.items()], committed
 
-    def _late(self, expected: Mapping[str, Expected], wall: datetime) -> Iterator[tuple[What, float]]:
+    def _late(self, expected: Mapping[str, Decided], wall: datetime) -> Iterator[tuple[What, float]]:
         """Yield each timer and activity that Temporal has not brought, with the seconds that it may take."""
         for workflow_id, one in expected.items():
             if one.wakes_at is not None and one.wakes_at <= wall:

@@ -22,7 +22,7 @@ from proto.temporal.node import NodeStart
 from proto.temporal.operator import Rejection
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.delivery.lead import Answer, Leads, LeadUnavailable, Message, PodLead, Reply
-from worker.stand_in.away import AWAY_SECONDS, AttentiveClock, Verdict, judge
+from worker.stand_in.away import AWAY_SECONDS, AttentiveClock, Due, Verdict, judge
 from worker.stand_in.dues import Dues
 from worker.stand_in.journal.journal import Journal
 from worker.stand_in.journal.kept import Kept, Story
@@ -104,6 +104,8 @@ class Parts:
     temporal: HandBack
     unsettled: Callable[[], Iterable[tuple[str, str]]]
     """Workflow and key of each answer that no history has."""
+    is_hosted: Callable[[], bool]
+    """Whether the SDK's worker runs: without it, everything of every pod is due."""
     changed: Callable[[Verdict, int], None] = lambda _verdict, _led: None
     """Called after each look: what is away, and how many pods this process leads."""
 
@@ -116,6 +118,8 @@ class Leading:
         self._parts, self._worker_id, self._away_seconds = parts, worker_id, away_seconds
         self._clock = AttentiveClock(monotonic())
         self._verdict = Verdict()
+        self._hosted_at = 0.0
+        """When the SDK's worker ran last."""
         self._led: dict[str, _Led] = {}
         self._epochs: dict[str, int] = {}
         """Of pods that were led here and were handed back."""
@@ -147,6 +151,10 @@ class Leading:
     async def _look(self) -> None:
         now = self._clock.step(monotonic())
         due, committed = self._parts.dues.look(self._parts.unsettled(), now, datetime.now(UTC))
+        if self._parts.is_hosted():
+            self._hosted_at = now
+        else:
+            due += [Due(one, "the connection", self._hosted_at) for one in self._parts.journal.workflows()]
         before, self._verdict = self._verdict, judge(due, committed, now, self._away_seconds)
         if self._verdict.away_since is not None and before.away_since is None:
             _log.warning("Temporal is away: this node leads its pods itself", reason=self._verdict.why)

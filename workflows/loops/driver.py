@@ -5,7 +5,7 @@ Temporal drives it durably (`workflows/temporal_driver.py`). While Temporal is a
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn, Protocol
@@ -66,8 +66,10 @@ class Driver(Protocol):
         """Show this card to an operator."""
         ...
 
-    def keep(self, state: Callable[[], PodStart | NodeStart]) -> None:
-        """Keep the state with which another driver could go on; `state` is called only if it is kept.
+    def keep(self, state: Callable[[], PodStart | NodeStart], waits: Iterable[Wake], under_way: Iterable[str]) -> None:
+        """Keep the state with which another driver could go on, and what this one owes: timers, and actions by their keys.
+
+        `state` is called only if it is kept.
 
         What it returns shares its `observed` with the loop, so it is valid until this method returns.
         """

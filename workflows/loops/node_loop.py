@@ -62,7 +62,7 @@ class NodeLoop(ArrivalLoop[Arrival, Driver]):
         while True:
             waits = self.begin_due_actions()
             self.driver.show(node_card(self.observed, frozenset(self.under_way)))
-            self.driver.keep(self.state)
+            self.driver.keep(self.state, waits, self.under_way)
             await self.next_event(waits)
             self.continue_as_new_if_due()
 

@@ -95,7 +95,7 @@ class PodLoop(ArrivalLoop[Arrival, PodDriver]):
             self.advance_lifecycle()
             plan = self.begin_due_actions()
             self.publish_status()
-            self.driver.keep(self.state)
+            self.driver.keep(self.state, plan.waits, self.under_way)
             await self.next_event(plan)
             self.continue_as_new_if_due()
         if self.observed.listed_again:

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from worker.stand_in.away import Due
-from worker.stand_in.dues import REPEATED_WITHIN, RETRY_SECONDS, Dues, Expected
+from worker.stand_in.dues import REPEATED_WITHIN, RETRY_SECONDS, Dues
+from workflows.extern import Decided
 
 WEB, DB = "pod/n1/default/web/u1", "pod/n1/default/db/u2"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-IDLE = Expected("run1", 10)
+IDLE = Decided("run1", 10)
 
 
 class Attempts:

@@ -1,0 +1,168 @@
+"""The stand-in's part of the worker process: what leads pods while Temporal is away, and what its workflows tell it.
+
+Wires `worker/stand_in/` to the node's services. The Temporal worker gets `interceptors` and `keep`.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio.api.common.v1 import Payload
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from activities.execution.attempt import NotDelivered, current_attempt
+from activities.execution.attempts import AttachingAttempts
+from activities.execution.in_process import InProcessActivities
+from activities.execution.unexpected import UnexpectedErrors
+from activities.hosted import activities
+from activities.node_services import NodeServices
+from proto.pod_snapshot import PodSnapshot, is_over
+from proto.temporal.node import NodeStart
+from proto.temporal.pod import PodStart
+from worker.daemon.background import in_background
+from worker.daemon.config import NodeConfig
+from worker.delivery.lead import Answer, LeadUnavailable, Message
+from worker.delivery.server import LeadServer, socket_path
+from worker.payloads.receiving import ReceivingConverter
+from worker.stand_in.dues import Dues
+from worker.stand_in.in_process_driver import Targets
+from worker.stand_in.journal.journal import Journal
+from worker.stand_in.journal.kept import Place, Recovered
+from worker.stand_in.leading import HandBack, Leading, Parts
+from worker.stand_in.pod_journal import PodJournal
+from worker.stand_in.stand_in import Means
+from worker.temporal.keys import KeyFile
+from worker.tickets.held import Verdict
+from worker.tickets.seal import HEADER, TicketSeal
+from worker.tickets.tickets import Tickets
+from workflows.extern import Decided
+from workflows.loops.node_loop import NodeLoop
+from workflows.loops.operator_requests import REQUESTS
+from workflows.loops.pod_loop import PodLoop
+
+SHAPES: Mapping[str, type] = {
+    **NodeLoop.signal_shapes,
+    **PodLoop.signal_shapes,
+    **{name: request.shape for name, request in REQUESTS.items()},
+}
+"""The types of all messages, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadDependencies:
+    """What PodLeads works with."""
+
+    config: NodeConfig
+    services: NodeServices
+    tickets: Tickets
+    seal: TicketSeal
+    publish: Callable[[PodSnapshot], None]
+    """Takes each snapshot of a stand-in."""
+    interceptors: Sequence[Interceptor]
+    """Of each work, besides those of every node."""
+    temporal: HandBack
+    is_hosted: Callable[[], bool]
+    """Whether the SDK's worker runs."""
+
+
+class PodLeads:
+    """Who leads the pods of this worker's node."""
+
+    def __init__(self, dependencies: LeadDependencies) -> None:
+        deps = self._deps = dependencies
+        running, present = deps.services.running_actions, deps.services.present_attempts
+        self._journal = Journal(deps.config.state_dir, KeyFile(deps.config.payload_key_file))
+        self._dues = Dues(present)
+        self._worker_id = secrets.token_hex(4)
+        around = [AttachingAttempts(running, present), *deps.interceptors, UnexpectedErrors()]
+        self._activities = InProcessActivities(activities(deps.services), around)
+        self._targets = Targets(deps.publish, running.settled, self._deliver, self._headers)
+        self.leading = Leading(
+            Parts(
+                dues=self._dues,
+                journal=self._journal,
+                tickets=deps.tickets,
+                means=self._means,
+                temporal=deps.temporal,
+                unsettled=running.unsettled,
+                is_hosted=deps.is_hosted,
+            ),
+            worker_id=self._worker_id,
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Lead pods when Temporal is away, and answer on the socket, while the block runs."""
+        with self._journal:
+            recovered = await asyncio.to_thread(self._journal.read_all)
+            server = LeadServer(self.leading, ReceivingConverter(), SHAPES)
+            socket = socket_path(self._deps.config.state_dir)
+            async with (
+                in_background("leads of pods", lambda: self._lead(recovered)),
+                in_background("messages to the worker", lambda: server.serve(socket)),
+            ):
+                yield
+
+    @property
+    def interceptor(self) -> Interceptor:
+        """What the Temporal worker puts around each activity."""
+        return _Begun(self._dues)
+
+    def keep(self, workflow_id: str, decided: Decided, start: PodStart | NodeStart) -> None:
+        """Keep the state of a run that leads its workflow; called in the thread of its task."""
+        if self._deps.tickets.judge(workflow_id, start.ticket, decided.run_id) is Verdict.PASSES:
+            self._journal.keep(workflow_id, start, Place(run_id=decided.run_id, length=decided.length))
+            self._dues.decided(workflow_id, decided)
+
+    def published(self, publish: Callable[[PodSnapshot], None]) -> Callable[[PodSnapshot], None]:
+        """Forget a pod that is over, besides publishing it."""
+
+        def publish_and_forget(snapshot: PodSnapshot) -> None:
+            publish(snapshot)
+            if is_over(snapshot):
+                self._journal.forget(snapshot.workflow_id)
+                self._dues.forget(snapshot.workflow_id)
+
+        return publish_and_forget
+
+    async def _lead(self, recovered: Recovered) -> None:
+        await self.leading.resume(recovered.kept)
+        await self.leading.watch()
+
+    def _means(self, workflow_id: str, epoch: int) -> Means:
+        journal = PodJournal(self._journal, workflow_id, Place())
+        return Means(self._activities, journal, self._targets, f"worker {self._worker_id}/{epoch}")
+
+    def _headers(self, workflow_id: str, key: str) -> Mapping[str, Payload]:
+        ticket = self._deps.tickets.of(workflow_id)
+        return {HEADER: self._deps.seal.sealed(ticket, workflow_id, key)} if ticket else {}
+
+    async def _deliver(self, workflow_id: str, name: str, value: Any) -> None:
+        try:
+            answer = await self.leading.deliver(Message(workflow_id, name, value, source="worker"))
+        except LeadUnavailable as error:
+            raise NotDelivered(str(error)) from error
+        if answer is not Answer.TAKEN:
+            raise NotDelivered("Temporal leads the pod again; it is told anew")
+
+
+class _Begun(Interceptor):
+    """Notes each activity that Temporal sends."""
+
+    def __init__(self, dues: Dues) -> None:
+        self._dues = dues
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - the SDK's name
+        """Wrap every activity."""
+        dues = self._dues
+
+        class Noting(ActivityInboundInterceptor):
+            async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's name
+                if not current_attempt().is_local:
+                    dues.begun()
+                return await super().execute_activity(input)
+
+        return Noting(next)
