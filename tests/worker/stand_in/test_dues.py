@@ -94,7 +94,7 @@ def test_a_message_is_due_for_as_long_as_its_sender_says(dues: Dues) -> None:
     [(IDLE, False), (replace(IDLE, length=13), True), (replace(IDLE, run_id="run2", length=3), True)],
     ids=["the same task again", "a longer history", "another run"],
 )
-def test_a_later_decision_proves_a_commit(dues: Dues, after: Expected, is_commit: bool) -> None:
+def test_a_later_decision_proves_a_commit(dues: Dues, after: Decided, is_commit: bool) -> None:
     """The first decision after the start of a worker proves nothing: nothing of this worker was committed by it."""
     assert dues.look((), 1.0, NOON)[1].at == 0.0
     dues.decided(WEB, after)
