@@ -83,6 +83,13 @@ def _wait_for(port: int, server: "subprocess.Popen[bytes]") -> None:
 @contextlib.contextmanager
 def development_server(folder: Path, *settings: str) -> Iterator[str]:
     """Run a Temporal development server with these dynamic settings (`name=value`) and yield its address."""
+    with development_process(folder, *settings) as (address, _):
+        yield address
+
+
+@contextlib.contextmanager
+def development_process(folder: Path, *settings: str) -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
+    """Do the same, and yield the process, too: a test may suspend it."""
     program, port = temporal_program(), free_port()
     command = [program, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
     for setting in ("history.transferProcessorMaxPollRPS=5000", "frontend.WorkflowPauseEnabled=true", *settings):
@@ -90,9 +97,10 @@ def development_server(folder: Path, *settings: str) -> Iterator[str]:
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
         try:
             _wait_for(port, server)
-            yield f"127.0.0.1:{port}"
+            yield f"127.0.0.1:{port}", server
         finally:
             server.terminate()
+            server.send_signal(signal.SIGCONT)
             server.wait(timeout=20)
 
 

@@ -24,7 +24,12 @@ PATHS = sorted(Path(__file__).parent.glob("*histories/*.json"))
 DEFINITIONS = [workflow._Definition.must_from_class(one) for one in (PodWorkflow, NodeWorkflow)]
 ASKED = sorted(call.name for call in ALL_ACTIONS.values())
 TOLD = sorted({name for one in DEFINITIONS for name in (*one.signals, *one.updates) if name})
-PARTS = [(shape, field.name) for shape in (FirstSight, StatusGiven) for field in dataclasses.fields(shape)]
+PARTS = [
+    (shape, field.name)
+    for shape in (FirstSight, StatusGiven)
+    for field in dataclasses.fields(shape)
+    if field.name != "sender"  # is not the API's
+]
 
 
 @functools.cache

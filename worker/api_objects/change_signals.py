@@ -8,13 +8,11 @@ nor a restart matters. A pod whose objects change for ever is signalled at growi
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import structlog
-from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
 
 from activities.execution.growing_intervals import RecentRecordsByName
 from activities.execution.one_by_one import log_bad_item, one_by_one
@@ -28,9 +26,8 @@ from proto.temporal.signals import ObjectsChanged
 from worker.api_objects.trust_anchors import anchors
 from worker.api_objects.trust_bundles import ApiTrustBundles
 from worker.api_objects.watched_objects import WATCHED, Key, WatchedObjects
+from worker.delivery.workflow_signals import WorkflowSignals
 from worker.objects.object_hints import Hint, LastNotified, Versions, object_hints
-from worker.temporal.call_budget import CallBudget
-from worker.temporal.signal_numbers import SignalNumbers
 
 SOURCE: Final = "objects"
 SETTLE: Final = 0.05
@@ -38,11 +35,10 @@ SETTLE: Final = 0.05
 EVERY: Final = 60.0
 RETRY: Final = 2.0
 """Seconds until a failed signal is sent again."""
-_CALL_LIMIT: Final = 10.0
 
 _log: Final = structlog.get_logger(__name__)
 SendSignal = Callable[[str, ObjectsChanged], Awaitable[None]]
-"""Signals the workflow with that id; raises RPCError and RuntimeError."""
+"""Numbers a signal and sends it to the workflow with that id; raises RPCError, RuntimeError and LeadUnavailable."""
 
 
 class ObjectChangeSignals:
@@ -54,13 +50,16 @@ class ObjectChangeSignals:
         bundles: ApiTrustBundles,
         pods: Callable[[], Iterable[PodSnapshot]],
         send_signal: SendSignal,
-        *,
-        numbers: SignalNumbers,
     ) -> None:
-        self._numbers = numbers
         self._watched, self._bundles, self._pods, self._send_signal = watched, bundles, pods, send_signal
         self._last_notified: LastNotified = {}
         self._sent = RecentRecordsByName()
+        self._again: set[str] = set()
+        """Workflow ids of pods whose lead has changed since the last comparison."""
+
+    def tell_anew(self, workflow_ids: Collection[str]) -> None:
+        """Signal again at the next comparison what pods do not show yet whose lead has changed."""
+        self._again |= set(workflow_ids)
 
     async def run(self, changed: asyncio.Event) -> None:
         """Compare at once, after each change and once a minute, until cancelled."""
@@ -80,7 +79,9 @@ class ObjectChangeSignals:
         versions = {_named(key): version for key, (version, _) in read.items()} | shown_anchors
         behind = [replace(pod, objects=shown) for pod, _ in pods if (shown := _outdated(pod, versions))]
         answered = {_named(key): last for key, (_, last) in read.items()}
-        hints, self._last_notified = object_hints(behind, versions, self._last_notified, answered)
+        again, self._again = self._again, set()
+        notified = {key: version for key, version in self._last_notified.items() if key[0] not in again}
+        hints, self._last_notified = object_hints(behind, versions, notified, answered)
         return all(await asyncio.gather(*map(self._signal, hints)))
 
     def _trust_anchors(self, pods: Iterable[PodSnapshot]) -> dict[tuple[str, str], str]:
@@ -99,32 +100,23 @@ class ObjectChangeSignals:
         now, sent = time.time(), self._sent.of(hint.workflow_id)
         if sent.due_at(now) > now:
             return True  # compared again within a minute
-        signal = ObjectsChanged(SOURCE, hint.versions, self._numbers.next())
         try:
-            await self._send_signal(hint.workflow_id, signal)
+            await self._send_signal(hint.workflow_id, ObjectsChanged(SOURCE, hint.versions))
         except Exception as error:  # noqa: BLE001 - Temporal is away, or a defect: other pods must not be affected
             _log.warning(
                 "a pod could not be signalled about a changed object", workflow=hint.workflow_id, err=str(error)
             )
             return False
         sent.add(now)
+        if hint.workflow_id in self._again:
+            return True  # told to the former lead
         self._last_notified |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True
 
 
-def signal_sender(client: Client, budget: CallBudget) -> SendSignal:
-    """Return a function that signals workflows; one that has ended is ignored. `budget` is that of the process's calls."""
-
-    async def send(workflow_id: str, signal: ObjectsChanged) -> None:
-        try:
-            handle = client.get_workflow_handle(workflow_id)
-            async with budget.call(), asyncio.timeout(_CALL_LIMIT):
-                await handle.signal(OBJECTS_CHANGED, signal)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-
-    return send
+def signal_sender(signals: WorkflowSignals) -> SendSignal:
+    """Return a function that signals workflows; one that has ended is ignored."""
+    return lambda workflow_id, signal: signals.send(workflow_id, OBJECTS_CHANGED, signal)
 
 
 def trust_sources(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -6,7 +6,7 @@ the loops run while the worker works.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiServer
@@ -22,7 +22,6 @@ from worker.api_objects.token_rotation import TokenRotation
 from worker.api_objects.tokens import ApiTokens
 from worker.api_objects.trust_bundles import ApiTrustBundles
 from worker.daemon.background import in_background
-from worker.temporal.signal_numbers import SignalNumbers
 
 COALESCE_SECONDS: Final = 0.2
 """Seconds over which changes of pods are collected, because each comparison covers all pods of the node."""
@@ -31,14 +30,15 @@ COALESCE_SECONDS: Final = 0.2
 class ClusterObjects:
     """The objects of one node's pods; created in the event loop, observes pods from any thread."""
 
-    def __init__(self, api: ApiServer, node: str, numbers: SignalNumbers) -> None:
-        self._api, self._node, self._numbers = api, node, numbers
+    def __init__(self, api: ApiServer, node: str) -> None:
+        self._api, self._node = api, node
         self._loop = asyncio.get_running_loop()
         self._changed, self._other_tokens = asyncio.Event(), asyncio.Event()
         self._snapshots: Callable[[], Iterable[PodSnapshot]] = tuple
         self._mounted: dict[str, Mapping[str, str]] = {}
         """By pod uid: the versions that a pod last mounted."""
         self._waking: asyncio.TimerHandle | None = None
+        self._objects: ObjectChangeSignals | None = None
         self.source = ApiObjects(api, self._pods, self._changed.set)
         self.tokens = ApiTokens(api)
         self.trust_bundles = ApiTrustBundles(api, self._changed.set)
@@ -62,6 +62,12 @@ class ClusterObjects:
         with contextlib.suppress(RuntimeError):  # the loop has ended, so nothing is signalled any more
             self._loop.call_soon_threadsafe(self._wake_soon)
 
+    def tell_anew(self, workflow_ids: Collection[str]) -> None:
+        """Signal pods whose lead has changed again, with what they do not show yet."""
+        if self._objects:
+            self._objects.tell_anew(workflow_ids)
+            self._changed.set()
+
     @contextlib.asynccontextmanager
     async def running(
         self, snapshots: Callable[[], Iterable[PodSnapshot]], send_signal: SendSignal, drivers: CsiDrivers
@@ -71,9 +77,7 @@ class ClusterObjects:
         `snapshots` returns the newest snapshot of every pod.
         """
         self._snapshots = snapshots
-        objects = ObjectChangeSignals(
-            self.source.watched, self.trust_bundles, self._pods, send_signal, numbers=self._numbers
-        )
+        self._objects = objects = ObjectChangeSignals(self.source.watched, self.trust_bundles, self._pods, send_signal)
         rotation = TokenRotation(self.tokens, self._pods, send_signal)
         self._services.follow()  # in advance, so that the first container does not wait for the list
         running = {

@@ -33,9 +33,10 @@ Changed = Callable[[Collection[str]], None]
 class Deliveries:
     """The messages of one process; used from one event loop."""
 
-    def __init__(self, lead: Lead, is_away: Callable[[Exception], bool], *, patience: timedelta = PATIENCE) -> None:
+    def __init__(self, lead: Lead, is_away: Callable[[Exception], bool], *, patience: timedelta | None = None) -> None:
         """Take the worker, and which errors of a call mean that Temporal is unavailable."""
-        self.lead, self._is_away, self._patience = lead, is_away, patience.total_seconds()
+        self.lead, self._is_away = lead, is_away
+        self._patience = (PATIENCE if patience is None else patience).total_seconds()
         self._seen: Seen = NOTHING_SEEN
         self._version = ""
         self._sides: dict[str, Side] = {}

@@ -10,25 +10,23 @@ thread of its own, so that a hanging disk delays no other pod, and is not read t
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 import structlog
-from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from activities.clients.cri_error import CriError
 from activities.files.disk_use import CountTimedOut, used_bytes
 from activities.node_services import NodeServices
 from proto.kubernetes.resources.storage_limits import StorageLimits
 from proto.pod_snapshot import PodSnapshot
-from proto.temporal.names import STORAGE_EXCEEDED
 from proto.temporal.signals import StorageExceeded
 from worker.daemon.background import in_background
+from worker.delivery.lead import LeadUnavailable
 from worker.host.pod_disk import PodDisk
-from worker.temporal.call_budget import CallBudget
 
 EVERY: Final = timedelta(seconds=10)
 """Between two checks: the kubelet's evictionMonitoringPeriod (pkg/kubelet/kubelet.go)."""
@@ -41,7 +39,6 @@ AT_ONCE: Final = 2
 HUNG_AFTER: Final = timedelta(seconds=5)
 AGAIN: Final = timedelta(minutes=1)
 """A pod that is still not evicted is signalled again."""
-_CALL_LIMIT: Final = timedelta(seconds=10)
 
 _log: Final = structlog.get_logger(__name__)
 Hint = Callable[[str, StorageExceeded], Awaitable[None]]
@@ -58,6 +55,8 @@ class StorageWatch:
         self._counting: dict[str, asyncio.Task[None]] = {}
         """By pod uid."""
         self._not_before: dict[str, float] = {}
+        self._leads = 0
+        """How often leads of pods have changed: what was signalled before may have gone to a former one."""
         self._stopping = False
         self._logged: set[str] = set()
         """Pods that cannot be measured, and for which that was logged."""
@@ -74,6 +73,13 @@ class StorageWatch:
                 task.cancel()
             await asyncio.gather(*self._counting.values(), return_exceptions=True)
 
+    def tell_anew(self, workflow_ids: Collection[str]) -> None:
+        """Measure pods whose lead has changed at the next check, and signal them again."""
+        self._leads += 1
+        for pod in self._pods():
+            if pod.workflow_id in workflow_ids:
+                self._not_before.pop(pod.uid, None)
+
     def look(self) -> list[asyncio.Task[None]]:
         """Start the measurements that are due; returns all that are running."""
         limited = {pod.uid: (pod, pod.storage_limits) for pod in self._pods() if pod.storage_limits}
@@ -86,7 +92,7 @@ class StorageWatch:
         return list(self._counting.values())
 
     async def _count(self, pod: PodSnapshot, limits: StorageLimits) -> None:
-        begun = time.monotonic()
+        begun, leads = time.monotonic(), self._leads
         rest = 0.0
         try:
             if exceeded := await self._exceeded(pod, limits):
@@ -94,13 +100,14 @@ class StorageWatch:
                 await self._hint(pod.workflow_id, exceeded)
                 rest = AGAIN.total_seconds()
             self._logged.discard(pod.uid)
-        except (OSError, CountTimedOut, CriError, RPCError, RuntimeError) as error:
+        except (OSError, CountTimedOut, CriError, RPCError, RuntimeError, LeadUnavailable) as error:
             self._failed(pod, error)
         except Exception:  # noqa: BLE001 - an unexpected error must not end the loop
             _log.exception("could not measure a pod's disk usage this time", podUID=pod.uid)
         finally:
             took = time.monotonic() - begun
-            self._not_before[pod.uid] = time.monotonic() + max(rest, SHARE * took - EVERY.total_seconds())
+            if self._leads == leads:
+                self._not_before[pod.uid] = time.monotonic() + max(rest, SHARE * took - EVERY.total_seconds())
             self._counting.pop(pod.uid, None)
 
     async def _exceeded(self, pod: PodSnapshot, limits: StorageLimits) -> StorageExceeded | None:
@@ -125,21 +132,6 @@ class StorageWatch:
             self._logged.add(pod.uid)
             where = {"pod": f"{pod.namespace}/{pod.name}", "podUID": pod.uid}
             _log.warning("cannot measure a pod's disk usage now", **where, err=str(error))
-
-
-def signalling(client: Client, budget: CallBudget) -> Hint:
-    """Return a function that signals workflows; a closed one needs no signal."""
-
-    async def hint(workflow_id: str, signal: StorageExceeded) -> None:
-        try:
-            handle = client.get_workflow_handle(workflow_id)
-            async with budget.call():
-                await handle.signal(STORAGE_EXCEEDED, signal, rpc_timeout=_CALL_LIMIT)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-
-    return hint
 
 
 def watching_storage(watch: StorageWatch | None) -> contextlib.AbstractAsyncContextManager[None]:

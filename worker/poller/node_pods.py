@@ -5,7 +5,7 @@ the manifests if one lists its uid, otherwise to the API if its uid looks like o
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from proto.temporal.names import API_SOURCE, PodWorkflowId
@@ -38,6 +38,12 @@ class NodePods:
         self._manifests.lost(workflow_id)
         if self._api:
             self._api.lost(PodWorkflowId.parse(workflow_id).uid)
+
+    def tell_anew(self, workflow_ids: Collection[str]) -> None:
+        """Tell everything again to pods whose lead has changed."""
+        self._manifests.tell_anew(workflow_ids)
+        if self._api:
+            self._api.tell_anew([PodWorkflowId.parse(one).uid for one in workflow_ids])
 
     def deletion_requested(self, workflow_id: str) -> bool:
         """Report whether we requested the deletion of this pod."""

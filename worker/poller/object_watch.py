@@ -9,9 +9,9 @@ import asyncio
 import contextlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -21,7 +21,8 @@ from worker.machine.fingerprint import fingerprint_of
 from worker.machine.inotify import FolderEvent, Mask, WatchedFolders
 from worker.objects.folder import SUFFIXES
 from worker.objects.object_hints import Hint, LastNotified, Versions, object_hints
-from worker.poller.calls.pod_workflows import PodWorkflows, TemporalUnavailable
+from worker.poller.calls.pod_workflows import PodWorkflows
+from worker.poller.calls.temporal_calls import TemporalUnavailable
 from worker.poller.runtime.known_pods import KnownPods
 
 SOURCE: Final = "objects"
@@ -44,7 +45,15 @@ class ObjectWatch:
         self._folder, self._known, self._workflows = folder, known, workflows
         self._signalled: LastNotified = {}
         self._versions: Versions | None = None
+        self._again: set[str] = set()
+        """Workflow ids of pods whose lead has changed since the last comparison."""
+        self._anew = asyncio.Event()
         self._trouble = ""
+
+    def tell_anew(self, workflow_ids: Collection[str]) -> None:
+        """Compare again what pods show whose lead has changed."""
+        self._again |= set(workflow_ids)
+        self._anew.set()
 
     async def follow(self, every: float, turned: Callable[[], None] = lambda: None) -> None:
         """Compare now, after each change and at an interval, until cancelled; `turned` is called each time."""
@@ -68,24 +77,36 @@ class ObjectWatch:
         """Compare all versions and signal the pods; False if a pod could not be signalled."""
         versions = await asyncio.to_thread(versions_of, self._folder)
         pods = await asyncio.to_thread(self._known.all)
-        hints, self._signalled = object_hints(pods.values(), versions, self._signalled, self._versions)
+        self._anew.clear()
+        again, self._again = self._again, set()
+        signalled = {key: version for key, version in self._signalled.items() if key[0] not in again}
+        hints, self._signalled = object_hints(pods.values(), versions, signalled, self._versions)
         self._versions = versions
         return all(await asyncio.gather(*map(self._signal, hints)))
 
     async def _change(self, watch: WatchedFolders | None, seconds: float) -> None:
         """Wait for a change, and for those that follow within a moment."""
-        if watch is None:
-            await asyncio.sleep(seconds)
-            return
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while (left := until - loop.time()) > 0:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(watch.wait(), left)
-            if any(is_change(event) for event in watch.read()):
+            await self._wait(watch, left)
+            if self._anew.is_set():
+                return
+            if watch and any(is_change(event) for event in watch.read()):
                 await asyncio.sleep(SETTLE)
                 watch.read()
                 return
+
+    async def _wait(self, watch: WatchedFolders | None, seconds: float) -> None:
+        """Wait for an event, or until a pod is to be told anew."""
+        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._anew.wait())]
+        if watch:
+            waits.append(asyncio.ensure_future(watch.wait()))
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
 
     def _warn(self, refused: list[OSError]) -> None:
         trouble = str(refused[0]) if refused else ""
@@ -101,6 +122,8 @@ class ObjectWatch:
             return False
         except Exception as error:  # noqa: BLE001 - refused, or a defect: other pods must not be affected
             _log.error("could not signal a changed object to a pod", workflow=hint.workflow_id, err=str(error)[:500])
+        if hint.workflow_id in self._again:
+            return True  # told to the former lead
         self._signalled |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True
 

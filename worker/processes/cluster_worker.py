@@ -6,7 +6,6 @@ Created and imported only with an API server, so that a standalone node pays not
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from temporalio.client import Client
 from temporalio.worker import Interceptor
 
 from activities.clients.api_server.api_server import ApiServer
@@ -16,14 +15,13 @@ from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.change_signals import signal_sender
 from worker.api_objects.cluster_objects import ClusterObjects
 from worker.daemon.config import NodeConfig
+from worker.delivery.workflow_signals import WorkflowSignals
 from worker.events.activity_events import ActivityEventInterceptor
 from worker.events.event import node_reference
 from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
 from worker.settings.kubelet.feature_gates import VERIFICATION_GATE
 from worker.status.keeper import StatusKeeper, keeping_statuses
-from worker.temporal.call_budget import CallBudget
-from worker.temporal.signal_numbers import signal_numbers
 
 Publish = Callable[[PodSnapshot], None]
 
@@ -34,7 +32,7 @@ class ClusterWorker:
     def __init__(self, api: ApiServer, config: NodeConfig) -> None:
         cluster = config.cluster
         assert cluster is not None
-        self.objects = ClusterObjects(api, config.node_name, signal_numbers(config.state_dir, "worker"))
+        self.objects = ClusterObjects(api, config.node_name)
         self.keeper = StatusKeeper(api, config.node_name)
         self.events = PodEvents(
             EventRecorder(api, config.node_name, qps=cluster.event_qps, burst=cluster.event_burst),
@@ -66,18 +64,19 @@ class ClusterWorker:
 
     @contextlib.asynccontextmanager
     async def running(
-        self, snapshots: Callable[[], list[PodSnapshot]], client: Client, budget: CallBudget, drivers: CsiDrivers
+        self, snapshots: Callable[[], list[PodSnapshot]], signals: WorkflowSignals, drivers: CsiDrivers
     ) -> AsyncIterator[None]:
         """Run the loops while the block runs.
 
-        `snapshots` returns the newest of all pods, `client` reaches their workflows within `budget`, `drivers` are
-        listed in the node's CSINode.
+        `snapshots` returns the newest of all pods, `signals` reach their workflows, `drivers` are listed in the node's
+        CSINode.
         """
         known = snapshots()
         self.events.know(known)
+        signals.deliveries.on_change(self.objects.tell_anew)
         async with (
             sending_events(self.events.recorder),
             keeping_statuses(self.keeper, known),
-            self.objects.running(snapshots, signal_sender(client, budget), drivers),
+            self.objects.running(snapshots, signal_sender(signals), drivers),
         ):
             yield

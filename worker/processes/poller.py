@@ -7,7 +7,7 @@ down; one that fails for another reason is restarted, and that is told.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -28,8 +28,12 @@ from worker.daemon.health import LoopHealth
 from worker.daemon.loop_restarts import restart_on_error
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
+from worker.delivery.client import SocketLead
+from worker.delivery.server import socket_path
 from worker.documents.manifest_refusal import LARGEST_FILE
-from worker.poller.calls.pod_workflows import PodWorkflows
+from worker.payloads.sending import SendingConverter
+from worker.poller.calls.open_workflows import is_pod_of
+from worker.poller.calls.pod_workflows import SENDER, PodWorkflows
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
 from worker.poller.manifests.manifest_pods import ManifestPods
@@ -106,7 +110,8 @@ class Poller:
         self._known = KnownPods(config.root_dir, node)
         commitment = Commitment(config.state_dir)
         commitment.settle()
-        self._workflows = PodWorkflows(client, node, signal_numbers(config.state_dir, "poller"), commitment)
+        lead = SocketLead(socket_path(config.state_dir), SendingConverter())
+        self._workflows = PodWorkflows(client, node, signal_numbers(config.state_dir, SENDER), commitment, lead=lead)
         self._refused_manifests = RefusedManifests(config.root_dir)
         metrics.on_read(lambda: metrics.manifests_refused(len(self._refused_manifests.refusals)))
         settings = node_settings(config)
@@ -144,6 +149,7 @@ class Poller:
             cluster=self._cluster,
         )
         self._resync = Resync(compared)
+        self._workflows.deliveries.on_change(self._tell_anew)
 
     async def run(self) -> None:
         """Run all loops until cancelled; one that fails is restarted."""
@@ -172,7 +178,16 @@ class Poller:
             "resync": self._resync.run,
             "runtime": self._runtime_health.watch,
             "node": self._resync.configure_node,
+            "leads": self._workflows.deliveries.follow,
         }
+
+    def _tell_anew(self, workflow_ids: Collection[str]) -> None:
+        """Tell everything again to the pods whose lead has changed: the former one may have taken it."""
+        pods = [one for one in workflow_ids if is_pod_of(self._config.node_name, one)]
+        self._pods.tell_anew(pods)
+        self._watch.tell_anew(pods)
+        self._objects.tell_anew(pods)
+        self._resync.tell_anew(workflow_ids)
 
     async def _list_manifests(self) -> None:
         """Follow the manifest folder; without one, list nothing, so that pods listed before are deleted."""

@@ -6,6 +6,7 @@ again where somebody has ended it, and tells what others did in Temporal.
 
 import asyncio
 import random
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -14,12 +15,14 @@ import structlog
 
 from proto.interventions import Intervention
 from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import node_workflow_id
 from proto.temporal.node import NodeConfigured
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import give_back_freed_memory
 from worker.daemon.health import LoopHealth
 from worker.poller.calls.open_workflows import OpenWorkflows, told_foreign
-from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, TemporalUnavailable
+from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, OpenPod, PodWorkflows
+from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.node_pods import NodePods, may_be_listed
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods
@@ -61,6 +64,8 @@ class Resync:
         self._interventions = Interventions(config.root_dir, "poller")
         self._configured = NodeConfigured(config.image_policy, config.tempolet.images.prepull)
         self._node_started_at: float | None = None
+        self._configure = asyncio.Event()
+        self._configure.set()
         self._restart_told = False
 
     async def learn_open_pods(self) -> None:
@@ -72,13 +77,22 @@ class Resync:
             why = "which pods are open is not known yet: following manifests, deleting nothing"
             _log.warning(why, err=f"{type(error).__name__}: {error}"[:LONGEST])
 
+    def tell_anew(self, workflow_ids: Collection[str]) -> None:
+        """Send the configuration again if the lead of the node's own workflow has changed."""
+        if node_workflow_id(self._deps.config.node_name) in workflow_ids:
+            self._configure.set()
+
     async def configure_node(self) -> None:
-        """Send the configuration to the node's own workflow, once Temporal accepts it."""
+        """Send the configuration to the node's own workflow, once it is accepted, and after each change of its lead."""
         pause = RETRY_VISIBILITY
         while True:
+            await self._configure.wait()
+            self._configure.clear()
             try:
-                return await self._start_node()
+                await self._start_node()
+                pause = RETRY_VISIBILITY
             except (TemporalUnavailable, CallRefused):
+                self._configure.set()
                 await asyncio.sleep(spread(pause))
                 pause = min(pause * 2, self._deps.config.sync_frequency)
 

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -20,20 +21,24 @@ from activities.execution.unexpected import UnexpectedErrors
 from activities.hosted import activities
 from activities.node_services import NodeServices
 from proto.pod_snapshot import PodSnapshot
-from proto.temporal.names import node_task_queue, node_workflow_id
+from proto.temporal.names import STORAGE_EXCEEDED, node_task_queue, node_workflow_id
 from worker.behaviours.commitment import Commitment
 from worker.behaviours.raising import Raising, raising_behaviours
 from worker.daemon.api_access import kubeconfig_awaited, open_api
+from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.daemon.node_client import node_client
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
+from worker.delivery.lead import Lead, TemporalLeads
+from worker.delivery.server import LeadServer, socket_path
+from worker.delivery.workflow_signals import SENDER, WorkflowSignals
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.csi_republishing import republishing_volumes
 from worker.host.current_readiness import CurrentReadiness
 from worker.host.image_access import count_pulls
-from worker.host.local_storage import StorageWatch, signalling, watching_storage
+from worker.host.local_storage import StorageWatch, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.orphaned_volumes import unmounting_orphaned_volumes
 from worker.host.plugin_watch import watching_plugins
@@ -44,13 +49,16 @@ from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attemp
 from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
 from worker.host.temporal.takeover import take_over
 from worker.host.terminating_pods import TerminationTracker
+from worker.payloads.receiving import ReceivingConverter
 from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
 from worker.temporal.call_budget import CallBudget
+from worker.temporal.signal_numbers import signal_numbers
 from worker.temporal.temporal_client import place_of
 from workflows.decide.versions import CURRENT
 from workflows.node import NodeWorkflow
+from workflows.operator_updates import REQUESTS
 from workflows.pod import PodWorkflow
 
 if TYPE_CHECKING:
@@ -68,6 +76,12 @@ STICKY: Final = timedelta(seconds=1)
 HEARTBEATS: Final = timedelta(seconds=2)
 """A cancellation reaches an activity with its next heartbeat."""
 EAGER: Final = 16
+MESSAGE_SHAPES: Final = {
+    **NodeWorkflow.signal_shapes,
+    **PodWorkflow.signal_shapes,
+    **{name: request.shape for name, request in REQUESTS.items()},
+}
+"""The type of each signal's and Update's value, by its name."""
 BUILD: Final = f"behaviour-{CURRENT}"
 """What Temporal shows of this worker; without it, the SDK would hash the code of every module at each start."""
 SHUTDOWN_GRACE: Final = timedelta(seconds=5)
@@ -119,13 +133,13 @@ async def work(
         every = config.sync_frequency
         republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
         loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
-        budget = CallBudget()
-        calling = _calling_temporal(config, client, services, cache, budget=budget)
+        lead = TemporalLeads()
+        signals = WorkflowSignals(client, CallBudget(), signal_numbers(config.state_dir, SENDER), lead)
+        calling = _calling_temporal(config, client, services, cache, signals=signals)
+        leads = answering_who_leads(config, lead, signals)
         history = limiting_history(client, config.tempolet, telemetry.metrics.history)
-        api_loops = (
-            cluster.running(cache.snapshots, client, budget, services.csi) if cluster else contextlib.nullcontext()
-        )
-        async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], calling, history:
+        api_loops = cluster.running(cache.snapshots, signals, services.csi) if cluster else contextlib.nullcontext()
+        async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], calling, leads, history:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             taken = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=taken.attempts)
@@ -142,18 +156,36 @@ async def work(
 
 @contextlib.asynccontextmanager
 async def _calling_temporal(
-    config: NodeConfig, client: Client, services: NodeServices, cache: PodCache, *, budget: CallBudget
+    config: NodeConfig,
+    client: Client,
+    services: NodeServices,
+    cache: PodCache,
+    *,
+    signals: WorkflowSignals,
 ) -> AsyncIterator[None]:
     """Run the loops that call Temporal while the block runs; they share the process's budget of calls."""
-    every = config.sync_frequency
-    hint = signalling(client, budget)
-    storage = StorageWatch(services, cache.snapshots, hint) if config.local_storage_limits else None
+    every, budget = config.sync_frequency, signals.budget
+    storage = None
+    if config.local_storage_limits:
+        storage = StorageWatch(services, cache.snapshots, lambda one, hint: signals.send(one, STORAGE_EXCEEDED, hint))
+        signals.deliveries.on_change(storage.tell_anew)
     raising = Raising(client, config.node_name, Commitment(config.state_dir), budget=budget)
     paused = PausedActivities(client, config.node_name, cache.snapshots, root_dir=config.root_dir, budget=budget)
     async with (
         watching_storage(storage),
         raising_behaviours(raising, every),
         watching_paused_activities(paused, every),
+    ):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def answering_who_leads(config: NodeConfig, lead: Lead, signals: WorkflowSignals) -> AsyncIterator[None]:
+    """Answer other processes who leads which pod, and follow it in this one, while the block runs."""
+    server = LeadServer(lead, ReceivingConverter(), MESSAGE_SHAPES)
+    async with (
+        in_background("the worker's socket", partial(server.serve, socket_path(config.state_dir))),
+        in_background("leads", signals.deliveries.follow),
     ):
         yield
 

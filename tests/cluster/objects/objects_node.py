@@ -17,7 +17,6 @@ from tests import patience
 from tests.cluster.control_plane import ControlPlane
 from tests.worker.poller.snapshots import snapshot
 from worker.api_objects.cluster_objects import ClusterObjects
-from worker.temporal.signal_numbers import SignalNumbers
 
 PATIENCE: Final = patience.PATIENCE
 
@@ -136,7 +135,7 @@ async def objects_node(plane: ControlPlane, name: str) -> AsyncIterator[ObjectsN
     plane.api.create("/api/v1/nodes", {"metadata": {"name": name}})
     namespace = plane.make_namespace(f"of-{name}")
     async with CountedApi(load_kubeconfig(plane.node_kubeconfig(name))) as api:
-        node = ObjectsNode(plane, name, namespace, api, ClusterObjects(api, name, SignalNumbers()))
+        node = ObjectsNode(plane, name, namespace, api, ClusterObjects(api, name))
 
         async def tell(workflow_id: str, signal: ObjectsChanged) -> None:
             node.told.put_nowait((workflow_id, signal.versions))

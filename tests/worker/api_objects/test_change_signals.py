@@ -12,7 +12,6 @@ from proto.temporal.signals import ObjectsChanged
 from tests.worker.poller.snapshots import snapshot
 from worker.api_objects import change_signals
 from worker.api_objects.change_signals import ObjectChangeSignals
-from worker.temporal.signal_numbers import SignalNumbers
 
 KEY = (ObjectKind.CONFIG_MAPS, "default", "settings")
 
@@ -29,7 +28,6 @@ class Cluster:
             Mock(known=lambda: None),
             lambda: [pod],
             self.send,
-            numbers=SignalNumbers(),
         )
         monkeypatch.setattr(change_signals, "time", Mock(time=lambda: self.now))
 
@@ -65,3 +63,29 @@ async def test_the_last_change_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.now += change_signals.EVERY
     await cluster.loop.compare()
     assert cluster.signals[-1] == "30"
+
+
+async def test_a_pod_whose_lead_has_changed_is_signalled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once more, also if it was being signalled just then."""
+    cluster = Cluster(monkeypatch)
+    cluster.version = 1
+    await cluster.loop.compare()
+    await cluster.loop.compare()
+    assert cluster.signals == ["1"]
+    cluster.loop.tell_anew([snapshot("u1").workflow_id])
+    await cluster.loop.compare()
+    await cluster.loop.compare()
+    assert cluster.signals == ["1", "1"]
+    cluster.version = 2
+    send = cluster.loop._send_signal
+
+    async def while_the_lead_changes(workflow_id: str, signal: ObjectsChanged) -> None:
+        await send(workflow_id, signal)
+        cluster.loop.tell_anew([workflow_id])
+        cluster.loop._send_signal = send
+
+    cluster.loop._send_signal = while_the_lead_changes
+    await cluster.loop.compare()
+    await cluster.loop.compare()
+    await cluster.loop.compare()
+    assert cluster.signals == ["1", "1", "2", "2"]

@@ -15,6 +15,8 @@ class FakeLead:
     """Leads the pods of `pods`; changes are told to who waits for them."""
 
     pods: dict[str, PodLead] = field(default_factory=dict)
+    takes_new: bool = False
+    """It takes every pod that it is told of."""
     unknown: set[str] = field(default_factory=set)
     told: list[tuple[str, str, Any]] = field(default_factory=list)
     """What was taken: workflow id, name, value."""
@@ -59,6 +61,8 @@ class FakeLead:
 
     async def deliver(self, message: Message) -> Answer:
         """Take it, if this lead leads the pod."""
+        if self.takes_new and message.workflow_id not in self.pods:
+            self.take(message.workflow_id)
         answer = await self.lead(message.workflow_id)
         if answer is Answer.TAKEN:
             self.told.append((message.workflow_id, message.name, message.value))

@@ -107,6 +107,24 @@ async def test_a_pod_that_is_not_ended_is_hinted_at_again(one_node: OneNode) -> 
     assert len(one_node.hints) == 2
 
 
+async def test_a_pod_whose_lead_has_changed_is_hinted_at_again(one_node: OneNode) -> None:
+    """At the next look, also if it was told just then; others wait."""
+    one_node.pod("full", 2 * MIB, limit("1Mi"))
+    one_node.pod("other", 2 * MIB, limit("1Mi"))
+    await one_node.look()
+    one_node.watch.tell_anew(["full"])
+    await one_node.look()
+    assert [told for told, _ in one_node.hints].count("full") == 2
+    assert len(one_node.hints) == 3
+    one_node.watch.tell_anew(["full"])
+    looking = one_node.watch.look()
+    await asyncio.sleep(0)  # it has begun
+    one_node.watch.tell_anew(["full"])
+    await asyncio.gather(*looking)
+    await one_node.look()
+    assert [told for told, _ in one_node.hints].count("full") == 4
+
+
 async def test_a_hint_that_does_not_arrive_is_told_once_and_comes_with_the_next_look(one_node: OneNode) -> None:
     """Temporal is down for a while."""
     one_node.pod("full", 2 * MIB, limit("1Mi"))

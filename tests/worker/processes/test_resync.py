@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.names import node_workflow_id
 from proto.temporal.node import NodeConfigured
+from tests.patience import PATIENCE
 from worker.daemon.config import NodeConfig
 from worker.poller.calls.open_workflows import OpenWorkflows
-from worker.poller.calls.pod_workflows import CallRefused, TemporalUnavailable
+from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.processes import resync
 from worker.processes.resync import Resync, ResyncDependencies
 
@@ -22,6 +24,8 @@ class FakeWorkflows:
     def __init__(self, *answers: OpenWorkflows | Exception) -> None:
         self.answers = list(answers)
         self.started = 0
+        self.configured = asyncio.Event()
+        self.failures: list[Exception] = []
 
     async def list_open(self) -> OpenWorkflows:
         """Answer in turn; the last answer stays."""
@@ -32,7 +36,10 @@ class FakeWorkflows:
 
     async def configure_node(self, _: NodeConfigured) -> None:
         """Count it."""
+        if self.failures:
+            raise self.failures.pop(0)
         self.started += 1
+        self.configured.set()
 
 
 async def nothing(*_: Any) -> None:
@@ -90,9 +97,30 @@ async def test_the_nodes_workflow_is_started_again_if_it_is_gone(
     compared = made(tmp_path, workflows)
     await pauses_of(compared, 2, monkeypatch)
     assert workflows.started == 0, "the poller's own start is still under way"
-    await compared.configure_node()
+    configuring = asyncio.create_task(compared.configure_node())
+    await workflows.configured.wait()
+    configuring.cancel()
     await pauses_of(compared, 2, monkeypatch)
     assert workflows.started == 1, "visibility may not show it yet"
     monkeypatch.setattr(resync, "VISIBILITY_LAGS", 0.0)
     await pauses_of(compared, 1, monkeypatch)
+    assert workflows.started == 2
+
+
+async def test_the_node_is_configured_again_after_a_change_of_its_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And only then, once it is accepted."""
+    monkeypatch.setattr(resync, "RETRY_VISIBILITY", timedelta())
+    workflows = FakeWorkflows(OpenWorkflows())
+    workflows.failures = [TemporalUnavailable("away"), CallRefused("no")]
+    compared = made(tmp_path, workflows)
+    configuring = asyncio.create_task(compared.configure_node())
+    async with asyncio.timeout(PATIENCE):
+        await workflows.configured.wait()
+        compared.tell_anew(["pod/n/default/web/u1"])
+        workflows.configured.clear()
+        compared.tell_anew([node_workflow_id("n")])
+        await workflows.configured.wait()
+    configuring.cancel()
     assert workflows.started == 2

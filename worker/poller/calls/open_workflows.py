@@ -4,8 +4,8 @@ Anybody with access to the namespace can start a workflow of our types on this n
 like this". Its id is not one of ours, so it is left alone and told, and never stops the others from being listed.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from proto.interventions import FOREIGN_WORKFLOW, Intervention
 from proto.temporal.names import NODE_WORKFLOW, PodWorkflowId, node_workflow_id
@@ -41,6 +41,12 @@ def sort_out(found: Iterable[Execution], node: str) -> OpenWorkflows:
         if one.is_paused:
             paused.append(one.id)
     return OpenWorkflows(tuple(pods), own, tuple(paused), tuple(foreign))
+
+
+def with_led(found: OpenWorkflows, led: Collection[str], node: str) -> OpenWorkflows:
+    """Add what the worker leads: Temporal may not know of it yet, and it must not be taken for gone."""
+    pods = sorted(one for one in led if one not in found.pods and is_pod_of(node, one))
+    return replace(found, pods=(*found.pods, *pods), node=found.node or node_workflow_id(node) in led)
 
 
 def is_pod_of(node: str, workflow_id: str) -> bool:

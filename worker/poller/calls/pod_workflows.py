@@ -1,16 +1,15 @@
-"""The poller's calls to Temporal, and what their errors mean.
+"""The poller's messages to pods' workflows, and what it asks Temporal about them.
 
-Errors are classified by what the caller may do: after `TemporalUnavailable` it retries, after `CallRefused` it does
-not. That a workflow does not exist is a return value, not an error. An unavailable Temporal is logged once, and once
-when it is back.
+What Temporal does not take goes to the worker, which may lead the pod (`worker/delivery/`). That a workflow does not exist is
+a return value, not an error.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import structlog
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
@@ -32,8 +31,11 @@ from proto.temporal.node import NodeConfigured, NodeStart
 from proto.temporal.pod import PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
 from worker.behaviours.commitment import Commitment
-from worker.poller.calls.open_workflows import OpenWorkflows, sort_out
-from worker.temporal.call_budget import CallBudget, is_throttling
+from worker.delivery.deliveries import Ask, Deliveries
+from worker.delivery.lead import Lead, LeadUnavailable, Message, TemporalLeads
+from worker.poller.calls.open_workflows import OpenWorkflows, sort_out, with_led
+from worker.poller.calls.search_attributes import search_attributes
+from worker.poller.calls.temporal_calls import CallRefused, NumberOutdated, TemporalCalls, TemporalUnavailable, is_away
 from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
 from worker.temporal.signal_numbers import SignalNumbers
 
@@ -42,28 +44,10 @@ SENDER: Final = "poller"
 TASK_TIMEOUT: Final = timedelta(seconds=3)
 """How soon another worker takes over a workflow task after the first was killed."""
 CALL_LIMIT: Final = timedelta(seconds=10)
-MOST_CALLS: Final = 16
-"""Concurrent calls: 110 manifests at once would otherwise time out on a small node's Temporal."""
 VISIBILITY_LAGS: Final = 10.0
 """Seconds for which visibility may not list a workflow that was just started or signalled."""
-_NOT_PASSING: Final = frozenset(
-    {
-        RPCStatusCode.INVALID_ARGUMENT,
-        RPCStatusCode.FAILED_PRECONDITION,
-        RPCStatusCode.PERMISSION_DENIED,
-        RPCStatusCode.OUT_OF_RANGE,
-    }
-)
-
+Taken = TypeVar("Taken")
 _log: Final = structlog.get_logger(__name__)
-
-
-class TemporalUnavailable(Exception):
-    """Temporal did not answer: the call may or may not have arrived, and must be repeated later."""
-
-
-class CallRefused(Exception):
-    """Temporal refuses this call and would refuse it again; the message is Temporal's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +68,17 @@ class OpenPod:
 class PodWorkflows:
     """The pod workflows of one node, called by one client."""
 
-    def __init__(self, client: Client, node: str, numbers: SignalNumbers, commitment: Commitment) -> None:
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        numbers: SignalNumbers,
+        commitment: Commitment,
+        *,
+        lead: Lead | None = None,
+    ) -> None:
+        """Take what the calls need; without a `lead`, Temporal leads all pods."""
+        self.deliveries = Deliveries(lead or TemporalLeads(), is_away)
         self.numbers = numbers
         """Sequence numbers of all signals sent by this process."""
         self._commitment = commitment
@@ -92,26 +86,29 @@ class PodWorkflows:
         self._node = node
         self.starts = PodLocks()
         """Held, by workflow id, while a workflow is started, and while what a pod without one has left is removed."""
-        self._permits = asyncio.Semaphore(MOST_CALLS)
-        self._budget = CallBudget()
+        self._calls = TemporalCalls()
         self._settling = asyncio.Lock()
-        self._away_since: float | None = None
 
     async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
         """Start the pod's workflow; if it is open, signal it that its pod is listed or its deletion requested.
 
         A new one follows the behaviour that the node is committed to.
         """
-        async with self.starts.hold(str(self._id_of(start))):
-            await self._start(start, said)
-
-    async def _start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
+        workflow_id = str(self._id_of(start))
         start, said = replace(start, behaviour=self._commitment.numbers.pods), replace(said, sender=SENDER)
+        name = names.POD_LISTED if isinstance(said, PodListed) else names.DELETION_REQUESTED
+        message = Message(workflow_id, name, said, SENDER, said.sequence)
+        async with self.starts.hold(workflow_id):
+            await self._send(
+                message, partial(self._start, start, message), None, lambda one: self.deliveries.lead.start(start, one)
+            )
+
+    async def _start(self, start: PodStart, said: Message) -> None:
         workflow_id = self._id_of(start)
         name = f"{workflow_id.namespace}/{workflow_id.name}"
         where = f"`{start.path}`" if start.path else "the API server"
-        await self._settle_numbers(said.sequence)
-        async with self._call(f"start {name}"):
+        await self._settle_numbers(said.number)
+        async with self._calls.call(f"start {name}"):
             await self._client.start_workflow(
                 names.POD_WORKFLOW,
                 start,
@@ -120,9 +117,9 @@ class PodWorkflows:
                 task_timeout=TASK_TIMEOUT,
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                start_signal=names.POD_LISTED if isinstance(said, PodListed) else names.DELETION_REQUESTED,
-                start_signal_args=[said],
-                search_attributes=_search_attributes(workflow_id),
+                start_signal=said.name,
+                start_signal_args=[said.value],
+                search_attributes=search_attributes(workflow_id),
                 static_summary=f"{name} on {self._node}",
                 static_details=f"Listed by {where}, pod UID `{workflow_id.uid}`",
                 rpc_timeout=CALL_LIMIT,
@@ -130,10 +127,20 @@ class PodWorkflows:
 
     async def configure_node(self, configured: NodeConfigured) -> None:
         """Start the node's workflow, or signal it the current configuration if it is open."""
-        async with self._call("start the node's workflow"):
+        start = NodeStart(self._node, self._commitment.numbers.node)
+        message = Message(names.node_workflow_id(self._node), names.NODE_CONFIGURED, configured, SENDER)
+        await self._send(
+            message,
+            partial(self._configure_node, start, configured),
+            None,
+            lambda one: self.deliveries.lead.start(start, one),
+        )
+
+    async def _configure_node(self, start: NodeStart, configured: NodeConfigured) -> None:
+        async with self._calls.call("start the node's workflow"):
             await self._client.start_workflow(
                 names.NODE_WORKFLOW,
-                NodeStart(self._node, self._commitment.numbers.node),
+                start,
                 id=names.node_workflow_id(self._node),
                 task_queue=names.node_task_queue(self._node),
                 task_timeout=TASK_TIMEOUT,
@@ -166,21 +173,23 @@ class PodWorkflows:
         return await self._signal(workflow_id, names.STATUS_GIVEN, given)
 
     async def list_open(self) -> OpenWorkflows:
-        """List this node's open workflows by visibility, which may lag a second."""
+        """List this node's open workflows: by visibility, which may lag a second, and those that the worker leads."""
         types = f"'{names.POD_WORKFLOW}', '{names.NODE_WORKFLOW}'"
         query = f"WorkflowType IN ({types}) AND PodNode = '{self._node}' AND {OPEN}"
-        async with self._call("list the open workflows"):
+        async with self._calls.call("list the open workflows"):
             found = [one async for one in list_executions(self._client, query, limit=CALL_LIMIT)]
-        return sort_out(found, self._node)
+        return with_led(sort_out(found, self._node), self.deliveries.led_by_worker, self._node)
 
     async def is_open(self, workflow_id: str) -> bool:
-        """Report whether a workflow is open, by its own record instead of visibility."""
+        """Report whether a workflow is open, by its own record instead of visibility, or led by the worker."""
+        if workflow_id in self.deliveries.led_by_worker:
+            return True
         found = await self.described(workflow_id)
         return found is not None and is_open(found.workflow_execution_info.status)
 
     async def described(self, workflow_id: str) -> DescribeWorkflowExecutionResponse | None:
         """Describe a workflow; None if it does not exist."""
-        async with self._call(f"describe {workflow_id}"):
+        async with self._calls.call(f"describe {workflow_id}"):
             try:
                 return await describe_execution(self._client, workflow_id, limit=CALL_LIMIT)
             except RPCError as error:
@@ -198,7 +207,7 @@ class PodWorkflows:
                 if self.numbers.unsettled:
                     self.numbers.settle(await self._last_heard())
         if 0 < drawn <= self.numbers.outdated:
-            raise TemporalUnavailable("the numbers of signals were just settled; calling again with another one")
+            raise NumberOutdated("the numbers of signals were just settled; calling again with another one")
 
     async def _last_heard(self) -> int:
         """Return when any open pod's last event was written, in milliseconds; 0 if that is not to be had."""
@@ -210,7 +219,7 @@ class PodWorkflows:
 
     async def _last_event(self, workflow_id: str) -> int:
         """Return when a workflow's last event was written, in milliseconds; 0 if it does not exist."""
-        async with self._call(f"read the last event of {workflow_id}"):
+        async with self._calls.call(f"read the last event of {workflow_id}"):
             try:
                 at = await last_event_time(self._client, workflow_id, limit=CALL_LIMIT)
             except RPCError as error:
@@ -222,46 +231,28 @@ class PodWorkflows:
     async def _signal(
         self, workflow_id: str, name: str, argument: DeletionRequested | RuntimeChanged | ObjectsChanged | StatusGiven
     ) -> bool:
-        await self._settle_numbers(argument.sequence)
-        async with self._call(f"signal {workflow_id}"):
+        message = Message(workflow_id, name, replace(argument, sender=SENDER), SENDER, argument.sequence)
+        return await self._send(message, partial(self._signal_workflow, message), taken=True)
+
+    async def _signal_workflow(self, message: Message) -> bool:
+        await self._settle_numbers(message.number)
+        async with self._calls.call(f"signal {message.workflow_id}"):
             try:
-                handle = self._client.get_workflow_handle(workflow_id)
-                await handle.signal(name, replace(argument, sender=SENDER), rpc_timeout=CALL_LIMIT)
+                handle = self._client.get_workflow_handle(message.workflow_id)
+                await handle.signal(message.name, message.value, rpc_timeout=CALL_LIMIT)
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     return False
                 raise
             return True
 
-    @asynccontextmanager
-    async def _call(self, doing: str) -> AsyncIterator[None]:
-        async with self._permits:
-            try:
-                async with self._budget.call():
-                    yield
-            except RPCError as error:
-                if is_throttling(error):
-                    raise TemporalUnavailable(error.message) from error  # logged by the budget
-                if error.status in _NOT_PASSING or "larger than max" in error.message:
-                    self._note_back()
-                    raise CallRefused(f"Temporal refuses to {doing}: {error.message}") from error
-                self._note_away(doing, error)
-                raise TemporalUnavailable(error.message) from error
-            except RuntimeError as error:  # raised by the SDK's core if it cannot connect
-                self._note_away(doing, error)
-                raise TemporalUnavailable(str(error)) from error
-            self._note_back()
-
-    def _note_away(self, doing: str, error: Exception) -> None:
-        if self._away_since is None:
-            self._away_since = asyncio.get_running_loop().time()
-            _log.warning("Temporal is unavailable: pods keep running, retrying", doing=doing, err=str(error))
-
-    def _note_back(self) -> None:
-        if self._away_since is not None:
-            seconds = asyncio.get_running_loop().time() - self._away_since
-            self._away_since = None
-            _log.info("Temporal is available again", away_seconds=round(seconds, 1))
+    async def _send(
+        self, message: Message, call: Callable[[], Awaitable[Taken]], taken: Taken, ask: Ask | None = None
+    ) -> Taken:
+        try:
+            return await self.deliveries.send(message, call, taken=taken, ask=ask)
+        except LeadUnavailable as error:
+            raise TemporalUnavailable(f"the worker leads the pod, and did not answer: {error}") from error
 
     def _id_of(self, start: PodStart) -> PodWorkflowId:
         metadata = start.pod["metadata"]
@@ -273,19 +264,3 @@ def marked(pod: PodJson, node: str) -> PodJson:
     metadata = pod["metadata"]
     annotations = {**(metadata.get("annotations") or {}), NODE_ANNOTATION: node}
     return {**pod, "metadata": {**metadata, "annotations": annotations}}
-
-
-def _search_attributes(workflow_id: PodWorkflowId) -> TypedSearchAttributes:
-    """Return the pod's search attributes and their initial values; the workflow upserts only what differs."""
-    keyword, number = SearchAttributeKey.for_keyword, SearchAttributeKey.for_int
-    return TypedSearchAttributes(
-        [
-            SearchAttributePair(keyword("PodNamespace"), workflow_id.namespace),
-            SearchAttributePair(keyword("PodName"), workflow_id.name),
-            SearchAttributePair(keyword("PodUID"), workflow_id.uid),
-            SearchAttributePair(keyword("PodNode"), workflow_id.node),
-            SearchAttributePair(keyword("PodPhase"), "Pending"),
-            SearchAttributePair(keyword("PodReady"), "False"),
-            SearchAttributePair(number("PodRestarts"), 0),
-        ]
-    )

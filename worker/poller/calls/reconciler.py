@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from activities.clients.api_server.errors import ApiAway
 from activities.execution.one_by_one import log_bad_item
-from worker.poller.calls.pod_workflows import TemporalUnavailable
+from worker.poller.calls.temporal_calls import TemporalUnavailable
 
 RETRY_FIRST: Final = timedelta(milliseconds=100)
 RETRY_LONGEST: Final = timedelta(seconds=5)

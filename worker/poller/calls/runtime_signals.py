@@ -18,7 +18,7 @@ import structlog
 
 from activities.execution.one_by_one import log_bad_item
 from proto.temporal.signals import RuntimeChanged
-from worker.poller.calls.pod_workflows import TemporalUnavailable
+from worker.poller.calls.temporal_calls import TemporalUnavailable
 from worker.temporal.signal_numbers import SignalNumbers
 
 GAP: Final = timedelta(milliseconds=200).total_seconds()

@@ -57,6 +57,8 @@ class Known:
     open: OpenPod | None = None
     """Its workflow, if it is open or was a moment ago."""
     deletions_requested: bool = False
+    leads: int = 0
+    """How often the pod's lead has changed: what was called before counts for the former lead alone."""
     last: ApiPod | None = None
     """The pod as the API last had it, once it is not listed any more: a deletion without grace is followed by the
     removal of the object at once, and both are often seen together."""
@@ -74,6 +76,11 @@ class Known:
             return StartPod(pod)
         ended_anew = pod.ended and not signalled.ended and pod.ended.phase != shown_phase
         return TellStatus(pod) if ended_anew or signalled.conditions != pod.conditions else None
+
+    def tell_anew(self) -> None:
+        """Forget what its workflow was told."""
+        self.leads += 1
+        self.signalled, self.deletions_requested, self.tried = None, False, True
 
     def knows_deletion(self, signalled: ApiPod, pod: ApiPod, shown_phase: str) -> bool:
         """Report whether its workflow knows the current deletion, or has ended, or has nothing left to end sooner.

@@ -139,6 +139,13 @@ class ApiPods:
             known.tried = False
             self._converge([uid])
 
+    def tell_anew(self, uids: Iterable[str]) -> None:
+        """Tell everything again to pods whose lead has changed."""
+        for uid in (led := [one for one in uids if one in self._known]):
+            self._known[uid].tell_anew()
+            self._calls.changed(uid)
+        self._converge(led)
+
     def may_list(self, uid: str) -> bool:
         """Report whether the API lists this pod, or may do so: no list has arrived yet."""
         known = self._known.get(uid)
@@ -168,8 +175,16 @@ class ApiPods:
         return call
 
     async def make(self, key: str, call: Call) -> None:
-        """Make a call, and record its result."""
+        """Make a call, and record its result; after a change of the pod's lead, it counts for the former lead alone."""
         known = self._known[key]
+        leads = known.leads
+        try:
+            await self._make(known, key, call)
+        finally:
+            if known.leads != leads:
+                known.tell_anew()
+
+    async def _make(self, known: Known, key: str, call: Call) -> None:
         number = self._workflows.numbers.next()
         at = asyncio.get_running_loop().time()
         match call:

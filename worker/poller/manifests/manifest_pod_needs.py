@@ -35,6 +35,8 @@ class PodName:
     open: dict[str, OpenPod] = field(default_factory=dict)
     """By UID: workflows that are open, or were a moment ago."""
     deletions_requested: set[str] = field(default_factory=set)
+    leads: int = 0
+    """How often the lead of one of its pods has changed: what was called before counts for the former lead alone."""
     remade: str = ""
     """The UID of the listed pod, if its manifest was removed and made again: the pod is stopped, then started again."""
 
@@ -54,6 +56,13 @@ class PodName:
         if self.desired and not (self.listed and is_same(self.listed, self.desired)):
             return Start(self.desired)
         return None
+
+    def tell_anew(self, uid: str) -> None:
+        """Forget what was told of a pod."""
+        self.leads += 1
+        self.deletions_requested.discard(uid)
+        if self.listed and self.listed.uid == uid:
+            self.listed = None
 
     def edits(self, pod: StaticPod) -> bool:
         """Report whether this pod is an edit of the one that its workflow knows."""

@@ -20,9 +20,10 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed
-from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, marked
+from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, OpenPod, PodWorkflows, marked
 from worker.poller.calls.reconciler import Reconciler
 from worker.poller.calls.signal_pace import SignalPace
+from worker.poller.calls.temporal_calls import CallRefused
 from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.manifest_pod_needs import Delete, PodName, Start, is_same
 from worker.poller.manifests.merged_listings import ManifestListings
@@ -114,6 +115,16 @@ class ManifestPods:
                 known.listed = None
         self._converge_all()
 
+    def tell_anew(self, workflow_ids: Iterable[str]) -> None:
+        """Tell everything again to pods whose lead has changed."""
+        for workflow_id in workflow_ids:
+            pod_id = PodWorkflowId.parse(workflow_id)
+            name = f"{pod_id.namespace}/{pod_id.name}"
+            if known := self._names.get(name):
+                known.tell_anew(pod_id.uid)
+                self._calls.changed(name)
+        self._converge_all()
+
     def may_list(self, uid: str, path: str = "", source: str = "") -> bool:
         """Report whether a manifest lists this pod, or one that cannot be read just now may."""
         return self.lists(uid) or not self._listings.is_unlisted(OpenPod("", path, source))
@@ -176,7 +187,7 @@ class ManifestPods:
     async def make(self, key: str, call: Start | Delete) -> None:
         """Make a call, and record its result."""
         known = self._names[key]
-        number = self._workflows.numbers.next()
+        number, leads = self._workflows.numbers.next(), known.leads
         match call:
             case Start(pod):
                 start = self._start_of(pod)
@@ -189,7 +200,7 @@ class ManifestPods:
                 await self._workflows.start(start, listed)
                 if known.edits(pod):
                     self._pace.sent(key)
-                known.listed, known.listed_at = pod, listed_at
+                known.listed, known.listed_at = pod if known.leads == leads else None, listed_at
                 known.open[pod.uid] = OpenPod(workflow_id, str(pod.path), pod.source)
                 known.deletions_requested.discard(pod.uid)
             case Delete(workflow_id, reason, message):
@@ -200,9 +211,9 @@ class ManifestPods:
                     known.listed = None  # also if the call fails: it may have arrived
                 arrived = await self._workflows.request_deletion(workflow_id, request)
                 known.remade = ""
-                if arrived:
+                if arrived and known.leads == leads:
                     known.deletions_requested.add(uid)
-                else:
+                elif not arrived:
                     known.open.pop(uid, None)
 
     def _start_of(self, pod: StaticPod) -> PodStart:

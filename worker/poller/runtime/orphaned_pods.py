@@ -35,7 +35,8 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodKey
 from worker.daemon.config import NodeConfig
-from worker.poller.calls.pod_workflows import CallRefused, PodWorkflows, TemporalUnavailable
+from worker.poller.calls.pod_workflows import PodWorkflows
+from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.runtime.relist import RuntimePod
 
 DEFAULT_GRACE: Final = 30

@@ -153,6 +153,12 @@ class RuntimeWatch:
             asyncio.get_running_loop().call_later(STREAM_REPORTS_WITHIN.total_seconds(), self._check_stream, missed)
         return pods
 
+    def tell_anew(self, workflow_ids: Iterable[str]) -> None:
+        """Signal pods whose lead has changed to read the runtime."""
+        for workflow_id in workflow_ids:
+            self._repeated.pop(workflow_id, None)
+            self._hints.queue(workflow_id, RuntimeChanged("resync"))
+
     def restarted(self, workflow_ids: Iterable[str]) -> None:
         """Signal pods that existed before this poller to read the runtime, once."""
         for workflow_id in workflow_ids:

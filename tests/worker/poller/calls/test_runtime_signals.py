@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from proto.temporal.signals import RuntimeChanged
-from worker.poller.calls.pod_workflows import TemporalUnavailable
 from worker.poller.calls.runtime_signals import BURST, GAP, MOST_IDS, SignalCoalescer, SignalSender, is_general, merge
+from worker.poller.calls.temporal_calls import TemporalUnavailable
 from worker.temporal.signal_numbers import SignalNumbers
 
 PODS = ("pod/n/default/a/1", "pod/n/default/b/2")

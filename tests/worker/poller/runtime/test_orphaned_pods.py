@@ -17,7 +17,7 @@ from proto.temporal.pod import PodKey
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime, container, sandbox
 from tests.worker.poller.snapshots import snapshot
 from worker.daemon.config import NodeConfig
-from worker.poller.calls.pod_workflows import TemporalUnavailable
+from worker.poller.calls.temporal_calls import TemporalUnavailable
 from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
 from worker.poller.runtime.relist import only_remembered, our_pods
 
