@@ -29,6 +29,7 @@ from worker.host.pod_cache import publishing
 from worker.processes.worker import sandbox_runner
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 from workflows.decide.versions import CURRENT
+from workflows.extern import Decided
 from workflows.pod import PodWorkflow
 
 QUICK = NodeSettings(
@@ -84,9 +85,9 @@ class Node:
         self.told.append(snapshot)
         self.loop.call_soon_threadsafe(self.changed.set)
 
-    def keep(self, _: str, run_id: str, length: int, start: PodStart | NodeStart) -> None:
+    def keep(self, _: str, decided: Decided, start: PodStart | NodeStart) -> None:
         """Receive a state from a workflow's thread."""
-        self.kept.append((run_id, length, to_json(start)))
+        self.kept.append((decided.run_id, decided.length, to_json(start)))
 
     def forget(self) -> None:
         """Discard the snapshots so far."""

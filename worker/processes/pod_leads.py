@@ -60,7 +60,7 @@ class LeadDependencies:
     tickets: Tickets
     seal: TicketSeal
     publish: Callable[[PodSnapshot], None]
-    """Takes each snapshot of a stand-in."""
+    """Takes each snapshot."""
     interceptors: Sequence[Interceptor]
     """Of each work, besides those of every node."""
     temporal: HandBack
@@ -79,7 +79,7 @@ class PodLeads:
         self._worker_id = secrets.token_hex(4)
         around = [AttachingAttempts(running, present), *deps.interceptors, UnexpectedErrors()]
         self._activities = InProcessActivities(activities(deps.services), around)
-        self._targets = Targets(deps.publish, running.settled, self._deliver, self._headers)
+        self._targets = Targets(self.publish, running.settled, self._deliver, self._headers)
         self.leading = Leading(
             Parts(
                 dues=self._dues,
@@ -117,16 +117,12 @@ class PodLeads:
             self._journal.keep(workflow_id, start, Place(run_id=decided.run_id, length=decided.length))
             self._dues.decided(workflow_id, decided)
 
-    def published(self, publish: Callable[[PodSnapshot], None]) -> Callable[[PodSnapshot], None]:
-        """Forget a pod that is over, besides publishing it."""
-
-        def publish_and_forget(snapshot: PodSnapshot) -> None:
-            publish(snapshot)
-            if is_over(snapshot):
-                self._journal.forget(snapshot.workflow_id)
-                self._dues.forget(snapshot.workflow_id)
-
-        return publish_and_forget
+    def publish(self, snapshot: PodSnapshot) -> None:
+        """Publish a snapshot, and forget a pod that is over."""
+        self._deps.publish(snapshot)
+        if is_over(snapshot):
+            self._journal.forget(snapshot.workflow_id)
+            self._dues.forget(snapshot.workflow_id)
 
     async def _lead(self, recovered: Recovered) -> None:
         await self.leading.resume(recovered.kept)

@@ -6,9 +6,8 @@ then works. On a stop no new task is taken, running activities get a moment to f
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -20,7 +19,6 @@ from activities.execution.attempts import AttachingAttempts
 from activities.execution.unexpected import UnexpectedErrors
 from activities.hosted import activities
 from activities.node_services import NodeServices
-from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import STORAGE_EXCEEDED, node_task_queue, node_workflow_id
 from worker.behaviours.commitment import Commitment
 from worker.behaviours.raising import Raising, raising_behaviours
@@ -31,8 +29,6 @@ from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.daemon.node_client import node_client
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
-from worker.delivery.lead import Lead, TemporalLeads
-from worker.delivery.server import LeadServer, socket_path
 from worker.delivery.workflow_signals import SENDER, WorkflowSignals
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.csi_republishing import republishing_volumes
@@ -49,16 +45,19 @@ from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attemp
 from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
 from worker.host.temporal.takeover import take_over
 from worker.host.terminating_pods import TerminationTracker
-from worker.payloads.receiving import ReceivingConverter
+from worker.processes.pod_leads import LeadDependencies, PodLeads
 from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
+from worker.stand_in.handing_back import HandingBack
 from worker.telemetry.process import Telemetry, open_telemetry
 from worker.temporal.call_budget import CallBudget
+from worker.temporal.keys import KeyFile
 from worker.temporal.signal_numbers import signal_numbers
 from worker.temporal.temporal_client import place_of
+from worker.tickets.seal import TicketSeal
+from worker.tickets.tickets import Tickets
 from workflows.decide.versions import CURRENT
 from workflows.node import NodeWorkflow
-from workflows.operator_updates import REQUESTS
 from workflows.pod import PodWorkflow
 
 if TYPE_CHECKING:
@@ -76,12 +75,6 @@ STICKY: Final = timedelta(seconds=1)
 HEARTBEATS: Final = timedelta(seconds=2)
 """A cancellation reaches an activity with its next heartbeat."""
 EAGER: Final = 16
-MESSAGE_SHAPES: Final = {
-    **NodeWorkflow.signal_shapes,
-    **PodWorkflow.signal_shapes,
-    **{name: request.shape for name, request in REQUESTS.items()},
-}
-"""The type of each signal's and Update's value, by its name."""
 BUILD: Final = f"behaviour-{CURRENT}"
 """What Temporal shows of this worker; without it, the SDK would hash the code of every module at each start."""
 SHUTDOWN_GRACE: Final = timedelta(seconds=5)
@@ -127,19 +120,44 @@ async def work(
         snapshots = TerminationTracker(services.terminating, cache, numbers)
         publish = cluster.observe(snapshots.publish) if cluster else snapshots.publish
         readiness.pass_on(publish)
-        worker = pod_worker(config, client, services, readiness.publish, more=cluster.interceptors if cluster else ())
         drivers = watching_plugins(config.root_dir, services.csi)
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
         republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
         loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
-        lead = TemporalLeads()
+        tickets, seal = Tickets(config.state_dir), TicketSeal(KeyFile(config.payload_key_file), client.namespace)
+        leads = PodLeads(
+            LeadDependencies(
+                config=config,
+                services=services,
+                tickets=tickets,
+                seal=seal,
+                publish=readiness.publish,
+                interceptors=cluster.interceptors if cluster else (),
+                temporal=HandingBack(client),
+                is_hosted=lambda: True,
+            )
+        )
+        worker = pod_worker(config, client, services, leads, more=cluster.interceptors if cluster else ())
+        lead = leads.leading
         signals = WorkflowSignals(client, CallBudget(), signal_numbers(config.state_dir, SENDER), lead)
         calling = _calling_temporal(config, client, services, cache, signals=signals)
-        leads = answering_who_leads(config, lead, signals)
+        following = in_background("leads", signals.deliveries.follow)
         history = limiting_history(client, config.tempolet, telemetry.metrics.history)
         api_loops = cluster.running(cache.snapshots, signals, services.csi) if cluster else contextlib.nullcontext()
-        async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], calling, leads, history:
+        async with (
+            drivers,
+            republishing,
+            orphans,
+            api_loops,
+            leads.running(),
+            worker,
+            loops[0],
+            loops[1],
+            calling,
+            following,
+            history,
+        ):
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             taken = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=taken.attempts)
@@ -179,17 +197,6 @@ async def _calling_temporal(
         yield
 
 
-@contextlib.asynccontextmanager
-async def answering_who_leads(config: NodeConfig, lead: Lead, signals: WorkflowSignals) -> AsyncIterator[None]:
-    """Answer other processes who leads which pod, and follow it in this one, while the block runs."""
-    server = LeadServer(lead, ReceivingConverter(), MESSAGE_SHAPES)
-    async with (
-        in_background("the worker's socket", partial(server.serve, socket_path(config.state_dir))),
-        in_background("leads", signals.deliveries.follow),
-    ):
-        yield
-
-
 def _cluster_worker(api: "ApiServer", config: NodeConfig) -> "ClusterWorker":
     from worker.processes.cluster_worker import ClusterWorker  # noqa: PLC0415 - loads an HTTP client of 10 MB, which a standalone node does not need
 
@@ -200,11 +207,11 @@ def pod_worker(
     config: NodeConfig,
     client: Client,
     services: NodeServices,
-    publish: Callable[[PodSnapshot], None],
+    leads: PodLeads,
     *,
     more: Sequence[Interceptor] = (),
 ) -> Worker:
-    """Create the Temporal worker of this node; `publish` gets every snapshot, from any thread."""
+    """Create the Temporal worker of this node."""
     return Worker(
         client,
         task_queue=node_task_queue(config.node_name),
@@ -213,7 +220,8 @@ def pod_worker(
         activities=activities(services),
         workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
         interceptors=[
-            publishing(publish, services.running_actions.settled),
+            leads.interceptor,
+            publishing(leads.publish, services.running_actions.settled, leads.keep),
             AttachingAttempts(services.running_actions, services.present_attempts),
             *more,
             UnexpectedErrors(),

@@ -7,7 +7,7 @@ journal's: the answer of an action is on disk before the loop gets it.
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -197,7 +197,7 @@ class InProcessDriver:
             self._note(EntryKind.PUBLISHED, value=changed)
         self._announced = said
 
-    def keep(self, state: Callable[[], PodStart | NodeStart]) -> None:
+    def keep(self, state: Callable[[], PodStart | NodeStart], waits: Iterable[Wake], under_way: Iterable[str]) -> None:  # noqa: ARG002 - this driver owes nothing
         """Keep the state: in the journal, and for a run that begins anew."""
         start = state()
         self._kept = CONVERTER.to_payloads([start])

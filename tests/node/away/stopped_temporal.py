@@ -1,6 +1,7 @@
 """A Temporal of a test's own, which the test suspends, kills and brings back."""
 
 import contextlib
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -8,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import free_ports
-from worker.standalone.temporal_server import TemporalServer
+from worker.standalone.temporal_server import TemporalServer, free_ports
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def resume(server: TemporalServer) -> None:
 
 def server_pid(server: TemporalServer) -> int:
     """Return the PID of the server, which is the gateway's child."""
-    gateway = int((server.run / "temporal.pid").read_text().split()[0])
+    gateway: int = json.loads(server.process.pid_file.read_text())["pid"]
     below = [gateway]
     for pid in below:
         for task in Path(f"/proc/{pid}/task").iterdir():
