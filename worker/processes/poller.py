@@ -43,12 +43,14 @@ from worker.poller.object_watch import ObjectWatch
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
+from worker.poller.runtime.unused_tickets import UnusedTickets
 from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
 from worker.processes.resync import Resync, ResyncDependencies
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 from worker.temporal.signal_numbers import signal_numbers
 from worker.temporal.temporal_client import place_of
+from worker.tickets.tickets import Tickets
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
@@ -106,7 +108,9 @@ class Poller:
         self._known = KnownPods(config.root_dir, node)
         commitment = Commitment(config.state_dir)
         commitment.settle()
-        self._workflows = PodWorkflows(client, node, signal_numbers(config.state_dir, "poller"), commitment)
+        tickets = Tickets(config.state_dir)
+        numbers = signal_numbers(config.state_dir, "poller")
+        self._workflows = PodWorkflows(client, node, numbers, commitment, tickets=tickets)
         self._refused_manifests = RefusedManifests(config.root_dir)
         metrics.on_read(lambda: metrics.manifests_refused(len(self._refused_manifests.refusals)))
         settings = node_settings(config)
@@ -140,6 +144,7 @@ class Poller:
             known=self._known,
             watch=self._watch,
             orphaned=self._orphaned_pods,
+            unused=UnusedTickets(tickets, self._workflows, node, is_listed),
             health=self._health,
             cluster=self._cluster,
         )

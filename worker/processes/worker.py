@@ -6,7 +6,7 @@ then works. On a stop no new task is taken, running activities get a moment to f
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,6 @@ from activities.execution.attempts import AttachingAttempts
 from activities.execution.unexpected import UnexpectedErrors
 from activities.hosted import activities
 from activities.node_services import NodeServices
-from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import node_task_queue, node_workflow_id
 from worker.behaviours.commitment import Commitment
 from worker.behaviours.raising import Raising, raising_behaviours
@@ -42,13 +41,19 @@ from worker.host.pod_metrics import PodMetrics
 from worker.host.temporal.history_limit import limiting_history
 from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attempts
 from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
+from worker.host.temporal.refused_runs import RefusedRuns, ending_refused_runs
 from worker.host.temporal.takeover import take_over
 from worker.host.terminating_pods import TerminationTracker
 from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
 from worker.temporal.call_budget import CallBudget
+from worker.temporal.keys import KeyFile
 from worker.temporal.temporal_client import place_of
+from worker.tickets.gate import Refusals
+from worker.tickets.guard import TicketGuard, know_pods
+from worker.tickets.seal import TicketSeal
+from worker.tickets.tickets import Tickets
 from workflows.decide.versions import CURRENT
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
@@ -113,19 +118,28 @@ async def work(
         snapshots = TerminationTracker(services.terminating, cache, numbers)
         publish = cluster.observe(snapshots.publish) if cluster else snapshots.publish
         readiness.pass_on(publish)
-        worker = pod_worker(config, client, services, readiness.publish, more=cluster.interceptors if cluster else ())
+        guard = TicketGuard(Tickets(config.state_dir), TicketSeal(KeyFile(config.payload_key_file), client.namespace))
+        await asyncio.to_thread(know_pods, guard.tickets, config.node_name, cache.snapshots())
+        budget = CallBudget()
+        refused = RefusedRuns(client, config.node_name, budget)
+        refusals = Refusals(telemetry.metrics.activity_refused, refused.add)
+        around = (
+            publishing(guard.only_of_leaders(readiness.publish), services.running_actions.settled),
+            *guard.interceptors(services.present_attempts, refusals),
+        )
+        worker = pod_worker(config, client, services, around=around, more=cluster.interceptors if cluster else ())
         drivers = watching_plugins(config.root_dir, services.csi)
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
         republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
         loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
-        budget = CallBudget()
         calling = _calling_temporal(config, client, services, cache, budget=budget)
         history = limiting_history(client, config.tempolet, telemetry.metrics.history)
         api_loops = (
             cluster.running(cache.snapshots, client, budget, services.csi) if cluster else contextlib.nullcontext()
         )
-        async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], calling, history:
+        ending = ending_refused_runs(refused)
+        async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], calling, history, ending:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             taken = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=taken.attempts)
@@ -168,11 +182,11 @@ def pod_worker(
     config: NodeConfig,
     client: Client,
     services: NodeServices,
-    publish: Callable[[PodSnapshot], None],
     *,
+    around: Sequence[Interceptor],
     more: Sequence[Interceptor] = (),
 ) -> Worker:
-    """Create the Temporal worker of this node; `publish` gets every snapshot, from any thread."""
+    """Create the Temporal worker of this node; interceptors `around` see each attempt, `more` each work of an activity."""
     return Worker(
         client,
         task_queue=node_task_queue(config.node_name),
@@ -181,7 +195,7 @@ def pod_worker(
         activities=activities(services),
         workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
         interceptors=[
-            publishing(publish, services.running_actions.settled),
+            *around,
             AttachingAttempts(services.running_actions, services.present_attempts),
             *more,
             UnexpectedErrors(),

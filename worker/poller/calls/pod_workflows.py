@@ -36,6 +36,7 @@ from worker.poller.calls.open_workflows import OpenWorkflows, sort_out
 from worker.temporal.call_budget import CallBudget, is_throttling
 from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
 from worker.temporal.signal_numbers import SignalNumbers
+from worker.tickets.tickets import Tickets
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
 """How soon another worker takes over a workflow task after the first was killed."""
@@ -82,10 +83,13 @@ class OpenPod:
 class PodWorkflows:
     """The pod workflows of one node, called by one client."""
 
-    def __init__(self, client: Client, node: str, numbers: SignalNumbers, commitment: Commitment) -> None:
+    def __init__(
+        self, client: Client, node: str, numbers: SignalNumbers, commitment: Commitment, *, tickets: Tickets
+    ) -> None:
         self.numbers = numbers
         """Sequence numbers of all signals sent by this process."""
         self._commitment = commitment
+        self._tickets = tickets
         self._client = client
         self._node = node
         self.starts = PodLocks()
@@ -104,8 +108,9 @@ class PodWorkflows:
             await self._start(start, said)
 
     async def _start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
-        start = replace(start, behaviour=self._commitment.numbers.pods)
         workflow_id = self._id_of(start)
+        ticket = await asyncio.to_thread(self._tickets.draw, str(workflow_id))
+        start = replace(start, behaviour=self._commitment.numbers.pods, ticket=ticket)
         name = f"{workflow_id.namespace}/{workflow_id.name}"
         where = f"`{start.path}`" if start.path else "the API server"
         await self._settle_numbers(said.sequence)
@@ -128,11 +133,13 @@ class PodWorkflows:
 
     async def configure_node(self, configured: NodeConfigured) -> None:
         """Start the node's workflow, or signal it the current configuration if it is open."""
+        workflow_id = names.node_workflow_id(self._node)
+        ticket = await asyncio.to_thread(self._tickets.draw, workflow_id)
         async with self._call("start the node's workflow"):
             await self._client.start_workflow(
                 names.NODE_WORKFLOW,
-                NodeStart(self._node, self._commitment.numbers.node),
-                id=names.node_workflow_id(self._node),
+                NodeStart(self._node, self._commitment.numbers.node, ticket=ticket),
+                id=workflow_id,
                 task_queue=names.node_task_queue(self._node),
                 task_timeout=TASK_TIMEOUT,
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
