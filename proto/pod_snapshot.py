@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from proto.kubernetes.resources.storage_limits import StorageLimits
 from proto.temporal.pod import Lifecycle
+from proto.temporal.ticket import UNTICKETED, Ticket
 
 FILE_NAME: Final = "observed.json"
 POD_FILE_NAME: Final = "pod.json"
@@ -61,6 +62,8 @@ class PodSnapshot:
     """The keys of the actions under way, for `worker/host/temporal/lost_attempts.py`."""
     storage_limits: StorageLimits | None = None
     """Its limits of local storage; None if it has none, or exceeding them has no consequence."""
+    ticket: Ticket = UNTICKETED
+    """The ticket of the run that has published this: a node that has lost its tickets finds it here."""
     pod: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The pod as its source has it, shared and never changed: for readers in this process; others read `pod.json`."""
 
@@ -78,7 +81,9 @@ class PodSnapshot:
             raw["containers"] = {name: ContainerSnapshot(**one) for name, one in raw.get("containers", {}).items()}
             if limits := raw.get("storage_limits"):
                 raw["storage_limits"] = StorageLimits(**limits)
-        except AttributeError as error:
+            if ticket := raw.get("ticket"):
+                raw["ticket"] = Ticket(str(ticket["incarnation"]), int(ticket["epoch"]))
+        except (AttributeError, KeyError) as error:
             raise ValueError(f"no snapshot of a pod: {error}") from error
         found = cls(**raw)
         if odd := [one.name for one in fields(cls) if one.type is str and not isinstance(raw.get(one.name, ""), str)]:

@@ -15,6 +15,7 @@ from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, FailureError
 
+from proto.temporal.failure_types import TICKET_REFUSED
 from workflows.decide.action_type import ActionType
 from workflows.decide.actions import Action
 from workflows.decide.node.actions import NodeAction
@@ -60,9 +61,10 @@ async def execute(row: ActionType, action: Action | NodeAction, *, encrypted: bo
     except ActivityError as error:
         if isinstance(error.cause, CancelledError) and (is_cancelled() or not encrypted):
             raise asyncio.CancelledError from None
-        answer = failure(error)
-        settle(row.key(action))
-        return answer
+        failed = failure(error)
+        if failed.reason != TICKET_REFUSED:  # else the action itself has not answered
+            settle(row.key(action))
+        return failed
     try:
         answer = answer_of(raw, row.result, row.key(action), encrypted=encrypted)
     except MessageRefused as refused:

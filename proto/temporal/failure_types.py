@@ -13,6 +13,8 @@ STEP_TIMED_OUT: Final = "StepTimedOut"
 """An activity gave no answer within its limit (`activities/execution/attempts.py`); its work may go on."""
 CONTAINER_ENDED: Final = "ContainerEnded"
 """A container that is to be probed has ended, which its workflow does not know yet."""
+TICKET_REFUSED: Final = "TicketRefused"
+"""This node has not asked for the activity (`worker/tickets/gate.py`); nothing was done."""
 UNEXPECTED: Final = "UnexpectedError"
 """A bug in tempolet (`activities/execution/unexpected.py`)."""
 

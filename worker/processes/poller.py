@@ -47,12 +47,14 @@ from worker.poller.object_watch import ObjectWatch
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
+from worker.poller.runtime.unused_tickets import UnusedTickets
 from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
 from worker.processes.resync import Resync, ResyncDependencies
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 from worker.temporal.signal_numbers import signal_numbers
 from worker.temporal.temporal_client import place_of
+from worker.tickets.tickets import Tickets
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
@@ -111,7 +113,8 @@ class Poller:
         commitment = Commitment(config.state_dir)
         commitment.settle()
         lead = SocketLead(socket_path(config.state_dir), SendingConverter())
-        self._workflows = PodWorkflows(client, node, signal_numbers(config.state_dir, SENDER), commitment, lead=lead)
+        numbers, tickets = signal_numbers(config.state_dir, SENDER), Tickets(config.state_dir)
+        self._workflows = PodWorkflows(client, node, numbers, commitment, tickets=tickets, lead=lead)
         self._refused_manifests = RefusedManifests(config.root_dir)
         metrics.on_read(lambda: metrics.manifests_refused(len(self._refused_manifests.refusals)))
         settings = node_settings(config)
@@ -145,6 +148,7 @@ class Poller:
             known=self._known,
             watch=self._watch,
             orphaned=self._orphaned_pods,
+            unused=UnusedTickets(tickets, self._workflows, node, is_listed),
             health=self._health,
             cluster=self._cluster,
         )

@@ -27,6 +27,7 @@ from worker.poller.node_pods import NodePods, may_be_listed
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods
 from worker.poller.runtime.relist import only_remembered
+from worker.poller.runtime.unused_tickets import UnusedTickets
 from worker.poller.runtime.watch import RuntimeWatch
 from worker.temporal.interventions import LONGEST, Interventions, told_paused
 
@@ -51,6 +52,7 @@ class ResyncDependencies:
     known: KnownPods
     watch: RuntimeWatch
     orphaned: OrphanedPods
+    unused: UnusedTickets
     health: LoopHealth
     cluster: "ClusterPods | None"
 
@@ -107,6 +109,7 @@ class Resync:
             try:
                 found = await self._list_open()
                 await self._look_after(found)
+                await deps.unused.look(found.pods)
             except (TemporalUnavailable, CallRefused):
                 pause, retry = spread(retry), min(retry * 2, every)
             else:

@@ -43,6 +43,7 @@ from worker.host.pod_metrics import PodMetrics
 from worker.host.temporal.history_limit import limiting_history
 from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attempts
 from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
+from worker.host.temporal.refused_runs import RefusedRuns, ending_refused_runs
 from worker.host.temporal.takeover import take_over
 from worker.host.terminating_pods import TerminationTracker
 from worker.processes.pod_leads import LeadDependencies, PodLeads
@@ -209,6 +210,7 @@ def pod_worker(
     services: NodeServices,
     leads: PodLeads,
     *,
+    around: Sequence[Interceptor],
     more: Sequence[Interceptor] = (),
 ) -> Worker:
     """Create the Temporal worker of this node."""

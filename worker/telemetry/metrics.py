@@ -47,6 +47,7 @@ class Metrics:
         self._make_pleg()
         self._make_hints()
         self._make_history()
+        self._make_tickets()
         self.images = ImageMetrics(self._registry)
 
     def _make_pods(self) -> None:
@@ -106,11 +107,20 @@ class Metrics:
     def _make_hints(self) -> None:
         self._hints = self._counter("tempolet_hints_total", "Hints to workflows, by outcome.", "outcome")
 
+    def _make_tickets(self) -> None:
+        self._refused_activities = self._counter(
+            "tempolet_refused_activities_total", "Activities that this node has not asked for, and did not do."
+        )
+
     def _make_history(self) -> None:
         self._history_bytes = self._gauge(
             "tempolet_history_database_bytes", "Bytes of the database of histories that are in use."
         )
         self._history_limit = self._gauge("tempolet_history_database_limit_bytes", "The limit of that database.")
+
+    def activity_refused(self) -> None:
+        """Count an activity that was refused for its ticket."""
+        self._refused_activities.inc()
 
     def history(self, used: int, limit: int) -> None:
         """Show the size of the database of histories and its limit."""

@@ -8,6 +8,7 @@ A ticket is no secret, because nobody without the payload keys can write one int
 these files decides what runs here, so they are root's alone.
 """
 
+import contextlib
 import json
 import os
 import secrets
@@ -35,7 +36,10 @@ Version = tuple[int, int, int]
 
 
 class Tickets:
-    """The tickets of one node; used from any thread. What writes is on disk when it returns, and raises OSError."""
+    """The tickets of one node; used from any thread. What is written is on disk when a method returns.
+
+    `draw`, `raise_epoch`, `know` and `forget` raise OSError.
+    """
 
     def __init__(self, state_dir: Path) -> None:
         self._folder = state_dir / FOLDER
@@ -59,7 +63,10 @@ class Tickets:
         held = self.held(workflow_id)
         verdict = held.verdict(shown, run_id) if held else Verdict.REFUSED
         if held is not None and held.earlier and verdict is Verdict.PASSES and held.confirmed(shown) != held:
-            self._change(workflow_id, lambda now: now.confirmed(shown))
+            try:
+                self._change(workflow_id, lambda now: now.confirmed(shown))
+            except OSError as error:  # tried again with the next activity
+                _log.warning("a ticket cannot be written", workflow=workflow_id, err=str(error))
         return verdict
 
     def draw(self, workflow_id: str) -> Ticket:
@@ -80,8 +87,17 @@ class Tickets:
         return raised.ticket
 
     def complete(self, workflow_id: str, shown: Ticket, run_id: str) -> None:
-        """End the life of a workflow whose run completes: its ticket is worth nothing any more."""
-        self._change(workflow_id, lambda now: now.completed(shown, run_id))
+        """End the life of a workflow whose run completes: its ticket is worth nothing any more.
+
+        A disk that takes no file may still let one be removed. Then a run that goes on after all is refused, and started anew.
+        """
+        try:
+            self._change(workflow_id, lambda now: now.completed(shown, run_id))
+        except OSError as error:
+            _log.error("the ticket of a pod that is over cannot be written", workflow=workflow_id, err=str(error))
+            if self.of(workflow_id) == shown:
+                with contextlib.suppress(OSError):
+                    self.forget(workflow_id)
 
     def know(self, workflow_id: str, ticket: Ticket) -> None:
         """Hold what a pod's snapshot says of the ticket of its run."""
@@ -92,9 +108,14 @@ class Tickets:
         else:
             self._create(workflow_id, Held(_new(), Earlier(UNTICKETED)))
 
-    def forget(self, workflow_id: str) -> None:
-        """Hold nothing of a workflow any more; one that is not there is a success."""
-        self._file(workflow_id).unlink(missing_ok=True)
+    def forget(self, workflow_id: str, held: Held | None = None) -> None:
+        """Hold nothing of a workflow any more; with `held`, only if that is what is held now."""
+        if not self._folder.is_dir():
+            return
+        with folder_lock(self._folder) as folder:
+            if held is None or held == self._load(workflow_id):
+                self._file(workflow_id).unlink(missing_ok=True)
+                os.fsync(folder)
 
     def all(self) -> Iterator[tuple[str, Held, float]]:
         """Yield each workflow with what is held of it, and when that was written, in seconds since the epoch."""

@@ -40,6 +40,7 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: P
             name: ContainerSnapshot(facts.container_id, facts.state.value if facts.state else "", facts.attempt)
             for name, facts in observed.containers.items()
         },
+        ticket=start.ticket,
         pod=start.pod,
         objects=watched_objects(situation),
         storage_limits=watched_limits(situation),

@@ -26,6 +26,7 @@ from worker.processes.worker import sandbox_runner
 from worker.settings.flags import Flags
 from worker.temporal.signal_numbers import SignalNumbers
 from worker.temporal.temporal_client import TemporalSettings
+from worker.tickets.tickets import Tickets
 from workflows.node import NodeWorkflow
 
 __all__ = ["client", "node"]  # fixtures of the workflows' room
@@ -208,9 +209,9 @@ async def test_the_node_s_own_workflow_is_replayed_with_its_pods(
         activities=[images.watch_images, images.prepull_image],
         workflow_runner=sandbox_runner(),
     ):
-        await PodWorkflows(client, name, SignalNumbers(), Commitment(tmp_path)).configure_node(
-            NodeConfigured(prepull=("busybox:1",))
-        )
+        await PodWorkflows(
+            client, name, SignalNumbers(), Commitment(tmp_path), tickets=Tickets(tmp_path)
+        ).configure_node(NodeConfigured(prepull=("busybox:1",)))
         await images.until(lambda: "busybox:1" in images.sizes)
         async with asyncio.timeout(60):
             while not (await client.count_workflows(f"PodNode = '{name}'")).count:  # noqa: ASYNC110 - no event

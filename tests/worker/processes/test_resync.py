@@ -57,7 +57,7 @@ def made(tmp_path: Path, workflows: FakeWorkflows) -> Resync:
         look=nothing,
     )
     config = NodeConfig("n", root_dir=tmp_path, sync_frequency=timedelta(minutes=1))
-    named: Any = dict.fromkeys(("pods", "known", "watch", "orphaned", "health"), quiet)
+    named: Any = dict.fromkeys(("pods", "known", "watch", "orphaned", "unused", "health"), quiet)
     return Resync(ResyncDependencies(config=config, workflows=workflows, cluster=None, **named))  # type: ignore[arg-type]
 
 

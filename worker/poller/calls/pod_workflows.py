@@ -38,6 +38,7 @@ from worker.poller.calls.search_attributes import search_attributes
 from worker.poller.calls.temporal_calls import CallRefused, NumberOutdated, TemporalCalls, TemporalUnavailable, is_away
 from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
 from worker.temporal.signal_numbers import SignalNumbers
+from worker.tickets.tickets import Tickets
 
 SENDER: Final = "poller"
 """Who numbers the signals."""
@@ -75,10 +76,12 @@ class PodWorkflows:
         numbers: SignalNumbers,
         commitment: Commitment,
         *,
+        tickets: Tickets,
         lead: Lead | None = None,
     ) -> None:
         """Take what the calls need; without a `lead`, Temporal leads all pods."""
         self.deliveries = Deliveries(lead or TemporalLeads(), is_away)
+        self._tickets = tickets
         self.numbers = numbers
         """Sequence numbers of all signals sent by this process."""
         self._commitment = commitment
@@ -105,6 +108,8 @@ class PodWorkflows:
 
     async def _start(self, start: PodStart, said: Message) -> None:
         workflow_id = self._id_of(start)
+        ticket = await asyncio.to_thread(self._tickets.draw, str(workflow_id))
+        start = replace(start, ticket=ticket)
         name = f"{workflow_id.namespace}/{workflow_id.name}"
         where = f"`{start.path}`" if start.path else "the API server"
         await self._settle_numbers(said.number)
@@ -137,11 +142,13 @@ class PodWorkflows:
         )
 
     async def _configure_node(self, start: NodeStart, configured: NodeConfigured) -> None:
+        workflow_id = names.node_workflow_id(self._node)
+        ticket = await asyncio.to_thread(self._tickets.draw, workflow_id)
         async with self._calls.call("start the node's workflow"):
             await self._client.start_workflow(
                 names.NODE_WORKFLOW,
-                start,
-                id=names.node_workflow_id(self._node),
+                replace(start, ticket=ticket),
+                id=workflow_id,
                 task_queue=names.node_task_queue(self._node),
                 task_timeout=TASK_TIMEOUT,
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,

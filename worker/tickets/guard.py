@@ -1,0 +1,56 @@
+"""What a worker puts around its workflows and activities, so that only runs of this node act and are shown."""
+
+from collections.abc import Callable, Iterable
+
+import structlog
+from temporalio import workflow
+from temporalio.worker import Interceptor
+
+from activities.execution.present_attempts import PresentAttempts
+from proto.pod_snapshot import PodSnapshot, is_over
+from proto.temporal.names import node_workflow_id
+from proto.temporal.ticket import UNTICKETED
+from worker.tickets.gate import Refusals, TicketGate
+from worker.tickets.held import Verdict
+from worker.tickets.seal import TicketSeal
+from worker.tickets.showing import ShowingTickets
+from worker.tickets.tickets import Tickets
+
+_log = structlog.get_logger(__name__)
+
+
+class TicketGuard:
+    """The tickets of one worker's node."""
+
+    def __init__(self, tickets: Tickets, seal: TicketSeal) -> None:
+        self.tickets, self._seal = tickets, seal
+
+    def interceptors(self, present: PresentAttempts, refusals: Refusals) -> tuple[Interceptor, ...]:
+        """Return what goes around all other interceptors that act."""
+        gate = TicketGate(self.tickets, self._seal, present, refusals)
+        return ShowingTickets(self.tickets, self._seal), gate
+
+    def only_of_leaders(self, publish: Callable[[PodSnapshot], None]) -> Callable[[PodSnapshot], None]:
+        """Pass on the snapshots of runs that may act; those of others are shown nowhere. Called by the runs themselves."""
+
+        def publish_if_it_leads(snapshot: PodSnapshot) -> None:
+            run_id = workflow.info().run_id
+            if self.tickets.judge(snapshot.workflow_id, snapshot.ticket, run_id) is Verdict.PASSES:
+                publish(snapshot)
+
+        return publish_if_it_leads
+
+
+def know_pods(tickets: Tickets, node: str, snapshots: Iterable[PodSnapshot]) -> None:
+    """Take the tickets of the pods that this node had when its worker stopped; blocks on files.
+
+    Only runs that lead their pod have snapshots. One without a ticket was published by a release that drew none, so its run is
+    admitted. Where the folder of tickets was lost, it is made anew.
+    """
+    known = [(one.workflow_id, one.ticket) for one in snapshots if not is_over(one)]
+    for workflow_id, ticket in (*known, (node_workflow_id(node), UNTICKETED)):
+        try:
+            if workflow_id != node_workflow_id(node) or tickets.held(workflow_id) is None:
+                tickets.know(workflow_id, ticket)
+        except OSError as error:
+            _log.error("the ticket of a workflow cannot be written", workflow=workflow_id, err=str(error))
