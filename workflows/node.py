@@ -1,160 +1,35 @@
-"""NodeWorkflow: manages the images on a node's disk, which its pods share.
+"""NodeWorkflow: the durable form of the loop that manages a node's images (`loops/node_loop.py`).
 
-Each node has one such workflow, with the id `node/<node>`, for as long as the node exists. Its loop is that of
-PodWorkflow: begin what is due, publish, wait. `decide/node/` decides what is due. While there is nothing to do, one long
-activity watches the images and the history does not grow.
+Each node has one such workflow, with the id `node/<node>`, for as long as the node exists. While there is nothing to do,
+the history does not grow.
 """
-
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import ClassVar, Final
 
 from temporalio import workflow
 
 from proto.temporal import names
-from proto.temporal.node import NodeConfigured, NodeObserved, NodeStart, NodeStatus
-from proto.temporal.signals import BehaviourCommitted
-from workflows.decide.actions import Wake
-from workflows.decide.node.actions import PREPULL, WATCH, NodeAction, node_key
-from workflows.decide.node.node import (
-    NodeAnswer,
-    NodeSituation,
-    carried,
-    configured,
-    fold_node,
-    fold_node_failure,
-    node_actions,
-    outdated,
-)
-from workflows.decide.versions import (
-    NODE_ANSWERS_ENCRYPTED,
-    NODE_BEHAVIOURS,
-    NODE_CARRIED_PREPULL,
-    NODE_DROPPED_SIGNALS_COUNT,
-    NODE_TIMER_PER_WAIT,
-    require_known,
-)
-from workflows.loop import ArrivalLoop, is_history_long, with_dropped
-from workflows.node_card import node_card
-from workflows.received import Dropped
-from workflows.steps import Failed, carry_out_node
-
-CANCEL_IGNORED: Final = (
-    "a cancel of the node's workflow is ignored: terminate it instead, and the poller starts a new one when it starts"
-)
-Arrival = NodeConfigured | tuple[NodeAction, NodeAnswer | Failed]
+from proto.temporal.node import NodeStart, NodeStatus
+from workflows.decide.versions import NODE_ANSWERS_ENCRYPTED
+from workflows.loops.node_loop import NodeLoop
+from workflows.signalled import Signalled
+from workflows.temporal_driver import TemporalDriver
 
 
 @workflow.defn(name=names.NODE_WORKFLOW)
-class NodeWorkflow(ArrivalLoop[Arrival]):
+class NodeWorkflow(Signalled):
     """The workflow of one node."""
 
-    signal_shapes: ClassVar[Mapping[str, type]] = {
-        names.NODE_CONFIGURED: NodeConfigured,
-        names.BEHAVIOUR_COMMITTED: BehaviourCommitted,
-    }
+    loop: NodeLoop
 
     @workflow.init
     def __init__(self, start: NodeStart) -> None:
-        super().__init__()
-        self.start = start
-        self.observed = start.observed or NodeObserved()
-        self.under_way: dict[str, asyncio.Task[None]] = {}
+        self.loop = NodeLoop(start, TemporalDriver(encrypted=start.behaviour >= NODE_ANSWERS_ENCRYPTED))
 
     @workflow.run
-    async def run(self, start: NodeStart) -> None:
+    async def run(self, start: NodeStart) -> None:  # noqa: ARG002 - Temporal gives the input to both
         """Manage the node's images; never returns."""
-        require_known(start.behaviour, NODE_BEHAVIOURS)
-        while True:
-            waits = self.begin_due_actions()
-            workflow.set_current_details(node_card(self.observed, frozenset(self.under_way)))
-            await self.next_event(waits)
-            self.continue_as_new_if_due()
-
-    def situation(self) -> NodeSituation:
-        """Return everything that a decision depends on."""
-        return NodeSituation(self.observed, workflow.now(), frozenset(self.under_way))
-
-    def begin_due_actions(self) -> list[Wake]:
-        """Begin every action that is due; returns the waits."""
-        waits = []
-        for answer in () if self.is_long() else node_actions(self.situation()):
-            if isinstance(answer, Wake):
-                waits.append(answer)
-            else:
-                self.under_way[node_key(answer)] = asyncio.create_task(
-                    self.queue_result(partial(self.result_of, answer))
-                )
-        return waits
-
-    async def result_of(self, action: NodeAction) -> Arrival:
-        """Carry out an action; returns it with its result."""
-        return action, await carry_out_node(action, encrypted=self.start.behaviour >= NODE_ANSWERS_ENCRYPTED)
-
-    async def next_event(self, waits: Sequence[Wake]) -> None:
-        """Wait for a result, a signal or a timer, and record what has arrived."""
-        if self.start.behaviour < NODE_TIMER_PER_WAIT:
-            nearest = min(waits, key=lambda one: one.at, default=None)
-            arrived = await self.next_arrival_or_wake(nearest, CANCEL_IGNORED)
-        else:
-            self.keep_timers(waits, complete=not self.is_long())
-            arrived = await self.next_arrival(CANCEL_IGNORED)
-        if arrived:
-            while self.arrived:
-                self.record_arrival(self.arrived.popleft())
-
-    def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
-        """Record one result or signal."""
-        match arrival:
-            case Dropped():
-                self.observed.signals += 1
-                self.remember_dropped(arrival)
-            case BehaviourCommitted(behaviour):
-                self.observed.signals += 1
-                self.committed = max(self.committed, behaviour)
-            case NodeConfigured():
-                configured(self.situation(), arrival)
-                self.cancel_actions(outdated(self.situation()))
-            case (action, Failed(reason, message)):
-                self.under_way.pop(node_key(action), None)
-                fold_node_failure(self.situation(), action, reason, message)
-            case (action, answer):
-                self.under_way.pop(node_key(action), None)
-                fold_node(self.situation(), action, answer)
-
-    def cancel_actions(self, keys: Iterable[str]) -> None:
-        """Cancel the actions with these keys."""
-        for key in keys:
-            self.under_way.pop(key).cancel()
-
-    def is_long(self) -> bool:
-        """Report whether this run's history has grown so long that it should continue as new."""
-        return is_history_long(self.observed.signals)
-
-    def continue_as_new_if_due(self) -> None:
-        """Continue as new once nothing is under way but what the new run begins again: the watch, and a prepull."""
-        behaviour = self.raised(self.start.behaviour)
-        begun_again = (f"{WATCH}/", f"{PREPULL}/") if self.start.behaviour >= NODE_CARRIED_PREPULL else (f"{WATCH}/",)
-        ending = [key for key in self.under_way if not key.startswith(begun_again)]
-        wanted = self.is_long() or behaviour != self.start.behaviour
-        if wanted and not self.arrived and not ending:
-            if self.start.behaviour < NODE_CARRIED_PREPULL:
-                self.cancel_actions(list(self.under_way))
-            workflow.continue_as_new(NodeStart(self.start.node, behaviour, carried(self.observed)))
-
-    def counts_dropped_signals(self) -> bool:
-        """Report whether this run counts them."""
-        return self.start.behaviour >= NODE_DROPPED_SIGNALS_COUNT
-
-    def remember_dropped(self, signal: Dropped) -> None:
-        """Remember a signal that was dropped; the card tells it."""
-        self.observed.dropped = with_dropped(self.observed.dropped, signal)
+        await self.loop.run()
 
     @workflow.query(name=names.NODE_STATUS, description="the images' disk, what was removed and why, what is prepulled")
     def node_status(self) -> NodeStatus:
         """Return the state of the images."""
-        known = self.observed
-        return NodeStatus(
-            known.disk, len(known.ages), known.too_full, known.to_prepull, known.news, known.prepull_failures
-        )
+        return self.loop.node_status()

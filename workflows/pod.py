@@ -1,294 +1,89 @@
-"""PodWorkflow: one pod's life on this node, from its first listing until nothing of it is left.
+"""PodWorkflow: the durable form of one pod's life (`loops/pod_loop.py`).
 
-The loop decides what is due, begins it, publishes the status, and waits for the next event. `decide/` decides what is due,
-and `steps.py` carries it out. The workflow never fails: every failure is recorded as a fact. It does not end while the
-runtime still has anything of the pod.
+An Update is rejected by the validator before it is recorded in the history. Its handler queues the request, answers what it
+will do, and awaits nothing, so that none is running at continue-as-new. Both take raw values, so that a malformed request
+is refused like any other.
 """
 
-import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
-from kubernetes.client.models.v1_pod_spec import V1PodSpec
 from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
-from proto.temporal.activities.requests import AwaitPredecessor, PullImage
-from proto.temporal.operator import Explanation
-from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
-from proto.temporal.pod_inputs import CarriedAction
-from proto.temporal.signals import (
-    BehaviourCommitted,
-    DeletionRequested,
-    ObjectsChanged,
-    PodListed,
-    ProbeVerdict,
-    RuntimeChanged,
-    StatusGiven,
-    StorageExceeded,
-)
-from workflows import publish
-from workflows.calls import summary
-from workflows.decide import carrying
-from workflows.decide.actions import Action, is_endless, key
-from workflows.decide.explain.explain import explanation
-from workflows.decide.hooks import hooks, own_hooks
-from workflows.decide.lifecycle import lifecycle
-from workflows.decide.record import signals
-from workflows.decide.record.first_sight import initially_observed, observed_again
-from workflows.decide.record.fold import fold, fold_failure
-from workflows.decide.record.listing import without_ephemeral
-from workflows.decide.situation import Situation
-from workflows.decide.status import conditions, status
-from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
-from workflows.decide.steps.termination import is_stopping
-from workflows.decide.versions import (
-    ANSWERS_ENCRYPTED,
-    CARRIED_ACTIONS,
-    DROPPED_SIGNALS_COUNT,
-    SHORT_RUNS,
-    TIMER_PER_WAIT,
-    require_known,
-)
-from workflows.loop import is_history_long, with_dropped
-from workflows.operator_updates import Arrival, OperatorUpdates
-from workflows.received import Dropped
-from workflows.steps import Failed, carry_out
-
-
-def spec_of(pod: PodJson) -> V1PodSpec:
-    """Convert the spec from its source's JSON; fields that this release does not know are dropped."""
-    spec = V1PodSpec.from_dict(pod["spec"])
-    assert spec is not None
-    return spec
-
-
-def read_carried(start: PodStart) -> list[Action]:
-    """Read the actions that were under way in the run before."""
-    convert = workflow.payload_converter()
-    return [convert.from_payload(convert.to_payload(one.request), carrying.kind_of(one)) for one in start.under_way]
+from proto.temporal.operator import Explanation, Rejection
+from proto.temporal.pod import PodOutcome, PodStart
+from workflows.decide.refusal import Refusal
+from workflows.decide.versions import ANSWERS_ENCRYPTED, SHORT_RUNS
+from workflows.loops.operator_requests import REQUESTS
+from workflows.loops.pod_loop import PodLoop
+from workflows.received import MessageRefused, read, shortened
+from workflows.signalled import Signalled
+from workflows.temporal_driver import TemporalPodDriver
 
 
 @workflow.defn(name=names.POD_WORKFLOW)
-class PodWorkflow(OperatorUpdates):
+class PodWorkflow(Signalled):
     """The workflow of one pod."""
 
-    signal_shapes: ClassVar[Mapping[str, type]] = {
-        names.POD_LISTED: PodListed,
-        names.DELETION_REQUESTED: DeletionRequested,
-        names.RUNTIME_CHANGED: RuntimeChanged,
-        names.PROBE_VERDICT: ProbeVerdict,
-        names.OBJECTS_CHANGED: ObjectsChanged,
-        names.STORAGE_EXCEEDED: StorageExceeded,
-        names.STATUS_GIVEN: StatusGiven,
-        names.BEHAVIOUR_COMMITTED: BehaviourCommitted,
-    }
+    loop: PodLoop
 
     @workflow.init
     def __init__(self, start: PodStart) -> None:
-        meta = start.pod["metadata"]
-        super().__init__()
-        self.start = start
-        self.pod = PodKey(meta["namespace"], meta["name"], meta["uid"])
-        self.spec = spec_of(start.pod)
-        self.observed = start.observed or initially_observed(start, self.spec, workflow.now())
-        self.under_way: dict[str, tuple[Action, asyncio.Task[None]]] = {}
-        self.announced = publish.announced()
+        driver = TemporalPodDriver(
+            encrypted=start.behaviour >= ANSWERS_ENCRYPTED, short_run=start.behaviour >= SHORT_RUNS
+        )
+        self.loop = PodLoop(start, driver)
 
     @workflow.run
-    async def run(self, start: PodStart) -> PodOutcome:
+    async def run(self, start: PodStart) -> PodOutcome:  # noqa: ARG002 - Temporal gives the input to both
         """Run the pod as its source wants it, until it is deleted and gone."""
-        require_known(start.behaviour)
-        self.begin(read_carried(start))
-        while not is_over(self.situation()):
-            self.advance_lifecycle()
-            plan = self.begin_due_actions()
-            self.publish_status()
-            await self.next_event(plan)
-            self.continue_as_new_if_due()
-        if self.observed.listed_again:
-            self.start_again()
-        return self.outcome()
+        return await self.loop.run()
 
-    # --- the steps of the loop, in order
+    @workflow.update(dynamic=True)
+    def requested(self, name: str, values: Sequence[RawValue]) -> Any:
+        """Queue a request and answer what it will do; it may have become impossible since its validation."""
+        answer = self.loop.request(name, read_request(name, values))
+        refuse(answer if isinstance(answer, Refusal) else None)
+        return answer
 
-    def situation(self) -> Situation:
-        """Return everything that a decision depends on."""
-        return Situation(
-            key=self.pod,
-            spec=self.spec,
-            source=self.start.pod,
-            observed=self.observed,
-            now=workflow.now(),
-            settings=self.start.settings,
-            behaviour=self.start.behaviour,
-            busy={name: action for name, (action, _) in self.under_way.items()},
-            from_api=self.start.source == names.API_SOURCE,
-        )
+    @requested.validator
+    def refuse_request(self, name: str, values: Sequence[RawValue]) -> None:
+        """Reject a malformed request, and one that is not possible, before the history stores it."""
+        try:
+            refusal = self.loop.refusal(name, read_request(name, values))
+        except MessageRefused as refused:
+            self.loop.refused_requests += 1
+            why = f"the request {shortened(name)} is refused: {refused}; use the commands of tempolet"
+            raise ApplicationError(why, type="Malformed", non_retryable=True) from None
+        refuse(refusal)
 
-    def advance_lifecycle(self) -> None:
-        """Move through sync, terminating and terminated as far as the facts allow."""
-        while event := lifecycle.next_event(self.situation()):
-            lifecycle.happened(self.situation(), event)
-            self.cancel_waits()
-        self.cancel_actions([*hooks.abandoned(self.situation()), *own_hooks.abandoned(self.situation())])
-
-    def cancel_waits(self) -> None:
-        """Cancel waits for images and predecessors: a terminating pod needs none, and a new run begins them again."""
-        waits = [
-            name for name, (action, _) in self.under_way.items() if isinstance(action, PullImage | AwaitPredecessor)
-        ]
-        self.cancel_actions(waits)
-
-    def cancel_actions(self, names: list[str]) -> None:
-        """Cancel the actions with these keys."""
-        for name in names:
-            _, task = self.under_way.pop(name)
-            task.cancel()
-
-    def begin_due_actions(self) -> Plan:
-        """Begin every action that is due; while continue-as-new has to wait, only those of a pod that is being stopped."""
-        situation = self.situation()
-        plan = Plan(complete=False) if self.holds_back() and not is_stopping(situation) else pod_actions(situation)
-        self.begin(plan.begin)
-        return plan
-
-    def begin(self, actions: Iterable[Action]) -> None:
-        """Begin these actions."""
-        for action in actions:
-            task = asyncio.create_task(self.queue_result(partial(self.result_of, action)))
-            self.under_way[key(action)] = (action, task)
-
-    async def result_of(self, action: Action) -> Arrival:
-        """Carry out an action; returns it with its result."""
-        return action, await carry_out(action, encrypted=self.start.behaviour >= ANSWERS_ENCRYPTED)
-
-    def publish_status(self) -> None:
-        """Publish the pod's status: the node's cache, the search attributes and the UI's card."""
-        if self.observed.unseen:
-            return  # before the first read of the runtime, the API and the cache know more about the pod
-        situation = self.situation()
-        pod_status = status.pod_status(situation)
-        conditions.settle(self.observed, pod_status.conditions or [])
-        self.announced = publish.publish(
-            self.start, situation, pod_status, self.announced, refused_requests=self.refused_requests
-        )
-
-    async def next_event(self, plan: Plan) -> None:
-        """Wait for a result, a signal, an update or a timer, and record what has arrived."""
-        when_cancelled = f"a cancel of {self.pod} is ignored: remove its manifest instead"
-        if self.start.behaviour < TIMER_PER_WAIT:
-            arrived = await self.next_arrival_or_wake(plan.wake, when_cancelled)
-        else:
-            self.keep_timers(plan.waits, complete=plan.complete)
-            arrived = await self.next_arrival(when_cancelled)
-        if arrived:
-            self.record_all()
-
-    def record_all(self) -> None:
-        """Record everything that has arrived in `Observed`, in order."""
-        while self.arrived:
-            self.record_arrival(self.arrived.popleft())
-
-    def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
-        """Record one result or signal in `Observed`."""
-        match arrival:
-            case Dropped():
-                self.observed.signals += 1
-                self.remember_dropped(arrival)
-            case BehaviourCommitted(behaviour):
-                self.observed.signals += 1
-                self.committed = max(self.committed, behaviour)
-            case (action, Failed(reason, message)):
-                self.under_way.pop(key(action), None)
-                fold_failure(self.situation(), action, reason, message)
-            case (action, answer):
-                self.under_way.pop(key(action), None)
-                fold(self.situation(), action, answer)
-            case signal:
-                if edited := signals.apply_signal(self.situation(), signal):
-                    self.replace_pod(edited)
-
-    def replace_pod(self, pod: PodJson) -> None:
-        """Replace the pod's definition after an edit in place; continue-as-new passes it on."""
-        self.start, self.spec = replace(self.start, pod=pod), spec_of(pod)
-
-    def is_long(self) -> bool:
-        """Report whether this run's history has grown so long that it should continue as new."""
-        return is_history_long(self.observed.signals, short_run=self.start.behaviour >= SHORT_RUNS)
-
-    def continue_as_new_if_due(self) -> None:
-        """Continue as new if the history is long, or to raise the behaviour, once nothing is left to record.
-
-        What is under way goes on in the next run. Behaviours before CARRIED_ACTIONS wait until nothing is under way that
-        ends by itself; waits are cancelled for a long history.
-        """
-        is_raised = self.raised(self.start.behaviour) != self.start.behaviour and not is_over(self.situation())
-        if not self.is_long() and not is_raised:
-            return
-        if self.is_long() and self.start.behaviour < CARRIED_ACTIONS:
-            self.cancel_waits()
-        carried = self.carried()
-        if carried is not None and not self.arrived:
-            self.observed.signals = 0
-            self.continue_with(self.observed, self.start.pod, carried)
-
-    def holds_back(self) -> bool:
-        """Report whether nothing more may begin, so that continue-as-new becomes possible."""
-        return self.is_long() and (self.start.behaviour < CARRIED_ACTIONS or self.carried() is None)
-
-    def carried(self) -> tuple[CarriedAction, ...] | None:
-        """Return what the next run begins with; None while continue-as-new has to wait."""
-        actions = [action for action, _ in self.under_way.values()]
-        if self.start.behaviour < CARRIED_ACTIONS:
-            return () if all(is_endless(one) for one in actions) else None
-        return carrying.carried(actions)
-
-    def start_again(self) -> None:
-        """Start the pod again as its source now lists it, in a new run."""
-        pod = without_ephemeral(self.observed.listed_pod or self.start.pod)
-        self.continue_with(observed_again(self.observed, pod, workflow.now(), self.start.behaviour), pod)
-
-    def continue_with(self, observed: Observed, pod: PodJson, under_way: tuple[CarriedAction, ...] = ()) -> None:
-        """Continue as new with these; raises Temporal's exception for that."""
-        workflow.continue_as_new(
-            PodStart(
-                node=self.start.node,
-                pod=pod,
-                source=self.start.source,
-                path=self.start.path,
-                behaviour=self.raised(self.start.behaviour),
-                settings=self.start.settings,
-                observed=observed,
-                under_way=under_way,
-            )
-        )
-
-    def outcome(self) -> PodOutcome:
-        """Return the result of the workflow."""
-        situation = self.situation()
-        line = status.pod_summary(situation, status.pod_status(situation))
-        why = self.observed.eviction or self.observed.deletion or line
-        return PodOutcome(line.phase, why.reason, line.restarts, why.message)
-
-    # --- dropped signals, and queries
-
-    def counts_dropped_signals(self) -> bool:
-        """Report whether this run counts them."""
-        return self.start.behaviour >= DROPPED_SIGNALS_COUNT
-
-    def remember_dropped(self, signal: Dropped) -> None:
-        """Remember a signal that was dropped; the card tells it."""
-        self.observed.dropped = with_dropped(self.observed.dropped, signal)
+    @workflow.query(name=names.WHY_NOT, description="why an Update would be rejected")
+    def why_not(self, name: str, value: RawValue) -> Rejection | None:
+        """Return why an Update would be rejected; None if it would be accepted. Asking leaves nothing in the history."""
+        refusal = self.loop.refusal(name, read_request(name, [value]))
+        return Rejection(refusal.reason, refusal.message) if refusal else None
 
     @workflow.query(name=names.EXPLAIN, description="what the pod waits for, and what would happen next")
     def explain(self) -> Explanation:
         """Explain what the pod waits for and what would happen next."""
-        return explanation(self.situation(), summary)
+        return self.loop.explain()
 
     @workflow.query(name=names.POD_STATUS, description="the pod's status, as the API shows it")
     def pod_status(self) -> dict[str, Any]:
         """Return V1PodStatus as JSON."""
-        return status.pod_status(self.situation()).model_dump(by_alias=True, exclude_none=True, mode="json")
+        return self.loop.pod_status()
+
+
+def read_request(name: str, values: Sequence[RawValue]) -> Any:
+    """Read a request; raises MessageRefused."""
+    request = REQUESTS.get(name)
+    return read(values, request.shape if request else None)
+
+
+def refuse(refusal: Refusal | None) -> None:
+    """Reject an Update if there is a reason; raises ApplicationError."""
+    if refusal:
+        raise ApplicationError(refusal.message, type=refusal.reason, non_retryable=True)

@@ -6,7 +6,7 @@ The reasons are fixed texts: they are the same in each replay, and in a replay o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any, Final
 
 from temporalio import workflow
@@ -18,14 +18,6 @@ from proto.temporal.names import ACTIVITY, SHAPE
 LONGEST_NAME: Final = 60
 """Characters of a message's name that are repeated."""
 NOT_OURS: Final = "it was not encrypted for this workflow by tempolet"
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A signal that was dropped."""
-
-    name: str
-    reason: str
 
 
 class MessageRefused(Exception):

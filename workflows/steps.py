@@ -9,54 +9,43 @@ not encrypted is a failure of the action, where the SDK would fail the workflow 
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from temporalio import workflow
-from temporalio.common import RawValue
+from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, FailureError
 
-from workflows.calls import ONCE, SUMMARY_LIMIT, action_type, retry_policy, time_limit
 from workflows.decide.action_type import ActionType
 from workflows.decide.actions import Action
 from workflows.decide.node.actions import NodeAction
-from workflows.decide.node.node import NodeAnswer
-from workflows.decide.record.fold import Answer
+from workflows.extern import SETTLED, extern
+from workflows.loops.calls import action_type, retry_of, time_limit
+from workflows.loops.driver import Failed
 from workflows.received import NOT_OURS, MessageRefused, converted
 
 ANSWER_REFUSED: Final = "AnswerRefused"
 """The reason of an action whose answer tempolet has not written."""
 
-SETTLED: Final = "tempolet_action_settled"
-"""An extern function: (workflow id, key) -> None. The history has the answer of this action."""
+ONCE: Final = RetryPolicy(maximum_attempts=1)
+"""For a read as a local activity: what does not answer then becomes an activity, which the UI shows."""
+
+SUMMARY_LIMIT: Final = 200
+"""Temporal takes 400 bytes of summary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """Why an action failed."""
+async def carry_out(action: Action | NodeAction, *, encrypted: bool) -> Any:
+    """Carry out an action; returns its answer or `Failed`. Raises asyncio.CancelledError if the workflow itself cancelled it.
 
-    reason: str
-    message: str
-
-
-async def carry_out(action: Action, *, encrypted: bool) -> Answer | Failed:
-    """Carry out an action; raises only if the workflow itself cancelled it."""
+    `encrypted`: the answer of a stranger is a failure.
+    """
     row = action_type(action)
     if row.at_once and (read := await read_at_once(row, action)) is not None:
         return read
-    answer: Answer | Failed = await execute(row, action, encrypted=encrypted)
-    return answer
-
-
-async def carry_out_node(action: NodeAction, *, encrypted: bool) -> NodeAnswer | Failed:
-    """Carry out an action of a node's workflow; raises only if the workflow itself cancelled it."""
-    answer: NodeAnswer | Failed = await execute(action_type(action), action, encrypted=encrypted)
-    return answer
+    return await execute(row, action, encrypted=encrypted)
 
 
 async def execute(row: ActionType, action: Action | NodeAction, *, encrypted: bool) -> Any:
-    """Call an activity; returns its answer, or why it failed. `encrypted`: an answer of a stranger is a failure."""
+    """Call an activity; returns its answer, or why it failed."""
     try:
         raw: RawValue | None = await workflow.execute_activity(
             row.name,
@@ -70,7 +59,7 @@ async def execute(row: ActionType, action: Action | NodeAction, *, encrypted: bo
         )
     except ActivityError as error:
         if isinstance(error.cause, CancelledError) and (is_cancelled() or not encrypted):
-            raise error.cause from None
+            raise asyncio.CancelledError from None
         answer = failure(error)
         settle(row.key(action))
         return answer
@@ -80,6 +69,12 @@ async def execute(row: ActionType, action: Action | NodeAction, *, encrypted: bo
         return Failed(ANSWER_REFUSED, f"the answer of {row.name} is refused: {refused}")
     settle(row.key(action))
     return answer
+
+
+def retry_policy(action: Action | NodeAction) -> RetryPolicy:
+    """Return how Temporal retries an action."""
+    retry = retry_of(action)
+    return RetryPolicy(initial_interval=retry.initial, backoff_coefficient=retry.factor, maximum_interval=retry.longest)
 
 
 def is_cancelled() -> bool:
@@ -98,19 +93,18 @@ def answer_of(raw: RawValue | None, result: Any, activity_id: str, *, encrypted:
 
 
 def settle(key: str) -> None:
-    """Tell the process that it need not keep the answer of this action any more; a replay tells nothing."""
-    tell: Callable[[str, str], None] | None = workflow.extern_functions().get(SETTLED)
-    if tell is not None and not workflow.unsafe.is_replaying():
+    """Tell the process that it need not keep the answer of this action any more."""
+    if tell := extern(SETTLED):
         tell(workflow.info().workflow_id, key)
 
 
-async def read_at_once(row: ActionType, action: Action) -> Answer:
+async def read_at_once(row: ActionType, action: Action | NodeAction) -> Any:
     """Read within the workflow task, by a local activity; None when that failed.
 
     No two local activities of one kind run side by side, since an action's key allows only one.
     """
     try:
-        answer: Answer = await workflow.execute_local_activity(
+        return await workflow.execute_local_activity(
             row.name,
             action,
             result_type=row.result,
@@ -119,10 +113,9 @@ async def read_at_once(row: ActionType, action: Action) -> Answer:
             summary=row.summary(action),
         )
     except CancelledError:
-        raise
+        raise asyncio.CancelledError from None
     except FailureError:  # a local activity raises its own error, not an ActivityError that wraps it
         return None
-    return answer
 
 
 def failure(error: ActivityError) -> Failed:

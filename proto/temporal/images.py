@@ -1,6 +1,7 @@
-"""Who may pull a pod's images: names of secrets only, never their content."""
+"""A pod's images: who may pull them (names of secrets only, never their content), and what is known of each."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 
@@ -15,3 +16,18 @@ class PullSecrets:
 
 
 NO_SECRETS: Final = PullSecrets()
+
+
+@dataclass(slots=True)
+class ImageFacts:
+    """What is known of one image that the pod names."""
+
+    image_ref: str = ""
+    pulled: bool = False
+    reason: str = ""
+    """ErrImagePull, ImageInspectError, InvalidImageName, ErrImageNeverPull; empty if the last try succeeded."""
+    message: str = ""
+    backoff: timedelta | None = None
+    failed_at: datetime | None = None
+    skipped_at: datetime | None = None
+    """When an operator ended the back-off of this failure."""

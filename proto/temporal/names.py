@@ -27,6 +27,8 @@ STORAGE_EXCEEDED: Final = "StorageExceeded"
 STATUS_GIVEN: Final = "StatusGiven"
 NODE_CONFIGURED: Final = "NodeConfigured"
 BEHAVIOUR_COMMITTED: Final = "BehaviourCommitted"
+WHILE_AWAY: Final = "WhileAway"
+HANDED_BACK: Final = "HandedBack"
 
 # queries
 POD_STATUS: Final = "PodStatus"

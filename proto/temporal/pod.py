@@ -12,8 +12,18 @@ from typing import Any
 
 from proto.temporal.dropped import DroppedSignals
 from proto.temporal.hooks import HookOutcome
+from proto.temporal.images import ImageFacts
 from proto.temporal.mounted import VolumesFacts
-from proto.temporal.pod_inputs import CarriedAction, Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
+from proto.temporal.pod_inputs import (
+    CarriedAction,
+    Deletion,
+    Ended,
+    Eviction,
+    FirstSight,
+    GivenCondition,
+    HandBack,
+    Shortening,
+)
 from proto.temporal.resources import Allocatable, PendingResize, Resize, RuntimeResources
 
 PodJson = dict[str, Any]
@@ -169,21 +179,6 @@ class ContainerFacts:
 
 
 @dataclass(slots=True)
-class ImageFacts:
-    """What is known of one image that the pod names."""
-
-    image_ref: str = ""
-    pulled: bool = False
-    reason: str = ""
-    """ErrImagePull, ImageInspectError, InvalidImageName, ErrImageNeverPull; empty if the last try succeeded."""
-    message: str = ""
-    backoff: timedelta | None = None
-    failed_at: datetime | None = None
-    skipped_at: datetime | None = None
-    """When an operator ended the back-off of this failure."""
-
-
-@dataclass(slots=True)
 class Sandbox:
     """One sandbox of the pod, as the runtime reports it and as the workflow remembers it."""
 
@@ -288,6 +283,8 @@ class PodStart:
     first_sight: FirstSight | None = None
     """Read if `observed` is None."""
     under_way: tuple[CarriedAction, ...] = ()
+    handed_back: HandBack | None = None
+    """None if Temporal was never away in this life."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,3 +97,13 @@ class CarriedAction:
     """The activity's."""
     request: Any
     """A request of `activities/`; read as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandBack:
+    """When the node last led a pod without Temporal; its runs carry this for the card and for `tempolet explain`."""
+
+    since: datetime
+    until: datetime
+    entries: int = 0
+    """How many entries the story of that time has, with those that were left out."""

@@ -15,9 +15,9 @@ from tests.replay.lives.tally import tally
 from workflows.decide.actions import ACTIONS
 from workflows.decide.node.actions import NODE_ACTIONS
 from workflows.decide.versions import CURRENT, CURRENT_NODE
-from workflows.node import NodeWorkflow
-from workflows.operator_updates import REQUESTS
-from workflows.pod import PodWorkflow
+from workflows.loops.node_loop import NodeLoop
+from workflows.loops.operator_requests import REQUESTS
+from workflows.loops.pod_loop import PodLoop
 
 OFTEN, SELDOM = 10, 3
 RARE = f"{names.MAKE_POD_DIRECTORIES} failed"
@@ -32,7 +32,7 @@ BY_SIGNALS = "continued as new by signals"
 
 POD_WORDS = [
     *(f"activity {call.name}" for call in ACTIONS.values()),
-    *(f"signal {name}" for name in PodWorkflow.signal_shapes),
+    *(f"signal {name}" for name in PodLoop.signal_shapes),
     *(f"update {name}" for name in REQUESTS),
     *(f"first sight {part}" for part in BEFORE_IT_BEGAN),
     *ENDS,
@@ -47,7 +47,7 @@ AT_ONCE = [f"{call.name} {how} at once" for call in ACTIONS.values() if call.at_
 GIVEN_UP = [f"{name} given up" for name in (names.PULL_IMAGE, names.AWAIT_PREDECESSOR, names.RUN_HOOK)]
 NODE_WORDS = [
     *(f"activity {call.name}" for call in NODE_ACTIONS.values()),
-    *(f"signal {name}" for name in NodeWorkflow.signal_shapes),
+    *(f"signal {name}" for name in NodeLoop.signal_shapes),
     *ENDS,
     BY_SIGNALS,
 ]

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.worker import Worker
@@ -18,6 +19,7 @@ from activities.execution.present_attempts import PresentAttempts
 from activities.execution.running_actions import RunningActions
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal import names
+from proto.temporal.node import NodeStart
 from proto.temporal.pod import NodeSettings, PodJson, PodOutcome, PodStart
 from proto.temporal.pod_inputs import FirstSight
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
@@ -71,6 +73,8 @@ class Node:
     snapshots: dict[str, PodSnapshot] = field(default_factory=dict)
     told: list[PodSnapshot] = field(default_factory=list)
     """Every snapshot, in its order."""
+    kept: list[tuple[str, int, bytes]] = field(default_factory=list)
+    """Every state that was kept: run id, length of its history, PodStart as JSON."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
@@ -79,6 +83,10 @@ class Node:
         self.snapshots[snapshot.uid] = snapshot
         self.told.append(snapshot)
         self.loop.call_soon_threadsafe(self.changed.set)
+
+    def keep(self, _: str, run_id: str, length: int, start: PodStart | NodeStart) -> None:
+        """Receive a state from a workflow's thread."""
+        self.kept.append((run_id, length, to_json(start)))
 
     def forget(self) -> None:
         """Discard the snapshots so far."""
@@ -181,7 +189,7 @@ async def node(client: Client) -> AsyncIterator[Node]:
         activities=made.runtime.activities(),
         workflow_runner=sandbox_runner(),
         interceptors=[
-            publishing(made.publish, made.running.settled),
+            publishing(made.publish, made.running.settled, made.keep),
             AttachingAttempts(made.running, made.present),
         ],
     ):

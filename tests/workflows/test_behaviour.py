@@ -149,7 +149,7 @@ async def test_a_run_is_short_enough_to_be_replayed_in_time(
     node: Node, monkeypatch: pytest.MonkeyPatch, behaviour: int, continues: bool
 ) -> None:
     """A pod that crashes for ever continues as new by its events; its restarts are counted on, and each run replays."""
-    monkeypatch.setattr("workflows.loop.EVENTS_PER_RUN", 60)
+    monkeypatch.setattr("workflows.temporal_driver.EVENTS_PER_RUN", 60)
     node.behaviour = behaviour
     pod = pod_json(containers=[container("web", readinessProbe={"tcpSocket": {"port": 80}})])
     handle = await node.start(pod, replace(QUICK, max_container_restart_period=timedelta(milliseconds=10)))

@@ -12,9 +12,9 @@ from temporalio import activity
 from activities.hosted import activities
 from proto.temporal.activities.requests import ShortenStop, StopContainer
 from proto.temporal.pod import PodKey
-from workflows.calls import ALL_ACTIONS, time_limit
 from workflows.decide.actions import Action
 from workflows.decide.node.actions import NodeAction
+from workflows.loops.calls import ALL_ACTIONS, time_limit
 
 HOSTED: dict[str, Callable[..., Any]] = {}
 for one in activities(Mock()):  # signatures only: nothing is called

@@ -9,9 +9,9 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 from proto.temporal.activities.requests import PullImage, RunPodSandbox
 from proto.temporal.dropped import DroppedSignals
 from proto.temporal.pod import PodKey
-from workflows.card import MESSAGE_LIMIT, card, container_words, quoted, restarts, strangers_words
 from workflows.decide.actions import Action
 from workflows.decide.status.status import PodSummary
+from workflows.loops.card import MESSAGE_LIMIT, card, container_words, quoted, restarts, strangers_words
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POD = PodKey("default", "shop", "u1")

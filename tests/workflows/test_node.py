@@ -171,7 +171,7 @@ async def test_a_restart_adds_nothing_but_what_it_says(host: Host) -> None:
 
 async def test_a_long_run_is_continued_with_all_that_is_known(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next run keeps watching, and knows what the first one has done."""
-    monkeypatch.setattr("workflows.loop.SIGNALS_PER_RUN", 2)
+    monkeypatch.setattr("workflows.temporal_driver.SIGNALS_PER_RUN", 2)
     handle = await host.configure("a:1")
     await host.images.until(lambda: "a:1" in host.images.sizes)
     async with asyncio.timeout(PATIENCE):

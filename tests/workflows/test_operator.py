@@ -101,7 +101,7 @@ async def test_a_skip_is_not_lost_in_a_continued_run(node: Node, monkeypatch: py
     """A run that is about to continue as new answers it, and the next run starts the container."""
     pod = pod_json()
     handle = await node.crash_loop(pod, SLOW)
-    monkeypatch.setattr("workflows.loop.SIGNALS_PER_RUN", 8)
+    monkeypatch.setattr("workflows.temporal_driver.SIGNALS_PER_RUN", 8)
     newest: Handle = node.client.get_workflow_handle(handle.id, result_type=PodOutcome)
     known = RuntimeChanged("event", exited=tuple(node.runtime.containers))
     signals = [newest.signal(names.RUNTIME_CHANGED, known) for _ in range(30)]
@@ -138,7 +138,7 @@ async def test_a_gate_holds_readiness_until_somebody_opens_it(node: Node, monkey
     own = (await answered_with(handle, "Ready", "True"), await answered_with(handle, "not a type", "True"))
     same = await answered_with(handle, "example.com/lb", "True", reason="Attached", message="by hand")
     assert (*own, same) == ("NotYours", "Invalid", "Unchanged")
-    monkeypatch.setattr("workflows.loop.SIGNALS_PER_RUN", 3)
+    monkeypatch.setattr("workflows.temporal_driver.SIGNALS_PER_RUN", 3)
     newest: Handle = node.client.get_workflow_handle(handle.id, result_type=PodOutcome)
     assert (await condition(newest, "example.com/lb", "False")).before == "True"
     with pytest.raises(WorkflowContinuedAsNewError):

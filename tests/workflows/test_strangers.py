@@ -38,7 +38,7 @@ from worker.temporal.codec import ENCRYPTED, PayloadCipher, data_converter
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
 from worker.temporal.temporal_client import activity_of
-from workflows import loop
+from workflows import temporal_driver
 from workflows.decide.versions import CURRENT, OLDEST
 from workflows.pod import PodWorkflow
 
@@ -150,7 +150,7 @@ async def test_a_flood_of_malformed_signals_ends_in_a_new_run(
     node: Node, key_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Temporal refuses signals beyond 10,000 in a run, so those that are dropped count, too; the count is carried on."""
-    monkeypatch.setattr(loop, "SIGNALS_PER_RUN", 6)
+    monkeypatch.setattr(temporal_driver, "SIGNALS_PER_RUN", 6)
     pod = pod_json()
     handle = node.newest(pod)
     await node.start(pod)

@@ -57,8 +57,10 @@ from worker.temporal.call_budget import CallBudget
 from worker.temporal.signal_numbers import signal_numbers
 from worker.temporal.temporal_client import place_of
 from workflows.decide.versions import CURRENT
+from workflows.loops.node_loop import NodeLoop
+from workflows.loops.operator_requests import REQUESTS
+from workflows.loops.pod_loop import PodLoop
 from workflows.node import NodeWorkflow
-from workflows.operator_updates import REQUESTS
 from workflows.pod import PodWorkflow
 
 if TYPE_CHECKING:
@@ -77,8 +79,8 @@ HEARTBEATS: Final = timedelta(seconds=2)
 """A cancellation reaches an activity with its next heartbeat."""
 EAGER: Final = 16
 MESSAGE_SHAPES: Final = {
-    **NodeWorkflow.signal_shapes,
-    **PodWorkflow.signal_shapes,
+    **NodeLoop.signal_shapes,
+    **PodLoop.signal_shapes,
     **{name: request.shape for name, request in REQUESTS.items()},
 }
 """The type of each signal's and Update's value, by its name."""

@@ -1,6 +1,6 @@
 """What there is to know about one type of action; each is a row of the table in `actions`.
 
-Plain values: `workflows/calls.py` translates them for Temporal.
+Plain values: each driver of the loops carries them out (`workflows/loops/driver.py`).
 """
 
 from collections.abc import Callable

@@ -6,6 +6,7 @@ probes, which attach by their container.
 """
 
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Final
 
 from proto.temporal.pod_inputs import CarriedAction
@@ -18,15 +19,25 @@ _KINDS: Final = {row.name: kind for kind, row in ACTIONS.items()}
 
 def carried(under_way: Iterable[Action]) -> tuple[CarriedAction, ...] | None:
     """Return what the next run begins with; None if that is too much, so that some of it must end first."""
-    passed_on = [one for one in under_way if not is_endless(one) and not is_read(one)]
-    if sum(len(repr(one)) for one in passed_on) > LONGEST:
-        return None
-    return tuple(CarriedAction(ACTIONS[type(one)].name, one) for one in passed_on)
+    passed_on = [one for one in under_way if is_passed_on(one)]
+    fitting = what_fits(passed_on)
+    return fitting if len(fitting) == len(passed_on) else None
 
 
-def is_read(action: Action) -> bool:
-    """Report whether an action only reads, so that another read serves as well."""
-    return ACTIONS[type(action)].at_once is not None
+def what_fits(under_way: Iterable[Action]) -> tuple[CarriedAction, ...]:
+    """Return the same as far as it fits, the oldest first."""
+    passed_on = [one for one in under_way if is_passed_on(one)]
+    lengths = accumulate(len(repr(one)) for one in passed_on)
+    return tuple(
+        CarriedAction(ACTIONS[type(one)].name, one)
+        for one, length in zip(passed_on, lengths, strict=True)
+        if length <= LONGEST
+    )
+
+
+def is_passed_on(action: Action) -> bool:
+    """Report whether the next run goes on with an action: not if it only reads, since another read serves as well."""
+    return not is_endless(action) and ACTIONS[type(action)].at_once is None
 
 
 def kind_of(action: CarriedAction) -> type:

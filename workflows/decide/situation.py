@@ -11,12 +11,11 @@ from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal.activities.requests import StartContainer
 from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT
-from proto.temporal.images import PullSecrets
+from proto.temporal.images import ImageFacts, PullSecrets
 from proto.temporal.pod import (
     ContainerFacts,
     ContainerState,
     Failure,
-    ImageFacts,
     NodeSettings,
     Observed,
     PodJson,

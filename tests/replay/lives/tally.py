@@ -11,7 +11,7 @@ from proto.temporal.names import REMOVE_POD_DIRECTORIES
 from tests.replay.lives.archive import RecordedRun
 
 SIGNALS_PER_RUN: Final = 2000
-"""As in `workflows.loop`: a run with this many signals continues as new for that reason."""
+"""As in `workflows.temporal_driver`: a run with this many signals continues as new for that reason."""
 
 
 def tally(runs: Iterable[RecordedRun]) -> Counter[str]:

@@ -30,10 +30,10 @@ from tests.worker.processes.poller_node import Node, StandIn, eventually, heard,
 from worker.delivery.server import LeadServer, socket_path
 from worker.payloads.receiving import ReceivingConverter
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
-from workflows.node import NodeWorkflow
-from workflows.pod import PodWorkflow
+from workflows.loops.node_loop import NodeLoop
+from workflows.loops.pod_loop import PodLoop
 
-SHAPES = {**NodeWorkflow.signal_shapes, **PodWorkflow.signal_shapes}
+SHAPES = {**NodeLoop.signal_shapes, **PodLoop.signal_shapes}
 
 
 @dataclass

@@ -19,11 +19,11 @@ from proto.temporal.activities.requests import (
     StartContainer,
     StopContainer,
 )
+from proto.temporal.images import ImageFacts
 from proto.temporal.pod import (
     ContainerFacts,
     ContainerState,
     Exit,
-    ImageFacts,
     NodeSettings,
     Observed,
     PodJson,

@@ -121,7 +121,7 @@ async def test_a_listing_and_a_continued_run_keep_it(node: Node, monkeypatch: py
     handle = await ready(node, pod)
     await look(handle)
     await node.until(pod, lambda one: state_of(one.status) == "running")
-    monkeypatch.setattr("workflows.loop.SIGNALS_PER_RUN", 5)
+    monkeypatch.setattr("workflows.temporal_driver.SIGNALS_PER_RUN", 5)
     newest: Handle = node.client.get_workflow_handle(handle.id, result_type=PodOutcome)
     for _ in range(5):
         await newest.signal(names.POD_LISTED, PodListed("file", pod=pod, in_place=True))

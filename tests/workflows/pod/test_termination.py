@@ -235,7 +235,7 @@ async def test_a_shorter_grace_is_heard_by_a_run_that_is_about_to_be_continued(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such a run waits for the pending stop, which may have a grace period of hours."""
-    monkeypatch.setattr("workflows.loop.SIGNALS_PER_RUN", 3)
+    monkeypatch.setattr("workflows.temporal_driver.SIGNALS_PER_RUN", 3)
     node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
     pod = pod_json(terminationGracePeriodSeconds=3600)
     handle = await node.start(pod)

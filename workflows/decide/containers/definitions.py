@@ -13,7 +13,8 @@ from typing import Any
 from proto.kubernetes.container_hash import container_hash
 from proto.temporal.activities.requests import StopContainer
 from proto.temporal.hooks import Hook
-from proto.temporal.pod import ContainerFacts, ContainerState, ImageFacts, Observed, PodJson
+from proto.temporal.images import ImageFacts
+from proto.temporal.pod import ContainerFacts, ContainerState, Observed, PodJson
 from workflows.decide.containers.init_containers import ends_by_itself
 from workflows.decide.keys import container_key, hook_key, image_key
 from workflows.decide.situation import Situation

@@ -34,14 +34,8 @@ from proto.temporal.activities.resize import UpdateContainerResources, UpdatePod
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.failure_types import CONTAINER_ENDED, PREDECESSOR_PRESENT
 from proto.temporal.hooks import HookEnded
-from proto.temporal.pod import (
-    ContainerFacts,
-    Failure,
-    ImageFacts,
-    Lifecycle,
-    Observed,
-    Sandbox,
-)
+from proto.temporal.images import ImageFacts
+from proto.temporal.pod import ContainerFacts, Failure, Lifecycle, Observed, Sandbox
 from proto.temporal.pod_inputs import Rejected
 from proto.temporal.resources import RuntimeResources
 from workflows.decide.actions import Action, is_endless, key

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from proto.temporal.activities.requests import PullImage, ReadImages
-from proto.temporal.pod import ImageFacts
+from proto.temporal.images import ImageFacts
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.containers.standing import is_due, pod_is_done, stops_outdated
 from workflows.decide.keys import image_key

@@ -4,7 +4,8 @@ import copy
 from typing import Any
 
 from proto.kubernetes.container_hash import container_hash
-from proto.temporal.pod import ImageFacts, PodJson
+from proto.temporal.images import ImageFacts
+from proto.temporal.pod import PodJson
 from proto.temporal.signals import PodListed
 from tests.workflows.decide.situations import IMAGE, KEY, Context, container, pod, situation
 from workflows.decide.keys import image_key

@@ -11,7 +11,15 @@ import pytest
 from proto.kubernetes.container_hash import container_hash
 from proto.temporal.activities.requests import PulledImage, PullImage, StopContainer
 from proto.temporal.hooks import HookOutcome
-from proto.temporal.pod import ContainerFacts, ContainerState, Failure, ImageFacts, PodJson, ProbeFact, ProbeKind
+from proto.temporal.images import ImageFacts
+from proto.temporal.pod import (
+    ContainerFacts,
+    ContainerState,
+    Failure,
+    PodJson,
+    ProbeFact,
+    ProbeKind,
+)
 from tests.workflows.decide.containers.edits import NEW, NEW_HASH, OLD_HASH, SIDE, after_edit, one, relisted, with_image
 from tests.workflows.decide.situations import (
     IMAGE,

@@ -4,8 +4,9 @@ from datetime import timedelta
 from typing import Any
 
 from proto.temporal.activities.requests import PullImage, RunPodSandbox
+from proto.temporal.images import ImageFacts
 from proto.temporal.operator import SentenceKind
-from proto.temporal.pod import Failure, ImageFacts
+from proto.temporal.pod import Failure
 from tests.workflows.decide.situations import IMAGE, KEY, Context, at, describe, down, sandbox, situation, up
 from workflows.decide.explain.explain import explanation
 from workflows.decide.keys import image_key

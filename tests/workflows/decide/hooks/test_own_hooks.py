@@ -28,7 +28,6 @@ from tests.workflows.decide.situations import (
     starting,
     up,
 )
-from workflows.calls import retry_policy
 from workflows.decide.action_type import PATIENT
 from workflows.decide.hooks.hooks import run_hook
 from workflows.decide.hooks.own_hooks import abandoned, any_pending, post_stop
@@ -36,6 +35,7 @@ from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.pod_actions import pod_actions
+from workflows.steps import retry_policy
 
 EXEC = {"exec": {"command": ["true"]}}
 GOING: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING}

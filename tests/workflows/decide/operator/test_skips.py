@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from proto.temporal.activities.requests import PullImage
+from proto.temporal.images import ImageFacts
 from proto.temporal.operator import SkipBackoff
-from proto.temporal.pod import ImageFacts, Lifecycle
+from proto.temporal.pod import Lifecycle
 from tests.workflows.decide.situations import (
     IMAGE,
     KEY,

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
-from proto.temporal.pod import ContainerFacts, ContainerState, Exit, ImageFacts, Lifecycle, LinuxUser, NodeSettings
+from proto.temporal.images import ImageFacts
+from proto.temporal.pod import (
+    ContainerFacts,
+    ContainerState,
+    Exit,
+    Lifecycle,
+    LinuxUser,
+    NodeSettings,
+)
 from tests.workflows.decide.situations import IMAGE, Context, at, done, down, pod, situation, up
 from workflows.decide.status.status import pod_status
 

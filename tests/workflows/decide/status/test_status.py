@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from proto.temporal.activities.requests import RunPodSandbox
-from proto.temporal.pod import ContainerFacts, Exit, Failure, ImageFacts, Lifecycle
+from proto.temporal.images import ImageFacts
+from proto.temporal.pod import ContainerFacts, Exit, Failure, Lifecycle
 from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.situations import (
     IMAGE,

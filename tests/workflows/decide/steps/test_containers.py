@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from proto.temporal.activities.requests import StartContainer, StopContainer
-from proto.temporal.pod import ContainerFacts, ContainerState, Failure, ImageFacts
+from proto.temporal.images import ImageFacts
+from proto.temporal.pod import ContainerFacts, ContainerState, Failure
 from tests.workflows.decide.situations import (
     DEFAULT_CONTEXT,
     Context,

@@ -10,7 +10,8 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from proto.temporal.activities.requests import StartContainer
 from proto.temporal.hooks import Hook, HookOutcome
-from proto.temporal.pod import ContainerState, Failure, ImageFacts, Lifecycle, PodJson
+from proto.temporal.images import ImageFacts
+from proto.temporal.pod import ContainerState, Failure, Lifecycle, PodJson
 from tests.workflows.decide.situations import (
     Context,
     at,

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from proto.temporal.activities.requests import ImagesPresent, ReadImages, StartContainer
+from proto.temporal.images import ImageFacts
 from proto.temporal.mounted import MountedVolume, VolumesFacts
 from proto.temporal.operator import SkipBackoff
-from proto.temporal.pod import ImageFacts, NodeSettings, PodJson
+from proto.temporal.pod import NodeSettings, PodJson
 from tests.workflows.decide.situations import (
     IMAGE,
     KEY,

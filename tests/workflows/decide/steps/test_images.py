@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.activities.requests import ImagesPresent, PullImage, ReadImages
-from proto.temporal.images import PullSecrets
-from proto.temporal.pod import ImageFacts
+from proto.temporal.images import ImageFacts, PullSecrets
 from tests.workflows.decide.situations import (
     IMAGE,
     KEY,

@@ -11,7 +11,8 @@ from proto.temporal.activities.requests import (
     StopContainer,
     StopPodSandbox,
 )
-from proto.temporal.pod import ImageFacts, Lifecycle, Observed
+from proto.temporal.images import ImageFacts
+from proto.temporal.pod import Lifecycle, Observed
 from tests.workflows.decide.situations import (
     DEFAULT_CONTEXT,
     KEY,

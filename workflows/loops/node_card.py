@@ -1,8 +1,8 @@
 """The current details that the Temporal UI shows of a node: its image file system and what is done about it."""
 
 from proto.temporal.node import NodeObserved
-from workflows.card import code, moment, strangers_words
 from workflows.decide.node.image_collection import size_in_words
+from workflows.loops.card import code, moment, strangers_words
 
 
 def node_card(observed: NodeObserved, busy: frozenset[str]) -> str:

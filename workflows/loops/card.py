@@ -15,9 +15,9 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 
 from proto.temporal.dropped import DroppedSignals
-from workflows.calls import summary
 from workflows.decide.actions import Action
 from workflows.decide.status.status import PodSummary
+from workflows.loops.calls import summary
 
 MESSAGE_LIMIT: Final = 600
 """Characters of a message. A termination message may have 4,096, and the UI passes the card on in a URL."""

@@ -1,0 +1,157 @@
+"""Manages the images on a node's disk, which its pods share.
+
+The loop is that of a pod: begin what is due, publish, wait. `decide/node/` decides what is due. While there is nothing to
+do, one long activity watches the images, and the loop rests.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar, Final
+
+from proto.temporal import names
+from proto.temporal.node import NodeConfigured, NodeObserved, NodeStart, NodeStatus
+from proto.temporal.signals import BehaviourCommitted
+from workflows.decide.actions import Wake
+from workflows.decide.node.actions import PREPULL, WATCH, NodeAction, node_key
+from workflows.decide.node.node import (
+    NodeAnswer,
+    NodeSituation,
+    carried,
+    configured,
+    fold_node,
+    fold_node_failure,
+    node_actions,
+    outdated,
+)
+from workflows.decide.versions import (
+    NODE_BEHAVIOURS,
+    NODE_CARRIED_PREPULL,
+    NODE_DROPPED_SIGNALS_COUNT,
+    NODE_TIMER_PER_WAIT,
+    require_known,
+)
+from workflows.loops.arrival_loop import ArrivalLoop, Dropped
+from workflows.loops.driver import Driver, Failed
+from workflows.loops.node_card import node_card
+
+CANCEL_IGNORED: Final = (
+    "a cancel of the node's workflow is ignored: terminate it instead, and the poller starts a new one when it starts"
+)
+Arrival = NodeConfigured | tuple[NodeAction, NodeAnswer | Failed]
+
+
+class NodeLoop(ArrivalLoop[Arrival, Driver]):
+    """The loop of one node."""
+
+    signal_shapes: ClassVar[Mapping[str, type]] = {
+        names.NODE_CONFIGURED: NodeConfigured,
+        names.BEHAVIOUR_COMMITTED: BehaviourCommitted,
+    }
+
+    def __init__(self, start: NodeStart, driver: Driver) -> None:
+        super().__init__(driver)
+        self.start = start
+        self.observed = start.observed or NodeObserved()
+        self.under_way: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Manage the node's images; never returns."""
+        require_known(self.start.behaviour, NODE_BEHAVIOURS)
+        while True:
+            waits = self.begin_due_actions()
+            self.driver.show(node_card(self.observed, frozenset(self.under_way)))
+            self.driver.keep(self.state)
+            await self.next_event(waits)
+            self.continue_as_new_if_due()
+
+    def situation(self) -> NodeSituation:
+        """Return everything that a decision depends on."""
+        return NodeSituation(self.observed, self.driver.now(), frozenset(self.under_way))
+
+    def begin_due_actions(self) -> list[Wake]:
+        """Begin every action that is due; returns the waits."""
+        waits = []
+        for answer in () if self.is_long() else node_actions(self.situation()):
+            if isinstance(answer, Wake):
+                waits.append(answer)
+            else:
+                self.under_way[node_key(answer)] = asyncio.create_task(
+                    self.queue_result(partial(self.result_of, answer))
+                )
+        return waits
+
+    async def result_of(self, action: NodeAction) -> Arrival:
+        """Carry out an action; returns it with its result."""
+        return action, await self.driver.perform(action)
+
+    async def next_event(self, waits: Sequence[Wake]) -> None:
+        """Wait for a result, a signal or a timer, and record what has arrived."""
+        if self.start.behaviour < NODE_TIMER_PER_WAIT:
+            nearest = min(waits, key=lambda one: one.at, default=None)
+            arrived = await self.next_arrival_or_wake(nearest, CANCEL_IGNORED)
+        else:
+            self.keep_timers(waits, complete=not self.is_long())
+            arrived = await self.next_arrival(CANCEL_IGNORED)
+        if arrived:
+            while self.arrived:
+                self.record_arrival(self.arrived.popleft())
+
+    def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
+        """Record one result or signal."""
+        match arrival:
+            case Dropped():
+                self.observed.signals += 1
+                self.remember_dropped(arrival)
+            case BehaviourCommitted(behaviour):
+                self.observed.signals += 1
+                self.committed = max(self.committed, behaviour)
+            case NodeConfigured():
+                configured(self.situation(), arrival)
+                self.cancel_actions(outdated(self.situation()))
+            case (action, Failed(reason, message)):
+                self.under_way.pop(node_key(action), None)
+                fold_node_failure(self.situation(), action, reason, message)
+            case (action, answer):
+                self.under_way.pop(node_key(action), None)
+                fold_node(self.situation(), action, answer)
+
+    def cancel_actions(self, keys: Iterable[str]) -> None:
+        """Cancel the actions with these keys."""
+        for key in keys:
+            self.under_way.pop(key).cancel()
+
+    def is_long(self) -> bool:
+        """Report whether this run's history has grown so long that it should continue as new."""
+        return self.driver.is_history_long(self.observed.signals)
+
+    def continue_as_new_if_due(self) -> None:
+        """Continue as new once nothing is under way but what the new run begins again: the watch, and a prepull."""
+        behaviour = self.raised(self.start.behaviour)
+        begun_again = (f"{WATCH}/", f"{PREPULL}/") if self.start.behaviour >= NODE_CARRIED_PREPULL else (f"{WATCH}/",)
+        ending = [key for key in self.under_way if not key.startswith(begun_again)]
+        wanted = self.is_long() or behaviour != self.start.behaviour
+        if wanted and not self.arrived and not ending:
+            if self.start.behaviour < NODE_CARRIED_PREPULL:
+                self.cancel_actions(list(self.under_way))
+            self.driver.continue_as_new(replace(self.state(), behaviour=behaviour))
+
+    def state(self) -> NodeStart:
+        """Return the input with which another driver could go on now."""
+        return replace(self.start, observed=carried(self.observed))
+
+    def counts_dropped_signals(self) -> bool:
+        """Report whether this run counts them."""
+        return self.start.behaviour >= NODE_DROPPED_SIGNALS_COUNT
+
+    def remember_dropped(self, signal: Dropped) -> None:
+        """Remember a signal that was dropped; the card tells it."""
+        self.observed.dropped = self.with_dropped(self.observed.dropped, signal)
+
+    def node_status(self) -> NodeStatus:
+        """Return the state of the images."""
+        known = self.observed
+        return NodeStatus(
+            known.disk, len(known.ages), known.too_full, known.to_prepull, known.news, known.prepull_failures
+        )

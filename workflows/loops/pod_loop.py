@@ -1,0 +1,300 @@
+"""The life of one pod on this node, from its first listing until nothing of it is left.
+
+The loop decides what is due, begins it, publishes the status, and waits for the next event. `decide/` decides what is due,
+and a driver carries it out. It never fails: every failure is recorded as a fact. It does not end while the runtime still
+has anything of the pod.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, NoReturn
+
+from kubernetes.client.models.v1_pod_spec import V1PodSpec
+
+from proto.temporal import names
+from proto.temporal.activities.requests import AwaitPredecessor, PullImage
+from proto.temporal.operator import Explanation, OperatorRequest
+from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
+from proto.temporal.pod_inputs import CarriedAction
+from proto.temporal.signals import (
+    BehaviourCommitted,
+    DeletionRequested,
+    ObjectsChanged,
+    PodListed,
+    ProbeVerdict,
+    RuntimeChanged,
+    StatusGiven,
+    StorageExceeded,
+)
+from workflows.decide import carrying
+from workflows.decide.actions import Action, is_endless, key
+from workflows.decide.explain.explain import explanation
+from workflows.decide.hooks import hooks, own_hooks
+from workflows.decide.lifecycle import lifecycle
+from workflows.decide.record import signals
+from workflows.decide.record.first_sight import initially_observed, observed_again
+from workflows.decide.record.fold import Answer, fold, fold_failure
+from workflows.decide.record.listing import without_ephemeral
+from workflows.decide.record.numbers import already_taken
+from workflows.decide.refusal import Refusal
+from workflows.decide.situation import Situation
+from workflows.decide.status import conditions, status
+from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
+from workflows.decide.steps.termination import is_stopping
+from workflows.decide.versions import CARRIED_ACTIONS, DROPPED_SIGNALS_COUNT, TIMER_PER_WAIT, require_known
+from workflows.loops.arrival_loop import ArrivalLoop, Dropped
+from workflows.loops.calls import summary
+from workflows.loops.card import card, strangers_words
+from workflows.loops.driver import Failed, PodDriver
+from workflows.loops.operator_requests import REQUESTS
+from workflows.loops.snapshot import snapshot
+
+Arrival = signals.Signal | tuple[Action, Answer | Failed]
+"""What the loop waits for: a signal, an Update, or the answer of an action."""
+
+
+def spec_of(pod: PodJson) -> V1PodSpec:
+    """Convert the spec from its source's JSON; fields that this release does not know are dropped."""
+    spec = V1PodSpec.from_dict(pod["spec"])
+    assert spec is not None
+    return spec
+
+
+class PodLoop(ArrivalLoop[Arrival, PodDriver]):
+    """The loop of one pod."""
+
+    signal_shapes: ClassVar[Mapping[str, type]] = {
+        names.POD_LISTED: PodListed,
+        names.DELETION_REQUESTED: DeletionRequested,
+        names.RUNTIME_CHANGED: RuntimeChanged,
+        names.PROBE_VERDICT: ProbeVerdict,
+        names.OBJECTS_CHANGED: ObjectsChanged,
+        names.STORAGE_EXCEEDED: StorageExceeded,
+        names.STATUS_GIVEN: StatusGiven,
+        names.BEHAVIOUR_COMMITTED: BehaviourCommitted,
+    }
+
+    def __init__(self, start: PodStart, driver: PodDriver) -> None:
+        super().__init__(driver)
+        meta = start.pod["metadata"]
+        self.start = start
+        self.pod = PodKey(meta["namespace"], meta["name"], meta["uid"])
+        self.spec = spec_of(start.pod)
+        self.observed = start.observed or initially_observed(start, self.spec, driver.now())
+        self.under_way: dict[str, tuple[Action, asyncio.Task[None]]] = {}
+        self.refused_requests = 0
+        """Malformed requests since the loop was created; the history has none of them."""
+
+    async def run(self) -> PodOutcome:
+        """Run the pod as its source wants it, until it is deleted and gone."""
+        require_known(self.start.behaviour)
+        self.begin([self.driver.converted(one.request, carrying.kind_of(one)) for one in self.start.under_way])
+        while not is_over(self.situation()):
+            self.advance_lifecycle()
+            plan = self.begin_due_actions()
+            self.publish_status()
+            self.driver.keep(self.state)
+            await self.next_event(plan)
+            self.continue_as_new_if_due()
+        if self.observed.listed_again:
+            self.start_again()
+        return self.outcome()
+
+    # --- the steps of the loop, in order
+
+    def situation(self) -> Situation:
+        """Return everything that a decision depends on."""
+        return Situation(
+            key=self.pod,
+            spec=self.spec,
+            source=self.start.pod,
+            observed=self.observed,
+            now=self.driver.now(),
+            settings=self.start.settings,
+            behaviour=self.start.behaviour,
+            busy={name: action for name, (action, _) in self.under_way.items()},
+            from_api=self.start.source == names.API_SOURCE,
+        )
+
+    def advance_lifecycle(self) -> None:
+        """Move through sync, terminating and terminated as far as the facts allow."""
+        while event := lifecycle.next_event(self.situation()):
+            lifecycle.happened(self.situation(), event)
+            self.cancel_waits()
+        self.cancel_actions([*hooks.abandoned(self.situation()), *own_hooks.abandoned(self.situation())])
+
+    def cancel_waits(self) -> None:
+        """Cancel waits for images and predecessors: a terminating pod needs none, and a new run begins them again."""
+        waits = [
+            name for name, (action, _) in self.under_way.items() if isinstance(action, PullImage | AwaitPredecessor)
+        ]
+        self.cancel_actions(waits)
+
+    def cancel_actions(self, names: list[str]) -> None:
+        """Cancel the actions with these keys."""
+        for name in names:
+            _, task = self.under_way.pop(name)
+            task.cancel()
+
+    def begin_due_actions(self) -> Plan:
+        """Begin every action that is due; while continue-as-new has to wait, only those of a pod that is being stopped."""
+        situation = self.situation()
+        plan = Plan(complete=False) if self.holds_back() and not is_stopping(situation) else pod_actions(situation)
+        self.begin(plan.begin)
+        return plan
+
+    def begin(self, actions: Iterable[Action]) -> None:
+        """Begin these actions."""
+        for action in actions:
+            task = asyncio.create_task(self.queue_result(partial(self.result_of, action)))
+            self.under_way[key(action)] = (action, task)
+
+    async def result_of(self, action: Action) -> Arrival:
+        """Carry out an action; returns it with its result."""
+        return action, await self.driver.perform(action)
+
+    def publish_status(self) -> None:
+        """Publish the pod's status: the node's cache, the search attributes and the UI's card."""
+        if self.observed.unseen:
+            return  # before the first read of the runtime, the API and the cache know more about the pod
+        situation = self.situation()
+        pod_status = status.pod_status(situation)
+        conditions.settle(self.observed, pod_status.conditions or [])
+        line = status.pod_summary(situation, pod_status)
+        strangers = strangers_words(self.observed.dropped, self.refused_requests)
+        self.driver.show(card(pod_status, line, situation.busy) + strangers)
+        self.driver.publish(line, partial(snapshot, self.start, situation, pod_status, line))
+
+    async def next_event(self, plan: Plan) -> None:
+        """Wait for a result, a signal, an update or a timer, and record what has arrived."""
+        when_cancelled = f"a cancel of {self.pod} is ignored: remove its manifest instead"
+        if self.start.behaviour < TIMER_PER_WAIT:
+            arrived = await self.next_arrival_or_wake(plan.wake, when_cancelled)
+        else:
+            self.keep_timers(plan.waits, complete=plan.complete)
+            arrived = await self.next_arrival(when_cancelled)
+        if arrived:
+            self.record_all()
+
+    def record_all(self) -> None:
+        """Record everything that has arrived in `Observed`, in order."""
+        while self.arrived:
+            self.record_arrival(self.arrived.popleft())
+
+    def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
+        """Record one result or signal in `Observed`."""
+        match arrival:
+            case Dropped():
+                self.observed.signals += 1
+                self.remember_dropped(arrival)
+            case BehaviourCommitted(behaviour):
+                self.observed.signals += 1
+                self.committed = max(self.committed, behaviour)
+            case (action, Failed(reason, message)):
+                self.under_way.pop(key(action), None)
+                fold_failure(self.situation(), action, reason, message)
+            case (action, answer):
+                self.under_way.pop(key(action), None)
+                fold(self.situation(), action, answer)
+            case signal:
+                if edited := signals.apply_signal(self.situation(), signal):
+                    self.replace_pod(edited)
+
+    def replace_pod(self, pod: PodJson) -> None:
+        """Replace the pod's definition after an edit in place; continue-as-new passes it on."""
+        self.start, self.spec = replace(self.start, pod=pod), spec_of(pod)
+
+    def is_long(self) -> bool:
+        """Report whether this run's history has grown so long that it should continue as new."""
+        return self.driver.is_history_long(self.observed.signals)
+
+    def continue_as_new_if_due(self) -> None:
+        """Continue as new if the history is long, or to raise the behaviour, once nothing is left to record.
+
+        What is under way goes on in the next run. Behaviours before CARRIED_ACTIONS wait until nothing is under way that
+        ends by itself; waits are cancelled for a long history.
+        """
+        is_raised = self.raised(self.start.behaviour) != self.start.behaviour and not is_over(self.situation())
+        if not self.is_long() and not is_raised:
+            return
+        if self.is_long() and self.start.behaviour < CARRIED_ACTIONS:
+            self.cancel_waits()
+        carried = self.carried()
+        if carried is not None and not self.arrived:
+            self.observed.signals = 0
+            self.continue_with(self.observed, self.start.pod, carried)
+
+    def holds_back(self) -> bool:
+        """Report whether nothing more may begin, so that continue-as-new becomes possible."""
+        return self.is_long() and (self.start.behaviour < CARRIED_ACTIONS or self.carried() is None)
+
+    def carried(self) -> tuple[CarriedAction, ...] | None:
+        """Return what the next run begins with; None while continue-as-new has to wait."""
+        actions = [action for action, _ in self.under_way.values()]
+        if self.start.behaviour < CARRIED_ACTIONS:
+            return () if all(is_endless(one) for one in actions) else None
+        return carrying.carried(actions)
+
+    def state(self) -> PodStart:
+        """Return the input with which another driver could go on now: what continue-as-new would carry, as far as it fits."""
+        actions = [action for action, _ in self.under_way.values()]
+        return self.next_start(replace(self.observed, signals=0), self.start.pod, carrying.what_fits(actions))
+
+    def start_again(self) -> NoReturn:
+        """Start the pod again as its source now lists it, in a new run."""
+        pod = without_ephemeral(self.observed.listed_pod or self.start.pod)
+        self.continue_with(observed_again(self.observed, pod, self.driver.now(), self.start.behaviour), pod)
+
+    def continue_with(self, observed: Observed, pod: PodJson, under_way: tuple[CarriedAction, ...] = ()) -> NoReturn:
+        """Continue as new with these."""
+        start = self.next_start(observed, pod, under_way)
+        self.driver.continue_as_new(replace(start, behaviour=self.raised(self.start.behaviour)))
+
+    def next_start(self, observed: Observed, pod: PodJson, under_way: tuple[CarriedAction, ...]) -> PodStart:
+        """Build the input of a run that goes on with this one's pod."""
+        return replace(self.start, pod=pod, observed=observed, first_sight=None, under_way=under_way)
+
+    def outcome(self) -> PodOutcome:
+        """Return the result of the workflow."""
+        situation = self.situation()
+        line = status.pod_summary(situation, status.pod_status(situation))
+        why = self.observed.eviction or self.observed.deletion or line
+        return PodOutcome(line.phase, why.reason, line.restarts, why.message)
+
+    # --- dropped signals
+
+    def counts_dropped_signals(self) -> bool:
+        """Report whether this run counts them."""
+        return self.start.behaviour >= DROPPED_SIGNALS_COUNT
+
+    def remember_dropped(self, signal: Dropped) -> None:
+        """Remember a signal that was dropped; the card tells it."""
+        self.observed.dropped = self.with_dropped(self.observed.dropped, signal)
+
+    # --- what an operator asks
+
+    def refusal(self, name: str, asked: Any) -> Refusal | None:
+        """Return why a request is not possible now."""
+        situation = self.situation()
+        return already_taken(situation, asked) or REQUESTS[name].why_not(situation, asked)
+
+    def request(self, name: str, asked: OperatorRequest) -> Any:
+        """Queue a request and answer what it will do; returns a Refusal if it has become impossible since its validation."""
+        request = REQUESTS[name]
+        self.record_all()
+        self.queue(asked)
+        before = self.situation()
+        refusal = already_taken(before, asked)
+        if refusal is None and request.checked_again:
+            refusal = request.why_not(before, asked)
+        return refusal or request.answer(before, asked)
+
+    def explain(self) -> Explanation:
+        """Explain what the pod waits for and what would happen next."""
+        return explanation(self.situation(), summary)
+
+    def pod_status(self) -> dict[str, Any]:
+        """Return V1PodStatus as JSON."""
+        return status.pod_status(self.situation()).model_dump(by_alias=True, exclude_none=True, mode="json")
