@@ -286,7 +286,9 @@ class PodLoop(ArrivalLoop[Arrival, PodDriver]):
         self.record_all()
         self.queue(asked)
         before = self.situation()
-        refusal = already_taken(before, asked) or (request.why_not(before, asked) if request.checked_again else None)
+        refusal = already_taken(before, asked)
+        if refusal is None and request.checked_again:
+            refusal = request.why_not(before, asked)
         return refusal or request.answer(before, asked)
 
     def explain(self) -> Explanation:

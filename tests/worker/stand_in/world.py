@@ -61,17 +61,20 @@ class MemoryJournal:
     stories: list[StoryEntry] = field(default_factory=list)
     states: list[tuple[PodStart, int]] = field(default_factory=list)
     """Each with the position up to which the entries are in it."""
+    synced: list[bool] = field(default_factory=list)
+    """Of each entry, whether it was on disk when `append` returned."""
     refuses: bool = False
 
     def keep(self, _workflow_id: str, start: PodStart, _place: Any, *, folded: int = 0) -> None:
         """Keep a copy."""
         self.states.append((copied(start), folded))
 
-    def append(self, _workflow_id: str, entry: StoryEntry, *, batched: bool = False) -> int:  # noqa: ARG002
+    def append(self, _workflow_id: str, entry: StoryEntry, *, batched: bool = False) -> int:
         """Append a copy; positions count from 1."""
         if self.refuses:
             raise OSError("the disk is full")
         self.stories.append(copied(entry))
+        self.synced.append(not batched)
         return len(self.stories)
 
     def flush(self, _workflow_id: str, _timeout: timedelta) -> bool:
@@ -116,6 +119,9 @@ class World:
         self.journal = MemoryJournal()
         self.led: StandIn | None = None
         self.leads = 0
+        self.settings, self.exits = QUICK, True
+        self.behind = 0.0
+        """Seconds by which the node's clock is late."""
         self.held: dict[str, asyncio.Event] = {}
         """By activity: its calls wait for this event."""
         self.functions = [self._function(kind, row.name, row.result) for kind, row in ACTIONS.items()]
@@ -131,7 +137,7 @@ class World:
 
     def start(self) -> PodStart:
         """Return what the poller starts a pod with."""
-        return PodStart("node-1", self.pod, path="web.yaml", behaviour=CURRENT, settings=QUICK)
+        return PodStart("node-1", self.pod, path="web.yaml", behaviour=CURRENT, settings=self.settings)
 
     def lead(self, start: PodStart, tail: list[StoryEntry] | None = None) -> "asyncio.Task[Any]":
         """Lead the pod from now on."""
@@ -146,7 +152,7 @@ class World:
 
     def clock(self) -> datetime:
         """Return the time, which the loop's clock decides."""
-        return BEGAN + timedelta(seconds=asyncio.get_running_loop().time())
+        return BEGAN + timedelta(seconds=asyncio.get_running_loop().time() - self.behind)
 
     async def deliver(self, _workflow_id: str, name: str, value: Any) -> None:
         """Take a signal to whoever leads; raises NotDelivered."""
@@ -223,7 +229,7 @@ class World:
 
     def _decide_fate(self, one: RuntimeContainer) -> None:
         """Let a new container exit after a while, or not."""
-        if one.container_id in self.fated:
+        if one.container_id in self.fated or not self.exits:
             return
         self.fated.add(one.container_id)
         is_init = one.name in self.model.init and one.name not in self.model.sidecars

@@ -26,6 +26,10 @@ ANSWER_WITHIN: Final = timedelta(seconds=10)
 """Commands time out after this; services wait for ever."""
 
 
+class NoAnswer(CommandFailed):
+    """Neither Temporal nor a worker behind it answers; the node's own worker may."""
+
+
 def no_answer() -> str:
     """Say that the timeout has passed."""
     return f"no answer within {ANSWER_WITHIN.total_seconds():.0f} s"
@@ -41,14 +45,14 @@ def no_worker(node: str, error: Exception) -> str:
 
 
 async def client_of(config: NodeConfig) -> Client:
-    """Connect; raises CommandFailed if Temporal does not answer in time."""
+    """Connect; raises NoAnswer if Temporal does not answer in time, CommandFailed if it refuses."""
     waited_for: list[str] = []
     try:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
             return await connect(temporal_settings(config), waiting=waited_for.append)
     except TimeoutError:
         why = (waited_for[-1] if waited_for else "Temporal does not answer").removeprefix("waiting for ")
-        raise CommandFailed(
+        raise NoAnswer(
             f"{why}; is it running (`tempolet up`; TEMPOLET_RUN_DIR where it has another --run-dir)? Its address is "
             "TEMPORAL_ADDRESS or temporal.address of --tempolet-config"
         ) from None
@@ -71,7 +75,7 @@ async def executions(
     try:
         found = [one async for one in list_executions(client, query)]
     except RPCError as error:
-        raise CommandFailed(
+        raise NoAnswer(
             f"Temporal cannot list pods in namespace {client.namespace}: {error.message or error.status.name}; has a "
             "worker or poller ever run against it?"
         ) from error

@@ -27,8 +27,10 @@ from proto.temporal import names
 from proto.temporal.operator import OperatorRequest, Rejection
 from worker.commands.access import temporal_access
 from worker.commands.access.exits import CommandFailed, Exit
+from worker.commands.access.led_pods import ask_pod, pod_here
 from worker.commands.access.pod_selection import PodSelector, find_pods
 from worker.daemon.config import NodeConfig
+from worker.delivery.lead import Message, Reply
 
 ASK_AGAIN: Final = timedelta(milliseconds=100)
 WHY_NOT_WITHIN: Final = timedelta(seconds=2)
@@ -62,6 +64,12 @@ class WorkflowPaused(CommandFailed):
 def numbered(asked: OperatorRequest) -> OperatorRequest:
     """Give a request the number by which a pod recognizes it if it comes twice."""
     return replace(asked, source=SOURCE, sequence=secrets.randbits(_NUMBER_BITS) or 1)
+
+
+def update_id(asked: object) -> str | None:
+    """Return the id by which a run recognizes a request that comes twice; None for one without a number."""
+    number = getattr(asked, "sequence", 0)
+    return f"{SOURCE}-{number}" if number else None
 
 
 def operator() -> str:
@@ -109,7 +117,7 @@ async def send_update(
     """
     while True:
         try:
-            answered: Answered = await handle.execute_update(update, asked, result_type=answer)
+            answered: Answered = await handle.execute_update(update, asked, id=update_id(asked), result_type=answer)
         except RPCError as error:
             if error.status is not RPCStatusCode.FAILED_PRECONDITION:
                 raise
@@ -121,7 +129,25 @@ async def send_update(
 
 
 async def _send_to_pod(
-    config: NodeConfig, selector: PodSelector, asked: object, *, update: str, answer: type[Answered]
+    config: NodeConfig, selector: PodSelector, asked: OperatorRequest, *, update: str, answer: type[Answered]
+) -> Answered:
+    answered = await ask_pod(
+        config,
+        Message(pod_here(config, selector), update, asked, SOURCE, asked.sequence),
+        lambda: _send_to_workflow(config, selector, asked, update=update, answer=answer),
+        lambda lead, said: lead.update(said, answer),
+    )
+    if not isinstance(answered, Reply):
+        return answered
+    if answered.refusal:
+        raise Refused(answered.refusal.message, answered.refusal.reason)
+    if not isinstance(answered.value, answer):
+        raise CommandFailed(f"the worker has answered the request to {selector} with something else")
+    return answered.value
+
+
+async def _send_to_workflow(
+    config: NodeConfig, selector: PodSelector, asked: OperatorRequest, *, update: str, answer: type[Answered]
 ) -> Answered:
     client = await temporal_access.client_of(config)
     pod = (await find_pods(client, config, selector))[-1].pod
@@ -138,8 +164,8 @@ async def _send_to_pod(
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
         # Temporal keeps an accepted Update and delivers it to the next worker
         error_shown = TimeoutError(f"{temporal_access.no_answer()}; the request is delivered when a worker starts")
-        raise CommandFailed(temporal_access.no_worker(pod.node, error_shown)) from error
+        raise temporal_access.NoAnswer(temporal_access.no_worker(pod.node, error_shown)) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise CommandFailed(f"{selector} is gone", Exit.NOT_FOUND) from error
-        raise CommandFailed(temporal_access.no_worker(pod.node, error)) from error
+        raise temporal_access.NoAnswer(temporal_access.no_worker(pod.node, error)) from error

@@ -26,11 +26,13 @@ from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import PodOutcome
 from worker.commands.access import temporal_access
 from worker.commands.access.exits import CommandFailed, Exit
+from worker.commands.access.led_pods import ask_pod, pod_here
 from worker.commands.access.node_view import NodeView, notes
 from worker.commands.access.pod_selection import PodSelector, find_pods
 from worker.commands.access.unknown_pod import refusals_of
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_lock import lock_holder, lock_path
+from worker.delivery.lead import Message
 from worker.documents.printable import printable
 from worker.history.failures import describe_failure
 from worker.history.sentences import pod_gone
@@ -38,6 +40,9 @@ from worker.history.story_state import seconds
 from worker.temporal.executions import COMPLETED, PAUSED, describe_execution, is_open, status_word
 from worker.temporal.interventions import paused_words, told_paused
 
+LED_BY_WORKER: Final = (
+    "Temporal is away: the node's worker leads this pod; what happens meanwhile is added to its history"
+)
 LABELS: Final = {
     SentenceKind.STANDS: "state",
     SentenceKind.UNDER_WAY: "under way",
@@ -81,6 +86,7 @@ class Answer:
     explanation: Explanation | None = None
     tries: dict[str, Attempts] = field(default_factory=dict)
     """By activity id, which is the key of its action."""
+    led_by_worker: bool = False
 
 
 def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
@@ -106,6 +112,18 @@ def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
 
 
 async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:
+    message = Message(pod_here(config, selector), names.EXPLAIN)
+    answered = await ask_pod(
+        config, message, lambda: _ask_workflow(config, selector), lambda lead, said: lead.query(said, Explanation)
+    )
+    if isinstance(answered, Answer):
+        return answered
+    if not isinstance(answered.value, Explanation):
+        raise CommandFailed(f"the worker cannot explain {selector}")
+    return Answer(PodWorkflowId.parse(message.workflow_id), explanation=answered.value, led_by_worker=True)
+
+
+async def _ask_workflow(config: NodeConfig, selector: PodSelector) -> Answer:
     client = await temporal_access.client_of(config)
     pod = (await find_pods(client, config, selector))[-1].pod
     handle = client.get_workflow_handle(str(pod), result_type=PodOutcome)
@@ -124,7 +142,7 @@ async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:
     except WorkflowQueryFailedError as error:
         raise CommandFailed(f"the worker of node {pod.node} cannot explain {selector}: {error}") from error
     except RPCError as error:
-        raise CommandFailed(temporal_access.no_worker(pod.node, error)) from error
+        raise temporal_access.NoAnswer(temporal_access.no_worker(pod.node, error)) from error
     return Answer(pod, explanation=explanation, tries=_tries(client, config, described))
 
 
@@ -164,6 +182,8 @@ def lines(answer: Answer, now: datetime) -> Iterator[str]:
     """Format the answer, one sentence per line."""
     pod = answer.pod
     yield f"{pod.namespace}/{pod.name} on {pod.node}, UID {pod.uid}"
+    if answer.led_by_worker:
+        yield LED_BY_WORKER
     if answer.gone:
         yield f"{answer.gone} (`tempolet history {pod.namespace}/{pod.name}` shows what happened)"
     if answer.paused:
@@ -200,6 +220,8 @@ def as_json(selector: PodSelector, answer: Answer | None, remarks: list[str]) ->
     known |= {"node": answer.pod.node, "uid": answer.pod.uid, "gone": answer.gone}
     if answer.paused:
         known["paused"] = answer.paused
+    if answer.led_by_worker:
+        known["ledByWorker"] = True
     if answer.explanation is not None:
         explanation = answer.explanation
         known |= {"lifecycle": explanation.lifecycle, "phase": explanation.phase}

@@ -1,0 +1,274 @@
+"""Does the lead of a pod take messages, answer questions and go on, whatever it gets?"""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from proto.temporal import names
+from proto.temporal.away import EntryKind
+from proto.temporal.operator import SkipBackoff
+from proto.temporal.pod import PodJson
+from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from tests.worker.stand_in.world import World, copied
+from worker.stand_in.stand_in import NotLed, RequestRefused, StandIn
+from workflows.decide.versions import BEHAVIOURS
+
+pytestmark = pytest.mark.jumping_clock
+GOING = DeletionRequested("file", "ManifestRemoved", "web.yaml is gone")
+SOON = 30.0
+SKIP = SkipBackoff("root@node-1")
+
+
+def plain_pod(**spec: Any) -> PodJson:
+    """Build a pod with one container that runs on."""
+    container = {"name": "web", "image": "busybox:1", "imagePullPolicy": "IfNotPresent"}
+    return {
+        "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+        "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 1, "containers": [container], **spec},
+    }
+
+
+def quiet_world(pod: PodJson | None = None) -> World:
+    """Return a node on which nothing fails and nothing exits."""
+    world = World(0, pod or plain_pod(), faults=False)
+    world.exits = False
+    return world
+
+
+async def led(world: World) -> tuple[StandIn, "asyncio.Task[Any]"]:
+    """Lead a pod until it is ready."""
+    lead = world.lead(world.start())
+    await asyncio.sleep(SOON)
+    assert world.led
+    assert phase(world.led) == ("Running", "True")
+    return world.led, lead
+
+
+def phase(stand_in: StandIn) -> tuple[str, str]:
+    """Return a pod's phase, and whether it is ready."""
+    status = stand_in.pod_status()
+    return status["phase"], next(one["status"] for one in status["conditions"] if one["type"] == "Ready")
+
+
+async def crashed(world: World, stand_in: StandIn, times: int = 2) -> None:
+    """Let the container crash so often, each time once it runs."""
+    for _ in range(times):
+        await asyncio.sleep(SOON)
+        (live,) = world.model.live()
+        world.model.now = world.clock()
+        world.model.end(live.container_id, 1)
+        await stand_in.deliver(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=(live.container_id,)))
+    await asyncio.sleep(1)
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+async def test_a_whole_life(behaviour: int) -> None:
+    """Of each behaviour: start, crash, restart, deletion; its story has all of it, and the cache its states."""
+    world = quiet_world()
+    lead = world.lead(replace(world.start(), behaviour=behaviour))
+    assert world.led
+    await crashed(world, world.led, 1)
+    await asyncio.sleep(SOON)
+    assert phase(world.led) == ("Running", "True")
+    await world.led.deliver(names.DELETION_REQUESTED, GOING)
+    outcome = await lead
+    assert (outcome.restarts, outcome.reason) == (1, "ManifestRemoved")
+    told = [(one.kind, one.name) for one in world.journal.stories]
+    assert told.count((EntryKind.COMPLETED, names.START_CONTAINER)) == 2
+    assert [name for kind, name in told if kind is EntryKind.SIGNALLED] == [
+        names.RUNTIME_CHANGED,
+        names.DELETION_REQUESTED,
+    ]
+    assert [one.restarts for one in world.snapshots][-1] == 1
+    with pytest.raises(NotLed):
+        await world.led.deliver(names.DELETION_REQUESTED, GOING)
+
+
+async def test_a_signal_comes_as_json_too() -> None:
+    """As from the worker's socket."""
+    world = quiet_world()
+    stand_in, lead = await led(world)
+    await stand_in.deliver(names.DELETION_REQUESTED, {"source": "file", "reason": "ManifestRemoved"})
+    assert (await lead).reason == "ManifestRemoved"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("Nonsense", {}, id="an-unknown-name"),
+        pytest.param(names.RUNTIME_CHANGED, 17, id="another-type"),
+        pytest.param(names.RUNTIME_CHANGED, object(), id="no-json"),
+    ],
+)
+async def test_a_malformed_signal_is_dropped(name: str, value: Any) -> None:
+    """It is counted, and the pod goes on."""
+    world = quiet_world()
+    stand_in, _ = await led(world)
+    await stand_in.deliver(name, value)
+    await asyncio.sleep(1)
+    state = stand_in.hand_over()
+    assert state.observed
+    assert state.observed.dropped
+    assert state.observed.dropped.count == 1
+
+
+# --- requests of an operator
+
+
+async def test_a_request_is_answered_once_it_is_decided_and_kept() -> None:
+    """The back-off ends at once."""
+    world = quiet_world()
+    world.settings = replace(world.settings, max_container_restart_period=timedelta(minutes=5))
+    stand_in, _ = await led(world)
+    await crashed(world, stand_in)
+    assert not world.model.live()
+    assert stand_in.why_not(names.SKIP_BACKOFF, SKIP) is None
+    answer = await stand_in.update(names.SKIP_BACKOFF, SKIP)
+    assert answer.operator == "root@node-1"
+    kept, _ = world.journal.states[-1]
+    assert kept.observed
+    assert kept.observed.containers["web"].skipped_at
+    await asyncio.sleep(1)
+    assert world.model.live()
+    assert [one.value["operator"] for one in world.journal.stories if one.kind is EntryKind.UPDATED] == ["root@node-1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        pytest.param(names.SKIP_BACKOFF, SKIP, "NoBackoff", id="there-is-no-back-off"),
+        pytest.param(names.SKIP_BACKOFF, 17, "Malformed", id="another-type"),
+        pytest.param("Nonsense", {}, "Malformed", id="an-unknown-name"),
+    ],
+)
+async def test_a_request_is_refused(name: str, value: Any, reason: str) -> None:
+    """Nothing of it is in the story."""
+    world = quiet_world()
+    stand_in, _ = await led(world)
+    with pytest.raises(RequestRefused) as refused:
+        await stand_in.update(name, value)
+    assert refused.value.refusal.reason == reason
+    assert EntryKind.UPDATED not in {one.kind for one in world.journal.stories}
+
+
+async def test_it_explains_itself() -> None:
+    """As the workflow does by its query."""
+    world = quiet_world()
+    stand_in, _ = await led(world)
+    await crashed(world, stand_in)
+    assert "CrashLoopBackOff" in str(stand_in.explain())
+
+
+# --- the lead
+
+
+async def test_after_a_defect_it_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the last decision; a signal that came meanwhile is not lost."""
+    world = quiet_world()
+    stand_in, lead = await led(world)
+
+    def defective(_: Any) -> Any:
+        raise ValueError("a defect")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("workflows.loops.pod_loop.pod_actions", defective)
+        await stand_in.deliver(names.RUNTIME_CHANGED, RuntimeChanged("resync"))
+        await asyncio.sleep(0.5)
+        await stand_in.deliver(names.DELETION_REQUESTED, GOING)
+        await asyncio.sleep(10)
+        assert not lead.done()
+    assert (await lead).reason == "ManifestRemoved"
+    assert len([one for name, one in world.calls if name == names.START_CONTAINER]) == 1
+
+
+async def test_a_lead_that_is_cancelled_ends() -> None:
+    """The loop takes a cancel for an operator's and goes on; the process must be able to stop."""
+    world = quiet_world()
+    _, lead = await led(world)
+    lead.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(lead, 1)
+
+
+async def test_a_pod_that_is_listed_again_starts_again() -> None:
+    """Its next run is led, too."""
+    world = quiet_world()
+    stand_in, lead = await led(world)
+    await stand_in.deliver(names.DELETION_REQUESTED, GOING)
+    await stand_in.deliver(names.POD_LISTED, PodListed("file"))
+    await asyncio.sleep(SOON)
+    assert phase(stand_in) == ("Running", "True")
+    assert not lead.done()
+    assert len([one for name, one in world.calls if name == names.START_CONTAINER]) == 2
+
+
+@pytest.mark.parametrize("behind", [60.0, -60.0], ids=["the-node-is-a-minute-late", "the-node-is-a-minute-early"])
+async def test_the_clocks_of_server_and_node_differ(behind: float) -> None:
+    """A pod in back-off is taken over by a clock that differs: nothing is restarted twice, and it comes up."""
+    world = quiet_world()
+    stand_in, lead = await led(world)
+    await crashed(world, stand_in)
+    state = copied(stand_in.hand_over())
+    await lead
+    world.behind = behind
+    world.lead(state)
+    await asyncio.sleep(70 + SOON)
+    assert world.led
+    assert phase(world.led) == ("Running", "True")
+    assert len([one for name, one in world.calls if name == names.START_CONTAINER]) == 3
+
+
+async def test_a_hook_that_ended_before_a_kill_does_not_run_again() -> None:
+    """The state that was kept has it under way, the story has its end."""
+    pod = plain_pod()
+    pod["spec"]["containers"][0]["lifecycle"] = {"postStart": {"exec": {"command": ["true"]}}}
+    world = quiet_world(pod)
+    _, lead = await led(world)
+    kept = next(number for number, (one, _) in enumerate(world.journal.states) if names.RUN_HOOK in str(one.under_way))
+    state, folded = world.journal.states[kept]
+    ended = next(
+        number
+        for number, one in enumerate(world.journal.stories)
+        if one.key.startswith("hook/") and one.kind is EntryKind.COMPLETED
+    )
+    assert folded <= ended
+    lead.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await lead
+    world.boot()
+    world.lead(state, world.journal.stories[folded : ended + 1])
+    await asyncio.sleep(SOON)
+    assert world.led
+    assert phase(world.led) == ("Running", "True")
+    assert set(world.hooks_run.values()) == {1}
+
+
+async def test_frozen_it_takes_messages_and_begins_nothing() -> None:
+    """What they ask for is done by the next driver."""
+    world = quiet_world()
+    stand_in, lead = await led(world)
+    assert await stand_in.freeze(timedelta(seconds=1))
+    await stand_in.deliver(names.DELETION_REQUESTED, GOING)
+    await asyncio.sleep(SOON)
+    assert world.model.live()
+    state = copied(stand_in.hand_over())
+    assert await lead is None
+    with pytest.raises(NotLed):
+        await stand_in.freeze(timedelta(seconds=1))
+    assert (await world.lead(state)).reason == "ManifestRemoved"
+
+
+async def test_what_must_end_does_not_end() -> None:
+    """Then the pod is not handed back now, and goes on."""
+    world = quiet_world()
+    gate = world.held[names.START_CONTAINER] = asyncio.Event()
+    world.lead(world.start())
+    await asyncio.sleep(SOON)
+    assert world.led
+    assert not await world.led.freeze(timedelta(seconds=5))
+    gate.set()
+    await asyncio.sleep(SOON)
+    assert phase(world.led) == ("Running", "True")
