@@ -134,6 +134,7 @@ def test_a_workflow_that_has_no_folder_is_refused(tmp_path: Path, odd: str) -> N
         with pytest.raises(NotAppended):
             journal.append(odd, entry())
         assert journal.entries(odd).entries == ()
+        assert not journal.flush(odd, SOON)
         assert troubles.lines() != ()
     assert not (tmp_path / "away").exists()
 
