@@ -25,7 +25,7 @@ RARE = f"{names.MAKE_POD_DIRECTORIES} failed"
 ENDLESS = {names.PROBE_CONTAINER, names.WATCH_IMAGES}
 """Actions that end with what they observe."""
 HAND_BACK = {names.WHILE_AWAY, names.HANDED_BACK}
-"""Only a node that led the pod without Temporal sends these; tests/workflows/pod/test_hand_back.py replays what they leave."""
+"""Only a node that led the pod without Temporal sends these; tests/workflows/test_hand_back.py replays what they leave."""
 BEFORE_IT_BEGAN = ("ended", "rejected", "started_at", "deleted", "grace", "conditions")
 ENDS = ("behaviour raised", "continued as new by events", "cancel of the workflow", "history lost")
 BY_SIGNALS = "continued as new by signals"
