@@ -12,11 +12,9 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Final
 
-from temporalio import activity
-from temporalio.client import WorkflowExecutionStatus
-from temporalio.service import RPCError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from activities.execution.attempt import Attempt, current_attempt
 from activities.execution.errors import non_retryable_failure, retryable_failure
 from activities.execution.heartbeat import beating
 from activities.execution.present_attempts import PresentAttempts
@@ -44,10 +42,10 @@ class AttachingAttempts(Interceptor):
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - the SDK's name
         """Wrap every activity."""
-        return _Attempt(next, self._running, self._present)
+        return _Attaching(next, self._running, self._present)
 
 
-class _Attempt(ActivityInboundInterceptor):
+class _Attaching(ActivityInboundInterceptor):
     def __init__(
         self, following: ActivityInboundInterceptor, running: RunningActions, present: PresentAttempts
     ) -> None:
@@ -55,78 +53,56 @@ class _Attempt(ActivityInboundInterceptor):
         self._running, self._present = running, present
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's name
-        info = activity.info()
-        if info.is_local:
+        attempt = current_attempt()
+        if attempt.is_local:
             return await super().execute_activity(input)
-        with self._present.one(info):
-            limit = _limit(info)
+        with self._present.one(attempt):
+            limit = _limit(attempt)
             try:
                 async with asyncio.timeout(limit) as time:
-                    if info.activity_type in ENDLESS | READS:
+                    if attempt.name in ENDLESS | READS:
                         return await super().execute_activity(input)
-                    return await self._attach(_asked(info, input.args), input)
+                    return await self._attach(attempt, input)
             except TimeoutError:
                 if not time.expired():
                     raise
-                raise non_retryable_failure(STEP_TIMED_OUT, self._hangs(info, limit)) from None
+                raise non_retryable_failure(STEP_TIMED_OUT, self._hangs(attempt, limit)) from None
 
-    async def _attach(self, asked: Asked, input: ExecuteActivityInput) -> Any:  # noqa: A002 - as above
-        following = super().execute_activity
+    async def _attach(self, attempt: Attempt, input: ExecuteActivityInput) -> Any:  # noqa: A002 - as above
+        following, asked = super().execute_activity, _asked(attempt, input.args)
         try:
             with beating() as heart:
                 return await self._running.attend(asked, lambda: following(input), heart.follow)
         except asyncio.CancelledError:
-            if _is_wanted_no_more() or await _is_left_over():
+            if await attempt.ends_work():
                 await self._running.give_up(asked)
-            elif not _is_cancelled():
+            elif not _is_cancelled(attempt):
                 raise retryable_failure("Superseded", "another run of this action has taken its place") from None
             raise
 
-    def _hangs(self, info: activity.Info, limit: float | None) -> str:
-        said = self._running.details(info.workflow_id or "", info.activity_id)
-        doing = said if isinstance(said, str) else getattr(said, "doing", "") or info.activity_type
+    def _hangs(self, attempt: Attempt, limit: float | None) -> str:
+        said = self._running.details(attempt.workflow_id, attempt.key)
+        doing = said if isinstance(said, str) else getattr(said, "doing", "") or attempt.name
         return f"{doing}: no answer within {limit:g} s; it is waited for again"
 
 
-def _asked(info: activity.Info, arguments: Any) -> Asked:
-    kind = info.activity_type
-    instance = "" if kind in NAMED_BY_KEY else sha256(repr(arguments).encode(errors="replace")).hexdigest()
+def _asked(attempt: Attempt, arguments: Any) -> Asked:
+    instance = "" if attempt.name in NAMED_BY_KEY else sha256(repr(arguments).encode(errors="replace")).hexdigest()
     return Asked(
-        workflow_id=info.workflow_id or "",
-        key=info.activity_id,
-        instance=(kind, instance),
-        asker=(info.workflow_run_id or "", info.scheduled_time),
-        keeps=kind not in LOOKS_AGAIN,
+        workflow_id=attempt.workflow_id,
+        key=attempt.key,
+        instance=(attempt.name, instance),
+        asker=attempt.asker,
+        keeps=attempt.name not in LOOKS_AGAIN,
     )
 
 
-def _limit(info: activity.Info) -> float | None:
-    limit = info.start_to_close_timeout
+def _limit(attempt: Attempt) -> float | None:
+    limit = attempt.limit
     return None if limit is None else (limit - min(MARGIN, limit / 10)).total_seconds()
 
 
-def _is_wanted_no_more() -> bool:
-    """Report whether the workflow has cancelled this action, or the worker stops."""
-    why = activity.cancellation_details()
-    return why is not None and (why.cancel_requested or why.worker_shutdown)
-
-
-async def _is_left_over() -> bool:
-    """Report whether this attempt's workflow has ended for good: it did not wait for the end of what it had cancelled.
-
-    After continue-as-new or a reset another run is open, and asks again. A workflow that somebody ended is started again.
-    """
-    why, info = activity.cancellation_details(), activity.info()
-    if why is None or not why.not_found or info.workflow_id is None:
-        return False
-    try:
-        described = await activity.client().get_workflow_handle(info.workflow_id).describe()
-    except (RPCError, ValueError):  # ValueError: a status that the SDK does not know (paused)
-        return False
-    return described.status is WorkflowExecutionStatus.COMPLETED
-
-
-def _is_cancelled() -> bool:
+def _is_cancelled(attempt: Attempt) -> bool:
     """Report whether this attempt was cancelled, and not only the work that it waits for."""
     task = asyncio.current_task()
-    return activity.is_cancelled() or bool(task and task.cancelling())
+    return bool(attempt.cancellation()) or bool(task and task.cancelling())

@@ -10,12 +10,10 @@ of running actions the same block does both.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import copy_context
 from datetime import timedelta
 from typing import Any, Final
 
-from temporalio import activity
-
+from activities.execution.attempt import current_attempt
 from activities.execution.running_actions import Work, current_work
 
 LONGEST_PAUSE: Final = timedelta(seconds=20)
@@ -36,7 +34,7 @@ class Heartbeat:
     def say_now(self, details: object) -> None:
         """Set the details and send them at once."""
         self.say(details)
-        activity.heartbeat(details)
+        current_attempt().say(details)
 
 
 class _OfWork(Heartbeat):
@@ -61,32 +59,32 @@ class Beats:
 
     def __init__(self) -> None:
         self._work: Work | None = None
-        self._attempt = copy_context()
+        self._attempt = current_attempt()
 
     def follow(self, work: Work) -> Callable[[], None]:
         """Send what this work says from now on; returns what sends it at once."""
         self._work = work
-        return lambda: self._attempt.run(self.send)
+        return self.send
 
     def send(self) -> None:
         """Send a heartbeat; before the work has said anything, with what the earlier try said."""
         if self._work is not None and self._work.details is not None:
-            activity.heartbeat(self._work.details)
+            self._attempt.say(self._work.details)
         else:
-            activity.heartbeat(*activity.info().heartbeat_details)
+            self._attempt.say(*self._attempt.earlier)
 
 
 def earlier_details() -> Sequence[Any]:
     """Return what the earlier try of this activity said last; what ended in this process is known without Temporal."""
     work = current_work()
-    return activity.info().heartbeat_details if work is None or work.earlier is None else (work.earlier,)
+    return current_attempt().earlier if work is None or work.earlier is None else (work.earlier,)
 
 
 @contextmanager
 def beating() -> Iterator[Beats]:
     """Send an attempt's heartbeats while the block runs."""
-    beats = Beats()
-    with _repeated(beats.send):
+    beats, timeout = Beats(), current_attempt().heartbeat_timeout
+    with _repeated(beats.send, timeout):
         yield beats
 
 
@@ -97,14 +95,13 @@ async def heartbeating(details: object) -> AsyncIterator[Heartbeat]:
     if work is not None:
         yield _OfWork(work, details)
         return
-    heart = Heartbeat(details)
-    with _repeated(lambda: activity.heartbeat(heart.details)):
+    heart, attempt = Heartbeat(details), current_attempt()
+    with _repeated(lambda: attempt.say(heart.details), attempt.heartbeat_timeout):
         yield heart
 
 
 @contextmanager
-def _repeated(send: Callable[[], None]) -> Iterator[None]:
-    timeout = activity.info().heartbeat_timeout
+def _repeated(send: Callable[[], None], timeout: timedelta | None) -> Iterator[None]:
     if timeout is None:
         yield
         return

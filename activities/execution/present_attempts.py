@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final
 
-from temporalio import activity
+from activities.execution.attempt import Attempt
 
 _REMEMBERED: Final = 4096
 """Actions without an attempt, by when the last one ended."""
@@ -22,15 +22,15 @@ class PresentAttempts:
         self._ended_at: dict[tuple[str, str], float] = {}
 
     @contextmanager
-    def one(self, info: activity.Info) -> Iterator[None]:
+    def one(self, attempt: Attempt) -> Iterator[None]:
         """Count an attempt while the block runs."""
-        action, attempt = (info.workflow_id or "", info.activity_id), (info.workflow_run_id or "", info.attempt)
-        self._present.setdefault(action, []).append(attempt)
+        action, one = (attempt.workflow_id, attempt.key), (attempt.asker[0], attempt.number)
+        self._present.setdefault(action, []).append(one)
         try:
             yield
         finally:
             here = self._present[action]
-            here.remove(attempt)
+            here.remove(one)
             if not here:
                 del self._present[action]
             self._ended_at.pop(action, None)

@@ -7,7 +7,7 @@ retried for ever with nothing to see but a pending activity. Instead it becomes 
 
 from typing import Any
 
-from temporalio.exceptions import FailureError
+from temporalio.exceptions import ApplicationError, FailureError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from activities.execution.errors import non_retryable_failure
@@ -32,7 +32,10 @@ class _Translating(ActivityInboundInterceptor):
         except UnsafeName as error:
             raise non_retryable_failure(INVALID_POD_NAME, str(error)) from error
         except Exception as error:
-            kind = type(error).__name__
-            raise non_retryable_failure(
-                UNEXPECTED, f"a defect of tempolet, please report it: {kind}: {error}"
-            ) from error
+            raise unexpected_failure(error) from error
+
+
+def unexpected_failure(error: Exception) -> ApplicationError:
+    """Build the failure for an exception that nothing raises on purpose."""
+    kind = type(error).__name__
+    return non_retryable_failure(UNEXPECTED, f"a defect of tempolet, please report it: {kind}: {error}")

@@ -16,6 +16,7 @@ from typing import Any, Final
 from temporalio import activity
 
 from activities.clients.cri_error import CriError, Remedy
+from activities.execution.attempt import current_attempt
 from activities.execution.errors import retryable_failure, runtime_unavailable
 from activities.execution.heartbeat import earlier_details, heartbeating
 from activities.hooks.hook_containers import HookContainerFailed, HookContainers
@@ -66,7 +67,7 @@ class HookActivities:
         Raises RuntimeUnavailable, and HookFailed while its policy allows another try.
         """
         failed = _known_failures(earlier_details())
-        again, doing = activity.info().attempt - 1 > failed, f"{request.hook} of {request.name} of {request.pod}"
+        again, doing = current_attempt().number - 1 > failed, f"{request.hook} of {request.name} of {request.pod}"
         async with heartbeating(HookProgress(doing, failed)) as heart:
             message = await self._tried(request)
             if message is None:

@@ -16,10 +16,11 @@ from time import monotonic
 from typing import Final
 
 import structlog
+from pydantic import TypeAdapter
 from temporalio import activity
-from temporalio.converter import value_to_type
 
 from activities.clients.cri_error import CriError, Remedy
+from activities.execution.attempt import Attempt, current_attempt
 from activities.execution.errors import WORKER_STOPPING, non_retryable_failure, retryable_failure, runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.images.services import ImageServices
@@ -40,6 +41,7 @@ from proto.temporal.node import (
 _SHARE: Final = 3
 """Heartbeats in one heartbeat timeout, for a watch that an earlier release asked for."""
 
+_AGES: Final = TypeAdapter(list[ImageAge])
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -49,6 +51,7 @@ class ImageCollectionActivities:
     def __init__(self, services: ImageServices) -> None:
         self._services = services
         self._newest: _Watch | None = None
+        """Of this process, also once it has ended: the next one knows what it saw, whoever asks for it."""
 
     @activity.defn(name=names.WATCH_IMAGES)
     async def watch_images(self, request: WatchImages) -> ImageUse:
@@ -56,9 +59,11 @@ class ImageCollectionActivities:
 
         Raises WorkerStopping, which Temporal retries in the next worker, and Superseded if a newer watch has begun.
         """
-        if self._newest is not None:
-            self._newest.over.set()
-        watch = self._newest = _Watch(_left_by_earlier_try() or {age.image_id: age for age in request.known})
+        attempt, before = current_attempt(), self._newest
+        if before is not None:
+            before.over.set()
+        known = before.ages if before else _left_by_earlier_try(attempt) or {age.image_id: age for age in request.known}
+        watch = self._newest = _Watch(attempt, known)
         stopping = asyncio.create_task(watch.end_with_worker())
         try:
             while True:
@@ -73,8 +78,6 @@ class ImageCollectionActivities:
                 await watch.pause(request.policy.look_every)
         finally:
             stopping.cancel()
-            if self._newest is watch:
-                self._newest = None
 
     @activity.defn(name=names.REMOVE_IMAGE)
     async def remove_image(self, request: RemoveImage) -> RemovedImage:
@@ -151,29 +154,26 @@ class ImageCollectionActivities:
         return {mount.image.image for mount in status.mounts if mount.HasField("image")}
 
 
-def _left_by_earlier_try() -> dict[str, ImageAge]:
+def _left_by_earlier_try(attempt: Attempt) -> dict[str, ImageAge]:
     """Read the ages from the last heartbeat of an earlier try."""
-    details = activity.info().heartbeat_details
-    if not details:
-        return {}
-    ages: list[ImageAge] = value_to_type(list[ImageAge], details[0])
-    return {age.image_id: age for age in ages}
+    return {age.image_id: age for age in _AGES.validate_python(attempt.earlier[0])} if attempt.earlier else {}
 
 
 class _Watch:
     """One attempt's watch: what it knows, and until when it lasts."""
 
-    def __init__(self, ages: dict[str, ImageAge]) -> None:
+    def __init__(self, attempt: Attempt, ages: dict[str, ImageAge]) -> None:
+        self._attempt = attempt
         self.ages = ages
         self.over = asyncio.Event()
         """The worker stops, or a newer watch has begun."""
         self._sent: set[tuple[str, bool]] | None = None
-        timeout = activity.info().heartbeat_timeout
+        timeout = attempt.heartbeat_timeout
         self._longest = timeout.total_seconds() / _SHARE if timeout else None
 
     async def end_with_worker(self) -> None:
         """End it when the worker begins to stop."""
-        await activity.wait_for_worker_shutdown()
+        await self._attempt.stopping()
         self.over.set()
 
     def saw(self, use: ImageUse) -> None:
@@ -195,13 +195,13 @@ class _Watch:
                 if self._longest is not None:
                     self._store()
                 continue
-            if not activity.is_worker_shutdown():
+            if not self._attempt.is_stopping():
                 raise non_retryable_failure("Superseded", "a newer watch of the images has begun")
             self._store()
             raise retryable_failure(WORKER_STOPPING, "the worker stops; the next one continues to watch the images")
 
     def _store(self) -> None:
-        activity.heartbeat([asdict(age) for age in self.ages.values()])
+        self._attempt.say([asdict(age) for age in self.ages.values()])
 
 
 def _disk_use(mountpoints: Iterable[str]) -> DiskUse:

@@ -9,22 +9,20 @@ Startup and liveness are signalled at once: the workflow acts on them, and each 
 Readiness may change each second for ever, so its changes are signalled at growing intervals, with their number. What the
 history does not have yet, the node's status has: the readiness listener is called at each change.
 
-Without regular heartbeats a cancel or a pause does not reach this activity. It ends with its container, when a newer
-one takes over, or when its workflow turns out to be gone; an operator's pause ends nothing.
+Without regular heartbeats a cancel or a pause does not reach an attempt of Temporal's. The activity ends with its
+container, when a newer one takes over, or when its workflow turns out to be gone; an operator's pause ends nothing.
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields
 from typing import Any, Final
 
 from temporalio import activity
-from temporalio.client import AsyncActivityCancelledError, AsyncActivityHandle, Client
-from temporalio.converter import ActivitySerializationContext
-from temporalio.service import RPCError, RPCStatusCode
 
+from activities.execution.attempt import Attempt, NotDelivered, WorkflowGone, current_attempt
 from activities.execution.errors import WORKER_STOPPING, non_retryable_failure, retryable_failure
 from activities.execution.growing_intervals import RecentRecords
 from activities.probes.loop import ProbeLoop
@@ -40,7 +38,7 @@ from proto.temporal.signals import ProbeVerdict
 _SHARE: Final = 3
 """Heartbeats in one heartbeat timeout: two may be lost."""
 _PAUSE_SECONDS: Final = 1.0
-"""Between two tries to reach Temporal."""
+"""Between two tries to reach whoever asked."""
 
 
 class ProbeActivities:
@@ -56,8 +54,8 @@ class ProbeActivities:
         Raises WorkerStopping, which Temporal retries in the next worker, and ContainerEnded if it has ended before: the
         workflow then reads the runtime instead of asking again at once (a reset workflow does not know the end).
         """
-        loops, uid = self._services.probes, request.pod.uid
-        progress = initial_progress(request, activity.info().heartbeat_details)
+        loops, uid, attempt = self._services.probes, request.pod.uid, current_attempt()
+        progress = initial_progress(request, attempt.earlier)
         loop = loops.attach(
             request.container_id,
             lambda: ProbeLoop(
@@ -72,16 +70,16 @@ class ProbeActivities:
         if loop is None:
             message = f"container {request.name} of {request.pod} ({request.container_id}) has ended"
             raise non_retryable_failure(CONTAINER_ENDED, message)
-        if activity.info().attempt == 1:  # later tries have the first try's request, which is outdated
+        if attempt.number == 1:  # later tries have the first try's request, which is outdated
             loop.mark_unreported({kind: found.sequence for kind, found in request.known.items()})
         recent = loops.recent_signals.of((uid, request.name))
-        listener = _Listener(loop, activity.client(), recent, self._services.readiness_listener)
+        listener = _Listener(loop, attempt, recent, self._services.readiness_listener)
         stop = asyncio.create_task(listener.end_with_worker())
         try:
             if not await listener.listen() and listener.is_newest():
                 loops.abandon(request.container_id)
         except asyncio.CancelledError:
-            if listener.is_newest():
+            if await attempt.ends_work() and listener.is_newest():
                 loops.abandon(request.container_id)
             raise
         finally:
@@ -89,21 +87,19 @@ class ProbeActivities:
 
 
 class _Listener:
-    """One try of the activity: reports a loop's changes to Temporal until a newer try takes over."""
+    """One try of the activity: reports a loop's changes to whoever asked until a newer try takes over."""
 
-    def __init__(self, loop: ProbeLoop, client: Client, recent: RecentRecords, show: ReadinessListener) -> None:
+    def __init__(self, loop: ProbeLoop, attempt: Attempt, recent: RecentRecords, show: ReadinessListener) -> None:
         self._loop, self._news, self._recent, self._show = loop, asyncio.Event(), recent, show
+        self._attempt = attempt
         if (left := loop.progress.get(ProbeKind.READINESS)) and left.signalled_at > recent.at:
             recent.count, recent.at = left.recent_signals, left.signalled_at  # another worker sent them
         self._show_readiness()
         before, loop.listener = loop.listener, self._news
         before.set()
         self._news.set()  # something may be unreported already
-        info = activity.info()
-        timeout = info.heartbeat_timeout
+        timeout = attempt.heartbeat_timeout
         self._pause = timeout.total_seconds() / _SHARE if timeout else None
-        self._workflow = client.get_workflow_handle(info.workflow_id or "")
-        self._handle = _activity_handle(client, info)
 
     def is_newest(self) -> bool:
         """Report whether no newer listener has taken over."""
@@ -111,14 +107,14 @@ class _Listener:
 
     async def end_with_worker(self) -> None:
         """Wake up when the worker begins to stop."""
-        await activity.wait_for_worker_shutdown()
+        await self._attempt.stopping()
         self._news.set()
 
     async def listen(self) -> bool:
         """Report changes until the container has ended; False if the workflow needs no more of them."""
         while self.is_newest() and not self._loop.has_ended:
             self._news.clear()
-            if activity.is_worker_shutdown():
+            if self._attempt.is_stopping():
                 await self._hand_over()
             if not await self._report():
                 return False
@@ -126,7 +122,7 @@ class _Listener:
                 async with asyncio.timeout(self._longest_wait()):
                     await self._news.wait()
             except TimeoutError:
-                activity.heartbeat(self._details())
+                self._attempt.say(self._details())
         return True
 
     def _longest_wait(self) -> float | None:
@@ -139,7 +135,8 @@ class _Listener:
 
     async def _hand_over(self) -> None:
         """Store what is known for the next worker."""
-        await self._keep()
+        with suppress(NotDelivered, WorkflowGone):
+            await self._keep()
         raise retryable_failure(WORKER_STOPPING, f"the worker stops; the next one continues to probe {self._loop.name}")
 
     async def _report(self) -> bool:
@@ -150,11 +147,11 @@ class _Listener:
                 for kind in kinds:
                     await self._signal(kind)
                 await self._keep()
-            except RPCError as error:
-                if error.status is RPCStatusCode.NOT_FOUND:
-                    return False
+            except WorkflowGone:
+                return False
+            except NotDelivered:
                 self._show_readiness()
-                await asyncio.sleep(_PAUSE_SECONDS)  # Temporal is unavailable; probing continues
+                await asyncio.sleep(_PAUSE_SECONDS)  # who asked cannot be reached; probing continues
             if not self.is_newest() or self._loop.has_ended:
                 break
         return True
@@ -185,19 +182,15 @@ class _Listener:
         )
         if kind is ProbeKind.READINESS:
             self._show_readiness(signalled=True)
-        await self._workflow.signal(names.PROBE_VERDICT, verdict)
+        await self._attempt.tell(names.PROBE_VERDICT, verdict)
         found.told, found.turns = found.sequence == verdict.sequence, found.turns - verdict.turns
         if kind is ProbeKind.READINESS:
             self._recent.add(time.time())
             found.recent_signals, found.signalled_at = self._recent.count, self._recent.at
 
     async def _keep(self) -> None:
-        """Store what is known at once: the SDK's own heartbeats wait up to two seconds.
-
-        The details are stored also if the activity is paused or cancelled, which ends nothing.
-        """
-        with contextlib.suppress(AsyncActivityCancelledError):
-            await self._handle.heartbeat(self._details())
+        """Store what is known at once."""
+        await self._attempt.keep(self._details())
 
     def _details(self) -> dict[str, Any]:
         return {kind.value: asdict(found) for kind, found in self._loop.progress.items()}
@@ -220,22 +213,3 @@ def initial_progress(request: ProbeContainer, heartbeats: Any) -> dict[ProbeKind
             found = ProbeProgress(verdict=True if kind is ProbeKind.LIVENESS else None)
         progress[kind] = found
     return progress
-
-
-def _activity_handle(client: Client, info: activity.Info) -> AsyncActivityHandle:
-    """Return a handle on this very try.
-
-    Its payloads are encrypted for the workflow, which the SDK's own handle leaves out.
-    """
-    handle = client.get_async_activity_handle(task_token=info.task_token)
-    return handle.with_context(
-        ActivitySerializationContext(
-            namespace=client.namespace,
-            workflow_id=info.workflow_id,
-            workflow_type=info.workflow_type,
-            activity_id=info.activity_id,
-            activity_type=info.activity_type,
-            activity_task_queue=info.task_queue,
-            is_local=False,
-        )
-    )

@@ -1,8 +1,8 @@
 """All probe loops of this process, by container ID.
 
 An activity attaches to a container's loop, which may be running already, started by another run or try. A loop ends
-when the runtime reports that the container has ended, through whichever activity receives that; never by a
-cancellation.
+when the runtime reports that the container has ended, through whichever activity receives that, or when nobody will ask
+for it again. It waits for the next attempt when one is lost.
 """
 
 from collections.abc import Callable, Collection

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import structlog
-from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from activities.execution.attempt import current_attempt
 from worker.events.pod_events import PodEvents
 
 _log: Final = structlog.get_logger(__name__)
@@ -32,7 +32,7 @@ class _ActivityEvents(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's name
         request = input.args[0] if input.args else None
-        if activity.info().attempt == 1:
+        if current_attempt().number == 1:
             with _log_defects():
                 self._events.began(request)
         try:

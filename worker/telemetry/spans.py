@@ -13,11 +13,12 @@ from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ParentBased, Sampler, TraceIdRatioBased
-from temporalio import activity, client, worker, workflow
+from temporalio import client, worker, workflow
 from temporalio.client import Plugin, WorkflowHandle
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, ReplaySafeTracerProvider, create_tracer_provider
 from temporalio.plugin import SimplePlugin
 
+from activities.execution.attempt import current_attempt
 from proto.temporal.names import PodWorkflowId
 from worker.telemetry.tracing_settings import TracingSettings
 
@@ -94,11 +95,11 @@ class _WorkingActivity(worker.ActivityInboundInterceptor):
     async def execute_activity(self, input: worker.ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's
         if not _traced():
             return await super().execute_activity(input)
-        info = activity.info()
-        attributes = _pod_attributes(info.workflow_id or "") | _container_attributes(input.args)
-        attributes |= {"temporalActivityID": info.activity_id, "temporalAttempt": info.attempt}
+        attempt = current_attempt()
+        attributes = _pod_attributes(attempt.workflow_id) | _container_attributes(input.args)
+        attributes |= {"temporalActivityID": attempt.key, "temporalAttempt": attempt.number}
         tracer = trace.get_tracer(__name__)
-        with tracer.start_as_current_span(info.activity_type, attributes=attributes, record_exception=False) as span:
+        with tracer.start_as_current_span(attempt.name, attributes=attributes, record_exception=False) as span:
             try:
                 return await super().execute_activity(input)
             except Exception as error:

@@ -11,7 +11,7 @@ from proto.temporal.pod import Lifecycle
 from tests.patience import PATIENCE
 from tests.worker.poller.snapshots import snapshot
 from worker.daemon.troubles import Troubles
-from worker.host import pod_cache
+from worker.host import newest_writer, pod_cache
 from worker.host.pod_cache import PodCache
 
 
@@ -63,7 +63,7 @@ def test_a_file_of_rubbish_does_not_keep_the_worker_from_starting(tmp_path: Path
 
 def test_a_disk_that_takes_no_file_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder of one new pod cannot be made: the others are written at once, and this one as soon as it can be."""
-    monkeypatch.setattr(pod_cache, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(newest_writer, "FIRST_PAUSE", 0.02)
     troubles, told, over = Troubles(), Event(), Event()
 
     def failed(part: str, why: BaseException | str) -> None:

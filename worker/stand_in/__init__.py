@@ -1,0 +1,1 @@
+"""Leads pods in the worker's own process while Temporal is away."""

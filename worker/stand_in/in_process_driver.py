@@ -1,0 +1,310 @@
+"""Drives a loop (`workflows/loops/`) in this process: the same activities, limits and retries as under Temporal.
+
+An activity is retried here as Temporal would retry it, and a timer runs by the machine's clock. The history's part is the
+journal's: the answer of an action is on disk before the loop gets it.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NoReturn, Protocol
+
+from temporalio.api.common.v1 import Payload
+from temporalio.exceptions import ApplicationError
+
+from activities.execution.attempt import Cancellation
+from activities.execution.in_process import InProcessAttempt
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.activities.requests import AwaitPredecessor, PullImage, RunHook, StopContainer
+from proto.temporal.away import EntryKind, StoryEntry
+from proto.temporal.node import NodeStart, PrepullImage
+from proto.temporal.pod import PodStart
+from worker.payloads.receiving import ReceivingConverter
+from worker.stand_in.pod_journal import PodJournal
+from workflows.decide.actions import Action, Wake
+from workflows.decide.node.actions import NodeAction
+from workflows.decide.status.status import ORDINARY_WAITS, PodSummary
+from workflows.loops.calls import action_type, retry_of, time_limit
+from workflows.loops.driver import Failed
+
+LOOK_AGAIN: Final = timedelta(seconds=10)
+"""How long a timer waits at once: so soon it notices that the clock was set forward."""
+ATTACHES: Final = (AwaitPredecessor, PrepullImage, PullImage, RunHook, StopContainer)
+"""Actions that may last for hours: another driver attaches to the one that runs."""
+CONVERTER: Final = ReceivingConverter()
+
+
+class NextRun(Exception):
+    """The loop has continued as new with this start."""
+
+    def __init__(self, start: Any) -> None:
+        super().__init__()
+        self.start = start
+
+
+class Left(Exception):
+    """The loop is not driven any more."""
+
+
+class Activities(Protocol):
+    """The activities of this process (`activities/execution/in_process.py`)."""
+
+    async def run(self, attempt: InProcessAttempt, request: object) -> Any:
+        """Return what the activity answers; raises ApplicationError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Where a loop's messages go: to what a workflow's extern functions call, too (`workflows/extern.py`)."""
+
+    publish: Callable[[PodSnapshot], None]
+    settled: Callable[[str, str], None]
+    deliver: Callable[[str, str, Any], Awaitable[None]]
+    """(workflow id, name, value): takes an activity's signal to whoever leads the pod by then."""
+    headers: Callable[[str, str], Mapping[str, Payload]] = lambda _workflow_id, _key: {}
+    """(workflow id, key): the headers of an activity."""
+
+
+@dataclass(slots=True, eq=False)
+class _Performed:
+    """An action under way."""
+
+    action: Action | NodeAction
+    attempt: InProcessAttempt | None = None
+    """None: it has not begun."""
+
+    def must_end(self) -> bool:
+        """Report whether a driver that leaves has to wait for its end."""
+        row = action_type(self.action)
+        return self.attempt is not None and not (row.endless or row.at_once or isinstance(self.action, ATTACHES))
+
+
+@dataclass(slots=True, eq=False)
+class InProcessDriver:
+    """The driver of one run of a loop; use it from one event loop."""
+
+    workflow_id: str
+    run_id: str
+    """Distinguishes the runs of a workflow, Temporal's included."""
+    activities: Activities
+    journal: PodJournal
+    targets: Targets
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    logger: "logging.Logger | logging.LoggerAdapter[Any]" = field(default=logging.getLogger(__name__))
+    is_frozen: bool = False
+    """No action begins."""
+    _announced: dict[str, Any] = field(default_factory=dict)
+    _kept: list[Payload] = field(default_factory=list)
+    _is_left: bool = False
+    _performed: dict["asyncio.Task[Any]", _Performed] = field(default_factory=dict)
+    _sleeping: set["asyncio.Task[Any]"] = field(default_factory=set)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    # --- what the loop asks
+
+    def now(self) -> datetime:
+        """Return the machine's time."""
+        return self.clock()
+
+    async def perform(self, action: Action | NodeAction) -> Any:
+        """Carry out an action, once it may begin; returns its answer or `Failed`, which is in the journal by then."""
+        with self._performing(action) as performed:
+            await self._until(lambda: not self.is_frozen)
+            row, key = action_type(action), action_type(action).key(action)
+            if row.at_once is None:
+                self._note(EntryKind.SCHEDULED, row.name, key, action)
+            attempt = performed.attempt = InProcessAttempt(
+                name=row.name,
+                workflow_id=self.workflow_id,
+                key=key,
+                asker=(self.run_id, next(self._numbers)),
+                limit=time_limit(action),
+                heartbeat_timeout=row.heartbeat,
+                deliver=self._deliver,
+                headers=self.targets.headers(self.workflow_id, key),
+            )
+            try:
+                entry, answer = await self._tried(performed, attempt)
+            except asyncio.CancelledError:
+                if not self._is_left:
+                    self._note(EntryKind.CANCELLED, row.name, key)
+                raise
+            await self.journal.record(entry)
+            self.targets.settled(self.workflow_id, key)
+            return answer
+
+    async def sleep(self, wait: Wake) -> None:
+        """Wait until its time has come, or for as long as it seemed to take if the clock is set back meanwhile."""
+        left = max(wait.at - self.now(), timedelta(milliseconds=1))
+        self._note(EntryKind.WAITED, wait.summary, value=left.total_seconds())
+        task = asyncio.current_task()
+        assert task is not None
+        self._sleeping.add(task)
+        try:
+            await self._pass(wait.at, left)
+        finally:
+            self._sleeping.discard(task)
+
+    async def wait(self, condition: Callable[[], bool], until: Wake | None = None) -> None:
+        """Wait for a condition; raises Left, also if the caller is cancelled: no operator cancels this run."""
+        try:
+            if until is None:
+                await self._until(condition)
+            else:
+                left = max(until.at - self.now(), timedelta(milliseconds=1))
+                async with asyncio.timeout(left.total_seconds()):
+                    await self._until(condition)
+        except asyncio.CancelledError:
+            raise Left from None
+
+    def notify(self) -> None:
+        """Wake whoever waits for a condition."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def is_history_long(self, signals: int) -> bool:  # noqa: ARG002 - nothing is replayed here
+        """Report False: there is no history."""
+        return False
+
+    def continue_as_new(self, start: PodStart | NodeStart) -> NoReturn:
+        """Raise NextRun."""
+        raise NextRun(start)
+
+    def show(self, card: str) -> None:
+        """Do nothing: the Temporal UI does not ask this process."""
+
+    def converted(self, value: Any, kind: type) -> Any:
+        """Convert a value by the converter that reads all payloads."""
+        return CONVERTER.from_payloads(CONVERTER.to_payloads([value]), [kind])[0]
+
+    def publish(self, line: PodSummary, snapshot: Callable[[], PodSnapshot]) -> None:
+        """Write the snapshot to the node's cache; what the search attributes would say goes into the story."""
+        self.targets.publish(snapshot())
+        said = {
+            "PodPhase": line.phase,
+            "PodReady": str(line.ready),
+            "PodReason": "" if line.reason in ORDINARY_WAITS else line.reason,
+            "PodRestarts": line.restarts,
+        }
+        changed = {name: value for name, value in said.items() if self._announced.get(name) != value}
+        if changed:
+            self._note(EntryKind.PUBLISHED, value=changed)
+        self._announced = said
+
+    def keep(self, state: Callable[[], PodStart | NodeStart]) -> None:
+        """Keep the state: in the journal, and for a run that begins anew."""
+        start = state()
+        self._kept = CONVERTER.to_payloads([start])
+        self.journal.keep(start)
+        self.notify()
+
+    # --- what whoever leads asks
+
+    def kept(self) -> PodStart | None:
+        """Return the state of a pod's loop at its last decision; None before the first."""
+        return CONVERTER.from_payloads(self._kept, [PodStart])[0] if self._kept else None
+
+    async def decided(self, condition: Callable[[], bool]) -> None:
+        """Return once a condition holds that the loop's decisions change; raises Left."""
+        await self._until(condition)
+
+    async def freeze(self, within: timedelta, is_recorded: Callable[[], bool]) -> bool:
+        """Begin nothing more, and wait for the end of what another driver cannot attach to; False: it goes on, since that did not end.
+
+        `is_recorded`: the loop has recorded everything that has arrived.
+        """
+        self.is_frozen = True
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                await self.decided(
+                    lambda: is_recorded() and not any(one.must_end() for one in self._performed.values())
+                )
+        except TimeoutError:
+            self.thaw()
+            return False
+        return True
+
+    def thaw(self) -> None:
+        """Let actions begin again."""
+        self.is_frozen = False
+        self.notify()
+
+    def leave(self) -> None:
+        """End all that this driver does for its loop; work that runs goes on, and the next driver's attempts attach to it."""
+        self._is_left = True
+        for task, performed in list(self._performed.items()):
+            if performed.attempt is not None:
+                performed.attempt.cancel(Cancellation.NOT_FOUND)
+            task.cancel()
+        for task in list(self._sleeping):
+            task.cancel()
+        self.notify()
+
+    # --- parts
+
+    @contextmanager
+    def _performing(self, action: Action | NodeAction) -> Iterator[_Performed]:
+        task = asyncio.current_task()
+        if self._is_left or task is None:
+            raise asyncio.CancelledError
+        performed = self._performed[task] = _Performed(action)
+        try:
+            yield performed
+        finally:
+            del self._performed[task]
+            self.notify()
+
+    async def _tried(self, performed: _Performed, attempt: InProcessAttempt) -> tuple[StoryEntry, Any]:
+        """Try an action until it has an answer or a failure that is not retried; returns the entry of that, and itself."""
+        retry, row, last_failure = retry_of(performed.action), action_type(performed.action), ""
+        pause = retry.initial
+        while True:
+            try:
+                answer = await self.activities.run(attempt, performed.action)
+            except ApplicationError as error:
+                failed = Failed(error.type or type(error).__name__, error.message)
+                if error.non_retryable:
+                    entry = self._entry(EntryKind.FAILED, attempt, last_failure)
+                    return replace(entry, reason=failed.reason, message=failed.message), failed
+                last_failure, wanted = f"{failed.reason}: {failed.message}", error.next_retry_delay
+            else:
+                answer = self.converted(answer, row.result) if row.result else None
+                return replace(self._entry(EntryKind.COMPLETED, attempt, last_failure), value=answer), answer
+            performed.attempt = None
+            self.notify()
+            await asyncio.sleep((wanted or pause).total_seconds())
+            await self._until(lambda: not self.is_frozen)
+            pause = min(pause * retry.factor, retry.longest)
+            attempt = performed.attempt = attempt.again()
+
+    async def _pass(self, at: datetime, left: timedelta) -> None:
+        """Let time pass until the clock says `at`, or this long by the monotonic one."""
+        loop = asyncio.get_running_loop()
+        over = loop.time() + left.total_seconds()
+        while (by_clock := at - self.now()) > timedelta() and (rest := over - loop.time()) > 0:  # noqa: ASYNC110 - nothing tells that a clock was set
+            await asyncio.sleep(min(rest, by_clock.total_seconds(), LOOK_AGAIN.total_seconds()))
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        """Return once a condition holds; raises Left."""
+        while not self._is_left:
+            if condition():
+                return
+            await self._changed.wait()
+        raise Left
+
+    async def _deliver(self, name: str, value: Any) -> None:
+        await self.targets.deliver(self.workflow_id, name, value)
+
+    def _note(self, kind: EntryKind, name: str = "", key: str = "", value: Any = None) -> None:
+        self.journal.note(StoryEntry(self.now(), kind, name, key, value))
+
+    def _entry(self, kind: EntryKind, attempt: InProcessAttempt, last_failure: str) -> StoryEntry:
+        return StoryEntry(
+            self.now(), kind, attempt.name, attempt.key, attempts=attempt.number, last_failure=last_failure
+        )
