@@ -56,6 +56,10 @@ class ArrivalLoop(ABC, Generic[Arrival, DriverOf]):
         self.arrived.append(arrival)
         self.driver.notify()
 
+    def has_news(self) -> bool:
+        """Report whether something has arrived."""
+        return bool(self.arrived or self.bugs)
+
     async def queue_result(self, action: Callable[[], Awaitable[Arrival]]) -> None:
         """Queue the result of an action; a cancelled action has none."""
         try:
@@ -87,7 +91,7 @@ class ArrivalLoop(ABC, Generic[Arrival, DriverOf]):
     async def next_arrival(self, when_cancelled: str) -> bool:
         """Wait until something arrives or a timer fires; returns whether something arrived. Raises an action's bug."""
         try:
-            await self.driver.wait(lambda: bool(self.arrived or self.bugs or self.is_due))
+            await self.driver.wait(lambda: self.has_news() or self.is_due)
         except asyncio.CancelledError:
             self.driver.logger.warning(when_cancelled)
         self.is_due = False
@@ -98,7 +102,7 @@ class ArrivalLoop(ABC, Generic[Arrival, DriverOf]):
     async def next_arrival_or_wake(self, wake: Wake | None, when_cancelled: str) -> bool:
         """Do the same with one timer for the nearest wait: behaviours before TIMER_PER_WAIT."""
         try:
-            await self.driver.wait(lambda: bool(self.arrived or self.bugs), until=wake)
+            await self.driver.wait(self.has_news, until=wake)
         except TimeoutError:
             return False
         except asyncio.CancelledError:

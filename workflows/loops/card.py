@@ -6,6 +6,7 @@ link or an image.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -15,7 +16,10 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 
 from proto.temporal.dropped import DroppedSignals
+from proto.temporal.operator import Explanation, Sentence, SentenceKind
+from proto.temporal.pod_inputs import HandBack
 from workflows.decide.actions import Action
+from workflows.decide.refusal import Refusal
 from workflows.decide.status.status import PodSummary
 from workflows.loops.calls import summary
 
@@ -48,6 +52,24 @@ def strangers_words(dropped: DroppedSignals | None, refused_requests: int = 0) -
     if refused_requests:
         words += f"\n\n**{refused_requests} malformed update{'' if refused_requests == 1 else 's'} refused** since the worker read this history"
     return words
+
+
+def outage_words(last: HandBack | None) -> str:
+    """Describe the last time that Temporal was away, as a further paragraph; empty if it never was in this pod's life."""
+    if last is None:
+        return ""
+    minutes, seconds = divmod(round((last.until - last.since).total_seconds()), 60)
+    length = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    told = f"`tempolet history` tells what happened ({last.entries} entries)" if last.entries else "nothing happened"
+    return f"\n\nwhile Temporal was away ({length}, until {moment(last.until)}) the node led the pod: {told}"
+
+
+def with_outage(explained: Explanation, last: HandBack | None, hand_back: Refusal | None) -> Explanation:
+    """Add the last outage to an explanation; while the pod is being handed back, nothing else is known of it."""
+    if hand_back:
+        return replace(explained, sentences=(Sentence(SentenceKind.STANDS, hand_back.message),))
+    outage = [Sentence(SentenceKind.STANDS, outage_words(last).strip())] if last else []
+    return replace(explained, sentences=(*explained.sentences[:1], *outage, *explained.sentences[1:]))
 
 
 def container_rows(status: V1PodStatus) -> list[str]:

@@ -6,6 +6,7 @@ has anything of the pod.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,19 +16,11 @@ from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal import names
 from proto.temporal.activities.requests import AwaitPredecessor, PullImage
+from proto.temporal.away import HandedBack
 from proto.temporal.operator import Explanation, OperatorRequest
 from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
 from proto.temporal.pod_inputs import CarriedAction
-from proto.temporal.signals import (
-    BehaviourCommitted,
-    DeletionRequested,
-    ObjectsChanged,
-    PodListed,
-    ProbeVerdict,
-    RuntimeChanged,
-    StatusGiven,
-    StorageExceeded,
-)
+from proto.temporal.signals import BehaviourCommitted
 from workflows.decide import carrying
 from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain.explain import explanation
@@ -36,6 +29,7 @@ from workflows.decide.lifecycle import lifecycle
 from workflows.decide.record import signals
 from workflows.decide.record.first_sight import initially_observed, observed_again
 from workflows.decide.record.fold import Answer, fold, fold_failure
+from workflows.decide.record.hand_back import next_start
 from workflows.decide.record.listing import without_ephemeral
 from workflows.decide.record.numbers import already_taken
 from workflows.decide.refusal import Refusal
@@ -44,12 +38,14 @@ from workflows.decide.status import conditions, status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.steps.termination import is_stopping
 from workflows.decide.versions import CARRIED_ACTIONS, DROPPED_SIGNALS_COUNT, TIMER_PER_WAIT, require_known
-from workflows.loops.arrival_loop import ArrivalLoop, Dropped
+from workflows.loops import taking_back
+from workflows.loops.arrival_loop import Dropped
 from workflows.loops.calls import summary
-from workflows.loops.card import card, strangers_words
+from workflows.loops.card import card, outage_words, strangers_words, with_outage
 from workflows.loops.driver import Failed, PodDriver
 from workflows.loops.operator_requests import REQUESTS
 from workflows.loops.snapshot import snapshot
+from workflows.loops.taking_back import TakingBack
 
 Arrival = signals.Signal | tuple[Action, Answer | Failed]
 """What the loop waits for: a signal, an Update, or the answer of an action."""
@@ -62,22 +58,17 @@ def spec_of(pod: PodJson) -> V1PodSpec:
     return spec
 
 
-class PodLoop(ArrivalLoop[Arrival, PodDriver]):
+class PodLoop(TakingBack[Arrival, PodDriver]):
     """The loop of one pod."""
 
     signal_shapes: ClassVar[Mapping[str, type]] = {
-        names.POD_LISTED: PodListed,
-        names.DELETION_REQUESTED: DeletionRequested,
-        names.RUNTIME_CHANGED: RuntimeChanged,
-        names.PROBE_VERDICT: ProbeVerdict,
-        names.OBJECTS_CHANGED: ObjectsChanged,
-        names.STORAGE_EXCEEDED: StorageExceeded,
-        names.STATUS_GIVEN: StatusGiven,
+        **signals.SHAPES,
+        **taking_back.SHAPES,
         names.BEHAVIOUR_COMMITTED: BehaviourCommitted,
     }
 
     def __init__(self, start: PodStart, driver: PodDriver) -> None:
-        super().__init__(driver)
+        super().__init__(driver, start.ticket.epoch)
         meta = start.pod["metadata"]
         self.start = start
         self.pod = PodKey(meta["namespace"], meta["name"], meta["uid"])
@@ -90,13 +81,17 @@ class PodLoop(ArrivalLoop[Arrival, PodDriver]):
     async def run(self) -> PodOutcome:
         """Run the pod as its source wants it, until it is deleted and gone."""
         require_known(self.start.behaviour)
+        await self.take_back_if_handed()
         self.begin([self.driver.converted(one.request, carrying.kind_of(one)) for one in self.start.under_way])
+        if self.start.handed_back:
+            self.publish_status()  # also if nothing is left of the pod
         while not is_over(self.situation()):
             self.advance_lifecycle()
             plan = self.begin_due_actions()
             self.publish_status()
             self.driver.keep(self.state, plan.waits, self.under_way)
             await self.next_event(plan)
+            await self.take_back_if_handed()
             self.continue_as_new_if_due()
         if self.observed.listed_again:
             self.start_again()
@@ -163,8 +158,8 @@ class PodLoop(ArrivalLoop[Arrival, PodDriver]):
         pod_status = status.pod_status(situation)
         conditions.settle(self.observed, pod_status.conditions or [])
         line = status.pod_summary(situation, pod_status)
-        strangers = strangers_words(self.observed.dropped, self.refused_requests)
-        self.driver.show(card(pod_status, line, situation.busy) + strangers)
+        words = outage_words(self.start.handed_back) + strangers_words(self.observed.dropped, self.refused_requests)
+        self.driver.show(card(pod_status, line, situation.busy) + words)
         self.driver.publish(line, partial(snapshot, self.start, situation, pod_status, line))
 
     async def next_event(self, plan: Plan) -> None:
@@ -175,8 +170,18 @@ class PodLoop(ArrivalLoop[Arrival, PodDriver]):
         else:
             self.keep_timers(plan.waits, complete=plan.complete)
             arrived = await self.next_arrival(when_cancelled)
-        if arrived:
+        if arrived and not self.is_handed_back:
             self.record_all()
+
+    def take_back(self, handed: HandedBack) -> NoReturn:
+        """Continue as new with what the node hands back, and with what else has arrived; what is under way ends here."""
+        self.start = next_start(self.start, handed)
+        self.observed, self.spec = handed.observed, spec_of(handed.pod)
+        self.under_way.clear()
+        self.arrived = deque(one for one in self.arrived if not isinstance(one, tuple))
+        self.record_all()
+        self.observed.signals = 0
+        self.continue_with(self.observed, self.start.pod, self.start.under_way)
 
     def record_all(self) -> None:
         """Record everything that has arrived in `Observed`, in order."""
@@ -278,7 +283,7 @@ class PodLoop(ArrivalLoop[Arrival, PodDriver]):
     def refusal(self, name: str, asked: Any) -> Refusal | None:
         """Return why a request is not possible now."""
         situation = self.situation()
-        return already_taken(situation, asked) or REQUESTS[name].why_not(situation, asked)
+        return self.why_refused() or already_taken(situation, asked) or REQUESTS[name].why_not(situation, asked)
 
     def request(self, name: str, asked: OperatorRequest) -> Any:
         """Queue a request and answer what it will do; returns a Refusal if it has become impossible since its validation."""
@@ -293,7 +298,7 @@ class PodLoop(ArrivalLoop[Arrival, PodDriver]):
 
     def explain(self) -> Explanation:
         """Explain what the pod waits for and what would happen next."""
-        return explanation(self.situation(), summary)
+        return with_outage(explanation(self.situation(), summary), self.start.handed_back, self.why_refused())
 
     def pod_status(self) -> dict[str, Any]:
         """Return V1PodStatus as JSON."""

@@ -4,10 +4,12 @@ Signals are hints and requests: they are recorded, and the decision follows from
 repeated, late or out of order. `numbers.py` says which ones are left out.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
+from proto.temporal import names
 from proto.temporal.activities.requests import RunPodSandbox, StopContainer, StopPodSandbox
-from proto.temporal.names import API_SOURCE
 from proto.temporal.operator import (
     AddEphemeralContainer,
     EvictPod,
@@ -57,6 +59,17 @@ Signal = (
     | StatusGiven
     | OperatorRequest
 )
+
+SHAPES: Final[Mapping[str, type]] = {
+    names.POD_LISTED: PodListed,
+    names.DELETION_REQUESTED: DeletionRequested,
+    names.RUNTIME_CHANGED: RuntimeChanged,
+    names.PROBE_VERDICT: ProbeVerdict,
+    names.OBJECTS_CHANGED: ObjectsChanged,
+    names.STORAGE_EXCEEDED: StorageExceeded,
+    names.STATUS_GIVEN: StatusGiven,
+}
+"""The type of each signal's value, by the signal's name."""
 
 
 def apply_signal(situation: Situation, signal: Signal) -> PodJson | None:
@@ -126,10 +139,10 @@ def apply_listing(situation: Situation, signal: PodListed) -> PodJson | None:
     A terminating pod starts again after it is gone. So does a pod whose edit cannot be made in place.
     """
     observed = situation.observed
-    if signal.pod and signal.source == API_SOURCE and situation.behaviour >= HOOKS_AS_FIRST_TAKEN:
+    if signal.pod and signal.source == names.API_SOURCE and situation.behaviour >= HOOKS_AS_FIRST_TAKEN:
         signal = replace(signal, pod=without_new_hooks(situation.source, signal.pod))
     pod, outcome = signal.pod, outcome_of(situation, signal)
-    if signal.source == API_SOURCE:
+    if signal.source == names.API_SOURCE:
         return edited_in_api(situation, signal, outcome)
     if outcome is Outcome.REPLACED and observed.deletion is None:
         request_deletion(situation, DeletionRequested("file", "ManifestReplaced", why_replaced(situation, signal)))
