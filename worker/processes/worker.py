@@ -1,16 +1,16 @@
 """The worker process: one Temporal worker for one node, with everything its activities need.
 
-Called by `tempolet worker`. It takes the node's lock, connects to Temporal, fails the attempts of an earlier worker,
-then works. On a stop no new task is taken, running activities get a moment to finish, and containers keep running.
+Called by `tempolet worker`. It takes the node's lock and serves its loops, with or without Temporal; workflows and activities
+are hosted whenever Temporal answers (`hosting.py`). On a stop no new task is taken, running activities get a moment to finish,
+and containers keep running.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-import structlog
 from temporalio.client import Client
 from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
@@ -20,13 +20,13 @@ from activities.execution.unexpected import UnexpectedErrors
 from activities.hosted import activities
 from activities.node_services import NodeServices
 from proto.pod_snapshot import PodSnapshot
-from proto.temporal.names import node_task_queue, node_workflow_id
+from proto.temporal.names import node_task_queue
 from worker.behaviours.commitment import Commitment
-from worker.behaviours.raising import Raising, raising_behaviours
 from worker.daemon.api_access import kubeconfig_awaited, open_api
+from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import giving_back_freed_memory
-from worker.daemon.node_client import node_client
+from worker.daemon.node_client import TEMPORAL, NodeClient, node_client
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.host.bounded_threads import install_bounded_thread_pool
@@ -39,11 +39,8 @@ from worker.host.orphaned_volumes import unmounting_orphaned_volumes
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodMetrics
-from worker.host.temporal.history_limit import limiting_history
-from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attempts
-from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
-from worker.host.temporal.takeover import take_over
 from worker.host.terminating_pods import TerminationTracker
+from worker.processes.hosting import Hosting, HostingDependencies
 from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
@@ -73,21 +70,19 @@ BUILD: Final = f"behaviour-{CURRENT}"
 SHUTDOWN_GRACE: Final = timedelta(seconds=5)
 """For running activities on a stop; below TimeoutStopSec of the unit."""
 
-_log: Final = structlog.get_logger(__name__)
-
 
 async def run_worker(config: NodeConfig) -> None:
     """Work for this node until asked to stop; raises NodeLockHeld if another worker does, and CommitmentTooOld."""
     with hold_node_lock(config.root_dir):
         Commitment(config.state_dir).settle(at_start=config.tempolet.behaviour.commit == AT_START)
         async with Service(always_healthy) as service, open_telemetry(config, "worker", always_healthy) as telemetry:
-            client = await node_client(
+            node = await node_client(
                 config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
             )
-            if client is not None and await kubeconfig_awaited(config, service):
-                with hold_node_name("worker", config.node_name, place_of(client)):
+            with hold_node_name("worker", config.node_name, place_of(node.client)):
+                if await kubeconfig_awaited(config, service):
                     async with open_api(config, "worker", telemetry.metrics.api_request) as api:
-                        await work(config, client, service, telemetry, api=api)
+                        await work(config, node, service, telemetry, api=api)
 
 
 def always_healthy() -> str:
@@ -96,9 +91,9 @@ def always_healthy() -> str:
 
 
 async def work(
-    config: NodeConfig, client: Client, service: Service, telemetry: Telemetry, *, api: "ApiServer | None" = None
+    config: NodeConfig, node: NodeClient, service: Service, telemetry: Telemetry, *, api: "ApiServer | None" = None
 ) -> None:
-    """Fail the attempts of an earlier worker, then run workflows and activities until asked to stop."""
+    """Do what needs no Temporal, and run workflows and activities whenever Temporal answers, until asked to stop."""
     install_bounded_thread_pool()
     cluster, timings = _cluster_worker(api, config) if api else None, telemetry.metrics.timings()
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
@@ -113,49 +108,37 @@ async def work(
         snapshots = TerminationTracker(services.terminating, cache, numbers)
         publish = cluster.observe(snapshots.publish) if cluster else snapshots.publish
         readiness.pass_on(publish)
-        worker = pod_worker(config, client, services, readiness.publish, more=cluster.interceptors if cluster else ())
+        more = cluster.interceptors if cluster else ()
+        budget = CallBudget()
+        hosting = Hosting(
+            HostingDependencies(
+                config=config,
+                node=node,
+                service=service,
+                worker=lambda client: pod_worker(config, client, services, readiness.publish, more=more),
+                cache=cache,
+                present=services.present_attempts,
+                budget=budget,
+                show_history=telemetry.metrics.history,
+            )
+        )
         drivers = watching_plugins(config.root_dir, services.csi)
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
         republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
         loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
-        budget = CallBudget()
-        calling = _calling_temporal(config, client, services, cache, budget=budget)
-        history = limiting_history(client, config.tempolet, telemetry.metrics.history)
+        hint = signalling(node.client, budget)
+        storage = StorageWatch(services, cache.snapshots, hint) if config.local_storage_limits else None
         api_loops = (
-            cluster.running(cache.snapshots, client, budget, services.csi) if cluster else contextlib.nullcontext()
+            cluster.running(cache.snapshots, node.client, budget, services.csi) if cluster else contextlib.nullcontext()
         )
-        async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], calling, history:
-            known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
-            taken = await take_over(client, config.node_name, client.identity, known)
-            _log.info("worker started", node=config.node_name, taken_over=taken.attempts)
+        hosted = in_background(TEMPORAL, hosting.run)
+        async with drivers, republishing, orphans, api_loops, hosted, loops[0], loops[1], watching_storage(storage):
             service.ready(f"working for node {config.node_name}")
-            lost = LostAttempts(
-                client, services.present_attempts, cache.snapshots, node_workflow=known[0], unknown=taken.unknown
-            )
-            async with failing_lost_attempts(lost):
-                await service.stop_requested()
+            await service.stop_requested()
     if services.pull_rights:
         await services.pull_rights.flushed()
     await services.runtime.close()
-
-
-@contextlib.asynccontextmanager
-async def _calling_temporal(
-    config: NodeConfig, client: Client, services: NodeServices, cache: PodCache, *, budget: CallBudget
-) -> AsyncIterator[None]:
-    """Run the loops that call Temporal while the block runs; they share the process's budget of calls."""
-    every = config.sync_frequency
-    hint = signalling(client, budget)
-    storage = StorageWatch(services, cache.snapshots, hint) if config.local_storage_limits else None
-    raising = Raising(client, config.node_name, Commitment(config.state_dir), budget=budget)
-    paused = PausedActivities(client, config.node_name, cache.snapshots, root_dir=config.root_dir, budget=budget)
-    async with (
-        watching_storage(storage),
-        raising_behaviours(raising, every),
-        watching_paused_activities(paused, every),
-    ):
-        yield
 
 
 def _cluster_worker(api: "ApiServer", config: NodeConfig) -> "ClusterWorker":
