@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -98,7 +98,7 @@ class IdleDriver:
     def show(self, card: str) -> None:
         """Show nothing."""
 
-    def keep(self, state: Callable[[], Any]) -> None:
+    def keep(self, state: Callable[[], Any], waits: Iterable[Wake], under_way: Iterable[str]) -> None:  # noqa: ARG002 - the Protocol's
         """Keep nothing."""
 
     def converted(self, value: Any, kind: type) -> Any:

@@ -89,6 +89,7 @@ async def _worker(config: NodeConfig) -> None:
 
 async def _poller(config: NodeConfig) -> None:
     from worker.daemon.api_access import kubeconfig_awaited
+    from worker.daemon.background import in_background
     from worker.daemon.health import LoopHealth
     from worker.daemon.node_client import node_client
     from worker.daemon.service import Service
@@ -97,9 +98,11 @@ async def _poller(config: NodeConfig) -> None:
 
     health = LoopHealth()
     async with Service(health) as service, open_telemetry(config, "poller", health) as telemetry:
-        client = await node_client(config, service, role="poller", runtime=telemetry.runtime, plugins=telemetry.plugins)
-        if client is not None and await kubeconfig_awaited(config, service):
-            await run_poller(config, client, service, PollerMonitoring(health, telemetry))
+        node = await node_client(config, service, role="poller", runtime=telemetry.runtime, plugins=telemetry.plugins)
+        if await kubeconfig_awaited(config, service):
+            async with in_background("Temporal", node.stay):
+                await node.tried()
+                await run_poller(config, node.client, service, PollerMonitoring(health, telemetry))
 
 
 async def _node(config: NodeConfig) -> None:

@@ -1,11 +1,16 @@
 """Temporal clients of this node's own processes.
 
-The first process to start creates the key file. While Temporal does not answer, the processes wait, and systemd's
-status line says so. So does the worker while the secret of an active key is missing: it takes no task before, because it
-could not say which messages are ours. If it finds that out later, it stops, and its next start waits.
+The first process to start creates the key file. A process starts without Temporal: its client is made at once, and works once
+`reach` has connected it and prepared the namespace. What is awaited is logged when it changes, and is in systemd's status
+line; if Temporal refuses us, that is a trouble, too. Settings that no server could answer end the start.
+
+The worker also waits while the secret of an active key is missing: it takes no task before, because it could not say which
+messages are ours. If it finds that out later, it stops, and its next start waits.
 """
 
 import asyncio
+import contextlib
+import random
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,14 +21,28 @@ from typing import Final
 import structlog
 from temporalio.client import Client, Plugin
 from temporalio.runtime import Runtime
+from temporalio.service import RPCError
 
 from worker.daemon.config import NodeConfig
 from worker.daemon.service import Service
+from worker.daemon.troubles import TROUBLES
+from worker.temporal.connect_errors import refusal
+from worker.temporal.connection import connection_of
 from worker.temporal.keys import KeyFile, create_key_file
-from worker.temporal.temporal_client import TemporalSettings, connect, prepare
+from worker.temporal.namespace import TemporalNotPrepared
+from worker.temporal.temporal_client import TemporalSettings, client_opened_later, not_connected, prepare
 
 LOOK_AGAIN: Final = timedelta(seconds=1)
 """Until a key file that lacks a secret is read again."""
+FIRST_PAUSE: Final = timedelta(milliseconds=200)
+LONGEST_PAUSE: Final = timedelta(seconds=10)
+"""Between two tries to reach Temporal."""
+JITTER: Final = 0.25
+"""Share of a pause by which it varies, so that many nodes do not come back at once."""
+FIRST_TRY: Final = timedelta(seconds=5)
+"""For how long a process waits before it starts without Temporal."""
+TEMPORAL: Final = "Temporal"
+"""Names the part in the record of troubles."""
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _log = structlog.get_logger(__name__)
 
@@ -48,44 +67,102 @@ def identity(role: str, node: str) -> str:
     return f"{role}/{node}/{socket.gethostname()}/{boot}-{started}"
 
 
-async def node_client(
-    config: NodeConfig,
-    service: Service,
-    *,
-    role: str,
-    runtime: Runtime | None = None,
-    plugins: Sequence[Plugin] = (),
-) -> Client | None:
-    """Connect and prepare our namespace; None if asked to stop while Temporal does not answer."""
+class NodeClient:
+    """The client of one process, and its way to Temporal."""
 
-    def waiting(why: str) -> None:
-        _log.warning(why)
-        service.status(why)
+    def __init__(self, client: Client, settings: TemporalSettings, service: Service, *, reads: bool) -> None:
+        """`reads`: payloads are read, for which the secret of each active key is needed."""
+        self.client = client
+        self._connection = connection_of(client)
+        self._settings, self._service, self._reads = settings, service, reads
+        self._told = ""
+        self._tried = asyncio.Event()
+
+    @property
+    def namespace_gone(self) -> asyncio.Event:
+        """Set when a call was answered that the namespace does not exist (any more)."""
+        return self._connection.namespace_gone
+
+    async def reach(self) -> None:
+        """Wait until Temporal answers and has what tempolet needs, then use it; raises nothing that passes."""
+        if self._reads:
+            await secrets_complete(self._settings.key_file, self._waiting)
+        pause = FIRST_PAUSE
+        while why := await self._try():
+            self._waiting(why)
+            self._tried.set()
+            await asyncio.sleep(spread(pause).total_seconds())
+            pause = min(pause * 2, LONGEST_PAUSE)
+        self._tried.set()
+        TROUBLES.works(TEMPORAL)
+        self._service.note("")
+        if self._told:
+            _log.info("Temporal answers")
+            self._told = ""
+
+    async def stay(self) -> None:
+        """Reach Temporal, and again whenever the namespace is gone, until cancelled."""
+        pause = FIRST_PAUSE
+        while True:
+            await self.reach()
+            await self.namespace_gone.wait()
+            await asyncio.sleep(spread(pause).total_seconds())
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def tried(self) -> None:
+        """Wait until the first try to reach Temporal has succeeded or failed, but not for long."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._tried.wait(), FIRST_TRY.total_seconds())
+
+    async def _try(self) -> str:
+        """Connect and prepare; returns why that is not possible yet."""
+        try:
+            opened = await self._connection.connect_once()
+            raw = Client(opened, namespace=self.client.namespace)
+            await prepare(raw, self._settings, waiting=self._waiting)
+        except RuntimeError as error:  # raised by the SDK's core if it cannot connect
+            return self._judged(not_connected(self._settings, error), refused=bool(refusal(error)))
+        except (RPCError, TemporalNotPrepared) as error:
+            return self._judged(f"Temporal does not prepare the namespace: {error}", refused=True)
+        self._connection.use(opened)
+        return ""
+
+    def _judged(self, why: str, *, refused: bool) -> str:
+        if refused:
+            TROUBLES.failed(TEMPORAL, why)
+        else:
+            TROUBLES.works(TEMPORAL)
+        return why
+
+    def _waiting(self, why: str) -> None:
+        """Tell what is awaited; what was told already is not logged again."""
+        if why != self._told:
+            _log.warning(why)
+        self._told = why
+        self._service.note(why)
+
+
+async def node_client(
+    config: NodeConfig, service: Service, *, role: str, runtime: Runtime | None = None, plugins: Sequence[Plugin] = ()
+) -> NodeClient:
+    """Make a client that is not connected yet; raises TemporalMisconfigured and KeyFileRefused."""
 
     def stopping_without(why: str) -> None:
         _log.error("the worker stops", reason=why)
         service.status(why)
         service.stop()
 
-    async def connected() -> Client:
-        settings = replace(temporal_settings(config), sends_only=role == "poller")
-        if role == "worker":
-            await secrets_complete(settings.key_file, waiting)
-            settings = replace(settings, key_missing=stopping_without)
-        name = identity(role, config.node_name)
-        client = await connect(settings, waiting=waiting, runtime=runtime, plugins=plugins, identity=name)
-        await prepare(client, settings, waiting=waiting)
-        return client
-
     create_key_file(config.payload_key_file)
-    connecting = asyncio.create_task(connected())
-    stopping = asyncio.create_task(service.stop_requested())
-    await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if connecting.done():
-        return connecting.result()
-    connecting.cancel()
-    return None
+    reads = role == "worker"
+    settings = replace(temporal_settings(config), sends_only=not reads, key_missing=stopping_without if reads else None)
+    name = identity(role, config.node_name)
+    client = await client_opened_later(settings, runtime=runtime, plugins=plugins, identity=name)
+    return NodeClient(client, settings, service, reads=reads)
+
+
+def spread(pause: timedelta) -> timedelta:
+    """Return a pause, varied."""
+    return pause * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - spread, not secrecy
 
 
 async def secrets_complete(key_file: Path, waiting: Callable[[str], None]) -> None:

@@ -57,7 +57,7 @@ class Service:
         self._notifier = Notifier(os.environ if environment is None else environment)
         self._stop = asyncio.Event()
         self._feeding: asyncio.Task[None] | None = None
-        self._status = ""
+        self._status = self._note = ""
 
     async def __aenter__(self) -> Self:
         """Handle signals and start to feed the watchdog."""
@@ -85,14 +85,24 @@ class Service:
 
     def ready(self, status: str) -> None:
         """Notify systemd that the service is ready."""
-        self._status = _one_line(status)
-        self._notifier.send("READY=1", f"STATUS={self._status}")
+        self._status = status
+        self._notifier.send("READY=1", f"STATUS={self._line()}")
 
     def status(self, text: str) -> None:
         """Set the status line; an unchanged one is not sent again."""
-        line = _one_line(text)
-        if line != self._status:
-            self._status = line
+        before, self._status = self._line(), text
+        self._send_changed(before)
+
+    def note(self, text: str) -> None:
+        """Set what stands behind every status, such as what is awaited; empty: nothing."""
+        before, self._note = self._line(), text
+        self._send_changed(before)
+
+    def _line(self) -> str:
+        return _one_line("; ".join(filter(None, (self._status, self._note))))
+
+    def _send_changed(self, before: str) -> None:
+        if (line := self._line()) != before:
             self._notifier.send(f"STATUS={line}")
 
     def stopping(self) -> None:

@@ -1,16 +1,17 @@
 """The worker process: one Temporal worker for one node, with everything its activities need.
 
-Called by `tempolet worker`. It takes the node's lock, connects to Temporal, fails the attempts of an earlier worker,
-then works. On a stop no new task is taken, running activities get a moment to finish, and containers keep running.
+Called by `tempolet worker`. It takes the node's lock and serves its loops, with or without Temporal; workflows and activities
+are hosted whenever Temporal answers (`hosting.py`). On a stop no new task is taken, running activities get a moment to finish,
+and containers keep running.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import structlog
 from temporalio.client import Client
 from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
@@ -19,14 +20,14 @@ from activities.execution.attempts import AttachingAttempts
 from activities.execution.unexpected import UnexpectedErrors
 from activities.hosted import activities
 from activities.node_services import NodeServices
-from proto.temporal.names import STORAGE_EXCEEDED, node_task_queue, node_workflow_id
+from proto.temporal.names import STORAGE_EXCEEDED, node_task_queue
+from proto.temporal.signals import StorageExceeded
 from worker.behaviours.commitment import Commitment
-from worker.behaviours.raising import Raising, raising_behaviours
 from worker.daemon.api_access import kubeconfig_awaited, open_api
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import giving_back_freed_memory
-from worker.daemon.node_client import node_client
+from worker.daemon.node_client import TEMPORAL, NodeClient, node_client
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.delivery.workflow_signals import SENDER, WorkflowSignals
@@ -40,12 +41,9 @@ from worker.host.orphaned_volumes import unmounting_orphaned_volumes
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodMetrics
-from worker.host.temporal.history_limit import limiting_history
-from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attempts
-from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
 from worker.host.temporal.refused_runs import RefusedRuns, ending_refused_runs
-from worker.host.temporal.takeover import take_over
 from worker.host.terminating_pods import TerminationTracker
+from worker.processes.hosting import Hosting, HostingDependencies
 from worker.processes.pod_leads import LeadDependencies, PodLeads
 from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
@@ -55,6 +53,8 @@ from worker.temporal.call_budget import CallBudget
 from worker.temporal.keys import KeyFile
 from worker.temporal.signal_numbers import signal_numbers
 from worker.temporal.temporal_client import place_of
+from worker.tickets.gate import Refusals
+from worker.tickets.guard import TicketGuard, know_pods
 from worker.tickets.seal import TicketSeal
 from worker.tickets.tickets import Tickets
 from workflows.decide.versions import CURRENT
@@ -81,21 +81,19 @@ BUILD: Final = f"behaviour-{CURRENT}"
 SHUTDOWN_GRACE: Final = timedelta(seconds=5)
 """For running activities on a stop; below TimeoutStopSec of the unit."""
 
-_log: Final = structlog.get_logger(__name__)
-
 
 async def run_worker(config: NodeConfig) -> None:
     """Work for this node until asked to stop; raises NodeLockHeld if another worker does, and CommitmentTooOld."""
     with hold_node_lock(config.root_dir):
         Commitment(config.state_dir).settle(at_start=config.tempolet.behaviour.commit == AT_START)
         async with Service(always_healthy) as service, open_telemetry(config, "worker", always_healthy) as telemetry:
-            client = await node_client(
+            node = await node_client(
                 config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
             )
-            if client is not None and await kubeconfig_awaited(config, service):
-                with hold_node_name("worker", config.node_name, place_of(client)):
+            with hold_node_name("worker", config.node_name, place_of(node.client)):
+                if await kubeconfig_awaited(config, service):
                     async with open_api(config, "worker", telemetry.metrics.api_request) as api:
-                        await work(config, client, service, telemetry, api=api)
+                        await work(config, node, service, telemetry, api=api)
 
 
 def always_healthy() -> str:
@@ -104,9 +102,9 @@ def always_healthy() -> str:
 
 
 async def work(
-    config: NodeConfig, client: Client, service: Service, telemetry: Telemetry, *, api: "ApiServer | None" = None
+    config: NodeConfig, node: NodeClient, service: Service, telemetry: Telemetry, *, api: "ApiServer | None" = None
 ) -> None:
-    """Fail the attempts of an earlier worker, then run workflows and activities until asked to stop."""
+    """Do what needs no Temporal, and run workflows and activities whenever Temporal answers, until asked to stop."""
     install_bounded_thread_pool()
     cluster, timings = _cluster_worker(api, config) if api else None, telemetry.metrics.timings()
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
@@ -121,81 +119,75 @@ async def work(
         snapshots = TerminationTracker(services.terminating, cache, numbers)
         publish = cluster.observe(snapshots.publish) if cluster else snapshots.publish
         readiness.pass_on(publish)
-        drivers = watching_plugins(config.root_dir, services.csi)
-        rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
-        every = config.sync_frequency
-        republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
-        loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
-        tickets, seal = Tickets(config.state_dir), TicketSeal(KeyFile(config.payload_key_file), client.namespace)
+        tickets = Tickets(config.state_dir)
+        guard = TicketGuard(tickets, TicketSeal(KeyFile(config.payload_key_file), node.client.namespace))
+        await asyncio.to_thread(know_pods, tickets, config.node_name, cache.snapshots())
+        budget, more = CallBudget(), cluster.interceptors if cluster else ()
+        refused = RefusedRuns(node.client, config.node_name, budget)
+        refusals = Refusals(telemetry.metrics.activity_refused, refused.add)
+        hosting = Hosting(
+            HostingDependencies(
+                config=config,
+                node=node,
+                service=service,
+                worker=lambda client: pod_worker(config, client, services, around=around, more=more),
+                cache=cache,
+                present=services.present_attempts,
+                budget=budget,
+                show_history=telemetry.metrics.history,
+            )
+        )
         leads = PodLeads(
             LeadDependencies(
                 config=config,
                 services=services,
                 tickets=tickets,
-                seal=seal,
+                seal=guard.seal,
                 publish=readiness.publish,
-                interceptors=cluster.interceptors if cluster else (),
-                temporal=HandingBack(client),
-                is_hosted=lambda: True,
+                interceptors=more,
+                temporal=HandingBack(node.client),
+                is_hosted=lambda: hosting.is_running,
             )
         )
-        worker = pod_worker(config, client, services, leads, more=cluster.interceptors if cluster else ())
-        lead = leads.leading
-        signals = WorkflowSignals(client, CallBudget(), signal_numbers(config.state_dir, SENDER), lead)
-        calling = _calling_temporal(config, client, services, cache, signals=signals)
-        following = in_background("leads", signals.deliveries.follow)
-        history = limiting_history(client, config.tempolet, telemetry.metrics.history)
+        around = (
+            publishing(guard.only_of_leaders(leads.publish), services.running_actions.settled, leads.keep),
+            *guard.interceptors(services.present_attempts, refusals),
+            leads.interceptor,
+        )
+        drivers = watching_plugins(config.root_dir, services.csi)
+        rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
+        every = config.sync_frequency
+        republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
+        loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
+        signals = WorkflowSignals(node.client, budget, signal_numbers(config.state_dir, SENDER), leads.leading)
+        storage = None
+        if config.local_storage_limits:
+            storage = StorageWatch(services, cache.snapshots, partial(_tell_storage_exceeded, signals))
+            signals.deliveries.on_change(storage.tell_anew)
         api_loops = cluster.running(cache.snapshots, signals, services.csi) if cluster else contextlib.nullcontext()
-        async with (
-            drivers,
-            republishing,
-            orphans,
-            api_loops,
-            leads.running(),
-            worker,
-            loops[0],
-            loops[1],
-            calling,
-            following,
-            history,
-        ):
-            known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
-            taken = await take_over(client, config.node_name, client.identity, known)
-            _log.info("worker started", node=config.node_name, taken_over=taken.attempts)
+        async with contextlib.AsyncExitStack() as running:
+            for part in (
+                drivers,
+                republishing,
+                orphans,
+                api_loops,
+                leads.running(),
+                in_background("leads", signals.deliveries.follow),
+                in_background(TEMPORAL, hosting.run),
+                ending_refused_runs(refused),
+                *loops,
+                watching_storage(storage),
+            ):
+                await running.enter_async_context(part)
             service.ready(f"working for node {config.node_name}")
-            lost = LostAttempts(
-                client, services.present_attempts, cache.snapshots, node_workflow=known[0], unknown=taken.unknown
-            )
-            async with failing_lost_attempts(lost):
-                await service.stop_requested()
+            await service.stop_requested()
     if services.pull_rights:
         await services.pull_rights.flushed()
     await services.runtime.close()
 
 
-@contextlib.asynccontextmanager
-async def _calling_temporal(
-    config: NodeConfig,
-    client: Client,
-    services: NodeServices,
-    cache: PodCache,
-    *,
-    signals: WorkflowSignals,
-) -> AsyncIterator[None]:
-    """Run the loops that call Temporal while the block runs; they share the process's budget of calls."""
-    every, budget = config.sync_frequency, signals.budget
-    storage = None
-    if config.local_storage_limits:
-        storage = StorageWatch(services, cache.snapshots, lambda one, hint: signals.send(one, STORAGE_EXCEEDED, hint))
-        signals.deliveries.on_change(storage.tell_anew)
-    raising = Raising(client, config.node_name, Commitment(config.state_dir), budget=budget)
-    paused = PausedActivities(client, config.node_name, cache.snapshots, root_dir=config.root_dir, budget=budget)
-    async with (
-        watching_storage(storage),
-        raising_behaviours(raising, every),
-        watching_paused_activities(paused, every),
-    ):
-        yield
+async def _tell_storage_exceeded(signals: WorkflowSignals, workflow_id: str, hint: StorageExceeded) -> None:
+    await signals.send(workflow_id, STORAGE_EXCEEDED, hint)
 
 
 def _cluster_worker(api: "ApiServer", config: NodeConfig) -> "ClusterWorker":
@@ -208,12 +200,11 @@ def pod_worker(
     config: NodeConfig,
     client: Client,
     services: NodeServices,
-    leads: PodLeads,
     *,
     around: Sequence[Interceptor],
     more: Sequence[Interceptor] = (),
 ) -> Worker:
-    """Create the Temporal worker of this node."""
+    """Create the Temporal worker of this node; interceptors `around` see each attempt, `more` each work of an activity."""
     return Worker(
         client,
         task_queue=node_task_queue(config.node_name),
@@ -222,8 +213,7 @@ def pod_worker(
         activities=activities(services),
         workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
         interceptors=[
-            leads.interceptor,
-            publishing(leads.publish, services.running_actions.settled, leads.keep),
+            *around,
             AttachingAttempts(services.running_actions, services.present_attempts),
             *more,
             UnexpectedErrors(),

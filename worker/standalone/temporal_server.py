@@ -51,6 +51,10 @@ class TemporalFailed(Exception):
     """The Temporal server failed; the message has the end of its log."""
 
 
+class TemporalSilent(TemporalFailed):
+    """The Temporal server runs, but does not serve yet."""
+
+
 @dataclass(slots=True)
 class TemporalServer:
     """One Temporal server; a context manager that starts and stops it.
@@ -109,12 +113,14 @@ class TemporalServer:
     def start(self) -> bool:
         """Start it unless it runs, wait until it serves, and prepare the namespace; True if it was started now.
 
-        Raises MissingProgram without a `temporal`, TemporalFailed if a port is in use or it does not become ready.
+        Raises MissingProgram without a `temporal`, TemporalFailed if a port is in use or it ends, TemporalSilent if it runs and
+        does not become ready.
         """
         if self.process.running():
             if not self.places.token.exists():
                 raise TemporalFailed("Temporal runs as an earlier release started it: run `tempolet down` first")
             self._wait_until_serving()
+            self._set_retention()  # the start before may have ended too early
             return False
         if not is_free(self.ui_port):
             raise TemporalFailed(
@@ -132,7 +138,7 @@ class TemporalServer:
         argv = [*gateway.argv, self.places.folder, str(self.ui_port), *self._arguments(program)]
         self.process.start(Command(argv, self.log, ENVIRONMENT | gateway.environment))
         self._wait_until_serving()
-        self._set_retention(program)
+        self._set_retention()
         return True
 
     def stop(self) -> bool:
@@ -171,14 +177,15 @@ class TemporalServer:
                 if not self.process.running():
                     raise TemporalFailed(f"Temporal ended while starting; {self.log} ends:\n{last_lines(self.log)}")
                 if time.monotonic() > until:
-                    raise TemporalFailed(
+                    raise TemporalSilent(
                         f"Temporal at {self.address} does not serve after {READY_WITHIN.total_seconds():.0f} s; "
                         f"{self.log} ends:\n{last_lines(self.log)}"
                     )
                 time.sleep(BETWEEN_TRIES)
 
-    def _set_retention(self, program: Path) -> None:
+    def _set_retention(self) -> None:
         """Set the retention of histories to RETENTION_DAYS; start-dev creates namespaces with one day."""
+        program = programs.find_program(programs.TEMPORAL, self.parts_dir)
         arguments = ["operator", "namespace", "update", "--address", self.address, "--namespace", NAMESPACE]
         argv: list[str | Path] = [program, *arguments, "--retention", f"{RETENTION_DAYS}d"]
         done = subprocess.run(argv, env=own_environment(), capture_output=True, text=True, timeout=30, check=False)

@@ -1,7 +1,8 @@
 """`tempolet up`: starts a whole node on this machine, and prints each step with its duration.
 
 Every step checks first what is done already, so a second `up` changes nothing that is right. If a step fails, what was
-started keeps running: `tempolet down` stops it.
+started keeps running: `tempolet down` stops it. A Temporal that runs and does not answer is no failure: the node starts, and its
+pods run once it answers.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ from worker.standalone.machine.programs import MissingProgram
 from worker.standalone.node_config import healthz_port, node_command, node_process, roles, write_configuration
 from worker.standalone.progress import Progress
 from worker.standalone.settings import OtherSettings, Settings
-from worker.standalone.temporal_server import LOOPBACK, TemporalFailed, is_free
+from worker.standalone.temporal_server import LOOPBACK, TemporalFailed, TemporalSilent, is_free
 from worker.temporal.keys import create_key_file
 from worker.temporal.private_files import KeyFileRefused
 
@@ -114,8 +115,12 @@ def _start_temporal(settings: Settings, show: Progress) -> None:
     with show.step("Temporal") as step:
         create_key_file(settings.key_file)
         temporal = settings.temporal
-        started = temporal.start()
-        step.detail = f"{temporal.address}{'' if started else ', runs already'}"
+        try:
+            started = temporal.start()
+        except TemporalSilent:
+            step.detail = f"{temporal.address} does not answer yet, the node starts without it; see {temporal.log}"
+        else:
+            step.detail = f"{temporal.address}{'' if started else ', runs already'}"
 
 
 def _start_node(settings: Settings, show: Progress) -> None:

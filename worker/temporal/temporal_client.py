@@ -1,16 +1,15 @@
 """Connects to Temporal as the operator configured it, and creates what tempolet needs there.
 
-Called at the start of worker and poller (`connect`, then `prepare`) and by commands that read history (`connect`).
+Called by worker and poller (`client_opened_later`, then `prepare`) and by commands that read history (`connect`).
 Address, namespace, TLS and API key come from temporalio.envconfig, as in all Temporal programs: `TEMPORAL_*` in the
-environment over a profile in the TOML file (`TEMPORAL_CONFIG_FILE`, `TEMPORAL_PROFILE`). If Temporal does not answer,
-the client waits, because on a node everything starts at once.
+environment over a profile in the TOML file (`TEMPORAL_CONFIG_FILE`, `TEMPORAL_PROFILE`). Settings that no server could
+answer are an error at once; a Temporal that does not answer is waited for, because on a node everything starts at once.
 
 An address `unix:///path` is a socket of this machine: that of the Temporal which `tempolet up` starts.
 """
 
 import asyncio
 import functools
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,9 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
-from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, RegisterNamespaceRequest
 from temporalio.client import AsyncActivityHandle, Client, Plugin
 from temporalio.converter import ActivitySerializationContext
 from temporalio.envconfig import ClientConfigProfile, ClientConnectConfig
@@ -29,37 +25,33 @@ from temporalio.service import HttpConnectProxyConfig, RPCError, RPCStatusCode
 
 from proto.temporal.names import NAMESPACE, RETENTION_DAYS, SEARCH_ATTRIBUTES
 from worker.temporal.codec import data_converter
+from worker.temporal.connect_errors import (
+    PASSING,
+    UNIX,
+    TemporalMisconfigured,
+    TemporalRefuses,
+    reason,
+    refusal,
+    refuse_unusable,
+)
+from worker.temporal.connection import OpenedLater
 from worker.temporal.executions import list_executions
 from worker.temporal.keys import KeyFile
+from worker.temporal.namespace import TemporalNotPrepared, ensure_namespace, ensure_search_attributes, what_to_run
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:7233"
-UNIX: Final = "unix:"
 CORE_LEVELS: Final = f"{TelemetryFilter('WARN', 'ERROR').formatted()},temporal_sdk_bridge::client=ERROR"
 """What the SDK's core logs: warnings, but not that a unix socket, as every proxy, has no addresses to balance."""
 _FIRST_WAIT: Final = timedelta(milliseconds=200)
 _LONGEST_WAIT: Final = timedelta(seconds=10)
 _CALL_LIMIT: Final = timedelta(seconds=10)
+_CONNECTS_WITHIN: Final = timedelta(seconds=10)
+"""For the network alone; a server that accepts and is silent is given 30 s by the SDK's core."""
 _KNOWN_WITHIN: Final = timedelta(minutes=3)
 """Temporal refreshes its search attributes every minute."""
 _NOT_KNOWN_YET: Final = frozenset({RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.NOT_FOUND})
 """Visibility's answers for new search attributes and a new namespace."""
-_PASSING: Final = frozenset(
-    {
-        RPCStatusCode.UNAVAILABLE,
-        RPCStatusCode.DEADLINE_EXCEEDED,
-        RPCStatusCode.RESOURCE_EXHAUSTED,
-        RPCStatusCode.ABORTED,
-        RPCStatusCode.CANCELLED,
-        RPCStatusCode.UNKNOWN,
-    }
-)
-"""Status codes of a server that is starting; with any other, waiting does not help."""
-
 _log: Final = structlog.get_logger(__name__)
-
-
-class TemporalNotPrepared(Exception):
-    """Temporal refused to create what tempolet needs; the message has the commands for an administrator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +80,16 @@ def _silent(_: str) -> None:
 
 
 def connect_options(settings: TemporalSettings) -> ClientConnectConfig:
-    """Return address and namespace: the settings over the environment over the profile."""
-    profile = ClientConfigProfile.load(
-        profile=settings.profile,
-        config_source=settings.config_file,
-        override_env_vars=settings.environment,
-    )
-    options = profile.to_client_connect_config()
+    """Return address and namespace: the settings over the environment over the profile. Raises TemporalMisconfigured."""
+    try:
+        profile = ClientConfigProfile.load(
+            profile=settings.profile,
+            config_source=settings.config_file,
+            override_env_vars=settings.environment,
+        )
+        options = profile.to_client_connect_config()
+    except (OSError, RuntimeError, ValueError) as error:  # a missing file, a missing profile, no TOML
+        raise TemporalMisconfigured(f"Temporal's settings cannot be read: {error}") from error
     options["target_host"] = settings.address or profile.address or DEFAULT_ADDRESS
     options["namespace"] = settings.namespace or profile.namespace or NAMESPACE
     return options
@@ -110,34 +105,52 @@ async def connect(
 ) -> Client:
     """Connect, waiting while Temporal does not answer; `waiting` is called each time with what is awaited.
 
-    Raises KeyFileRefused, or RPCError for an error that waiting does not fix (credentials, TLS).
+    Raises TemporalMisconfigured and KeyFileRefused, and TemporalRefuses for what waiting does not fix (credentials).
     """
-    keys = KeyFile(settings.key_file, missing=settings.key_missing)
-    converter = data_converter(keys, sends_only=settings.sends_only)
-    options = connect_options(settings)
-    address = place = options["target_host"]
-    if settings.address is None and address == DEFAULT_ADDRESS:
-        place += " (TEMPORAL_ADDRESS names another)"
-    if runtime is None and address.startswith(UNIX):
-        runtime = _quieter_runtime()
+    options = client_options(settings, runtime)
     wait = _FIRST_WAIT
     while True:
         try:
-            return await Client.connect(
-                **{**options, **way_to(address)},
-                data_converter=converter,
-                runtime=runtime,
-                plugins=plugins,
-                identity=identity,
-            )
+            return await Client.connect(**options, plugins=plugins, identity=identity)
         except RuntimeError as error:  # raised by the SDK's core if it cannot connect
-            waiting(f"waiting for Temporal at {place}: {_reason(error)}")
-        except RPCError as error:
-            if error.status not in _PASSING:
-                raise
-            waiting(f"waiting for Temporal at {place}: {error.status.name} {error.message}")
+            if refusal(error):
+                raise TemporalRefuses(not_connected(settings, error)) from error
+            waiting(not_connected(settings, error))
         await asyncio.sleep(wait.total_seconds())
         wait = min(wait * 2, _LONGEST_WAIT)
+
+
+async def client_opened_later(
+    settings: TemporalSettings,
+    *,
+    runtime: Runtime | None = None,
+    plugins: Sequence[Plugin] = (),
+    identity: str | None = None,
+) -> Client:
+    """Make a client whose `Connection` is opened later; raises TemporalMisconfigured and KeyFileRefused."""
+    options = client_options(settings, runtime)
+    return await Client.connect(**options, plugins=[OpenedLater(), *plugins], identity=identity)
+
+
+def client_options(settings: TemporalSettings, runtime: Runtime | None = None) -> dict[str, Any]:
+    """Return the options of `Client.connect`; raises TemporalMisconfigured and KeyFileRefused."""
+    options = connect_options(settings)
+    refuse_unusable(dict(options))
+    address = options["target_host"]
+    if runtime is None and address.startswith(UNIX):
+        runtime = _quieter_runtime()
+    converter = data_converter(KeyFile(settings.key_file, missing=settings.key_missing), sends_only=settings.sends_only)
+    way = {"connect_timeout": _CONNECTS_WITHIN, **options, **way_to(address)}
+    return {**way, "data_converter": converter, "runtime": runtime}
+
+
+def not_connected(settings: TemporalSettings, error: RuntimeError) -> str:
+    """Say which Temporal does not answer, or refuses us, and why."""
+    place = connect_options(settings)["target_host"]
+    if settings.address is None and place == DEFAULT_ADDRESS:
+        place += " (TEMPORAL_ADDRESS names another)"
+    why = refusal(error)
+    return f"Temporal at {place} refuses: {why}" if why else f"waiting for Temporal at {place}: {reason(error)}"
 
 
 @functools.cache
@@ -179,8 +192,8 @@ async def prepare(client: Client, settings: TemporalSettings, *, waiting: Callab
     wait = _FIRST_WAIT
     while True:
         try:
-            await _ensure_namespace(client, settings.retention)
-            await _ensure_search_attributes(client)
+            await ensure_namespace(client, settings.retention)
+            await ensure_search_attributes(client)
             break
         except RPCError as error:
             if error.status in {
@@ -188,8 +201,8 @@ async def prepare(client: Client, settings: TemporalSettings, *, waiting: Callab
                 RPCStatusCode.UNIMPLEMENTED,
                 RPCStatusCode.UNAUTHENTICATED,
             }:
-                raise TemporalNotPrepared(_what_to_run(client.namespace, settings.retention, error)) from error
-            if error.status not in _PASSING | {
+                raise TemporalNotPrepared(what_to_run(client.namespace, settings.retention, error)) from error
+            if error.status not in PASSING | {
                 RPCStatusCode.NOT_FOUND
             }:  # a new namespace is not known to all of Temporal's services at once
                 raise
@@ -238,77 +251,3 @@ def activity_of(client: Client, workflow_id: str, activity_id: str) -> AsyncActi
             is_local=False,
         )
     )
-
-
-async def _ensure_namespace(client: Client, retention: timedelta) -> None:
-    if await _namespace_exists(client):
-        return
-    request = RegisterNamespaceRequest(
-        namespace=client.namespace, description="Pods of tempolet nodes: one workflow a pod"
-    )
-    request.workflow_execution_retention_period.FromTimedelta(retention)
-    try:
-        await client.workflow_service.register_namespace(request, timeout=_CALL_LIMIT)
-    except RPCError as error:
-        if error.status is not RPCStatusCode.ALREADY_EXISTS:  # the poller or the worker was faster
-            raise
-
-
-async def _namespace_exists(client: Client) -> bool:
-    try:
-        await client.workflow_service.describe_namespace(
-            DescribeNamespaceRequest(namespace=client.namespace), timeout=_CALL_LIMIT
-        )
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        return False
-    return True
-
-
-async def _ensure_search_attributes(client: Client) -> None:
-    listed = await client.operator_service.list_search_attributes(
-        ListSearchAttributesRequest(namespace=client.namespace), timeout=_CALL_LIMIT
-    )
-    there = {**listed.custom_attributes, **listed.system_attributes}
-    missing = {name: _indexed(kind) for name, kind in SEARCH_ATTRIBUTES if name not in there}
-    wrong = [
-        f"{name} (is {IndexedValueType.Name(there[name]).removeprefix('INDEXED_VALUE_TYPE_').title()}, not {kind})"
-        for name, kind in SEARCH_ATTRIBUTES
-        if name in there and there[name] != _indexed(kind)
-    ]
-    if wrong:
-        raise TemporalNotPrepared(
-            f"Temporal's namespace {client.namespace} has search attributes of another type: {', '.join(wrong)}. "
-            "Give tempolet a namespace of its own (TEMPORAL_NAMESPACE)"
-        )
-    if missing:
-        try:
-            await client.operator_service.add_search_attributes(
-                AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing), timeout=_CALL_LIMIT
-            )
-        except RPCError as error:
-            if error.status is not RPCStatusCode.ALREADY_EXISTS:
-                raise
-
-
-def _indexed(kind: str) -> IndexedValueType.ValueType:
-    return IndexedValueType.Value(f"INDEXED_VALUE_TYPE_{kind.upper()}")
-
-
-def _what_to_run(namespace: str, retention: timedelta, error: RPCError) -> str:
-    attributes = " ".join(f"--name {name} --type {kind}" for name, kind in SEARCH_ATTRIBUTES)
-    return (
-        f"Temporal does not let tempolet prepare namespace {namespace}: {error.message}. Let an administrator run:\n"
-        f"  temporal operator namespace create --namespace {namespace} --retention {retention.days}d\n"
-        f"  temporal operator search-attribute create --namespace {namespace} {attributes}\n"
-        "(on Temporal Cloud: tcld namespace create, tcld namespace search-attributes add)"
-    )
-
-
-def _reason(error: Exception) -> str:
-    """Return the operating system's error from the core's nested message, or its first line."""
-    text = str(error)
-    cause = r"Caused by:\s+(?:0: )?(\S.*?(?:\(os error \d+\))?)\)*$"  # without the brackets around the whole
-    found = re.search(rf'message: "([^"]+)"|{cause}', text, re.MULTILINE)
-    return (found[1] or found[2]) if found else text.partition("\n")[0][:300]

@@ -11,10 +11,10 @@ from datetime import timedelta
 from typing import Any, Final, NoReturn
 
 import structlog
-from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from activities.execution.attempt import Attempt, Cancellation, current_attempt
 from activities.execution.errors import retryable_failure
 from activities.execution.present_attempts import PresentAttempts
 from proto.temporal.failure_types import TICKET_REFUSED
@@ -39,11 +39,11 @@ class Refusals:
         self._count, self._tell = count, tell
         self._by_workflow: dict[str, int] = {}
 
-    def add(self, info: activity.Info, why: str) -> None:
+    def add(self, attempt: Attempt, why: str) -> None:
         """Count one; each time that the number of a workflow's refusals has doubled, log it."""
         self._count()
-        workflow_id = info.workflow_id or ""
-        self._tell(workflow_id, info.workflow_run_id or "")
+        workflow_id = attempt.workflow_id
+        self._tell(workflow_id, attempt.asker[0])
         number = self._by_workflow.pop(workflow_id, 0) + 1
         self._by_workflow[workflow_id] = number
         if len(self._by_workflow) > _COUNTED:
@@ -52,8 +52,8 @@ class Refusals:
             _log.warning(
                 "refused an activity that this node has not asked for",
                 workflow=workflow_id,
-                run=info.workflow_run_id,
-                activity=info.activity_id,
+                run=attempt.asker[0],
+                activity=attempt.key,
                 reason=why,
                 refused=number,
             )
@@ -69,14 +69,14 @@ class TicketGate(Interceptor):
         """Wrap every activity."""
         return _Gated(next, self)
 
-    def judge(self, input: ExecuteActivityInput, info: activity.Info) -> tuple[Verdict, str]:  # noqa: A002 - the SDK's name
+    def judge(self, input: ExecuteActivityInput, attempt: Attempt) -> tuple[Verdict, str]:  # noqa: A002 - the SDK's name
         """Judge an attempt, and say why it is refused; raises KeyMissing of `keys`."""
-        workflow_id = info.workflow_id or ""
+        workflow_id = attempt.workflow_id
         try:
-            shown = self._shown(input, workflow_id, info.activity_id)
+            shown = self._shown(input, workflow_id, attempt.key)
         except TicketUnreadable as error:
             return Verdict.REFUSED, f"its ticket cannot be read: {error}"
-        return self._tickets.judge(workflow_id, shown, info.workflow_run_id or ""), (
+        return self._tickets.judge(workflow_id, shown, attempt.asker[0]), (
             "its ticket is not the one of the pod as it runs now" if shown.incarnation else "it shows no ticket"
         )
 
@@ -84,28 +84,27 @@ class TicketGate(Interceptor):
         header = input.headers.get(HEADER)
         return UNTICKETED if header is None else self._seal.opened(header, workflow_id, activity_id)
 
-    def refuse(self, info: activity.Info, why: str) -> NoReturn:
+    def refuse(self, attempt: Attempt, why: str) -> NoReturn:
         """Refuse an attempt: raises the failure that its workflow records."""
-        self._refusals.add(info, why)
+        self._refusals.add(attempt, why)
         raise ApplicationError(
-            f"this node does not do {info.activity_type} for this run: {why}. The run was not started by this node, or its pod "
+            f"this node does not do {attempt.name} for this run: {why}. The run was not started by this node, or its pod "
             "was removed",
             type=TICKET_REFUSED,
             non_retryable=True,
             category=ApplicationErrorCategory.BENIGN,  # else the SDK would log each one
         )
 
-    async def park(self, info: activity.Info) -> NoReturn:
+    async def park(self, attempt: Attempt) -> NoReturn:
         """Wait until the attempt is cancelled."""
-        pause = min(info.heartbeat_timeout / 3 if info.heartbeat_timeout else LONGEST_PAUSE, LONGEST_PAUSE)
-        with self._present.one(info):
+        pause = min(attempt.heartbeat_timeout / 3 if attempt.heartbeat_timeout else LONGEST_PAUSE, LONGEST_PAUSE)
+        with self._present.one(attempt):
             try:
                 while True:
-                    activity.heartbeat(*info.heartbeat_details)
+                    attempt.say(*attempt.earlier)
                     await asyncio.sleep(pause.total_seconds())
             except asyncio.CancelledError:
-                why = activity.cancellation_details()
-                if why is not None and why.cancel_requested:
+                if Cancellation.CANCEL_REQUESTED in attempt.cancellation():
                     raise
                 raise retryable_failure("Parked", "something else leads the pod") from None
 
@@ -116,12 +115,12 @@ class _Gated(ActivityInboundInterceptor):
         self._gate = gate
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's name
-        info = activity.info()
-        if info.is_local:
+        attempt = current_attempt()
+        if attempt.is_local:
             return await super().execute_activity(input)
-        verdict, why = self._gate.judge(input, info)
+        verdict, why = self._gate.judge(input, attempt)
         if verdict is Verdict.REFUSED:
-            self._gate.refuse(info, why)
+            self._gate.refuse(attempt, why)
         if verdict is Verdict.PARKED:
-            await self._gate.park(info)
+            await self._gate.park(attempt)
         return await super().execute_activity(input)

@@ -23,12 +23,12 @@ class TicketGuard:
     """The tickets of one worker's node."""
 
     def __init__(self, tickets: Tickets, seal: TicketSeal) -> None:
-        self.tickets, self._seal = tickets, seal
+        self.tickets, self.seal = tickets, seal
 
     def interceptors(self, present: PresentAttempts, refusals: Refusals) -> tuple[Interceptor, ...]:
         """Return what goes around all other interceptors that act."""
-        gate = TicketGate(self.tickets, self._seal, present, refusals)
-        return ShowingTickets(self.tickets, self._seal), gate
+        gate = TicketGate(self.tickets, self.seal, present, refusals)
+        return ShowingTickets(self.tickets, self.seal), gate
 
     def only_of_leaders(self, publish: Callable[[PodSnapshot], None]) -> Callable[[PodSnapshot], None]:
         """Pass on the snapshots of runs that may act; those of others are shown nowhere. Called by the runs themselves."""

@@ -4,10 +4,12 @@ import dataclasses
 import io
 import os
 import re
+import signal
 import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,26 @@ def test_down_leaves_nothing_after_a_crash(node: Settings, tmp_path: Path, victi
     assert forced
     assert what_is_left(node) == []
     assert pids(node) == {}
+
+
+def test_a_node_comes_up_while_temporal_is_silent(
+    node: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told, the processes are healthy, and the pod runs as soon as Temporal answers."""
+    up(node, [], silent())
+    temporal = node.temporal.process.running()
+    assert temporal is not None
+    kill(node, "worker", "poller")
+    monkeypatch.setattr("worker.standalone.temporal_server.READY_WITHIN", timedelta(seconds=1))
+    monkeypatch.setattr("worker.standalone.up.PODS_WITHIN", timedelta(seconds=1))
+    shown = Progress(Console(file=(output := io.StringIO()), width=200))
+    os.killpg(temporal.pid, signal.SIGSTOP)
+    try:
+        assert up(node, [manifest(tmp_path, "web")], shown) == ["web.yaml has no pod yet"]
+    finally:
+        os.killpg(temporal.pid, signal.SIGCONT)
+    assert "does not answer yet, the node starts without it" in output.getvalue()
+    wait_until(lambda: [(pod.name, pod.phase) for pod in read_snapshots(node.root_dir)] == [("web-n1", "Running")])
 
 
 def test_a_node_comes_back_after_a_crash_of_everything(node: Settings, tmp_path: Path) -> None:

@@ -112,6 +112,21 @@ def test_a_second_worker_is_told_who_runs(tmp_path: Path, capsys: pytest.Capture
     assert "the worker process of this node is already running: pid" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("word", ["worker", "poller", "history"])
+def test_an_address_that_cannot_be_one_is_an_error_at_once(
+    word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], key_file: Path
+) -> None:
+    """A service starts without Temporal, but not with a typo that no Temporal could answer."""
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "apiVersion: tempolet.dev/v1alpha1\nkind: TempoletConfiguration\n"
+        f"temporal: {{address: 'temporal.example:72x33', payloadKeyFile: {key_file}}}\n"
+    )
+    more = ["default/web"] if word == "history" else ["--root-dir", str(tmp_path), "--healthz-port", "0"]
+    assert run([word, *more, "--tempolet-config", str(own)]) == Exit.USAGE
+    assert "Temporal's address 'temporal.example:72x33' is no address" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("word", ["history", "explain", "skip-backoff"])
 def test_a_question_without_temporal_says_how_to_have_it(
     word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, key_file: Path

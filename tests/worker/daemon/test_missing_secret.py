@@ -28,6 +28,11 @@ class Heard(Service):
         """Keep the line."""
         self.said.put_nowait(text)
 
+    def note(self, text: str) -> None:
+        """Keep what is awaited."""
+        if text:
+            self.said.put_nowait(text)
+
 
 def configuration(tmp_path: Path, address: str) -> NodeConfig:
     """Return a node's configuration."""
@@ -41,18 +46,20 @@ def rewrite(path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("role", ["worker", "poller"])
 async def test_only_the_worker_waits(tmp_path: Path, temporal_address: str, role: str) -> None:
-    """It has no client, so it polls nothing; the poller only sends, which needs no earlier key."""
+    """It is not connected, so it polls nothing; the poller only sends, which needs no earlier key."""
     config = configuration(tmp_path, temporal_address)
     newest = create_key_file(config.payload_key_file).newest
     whole = f"{newest.key_id}-lost\n" + config.payload_key_file.read_text()
     rewrite(config.payload_key_file, whole)
     async with asyncio.timeout(PATIENCE), Heard() as service:
-        connecting = asyncio.create_task(node_client(config, service, role=role))
+        node = await node_client(config, service, role=role)
+        reaching = asyncio.create_task(node.reach())
         if role == "worker":
             assert f"lacks the secret of key {newest.key_id}-lost" in await service.said.get()
-            assert not connecting.done()
+            assert not reaching.done()
             rewrite(config.payload_key_file, whole.replace("-lost", "-lost retired", 1))
-        assert await connecting is not None
+        await reaching
+        assert await node.client.service_client.check_health()
 
 
 async def test_a_worker_stops_when_it_meets_a_payload_of_that_key(tmp_path: Path, temporal_address: str) -> None:
@@ -60,14 +67,14 @@ async def test_a_worker_stops_when_it_meets_a_payload_of_that_key(tmp_path: Path
     config = configuration(tmp_path, temporal_address)
     create_key_file(config.payload_key_file)
     async with asyncio.timeout(PATIENCE), Heard() as service:
-        client = await node_client(config, service, role="worker")
-        assert client is not None
+        node = await node_client(config, service, role="worker")
+        await node.reach()
         ring = add_key(config.payload_key_file)
         sealing = data_converter(KeyFile(config.payload_key_file)).with_context(BOUND)
         payloads = await sealing.encode(["x"])
         whole = config.payload_key_file.read_text()
         rewrite(config.payload_key_file, whole.rpartition(f"{ring.newest.key_id} ")[0])
         with pytest.raises(KeyMissing):
-            await client.data_converter.with_context(BOUND).decode(payloads)
+            await node.client.data_converter.with_context(BOUND).decode(payloads)
         await service.stop_requested()
         assert f"lacks the secret of key {ring.newest.key_id}" in await service.said.get()

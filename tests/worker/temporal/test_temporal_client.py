@@ -21,13 +21,14 @@ from tests.conftest import free_port
 from worker.standalone.gateway.carrying import serve_connections
 from worker.standalone.gateway.frontend import Frontend
 from worker.standalone.gateway.own_network import listen_at_path
-from worker.temporal import temporal_client
-from worker.temporal.temporal_client import TemporalNotPrepared, TemporalSettings, connect, place_of, prepare, way_to
+from worker.temporal import namespace, temporal_client
+from worker.temporal.namespace import TemporalNotPrepared
+from worker.temporal.temporal_client import TemporalSettings, connect, place_of, prepare, way_to
 
 
-def in_namespace(settings: TemporalSettings, namespace: str) -> TemporalSettings:
+def in_namespace(settings: TemporalSettings, name: str) -> TemporalSettings:
     """Use a namespace that no other test has."""
-    return replace(settings, environment={"TEMPORAL_NAMESPACE": namespace})
+    return replace(settings, environment={"TEMPORAL_NAMESPACE": name})
 
 
 async def test_the_namespace_and_search_attributes_are_made_once(settings: TemporalSettings) -> None:
@@ -106,6 +107,7 @@ async def prepare_namespace_only(client: Client, settings: TemporalSettings) -> 
     """Have the namespace, and wait until the operator service knows it too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(temporal_client, "SEARCH_ATTRIBUTES", ())
+        patch.setattr(namespace, "SEARCH_ATTRIBUTES", ())
         await prepare(client, settings)
 
 
@@ -117,7 +119,7 @@ async def test_where_temporal_does_not_let_us_the_commands_are_told(
     async def refuse(*_: object) -> None:
         raise RPCError("Request unauthorized.", RPCStatusCode.PERMISSION_DENIED, b"")
 
-    monkeypatch.setattr(temporal_client, "_ensure_search_attributes", refuse)
+    monkeypatch.setattr(temporal_client, "ensure_search_attributes", refuse)
     client = await connect(in_namespace(settings, "managed"))
     with pytest.raises(TemporalNotPrepared) as told:
         await prepare(client, settings)

@@ -32,7 +32,7 @@ from tests.patience import PATIENCE
 from tests.worker.tickets.conftest import Captured, TicketNode, captured_request, events_of, start_again
 from tests.workflows.conftest import pod_json
 from worker.tickets.seal import HEADER
-from workflows import loop
+from workflows import temporal_driver
 
 
 @pytest.fixture
@@ -82,14 +82,14 @@ async def test_it_does_nothing_either_after_continue_as_new(
     node: TicketNode, privileged: PodJson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that may not act does not get the ticket that was drawn for the pod's next life."""
-    monkeypatch.setattr(loop, "SIGNALS_PER_RUN", 3)
+    monkeypatch.setattr(temporal_driver, "SIGNALS_PER_RUN", 3)
     events = await removed(node, privileged)
     workflow_id = node.workflow_id(privileged)
     handle = await start_again(node.client, node.name, workflow_id, events[0])
     node.tickets.draw(workflow_id)
     await node.until_refused()
     ending = asyncio.create_task(handle.result(follow_runs=False))
-    for _ in range(loop.SIGNALS_PER_RUN):
+    for _ in range(temporal_driver.SIGNALS_PER_RUN):
         await node.client.get_workflow_handle(workflow_id).signal("Anything")
     with pytest.raises(WorkflowContinuedAsNewError):
         await asyncio.wait_for(ending, PATIENCE)

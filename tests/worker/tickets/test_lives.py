@@ -22,7 +22,7 @@ from worker.processes.worker import sandbox_runner
 from worker.temporal.executions import describe_execution
 from worker.tickets.guard import know_pods
 from worker.tickets.seal import HEADER
-from workflows import loop
+from workflows import temporal_driver
 from workflows.decide.keys import container_key
 from workflows.pod import PodWorkflow
 
@@ -41,7 +41,7 @@ async def continued(node: TicketNode, pod: PodJson) -> None:
     ending = asyncio.create_task(
         node.client.get_workflow_handle(handle.id, run_id=handle.run_id).result(follow_runs=False)
     )
-    for _ in range(loop.SIGNALS_PER_RUN):
+    for _ in range(temporal_driver.SIGNALS_PER_RUN):
         await node.newest(pod).signal(names.RUNTIME_CHANGED, RuntimeChanged("event"))
     with pytest.raises(WorkflowContinuedAsNewError):
         await asyncio.wait_for(ending, PATIENCE)
@@ -81,7 +81,7 @@ async def test_a_life_is_as_it_was(node: TicketNode) -> None:
 
 async def test_continue_as_new_carries_the_ticket(node: TicketNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next run acts with the same one."""
-    monkeypatch.setattr(loop, "SIGNALS_PER_RUN", 3)
+    monkeypatch.setattr(temporal_driver, "SIGNALS_PER_RUN", 3)
     pod = pod_json()
     await node.start(pod)
     await node.until(pod, lambda one: one.ready)
@@ -154,7 +154,7 @@ async def test_a_listing_that_arrives_while_the_run_completes(
 
 async def test_a_run_of_the_release_before(node: TicketNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """It acts until its next run does, which has a ticket; then its captured start is worth nothing any more."""
-    monkeypatch.setattr(loop, "SIGNALS_PER_RUN", 3)
+    monkeypatch.setattr(temporal_driver, "SIGNALS_PER_RUN", 3)
     node.ticketed = False
     pod = pod_json()
     workflow_id = node.workflow_id(pod)

@@ -46,6 +46,7 @@ _CODES: Final = {
     "KeyFileRefused": Exit.USAGE,
     "KernelTunablesDiffer": Exit.USAGE,
     "CommitmentTooOld": Exit.USAGE,
+    "TemporalMisconfigured": Exit.USAGE,
     "NodeLockHeld": Exit.ALREADY_RUNNING,
 }
 """By class name, so that reporting an error imports nothing."""

@@ -17,6 +17,7 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import temporal_settings
 from worker.payloads.refused import PayloadRefused
 from worker.temporal.codec import ENCRYPTED, PayloadCipher
+from worker.temporal.connect_errors import TemporalRefuses
 from worker.temporal.decoded_history import payloads_in
 from worker.temporal.executions import Execution, list_executions
 from worker.temporal.keys import KeyFile, KeyMissing
@@ -45,7 +46,7 @@ def no_worker(node: str, error: Exception) -> str:
 
 
 async def client_of(config: NodeConfig) -> Client:
-    """Connect; raises NoAnswer if Temporal does not answer in time, CommandFailed if it refuses."""
+    """Connect; raises NoAnswer if Temporal does not answer in time, CommandFailed if it refuses, and TemporalMisconfigured."""
     waited_for: list[str] = []
     try:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
@@ -56,8 +57,8 @@ async def client_of(config: NodeConfig) -> Client:
             f"{why}; is it running (`tempolet up`; TEMPOLET_RUN_DIR where it has another --run-dir)? Its address is "
             "TEMPORAL_ADDRESS or temporal.address of --tempolet-config"
         ) from None
-    except RPCError as error:
-        raise CommandFailed(f"Temporal refuses: {error.status.name} {error.message}") from error
+    except TemporalRefuses as error:
+        raise CommandFailed(str(error)) from error
 
 
 def namespace_of(config: NodeConfig) -> str:

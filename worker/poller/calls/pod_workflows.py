@@ -69,7 +69,7 @@ class OpenPod:
 class PodWorkflows:
     """The pod workflows of one node, called by one client."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the node's files that a start needs are shared with others
         self,
         client: Client,
         node: str,

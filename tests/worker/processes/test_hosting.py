@@ -1,0 +1,118 @@
+"""Is the SDK's worker begun when Temporal answers, ended in order, and begun anew after a fatal error, in the same process?
+
+On a real Temporal; the test plays the SDK's worker.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from activities.execution.present_attempts import PresentAttempts
+from tests.patience import PATIENCE
+from tests.worker.processes.poller_node import Line
+from worker.daemon import loop_restarts
+from worker.daemon.background import in_background
+from worker.daemon.config import NodeConfig
+from worker.daemon.node_client import NodeClient, node_client
+from worker.daemon.service import Service
+from worker.host.pod_cache import PodCache
+from worker.processes.hosting import Hosting, HostingDependencies
+from worker.settings.tempolet_configuration import tempolet_configuration
+from worker.temporal.call_budget import CallBudget
+
+
+@dataclass
+class Played:
+    """An SDK's worker that runs until the test ends it."""
+
+    identity: str
+    failing: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    shut_down: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Run until shut down, or until the test lets it fail."""
+        await self.failing
+
+    async def shutdown(self) -> None:
+        """Note it, and end."""
+        self.shut_down.set()
+        if not self.failing.done():
+            self.failing.set_result(None)
+
+
+class Host:
+    """A hosting whose workers the test gets one by one."""
+
+    def __init__(self, config: NodeConfig, node: NodeClient, cache: PodCache) -> None:
+        self.workers: asyncio.Queue[Played] = asyncio.Queue()
+        self.node = node
+        self.hosting = Hosting(
+            HostingDependencies(
+                config=config,
+                node=node,
+                service=Service(lambda: "", {}),
+                worker=self._begin,  # type: ignore[arg-type]  # plays Worker
+                cache=cache,
+                present=PresentAttempts(),
+                budget=CallBudget(),
+                show_history=lambda *_: None,
+            )
+        )
+
+    def _begin(self, client: Client) -> Played:
+        begun = Played(client.identity)
+        self.workers.put_nowait(begun)
+        return begun
+
+
+@pytest.fixture
+async def line(temporal_address: str) -> AsyncIterator[Line]:
+    """Return a way to Temporal that can be cut."""
+    async with Line(temporal_address) as made:
+        yield made
+
+
+@pytest.fixture
+async def host(line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
+    """Return a hosting that does not run yet."""
+    monkeypatch.setattr(loop_restarts, "FIRST_PAUSE", 0.01)
+    own = tempolet_configuration({"temporal": {"address": line.address}})
+    config = NodeConfig("node-1", root_dir=tmp_path, tempolet=own)
+    node = await node_client(config, Service(lambda: "", {}), role="worker")
+    with PodCache(tmp_path, whole_pods=False) as cache:
+        yield Host(config, node, cache)
+
+
+async def test_a_worker_begins_when_temporal_has_come_and_is_shut_down_in_order(host: Host, line: Line) -> None:
+    """Not before, and not by a cancellation, which would skip the grace of its activities."""
+    await line.cut()
+    async with asyncio.timeout(PATIENCE):
+        async with in_background("Temporal", host.hosting.run):
+            await host.node.tried()
+            assert host.workers.empty()
+            await line.mend()
+            worker = await host.workers.get()
+            assert not worker.shut_down.is_set()
+        assert worker.shut_down.is_set()
+
+
+@pytest.mark.parametrize("end", ["a-fatal-error", "an-end-without-error", "the-namespace-is-gone"])
+async def test_after_an_end_another_begins_with_an_identity_of_its_own(host: Host, end: str) -> None:
+    """The attempts that the first has left are then those of another worker, and are taken over."""
+    async with asyncio.timeout(PATIENCE), in_background("Temporal", host.hosting.run):
+        first = await host.workers.get()
+        match end:
+            case "a-fatal-error":
+                first.failing.set_exception(RuntimeError("Poll failure: PermissionDenied"))
+            case "an-end-without-error":
+                first.failing.set_result(None)
+            case _:
+                host.node.namespace_gone.set()
+        second = await host.workers.get()
+        assert first.shut_down.is_set()
+        assert second.identity == f"{first.identity}/2"
+        assert not second.shut_down.is_set()

@@ -1,0 +1,121 @@
+"""The worker's part in Temporal: the SDK's worker, and what looks after its attempts, histories and behaviours.
+
+It begins when Temporal answers. A fatal error of the SDK's worker (the namespace is gone, permissions were taken away) ends it,
+and it begins anew with another connection, so neither needs another process. All else that the worker process does for pods
+goes on meanwhile. An attempt that an ended worker has left counts as that of an earlier process: each connection has an
+identity of its own.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from activities.execution.present_attempts import PresentAttempts
+from proto.temporal.names import node_workflow_id
+from worker.behaviours.commitment import Commitment
+from worker.behaviours.raising import Raising, raising_behaviours
+from worker.daemon.config import NodeConfig
+from worker.daemon.node_client import NodeClient
+from worker.daemon.service import Service
+from worker.host.pod_cache import PodCache
+from worker.host.temporal.history_limit import limiting_history
+from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attempts
+from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
+from worker.host.temporal.takeover import take_over
+from worker.temporal.call_budget import CallBudget
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class HostingEnded(Exception):
+    """The SDK's worker has ended, or its namespace is gone; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostingDependencies:
+    """What Hosting works with."""
+
+    config: NodeConfig
+    node: NodeClient
+    service: Service
+    worker: Callable[[Client], Worker]
+    """Makes the SDK's worker."""
+    cache: PodCache
+    present: PresentAttempts
+    budget: CallBudget
+    show_history: Callable[[int, int], None]
+
+
+class Hosting:
+    """Hosts this node's workflows and activities."""
+
+    def __init__(self, dependencies: HostingDependencies) -> None:
+        self._deps = dependencies
+        self.is_running = False
+        """The SDK's worker runs."""
+
+    async def run(self) -> None:
+        """Wait for Temporal, then host until cancelled; raises HostingEnded, after which it may run again."""
+        deps = self._deps
+        await deps.node.reach()
+        client = deps.node.client
+        known = [node_workflow_id(deps.config.node_name), *(one.workflow_id for one in deps.cache.snapshots())]
+        async with running(deps.worker(client)) as worker, self._looking_after(client):
+            taken = await take_over(client, deps.config.node_name, client.identity, known)
+            _log.info("worker started", node=deps.config.node_name, taken_over=taken.attempts)
+            deps.service.status(f"working for node {deps.config.node_name}")
+            lost = LostAttempts(
+                client, deps.present, deps.cache.snapshots, node_workflow=known[0], unknown=taken.unknown
+            )
+            async with failing_lost_attempts(lost):
+                self.is_running = True
+                try:
+                    why = await self._end_of(worker)
+                finally:
+                    self.is_running = False
+        deps.service.note(f"Temporal: {why}; trying again")
+        raise HostingEnded(why)
+
+    @contextlib.asynccontextmanager
+    async def _looking_after(self, client: Client) -> AsyncIterator[None]:
+        """Run the loops that call Temporal for its own sake while the block runs."""
+        config, deps, every = self._deps.config, self._deps, self._deps.config.sync_frequency
+        raising = Raising(client, config.node_name, Commitment(config.state_dir), budget=deps.budget)
+        paused = PausedActivities(
+            client, config.node_name, deps.cache.snapshots, root_dir=config.root_dir, budget=deps.budget
+        )
+        async with (
+            raising_behaviours(raising, every),
+            watching_paused_activities(paused, every),
+            limiting_history(client, config.tempolet, deps.show_history),
+        ):
+            yield
+
+    async def _end_of(self, worker: "asyncio.Task[None]") -> str:
+        """Wait until the worker has ended or the namespace is gone; returns why."""
+        gone = asyncio.create_task(self._deps.node.namespace_gone.wait())
+        try:
+            await asyncio.wait({worker, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+        if not worker.done():
+            return "the namespace is gone"
+        error = worker.exception()
+        return f"the worker has ended: {error}" if error else "the worker has ended"
+
+
+@contextlib.asynccontextmanager
+async def running(worker: Worker) -> AsyncIterator["asyncio.Task[None]"]:
+    """Run the SDK's worker while the block runs, then shut it down; yields its task, which a fatal error ends early."""
+    task = asyncio.create_task(worker.run(), name="the SDK's worker")
+    try:
+        yield task
+    finally:
+        await worker.shutdown()
+        await asyncio.gather(task, return_exceptions=True)
