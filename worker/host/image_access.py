@@ -20,7 +20,7 @@ def image_logins(config: NodeConfig) -> ImageLogins:
     files = search_paths(config.root_dir, Path(os.environ.get("HOME") or "/"))
     return ImageLogins(
         NodeLogins(files),
-        tuple(_provider(one) for one in config.credential_providers.providers),
+        tuple(_provider(one, config) for one in config.credential_providers.providers),
         admits=config.cluster is None,
     )
 
@@ -39,6 +39,7 @@ def count_pulls(services: NodeServices, config: NodeConfig, metrics: ImageMetric
     metrics.providers_configured(config.credential_providers.hash)
 
 
-def _provider(one: ProviderSettings) -> CredentialProvider:
+def _provider(one: ProviderSettings, config: NodeConfig) -> CredentialProvider:
     program = ProviderProgram(name=one.name, path=one.path, api_version=one.api_version, args=one.args, env=one.env)
-    return CredentialProvider(program, one.match_images, one.default_cache_duration)
+    stderr_file = config.state_dir / "credential-providers" / f"{one.name}.stderr"
+    return CredentialProvider(program, one.match_images, one.default_cache_duration, stderr_file)

@@ -2,7 +2,8 @@
 
 The protocol is client.authentication.k8s.io (client-go plugin/pkg/client/auth/exec). The program prints an
 ExecCredential with a token, or a certificate and its key. It is valid until its expirationTimestamp, or until the API
-server refuses it. What the program prints is never logged.
+server refuses it. What the program prints, to stderr as well, is never told: a message of this client can be in a pod's
+status.
 """
 
 import asyncio
@@ -21,14 +22,13 @@ BEFORE_EXPIRY: Final = timedelta(seconds=10)
 LARGEST_ANSWER: Final = 64 * 1024
 """Bytes; a certificate with its key has a few thousand."""
 _CHUNK: Final = 16 * 1024
-_WORDS_TOLD: Final = 500
 VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 
 
 class ExecFailed(Exception):
     """The program gave no credential.
 
-    The message names the program and what to do, and nothing that it printed to stdout.
+    The message names the program and what to do, and nothing that it printed.
     """
 
 
@@ -99,7 +99,7 @@ async def run_program(program: ExecProgram) -> ExecCredential:
             env=environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
@@ -107,7 +107,7 @@ async def run_program(program: ExecProgram) -> ExecCredential:
         raise ExecFailed(f"exec {program.command}: {error}{hint}") from None
     try:
         async with asyncio.timeout(TIME_LIMIT.total_seconds()):
-            answer, words = await _output(process)
+            answer = await _output(process)
     except TimeoutError:
         raise ExecFailed(f"exec {program.command}: no answer within {TIME_LIMIT.total_seconds():g} s") from None
     except _TooLong:
@@ -116,41 +116,30 @@ async def run_program(program: ExecProgram) -> ExecCredential:
         if process.returncode is None:
             _kill(process)
     if process.returncode:
-        stderr = words.decode(errors="replace").strip()
-        raise ExecFailed(f"exec {program.command}: exit status {process.returncode}: {stderr}")
+        hint = "run it as root to see why, for what it prints may hold a secret"
+        raise ExecFailed(f"exec {program.command}: exit status {process.returncode}; {hint}")
     return read_credential(program, answer)
 
 
-async def _output(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
-    """Wait for the program's end; returns what it printed and the end of its stderr. Raises _TooLong."""
+async def _output(process: asyncio.subprocess.Process) -> bytes:
+    """Wait for the program's end and return what it printed; raises _TooLong."""
     assert process.stdout is not None
-    assert process.stderr is not None
-    words, answer = asyncio.create_task(_end_of(process.stderr)), bytearray()
-    try:
-        while chunk := await process.stdout.read(_CHUNK):
-            if len(answer) <= LARGEST_ANSWER:
-                answer += chunk
-            elif process.returncode is None:
-                _kill(process)  # the pipe is read to its end, which closes it
-        await process.wait()
-        if len(answer) > LARGEST_ANSWER:
-            raise _TooLong
-        return bytes(answer), await words
-    finally:
-        words.cancel()
+    answer = bytearray()
+    while chunk := await process.stdout.read(_CHUNK):
+        if len(answer) <= LARGEST_ANSWER:
+            answer += chunk
+        elif process.returncode is None:
+            _kill(process)  # the pipe is read to its end, which closes it
+    await process.wait()
+    if len(answer) > LARGEST_ANSWER:
+        raise _TooLong
+    return bytes(answer)
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
     """Kill it with all that it has started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-async def _end_of(stream: asyncio.StreamReader) -> bytes:
-    last = b""
-    while chunk := await stream.read(_CHUNK):
-        last = (last + chunk)[-_WORDS_TOLD:]
-    return last
 
 
 def read_credential(program: ExecProgram, answer: bytes) -> ExecCredential:

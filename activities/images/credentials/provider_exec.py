@@ -2,7 +2,8 @@
 
 The protocol is credentialprovider.kubelet.k8s.io; names and limits are those of
 pkg/credentialprovider/plugin/plugin.go. The program has a session of its own, so that all its children end when no caller
-waits for it any more. Its response is never logged: one that cannot be read is only reported as such.
+waits for it any more. Nothing that it writes is in a message: a response that cannot be read is only reported as such, and
+the beginning of its stderr comes beside the message, for a file of root's.
 """
 
 import asyncio
@@ -63,7 +64,12 @@ class ProviderAnswer:
 
 
 class ProviderFailed(Exception):
-    """A provider gave no usable response; the message quotes nothing of it."""
+    """A provider gave no usable response; the message quotes nothing that it wrote."""
+
+    def __init__(self, message: str, stderr: str = "") -> None:
+        super().__init__(message)
+        self.stderr = stderr
+        """The beginning, which may hold a secret."""
 
 
 async def run_provider(program: ProviderProgram, image: str) -> ProviderAnswer:
@@ -81,15 +87,14 @@ async def run_provider(program: ProviderProgram, image: str) -> ProviderAnswer:
             await talk.ended.wait()
     except TimeoutError:
         limit = f"{program.time_limit.total_seconds():g} s"
-        raise ProviderFailed(f"{failure}: it gave no answer within {limit}") from None
+        raise ProviderFailed(f"{failure}: it gave no answer within {limit}", talk.told()) from None
     finally:
         _end(transport, talk)
     if len(talk.answer) > LARGEST_ANSWER:
         raise ProviderFailed(f"{failure}: it answered more than {LARGEST_ANSWER} bytes")
     if code := transport.get_returncode():
-        stderr = scrub(talk.words.decode(errors="replace").strip())
         ended = f"exit status {code}" if code > 0 else f"signal: {signal.Signals(-code).name}"
-        raise ProviderFailed(f"{failure}: {ended}: {stderr}")
+        raise ProviderFailed(f"{failure}: {ended}", talk.told())
     return await asyncio.to_thread(_read, program, bytes(talk.answer))
 
 
@@ -125,6 +130,10 @@ class _Talk(asyncio.SubprocessProtocol):
             self.answer += data
             if len(self.answer) > LARGEST_ANSWER:
                 self.ended.set()
+
+    def told(self) -> str:
+        """Return the beginning of its stderr, without logins in addresses and headers."""
+        return scrub(self.words.decode(errors="replace").strip())
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio gives it
         """Note that it has ended."""

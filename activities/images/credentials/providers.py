@@ -3,6 +3,9 @@
 Run for an image that a provider is configured for. A response is cached as long as it says, for the image, its
 registry or everything that the provider is for; concurrent requests share one run. A provider that fails counts as one
 without logins, because other logins may do (pkg/credentialprovider/plugin/plugin.go).
+
+What a failing provider wrote to stderr may hold a secret. The kubelet logs it, and so it is in the journal, which a group of
+the machine reads, and whoever may read the node's logs through the API. Here it is kept in a file of root's instead.
 """
 
 import asyncio
@@ -10,10 +13,12 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from time import monotonic
 from typing import Final, Protocol
 
 from activities.execution.single_flight import SingleFlight
+from activities.files.atomic_files import write_atomically
 from activities.images.credentials.docker_config import DockerConfig
 from activities.images.credentials.keyring import Keyring
 from activities.images.credentials.locations import matches
@@ -55,10 +60,13 @@ class CredentialProvider:
     program: ProviderProgram
     match_images: tuple[str, ...]
     default_cache_duration: timedelta = timedelta()
+    stderr_file: Path | None = None
+    """Gets what it wrote to stderr when it failed last; None: that is dropped."""
     measure: ProviderMeasure = ignore_run
     clock: Callable[[], float] = monotonic
     _cached: dict[str, _Cached] = field(default_factory=dict, repr=False)
     _runs: SingleFlight[ProviderAnswer] = field(default_factory=SingleFlight)
+    _keeping: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
     def is_for(self, repository: str) -> bool:
         """Report whether it is configured for a repository."""
@@ -83,9 +91,22 @@ class CredentialProvider:
         try:
             answer = await run_provider(self.program, repository)
             failed = False
+        except ProviderFailed as error:
+            raise ProviderFailed(f"{error}{await self._kept(error.stderr)}") from None
         finally:
             self.measure(self.program.name, monotonic() - begun, failed=failed)
         return answer
+
+    async def _kept(self, stderr: str) -> str:
+        """Keep what it wrote, and return the end of the message: where that is."""
+        if not stderr or self.stderr_file is None:
+            return ""
+        try:
+            async with self._keeping:
+                await asyncio.to_thread(_keep, self.stderr_file, stderr)
+        except OSError as error:
+            return f"; its stderr cannot be kept: {error}"
+        return f"; its stderr is in {self.stderr_file}"
 
 
 async def collect_logins(providers: Iterable[CredentialProvider], repository: str) -> tuple[Keyring, list[str]]:
@@ -104,6 +125,11 @@ async def collect_logins(providers: Iterable[CredentialProvider], repository: st
         else:
             keyring.add(answer)
     return keyring, warnings
+
+
+def _keep(file: Path, stderr: str) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomically(file, f"{stderr}\n".encode(errors="replace"), synced=False)
 
 
 def _cache_key(answer: ProviderAnswer, repository: str) -> str:

@@ -146,11 +146,11 @@ async def test_a_credential_is_asked_for_again_when_it_is_over_or_refused(tmp_pa
 
 
 FAILS = {
-    "fails": ("echo broken >&2; exit 3", "exit status 3: broken"),
+    "fails": ("echo canary >&2; exit 3", "exit status 3; run it as root to see why"),
     "prints no JSON": ("echo canary", "not an ExecCredential"),
     "prints another version": (f"echo {credential(token='t').replace('/v1', '/v9')!r}", "not an ExecCredential"),
     "prints without end": ("cat /dev/zero", "it printed more than 65536 bytes"),
-    "fails after many words": ("yes broken | head -c 5000000 >&2; exit 3", r"exit status 3: \w{1,6}\nbroken"),
+    "fails after many words": ("yes canary | head -c 5000000 >&2; exit 3", "exit status 3; run it as root to see why"),
     "gives nothing": (f"echo {credential()!r}", "neither a token nor a certificate"),
     "tells no time zone": (
         f"echo {credential(token='canary', expirationTimestamp='2126-01-02T03:04:05')!r}",
@@ -161,7 +161,7 @@ FAILS = {
 
 @pytest.mark.parametrize("row", FAILS)
 async def test_a_program_that_gives_nothing_is_named(tmp_path: Path, row: str) -> None:
-    """Its stdout is not shown."""
+    """Nothing that it prints is told."""
     text, words = FAILS[row]
     path = script(tmp_path, text)
     with pytest.raises(ExecFailed, match=words) as failed:

@@ -14,7 +14,7 @@ _INITIAL_WINDOW = 4
 _LARGEST_FRAME = 16384
 
 
-def frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
+def frame(kind: int, flags: int, stream: int, body: bytes | memoryview) -> bytes:
     """Write a frame."""
     return len(body).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + body
 
@@ -46,7 +46,7 @@ class Answering:
         """Serve until the client leaves (OSError, EOFError)."""
         self._take(_PREFACE)
         self._connection.sendall(frame(SETTINGS, 0, 0, b""))
-        pending: dict[int, bytes] = {}
+        pending: dict[int, memoryview] = {}
         while True:
             kind, flags, stream, body = self._frame()
             if kind == SETTINGS and not flags & ACK:
@@ -57,7 +57,7 @@ class Answering:
                 self._windows[stream] = self._windows.get(stream, self._initial) + int.from_bytes(body, "big")
             elif kind == HEADERS:
                 self._connection.sendall(frame(HEADERS, END_HEADERS, stream, self._head))
-                pending[stream] = answer()
+                pending[stream] = memoryview(answer())
             for one in list(pending):
                 pending[one] = self._send(one, pending[one])
                 if not pending[one]:
@@ -71,7 +71,7 @@ class Answering:
         for one in repeat(frames):
             self._connection.sendall(one)
 
-    def _send(self, stream: int, left: bytes) -> bytes:
+    def _send(self, stream: int, left: memoryview) -> memoryview:
         self._windows.setdefault(stream, self._initial)
         at = 0
         while room := min(self._windows[0], self._windows[stream], _LARGEST_FRAME, len(left) - at):
@@ -86,7 +86,9 @@ class Answering:
     def _settle(self, settings: bytes) -> None:
         for at in range(0, len(settings), 6):
             if int.from_bytes(settings[at : at + 2], "big") == _INITIAL_WINDOW:
-                self._initial = int.from_bytes(settings[at + 2 : at + 6], "big")
+                before, self._initial = self._initial, int.from_bytes(settings[at + 2 : at + 6], "big")
+                for stream in self._windows.keys() - {0}:
+                    self._windows[stream] += self._initial - before
         self._connection.sendall(frame(SETTINGS, ACK, 0, b""))
 
     def _frame(self) -> tuple[int, int, int, bytes]:

@@ -9,7 +9,7 @@ from proto.temporal.names import OBJECTS_CHANGED
 from proto.temporal.signals import ObjectsChanged
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.node.pod_story import history_text
-from tests.node.standalone.searched_files import files_with
+from tests.node.secrets.searched_files import files_with
 from tests.node.tempolet_node import BUSYBOX, pod_manifest, wait
 
 MAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"

@@ -12,7 +12,7 @@ from tests.node.images.pull_nodes import pull_secret, pulling, served
 from tests.node.images.registry import Registry
 from tests.node.kept_objects import put_object
 from tests.node.pod_story import story
-from tests.node.standalone.searched_files import content_of, files_below
+from tests.node.secrets.searched_files import content_of, files_below
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer

@@ -18,7 +18,7 @@ from rich.console import Console
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import read_snapshots
 from tests.node.conftest import BUSYBOX
-from tests.node.standalone.searched_files import content_of
+from tests.node.secrets.searched_files import content_of
 from tests.node.standalone.standalone_node import POD, kill, manifest, pids, silent, standalone_node
 from tests.patience import PATIENCE
 from worker.settings.flags import Flags

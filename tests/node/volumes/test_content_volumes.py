@@ -13,7 +13,7 @@ from tests.node.containerd_view import container_pid
 from tests.node.kept_objects import object_file, put_object
 from tests.node.operating import history, tempolet
 from tests.node.pod_story import history_text, log_lines, log_path
-from tests.node.standalone.searched_files import content_of, files_with
+from tests.node.secrets.searched_files import content_of, files_with
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 CANARY = "c4n4ry-of-a-secret-nobody-may-tell"

@@ -16,7 +16,7 @@ from tests.csi.process import DriverProcess
 from tests.node.kept_objects import put_object
 from tests.node.operating import history
 from tests.node.pod_story import log_lines, log_path, story
-from tests.node.standalone.searched_files import files_with
+from tests.node.secrets.searched_files import files_with
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.temporal_server import TemporalServer
 

@@ -37,10 +37,7 @@ def manifest_url(secret: str, *pods: dict[str, Any]) -> Iterator[dict[str, Any]]
 
 
 def credential_provider(folder: Path, secret: str, *hosts: str) -> list[str]:
-    """Install a program that prints a login and repeats it on stderr, and two that fail with it; returns the node's flags.
-
-    What a failing program says on stderr is logged, as by the kubelet: that is for the operator.
-    """
+    """Install a program that prints a login and repeats it on stderr, and two that fail with it; returns the node's flags."""
     folder.mkdir()
     answer = {
         "kind": "CredentialProviderResponse",
@@ -49,7 +46,7 @@ def credential_provider(folder: Path, secret: str, *hosts: str) -> list[str]:
         "auth": {host: {"username": "robot", "password": secret} for host in hosts},
     }
     (folder / "provider").write_text(f"#!/bin/sh\necho {secret} >&2\ncat <<END\n{json.dumps(answer)}\nEND\n")
-    (folder / "broken").write_text(f'#!/bin/sh\necho "{{{secret}"\necho no luck >&2\nexit 1\n')
+    (folder / "broken").write_text(f'#!/bin/sh\necho "{{{secret}"\necho "no luck with {secret}" >&2\nexit 1\n')
     (folder / "torn").write_text(f'#!/bin/sh\necho "{{{secret}"\n')
     programs = ("provider", "broken", "torn")
     common = {"defaultCacheDuration": "0s", "apiVersion": answer["apiVersion"]}

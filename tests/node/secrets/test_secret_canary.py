@@ -2,8 +2,9 @@
 
 A canary is used in every way a Secret can be: single keys, all keys, a composed value, a volume, a pull secret, a command that
 cannot be started, a path that is refused, a value that no environment can hold, a file with unsafe permissions. Then everything
-that outlives it is searched for the canary and its base64: Temporal's files, histories with decrypted payloads (which the UI's
-endpoint returns), the commands' output, logs, the node's folder, and what the kernel shows of our processes.
+that outlives it is searched for the canary and its base64: Temporal's files, exported histories (encrypted, and decrypted as the
+UI's endpoint returns them), the commands' output, logs, the node's folder, what goes to systemd and its journal, and the
+arguments and environments of the node's processes, while the pods start and fail, too.
 
 Another canary stands in the configuration (the header and address of a manifest URL, a credential provider's answer), and
 one in the words of a pod's spec, where whoever may read the spec may read it: in clear it may only be in the manifest, and
@@ -11,26 +12,27 @@ in the pod's snapshot if a probe or hook prints it, for that is the pod's status
 """
 
 import json
-from base64 import b64encode
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from proto.pod_snapshot import PodSnapshot
 from tests.node.kept_objects import object_file, put_object
-from tests.node.operating import history, tempolet
-from tests.node.pod_story import history_text, log_path, until_logged
-from tests.node.standalone.searched_files import content_of, files_below, files_with
-from tests.node.standalone.secret_sources import credential_provider, manifest_url
+from tests.node.operating import tempolet
+from tests.node.pod_story import log_path, until_logged
+from tests.node.secrets.searched_files import content_of, files_below, files_with
+from tests.node.secrets.secret_sources import credential_provider, manifest_url
+from tests.node.secrets.secret_traces import as_services, encrypted, exported, shapes, told_by, watched_processes
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
 CANARY: Final = "cAnArY-7f3e9a51c2d84b60"
 IN_SPECS: Final = "c4n4rY-0d6b2e8fa91735c4"
-SHAPES: Final = (CANARY.encode(), b64encode(CANARY.encode()).rstrip(b"=")[:-2])
-"""As it is, and in base64 (the last group depends on the bytes that follow)."""
+SHAPES: Final = shapes(CANARY)
 HELD: Final = {
     "no-start": "RunContainerError StartError CrashLoopBackOff Error",
     "no-path": "CreateContainerConfigError",
@@ -45,6 +47,26 @@ HELD: Final = {
 """Pods that do not start, each with another failure, and the reasons that they may show."""
 NODE_KEYS = {"logging": {"verbosity": 4}}
 """It logs as much as possible."""
+
+
+@pytest.fixture(scope="module")
+def told_systemd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[bytes]]:
+    """Run the file's node as systemd would; its log is what the journal would get, and here is what else systemd is told."""
+    with as_services(tmp_path_factory.mktemp("systemd")) as told:
+        yield told
+
+
+@pytest.fixture(scope="module")
+def node(
+    told_systemd: list[bytes],
+    tmp_path_factory: pytest.TempPathFactory,
+    containerd: Containerd,
+    temporal: TemporalServer,
+) -> Iterator[TempoletNode]:
+    """Run the node of the file."""
+    with tempolet_node(tmp_path_factory.mktemp("node"), containerd, temporal, keys=NODE_KEYS) as made:
+        assert told_systemd
+        yield made
 
 
 def key(name: str, secret: str = "canary", wanted: str = "key") -> dict[str, Any]:
@@ -126,13 +148,6 @@ def has_restarted(snapshot: PodSnapshot) -> bool:
     return any(one["restartCount"] for one in snapshot.status.get("containerStatuses", ()))
 
 
-def told_by(node: TempoletNode, snapshot: PodSnapshot) -> str:
-    """Return everything that anybody can read of a pod."""
-    pod = f"{snapshot.namespace}/{snapshot.name}"
-    explained = tempolet(node, "explain", pod)[1]
-    return "\n".join((history_text(node, snapshot), history(node, snapshot), json.dumps(snapshot.status), explained))
-
-
 def found_in(content: bytes) -> bool:
     """Return whether the content has the canary."""
     return any(shape in content for shape in SHAPES)
@@ -145,17 +160,18 @@ def files_with_canary(*folders: Path, but: tuple[Path, ...] = ()) -> list[Path]:
     return [path for path in ours if "volumes" not in path.parts and found_in(content_of(path))]
 
 
-def processes_with_canary(node: TempoletNode, temporal: TemporalServer) -> list[str]:
-    """Search what the kernel shows of worker, poller and Temporal."""
-    gateway = json.loads((temporal.run / "temporal.pid").read_text())["pid"]
-    server = int(Path(f"/proc/{gateway}/task/{gateway}/children").read_text())
-    pids = [*(process.pid for process in node.processes.values()), gateway, server]
-    shown = [Path(f"/proc/{pid}/{what}") for pid in pids for what in ("environ", "cmdline")]
-    return [str(path) for path in shown if found_in(path.read_bytes())]
-
-
-def test_a_secret_is_found_nowhere_but_in_its_container(node: TempoletNode, temporal: TemporalServer) -> None:
+def test_a_secret_is_found_nowhere_but_in_its_container(
+    node: TempoletNode, containerd: Containerd, temporal: TemporalServer, told_systemd: list[bytes]
+) -> None:
     """While the pods exist, and after their deletion."""
+    with watched_processes(containerd.socket.parent, SHAPES) as seen:
+        let_pods_start_and_fail(node, temporal)
+    assert seen == set()
+    assert not any(map(found_in, told_systemd))
+
+
+def let_pods_start_and_fail(node: TempoletNode, temporal: TemporalServer) -> None:
+    """Use the canary in every way, and search for it."""
     put_secrets(node)
     put_object(node, "secrets", "canary-all", stringData={"key": CANARY})
     for manifest in manifests():
@@ -171,8 +187,9 @@ def test_a_secret_is_found_nowhere_but_in_its_container(node: TempoletNode, temp
     assert not found_in(tempolet(node, "pods")[1].encode())
     assert len(files_with_canary(node.objects)) == 6, "it is found where it is"
     assert files_with_canary(node.directory, temporal.root, but=(node.objects,)) == []
-    assert processes_with_canary(node, temporal) == []
     node.remove_all()
+    for snapshot in pods:
+        assert not found_in(exported(node, snapshot).encode()), snapshot.name
     assert files_with_canary(node.directory, temporal.root, but=(node.objects,)) == []
     node.until(lambda: not [*files_below(node.root_dir / "pods")], "no file of a pod")
 
@@ -193,9 +210,12 @@ def test_what_configuration_and_specs_say_is_in_clear_nowhere_else(
     pulls = container("main", image="127.0.0.1:9/none:1", env=[])
     provider = tmp_path / "provider"
     flags = credential_provider(provider, CANARY, "127.0.0.1:9")
+    logs = {"logging": {"verbosity": 4, "format": "json"}}
     with (
+        watched_processes(containerd.socket.parent, SHAPES) as seen,
+        as_services(tmp_path) as told,
         manifest_url(CANARY, listed) as keys,
-        tempolet_node(tmp_path / "node", containerd, temporal, keys=NODE_KEYS | keys, flags=flags) as node,
+        tempolet_node(tmp_path / "node", containerd, temporal, keys=logs | keys, flags=flags) as node,
     ):
         node.apply(hooked)
         node.apply(pod_manifest("provided", containers=[pulls]))
@@ -207,10 +227,15 @@ def test_what_configuration_and_specs_say_is_in_clear_nowhere_else(
         node.until_pod("listed", has_restarted, "listed ended by its liveness probe")
         for snapshot in node.snapshots():
             assert not found_in(told_by(node, snapshot).encode()), snapshot.name
+            assert IN_SPECS not in encrypted(node, snapshot), snapshot.name
         assert not found_in(tempolet(node, "pods")[1].encode())
-        ours = (node.directory / "kubelet.json", node.manifests)
+        last_words = node.root_dir / "tempolet" / "credential-providers" / "broken.stderr"
+        ours = (node.directory / "kubelet.json", node.manifests, last_words)
         assert files_with_canary(node.directory, temporal.root, but=ours) == []
         in_clear = [one for folder in (node.directory, temporal.root) for one in files_with(IN_SPECS.encode(), folder)]
         assert {one for one in in_clear if one.name != "observed.json"} == {node.manifests / "hooked.json"}
-        assert found_in(ours[0].read_bytes()), "it is found where it is"
-        assert processes_with_canary(node, temporal) == []
+        assert all(found_in(path.read_bytes()) for path in (ours[0], last_words)), "it is found where it is"
+        assert str(last_words) in node.log("worker"), "the operator is told where the reason is"
+    assert seen == set()
+    assert told, "the processes told systemd that they are ready"
+    assert not any(found_in(one) or IN_SPECS.encode() in one for one in told)
