@@ -98,7 +98,7 @@ class IdleDriver:
     def show(self, card: str) -> None:
         """Show nothing."""
 
-    def keep(self, state: Callable[[], Any], waits: Iterable[Wake], under_way: Iterable[str]) -> None:  # noqa: ARG002 - the Protocol's
+    def keep(self, state: Callable[[], Any], waits: Iterable[Wake], under_way: Iterable[str]) -> None:
         """Keep nothing."""
 
     def converted(self, value: Any, kind: type) -> Any:

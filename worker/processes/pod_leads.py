@@ -27,6 +27,7 @@ from worker.daemon.config import NodeConfig
 from worker.delivery.lead import Answer, LeadUnavailable, Message
 from worker.delivery.server import LeadServer, socket_path
 from worker.payloads.receiving import ReceivingConverter
+from worker.stand_in.answers import Answers
 from worker.stand_in.dues import Dues
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.journal.journal import Journal
@@ -80,7 +81,7 @@ class PodLeads:
         around = [AttachingAttempts(running, present), *deps.interceptors, UnexpectedErrors()]
         self._activities = InProcessActivities(activities(deps.services), around)
         self._targets = Targets(self.publish, running.settled, self._deliver, self._headers)
-        self.leading = Leading(
+        self._leading = Leading(
             Parts(
                 dues=self._dues,
                 journal=self._journal,
@@ -92,13 +93,15 @@ class PodLeads:
             ),
             worker_id=self._worker_id,
         )
+        self.answers = Answers(self._leading)
+        """Who leads a pod, for the senders of messages."""
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Lead pods when Temporal is away, and answer on the socket, while the block runs."""
         with self._journal:
             recovered = await asyncio.to_thread(self._journal.read_all)
-            server = LeadServer(self.leading, ReceivingConverter(), SHAPES)
+            server = LeadServer(self.answers, ReceivingConverter(), SHAPES)
             socket = socket_path(self._deps.config.state_dir)
             async with (
                 in_background("leads of pods", lambda: self._lead(recovered)),
@@ -125,8 +128,7 @@ class PodLeads:
             self._dues.forget(snapshot.workflow_id)
 
     async def _lead(self, recovered: Recovered) -> None:
-        await self.leading.resume(recovered.kept)
-        await self.leading.watch()
+        await self._leading.watch(recovered.kept)
 
     def _means(self, workflow_id: str, epoch: int) -> Means:
         journal = PodJournal(self._journal, workflow_id, Place())
@@ -138,7 +140,7 @@ class PodLeads:
 
     async def _deliver(self, workflow_id: str, name: str, value: Any) -> None:
         try:
-            answer = await self.leading.deliver(Message(workflow_id, name, value, source="worker"))
+            answer = await self.answers.deliver(Message(workflow_id, name, value, source="worker"))
         except LeadUnavailable as error:
             raise NotDelivered(str(error)) from error
         if answer is not Answer.TAKEN:

@@ -159,7 +159,7 @@ async def work(
         every = config.sync_frequency
         republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
         loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
-        signals = WorkflowSignals(node.client, budget, signal_numbers(config.state_dir, SENDER), leads.leading)
+        signals = WorkflowSignals(node.client, budget, signal_numbers(config.state_dir, SENDER), leads.answers)
         storage = None
         if config.local_storage_limits:
             storage = StorageWatch(services, cache.snapshots, partial(_tell_storage_exceeded, signals))

@@ -148,10 +148,13 @@ class StandIn:
         """End the lead; returns the state with which another driver goes on. Raises NotLed."""
         self._require_lead()
         self._loop.record_all()
-        state = self._loop.state()
         self._is_over = True
         self._driver.leave()
-        return state
+        return self.state()
+
+    def state(self) -> PodStart:
+        """Return the state with which another driver would go on, also after the end of the lead."""
+        return self._loop.state()
 
     # --- parts
 
