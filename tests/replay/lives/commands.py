@@ -16,7 +16,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.bridge.proto.workflow_commands import WorkflowCommand
 
-EMPTY: Final[tuple[Any, ...]] = (None, "", "PT0S", 0, False, [], {})
+EMPTY: Final[tuple[Any, ...]] = (None, "", "PT0S", 0, False, [])
 """Values that a new field may have in old payloads: payloads may only gain fields."""
 _MISSING: Final = object()
 
@@ -126,6 +126,9 @@ def _differs(path: str, before: Any, after: Any) -> str:
 
 
 def _is_empty(value: Any) -> bool:
+    """Report whether a value says nothing: so does an object of such values."""
+    if isinstance(value, dict):
+        return all(_is_empty(one) for one in value.values())
     return any(value == one and type(value) is type(one) for one in EMPTY)
 
 

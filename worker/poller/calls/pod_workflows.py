@@ -35,6 +35,7 @@ from worker.behaviours.commitment import Commitment
 from worker.poller.calls.open_workflows import OpenWorkflows, sort_out
 from worker.temporal.call_budget import CallBudget, is_throttling
 from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
+from worker.temporal.pod_attributes import initial_attributes
 from worker.temporal.signal_numbers import SignalNumbers
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
@@ -120,7 +121,7 @@ class PodWorkflows:
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 start_signal=names.POD_LISTED if isinstance(said, PodListed) else names.DELETION_REQUESTED,
                 start_signal_args=[said],
-                search_attributes=_search_attributes(workflow_id),
+                search_attributes=initial_attributes(workflow_id),
                 static_summary=f"{name} on {self._node}",
                 static_details=f"Listed by {where}, pod UID `{workflow_id.uid}`",
                 rpc_timeout=CALL_LIMIT,
@@ -271,19 +272,3 @@ def marked(pod: PodJson, node: str) -> PodJson:
     metadata = pod["metadata"]
     annotations = {**(metadata.get("annotations") or {}), NODE_ANNOTATION: node}
     return {**pod, "metadata": {**metadata, "annotations": annotations}}
-
-
-def _search_attributes(workflow_id: PodWorkflowId) -> TypedSearchAttributes:
-    """Return the pod's search attributes and their initial values; the workflow upserts only what differs."""
-    keyword, number = SearchAttributeKey.for_keyword, SearchAttributeKey.for_int
-    return TypedSearchAttributes(
-        [
-            SearchAttributePair(keyword("PodNamespace"), workflow_id.namespace),
-            SearchAttributePair(keyword("PodName"), workflow_id.name),
-            SearchAttributePair(keyword("PodUID"), workflow_id.uid),
-            SearchAttributePair(keyword("PodNode"), workflow_id.node),
-            SearchAttributePair(keyword("PodPhase"), "Pending"),
-            SearchAttributePair(keyword("PodReady"), "False"),
-            SearchAttributePair(number("PodRestarts"), 0),
-        ]
-    )

@@ -1,0 +1,270 @@
+"""Hands pods back to Temporal: their workflows get the story of the outage, and then their state.
+
+Called by the worker for each pod that it led, once Temporal answers. What Temporal has of the workflow is looked at first, so that
+every step may have been done before by a worker that has ended since. Nothing is forced upon a run that an operator has paused.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import structlog
+from pydantic_core import to_json
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    GetWorkflowExecutionHistoryRequest,
+    SignalWorkflowExecutionRequest,
+)
+from temporalio.client import Client, WorkflowHistoryEventFilterType
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.converter import WorkflowSerializationContext
+from temporalio.service import RPCError, RPCStatusCode
+
+from proto.temporal import names
+from proto.temporal.away import HandedBack, WhileAway
+from proto.temporal.names import PodWorkflowId
+from proto.temporal.pod import PodStart
+from worker.stand_in.returned import HandedOver, Returned
+from worker.stand_in.story_parts import told
+from worker.temporal.executions import PAUSED, describe_execution, is_open
+from worker.temporal.pod_attributes import initial_attributes
+from workflows.decide.record.hand_back import next_start
+
+TAKEN_WITHIN: Final = timedelta(seconds=30)
+"""How long a run may take to go on with the state that it was handed; then another run is started in its place."""
+CALL_LIMIT: Final = timedelta(seconds=10)
+LOOK_LIMIT: Final = timedelta(seconds=3)
+"""For the question whether Temporal answers."""
+TASK_TIMEOUT: Final = timedelta(seconds=3)
+"""As for a workflow that the poller starts."""
+TRIES: Final = 4
+"""Of one hand-back, while runs close under it or Temporal asks for fewer calls."""
+FIRST_PAUSE: Final = timedelta(seconds=0.5)
+"""Before the second try; doubled for each further one."""
+_CALL_REFUSED: Final = frozenset(
+    {
+        RPCStatusCode.INVALID_ARGUMENT,
+        RPCStatusCode.FAILED_PRECONDITION,
+        RPCStatusCode.PERMISSION_DENIED,
+        RPCStatusCode.UNAUTHENTICATED,
+        RPCStatusCode.OUT_OF_RANGE,
+        RPCStatusCode.UNIMPLEMENTED,
+    }
+)
+_CALL_AGAIN: Final = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.ABORTED})
+
+_log: Final = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What Temporal has of a workflow."""
+
+    run_id: str = ""
+    """Of the newest run; empty if there is none."""
+    status: int = 0
+    epoch: int | None = None
+    """That of the newest run; None if its input cannot be read."""
+
+    @property
+    def is_open(self) -> bool:
+        """Report whether the newest run goes on."""
+        return bool(self.run_id) and is_open(self.status)
+
+
+class HandingBack:
+    """Hands the pods of one node back."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        taken_within: timedelta = TAKEN_WITHIN,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._taken_within = taken_within
+        self._now = now
+
+    async def is_there(self) -> bool:
+        """Report whether Temporal answers."""
+        request = DescribeNamespaceRequest(namespace=self._client.namespace)
+        try:
+            await self._client.workflow_service.describe_namespace(request, retry=False, timeout=LOOK_LIMIT)
+        except (RPCError, RuntimeError):  # the SDK's core raises the second one if it cannot connect
+            return False
+        return True
+
+    async def hand_back(self, pod: Returned) -> HandedOver:
+        """Tell the pod's workflow its story and its state; returns once the workflow leads the pod, or that it does not."""
+        pause = FIRST_PAUSE
+        for left in reversed(range(TRIES)):
+            try:
+                return await self._try(pod)
+            except RPCError as error:
+                if error.status in _CALL_AGAIN and left:
+                    await asyncio.sleep(pause.total_seconds())
+                    pause *= 2
+                    continue
+                return _given_up(pod, error, is_refused=is_refused(error))
+            except RuntimeError as error:
+                return _given_up(pod, error, is_refused=False)
+        raise AssertionError("the last try has returned")
+
+    async def _try(self, pod: Returned) -> HandedOver:
+        seen = await self._look(pod.workflow_id)
+        epoch = pod.start.ticket.epoch
+        if seen.epoch is not None and seen.epoch >= epoch:
+            return HandedOver.TAKEN
+        if seen.status == PAUSED:
+            return _paused(pod.workflow_id)
+        if pod.start.observed is None:
+            await self._start(pod.start, pod.workflow_id, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
+            return HandedOver.TAKEN
+        signals = told(pod, self._now())
+        parts: list[WhileAway | HandedBack] = [*signals.parts, signals.state]
+        if not seen.is_open:
+            waiting = replace(pod.start, ticket=replace(pod.start.ticket, epoch=epoch - 1), under_way=())
+            await self._start(waiting, pod.workflow_id, WorkflowIDConflictPolicy.USE_EXISTING, parts.pop(0))
+        for part in parts:
+            await self._signal(pod.workflow_id, part)
+        outcome = await self._outcome(pod.workflow_id, epoch)
+        if outcome is not None:
+            return outcome
+        _log.warning("a pod's run does not take the pod back: another run replaces it", workflow=pod.workflow_id)
+        start = next_start(pod.start, signals.state)
+        await self._start(start, pod.workflow_id, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
+        return HandedOver.TAKEN
+
+    # --- what Temporal has
+
+    async def _look(self, workflow_id: str) -> Seen:
+        """Look at the newest run; raises RPCError."""
+        try:
+            info = (await describe_execution(self._client, workflow_id, limit=CALL_LIMIT)).workflow_execution_info
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return Seen()
+            raise
+        return Seen(info.execution.run_id, int(info.status), await self._epoch(workflow_id, info.execution.run_id))
+
+    async def _epoch(self, workflow_id: str, run_id: str) -> int | None:
+        """Read the epoch in a run's input; this needs no worker, and no code that can replay the run. Raises RPCError."""
+        request = GetWorkflowExecutionHistoryRequest(
+            namespace=self._client.namespace,
+            execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
+            maximum_page_size=1,
+        )
+        page = await self._client.workflow_service.get_workflow_execution_history(
+            request, retry=True, timeout=CALL_LIMIT
+        )
+        began = page.history.events[0].workflow_execution_started_event_attributes
+        try:
+            (start,) = await self._converter(workflow_id).decode(began.input.payloads, [PodStart])
+        except Exception:  # noqa: BLE001 - a stranger may have started it
+            return None
+        return start.ticket.epoch if isinstance(start, PodStart) else None
+
+    async def _outcome(self, workflow_id: str, epoch: int) -> HandedOver | None:
+        """Wait until a run has this epoch; returns None if none has in time. Raises RPCError."""
+        deadline = asyncio.get_running_loop().time() + self._taken_within.total_seconds()
+        while True:
+            seen = await self._look(workflow_id)
+            if seen.epoch is not None and seen.epoch >= epoch:
+                return HandedOver.TAKEN
+            if seen.status == PAUSED:
+                return _paused(workflow_id)
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0 or not seen.is_open:
+                return None
+            await self._closed(workflow_id, seen.run_id, timedelta(seconds=left))
+
+    async def _closed(self, workflow_id: str, run_id: str, within: timedelta) -> None:
+        """Wait until a run is closed, or for this long; raises RPCError."""
+        handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
+        events = handle.fetch_history_events(
+            wait_new_event=True,
+            event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT,
+            skip_archival=True,
+            rpc_timeout=within + LOOK_LIMIT,
+        )
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                async for _ in events:
+                    return
+        except TimeoutError:
+            return
+
+    # --- what Temporal is told
+
+    async def _start(
+        self,
+        start: PodStart,
+        workflow_id: str,
+        conflict: WorkflowIDConflictPolicy,
+        signal: WhileAway | HandedBack | None = None,
+    ) -> None:
+        """Start a run; one that is open gets the signal, or is terminated. Raises RPCError."""
+        parsed = PodWorkflowId.parse(workflow_id)
+        await self._client.start_workflow(
+            names.POD_WORKFLOW,
+            start,
+            id=workflow_id,
+            task_queue=names.node_task_queue(parsed.node),
+            task_timeout=TASK_TIMEOUT,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id_conflict_policy=conflict,
+            search_attributes=initial_attributes(parsed),
+            static_summary=f"{parsed.namespace}/{parsed.name} on {parsed.node}",
+            static_details=f"Handed back by the node after Temporal was away, pod UID `{parsed.uid}`",
+            start_signal=_name(signal) if signal else None,
+            start_signal_args=[signal] if signal else [],
+            rpc_timeout=CALL_LIMIT,
+        )
+
+    async def _signal(self, workflow_id: str, signal: WhileAway | HandedBack) -> None:
+        """Signal the open run; raises RPCError.
+
+        A part of the story has an id of its content, by which Temporal drops it if the run has it already.
+        """
+        request = SignalWorkflowExecutionRequest(
+            namespace=self._client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=workflow_id),
+            signal_name=_name(signal),
+            identity=self._client.identity,
+            request_id=_request_id(signal),
+        )
+        request.input.payloads.extend(await self._converter(workflow_id).encode([signal]))
+        await self._client.workflow_service.signal_workflow_execution(request, retry=True, timeout=CALL_LIMIT)
+
+    def _converter(self, workflow_id: str) -> Any:
+        context = WorkflowSerializationContext(namespace=self._client.namespace, workflow_id=workflow_id)
+        return self._client.data_converter.with_context(context)
+
+
+def is_refused(error: RPCError) -> bool:
+    """Report whether Temporal would refuse the same call again."""
+    return error.status in _CALL_REFUSED or "larger than max" in error.message
+
+
+def _name(signal: WhileAway | HandedBack) -> str:
+    return names.WHILE_AWAY if isinstance(signal, WhileAway) else names.HANDED_BACK
+
+
+def _request_id(signal: WhileAway | HandedBack) -> str:
+    told_by = (signal.first, signal.entries, signal.left_out) if isinstance(signal, WhileAway) else signal
+    return hashlib.sha256(_name(signal).encode() + to_json(told_by)).hexdigest()
+
+
+def _paused(workflow_id: str) -> HandedOver:
+    _log.warning("a pod's workflow is paused: the node goes on leading the pod", workflow=workflow_id)
+    return HandedOver.REFUSED
+
+
+def _given_up(pod: Returned, error: Exception, *, is_refused: bool) -> HandedOver:
+    _log.warning("could not hand a pod back to Temporal", workflow=pod.workflow_id, err=str(error))
+    return HandedOver.REFUSED if is_refused else HandedOver.AWAY

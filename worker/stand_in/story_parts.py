@@ -1,0 +1,66 @@
+"""Divides the story of an outage into signals: of a bounded size, in order, and divided alike when it is told again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from pydantic_core import to_json
+
+from proto.messages import shorten
+from proto.temporal.away import STORY_BYTES, STORY_SIGNALS, HandedBack, WhileAway
+from worker.stand_in.journal.kept import NumberedEntry
+from worker.stand_in.returned import Returned
+
+LONGEST_ENTRY: Final = STORY_BYTES - 1024
+"""Bytes as JSON; of a longer one the value is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is sent to the run of a pod that is handed back."""
+
+    parts: tuple[WhileAway, ...]
+    state: HandedBack
+
+
+def told(pod: Returned, until: datetime) -> Told:
+    """Write the signals for a pod whose `observed` is known; `until`: now, as Temporal is found to be back."""
+    start, story = pod.start, pod.story
+    assert start.observed is not None
+    epoch = start.ticket.epoch
+    groups = list(_groups(story.entries))
+    sent = groups[:STORY_SIGNALS]
+    known = sum(map(len, groups)) + sum(story.left_out.counts.values()) + story.unreadable
+    left_out = known - sum(map(len, sent))
+    parts = [
+        WhileAway(epoch, group[0].position, tuple(one.entry for one in group), 0, pod.since, until) for group in sent
+    ]
+    if left_out:
+        last = parts.pop() if parts else WhileAway(epoch, story.left_out.position, (), 0, pod.since, until)
+        parts.append(replace(last, left_out=left_out))
+    state = HandedBack(epoch, pod.since, until, start.observed, start.pod, known, start.under_way)
+    return Told(tuple(parts), state)
+
+
+def _groups(entries: Sequence[NumberedEntry]) -> Iterator[list[NumberedEntry]]:
+    """Divide entries where one is missing, and where the next one has no room."""
+    group: list[NumberedEntry] = []
+    left = STORY_BYTES
+    for one in (_shortened(each) for each in entries):
+        length = len(to_json(one.entry)) + 1
+        if group and (length > left or one.position != group[-1].position + 1):
+            yield group
+            group, left = [], STORY_BYTES
+        group.append(one)
+        left -= length
+    if group:
+        yield group
+
+
+def _shortened(one: NumberedEntry) -> NumberedEntry:
+    if len(to_json(one.entry)) <= LONGEST_ENTRY:
+        return one
+    entry = one.entry
+    message, last_failure = shorten(entry.message), shorten(entry.last_failure)
+    return NumberedEntry(one.position, replace(entry, value=None, message=message, last_failure=last_failure))
