@@ -34,9 +34,9 @@ from worker.behaviours.commitment import Commitment
 from worker.delivery.deliveries import Ask, Deliveries
 from worker.delivery.lead import Lead, LeadUnavailable, Message, TemporalLeads
 from worker.poller.calls.open_workflows import OpenWorkflows, sort_out, with_led
-from worker.poller.calls.search_attributes import search_attributes
 from worker.poller.calls.temporal_calls import CallRefused, NumberOutdated, TemporalCalls, TemporalUnavailable, is_away
 from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
+from worker.temporal.pod_attributes import initial_attributes
 from worker.temporal.signal_numbers import SignalNumbers
 from worker.tickets.tickets import Tickets
 
@@ -124,7 +124,7 @@ class PodWorkflows:
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 start_signal=said.name,
                 start_signal_args=[said.value],
-                search_attributes=search_attributes(workflow_id),
+                search_attributes=initial_attributes(workflow_id),
                 static_summary=f"{name} on {self._node}",
                 static_details=f"Listed by {where}, pod UID `{workflow_id.uid}`",
                 rpc_timeout=CALL_LIMIT,
