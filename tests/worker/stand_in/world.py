@@ -6,7 +6,7 @@ switches must end as one without. The activities run through the registry of run
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -96,8 +96,10 @@ def copied(value: Value) -> Value:
 class World:
     """A pod, its runtime, and whoever leads it."""
 
-    def __init__(self, seed: int, pod: PodJson | None = None, *, faults: bool = True) -> None:
-        self.seed, self.faults = seed, faults
+    def __init__(self, seed: int, pod: PodJson | None = None, *, faults: bool = True, node: str = "node-1") -> None:
+        self.seed, self.faults, self.node = seed, faults, node
+        self.pace = 1.0
+        """What durations are multiplied by."""
         self.pod = pod or draw_pod(Random(seed))
         self.pod["spec"].pop(
             "activeDeadlineSeconds", None
@@ -118,6 +120,8 @@ class World:
         self.snapshots: list[PodSnapshot] = []
         self.journal = MemoryJournal()
         self.led: StandIn | None = None
+        self.temporal: Callable[[str, Any], Awaitable[None]] | None = None
+        """Signals the pod's workflow, if Temporal leads."""
         self.leads = 0
         self.settings, self.exits = QUICK, True
         self.behind = 0.0
@@ -137,7 +141,7 @@ class World:
 
     def start(self) -> PodStart:
         """Return what the poller starts a pod with."""
-        return PodStart("node-1", self.pod, path="web.yaml", behaviour=CURRENT, settings=self.settings)
+        return PodStart(self.node, self.pod, path="web.yaml", behaviour=CURRENT, settings=self.settings)
 
     def lead(self, start: PodStart, tail: list[StoryEntry] | None = None) -> "asyncio.Task[Any]":
         """Lead the pod from now on."""
@@ -156,10 +160,11 @@ class World:
 
     async def deliver(self, _workflow_id: str, name: str, value: Any) -> None:
         """Take a signal to whoever leads; raises NotDelivered."""
-        if self.led is None:
+        deliver = self.temporal or (self.led.deliver if self.led else None)
+        if deliver is None:
             raise NotDelivered("nobody leads")
         try:
-            await self.led.deliver(name, value)
+            await deliver(name, value)
         except Exception as error:
             raise NotDelivered("nobody leads") from error
 
@@ -191,7 +196,7 @@ class World:
         self.begun[subject] += 1
         if name in self.held:
             await self.held[name].wait()
-        await asyncio.sleep(0.01 + 0.5 * self.chance("delay", subject, self.begun[subject]) ** 4)
+        await asyncio.sleep((0.01 + 0.5 * self.chance("delay", subject, self.begun[subject]) ** 4) * self.pace)
         if isinstance(request, requests.PullImage) and MISSING_IMAGE in request.image:
             raise ApplicationError("not found", type="ErrImagePull", non_retryable=True)
         if self.faults and not isinstance(request, NEVER_FAIL):
@@ -201,7 +206,7 @@ class World:
                 return await self._probe(request)
             case requests.RunHook():
                 self.hooks_run[f"{subject} {request.container_id}"] += 1
-                await asyncio.sleep(1)
+                await asyncio.sleep(self.pace)
         answer = self._do(request)
         if isinstance(request, requests.StartContainer):
             self._decide_fate(answer)
@@ -239,7 +244,7 @@ class World:
             self.begin(self._ends(one.container_id, draw.choice([0.02, 0.5, 3, 20]), code))
 
     async def _ends(self, container_id: str, seconds: float, code: int) -> None:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds * self.pace)
         if self.model.lives(container_id):
             self.model.now = self.clock()
             self.model.end(container_id, code)
