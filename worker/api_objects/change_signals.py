@@ -60,6 +60,7 @@ class ObjectChangeSignals:
         self._numbers = numbers
         self._watched, self._bundles, self._pods, self._send_signal = watched, bundles, pods, send_signal
         self._last_notified: LastNotified = {}
+        self._failing = False
         self._sent = RecentRecordsByName()
 
     async def run(self, changed: asyncio.Event) -> None:
@@ -103,10 +104,13 @@ class ObjectChangeSignals:
         try:
             await self._send_signal(hint.workflow_id, signal)
         except Exception as error:  # noqa: BLE001 - Temporal is away, or a defect: other pods must not be affected
-            _log.warning(
-                "a pod could not be signalled about a changed object", workflow=hint.workflow_id, err=str(error)
-            )
+            if not self._failing:  # told once, not at every retry
+                _log.warning(
+                    "a pod could not be signalled about a changed object", workflow=hint.workflow_id, err=str(error)
+                )
+            self._failing = True
             return False
+        self._failing = False
         sent.add(now)
         self._last_notified |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True

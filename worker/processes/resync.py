@@ -79,7 +79,7 @@ class Resync:
             try:
                 return await self._start_node()
             except (TemporalUnavailable, CallRefused):
-                await asyncio.sleep(spread(pause))
+                await self._deps.workflows.pause(spread(pause))
                 pause = min(pause * 2, self._deps.config.sync_frequency)
 
     async def run(self) -> None:
@@ -102,7 +102,7 @@ class Resync:
                     wanted = {uid for uid in there if may_be_listed(deps.known, deps.pods, uid)}
                     await deps.orphaned.look(there.values(), {OpenPod(one).id.uid for one in found.pods}, wanted)
             give_back_freed_memory()
-            await asyncio.sleep(pause)
+            await deps.workflows.pause(pause)
 
     async def _list_open(self) -> OpenWorkflows:
         """List the open workflows by visibility, and pass the pods on."""

@@ -34,6 +34,7 @@ from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed,
 from worker.behaviours.commitment import Commitment
 from worker.poller.calls.open_workflows import OpenWorkflows, sort_out
 from worker.temporal.call_budget import CallBudget, is_throttling
+from worker.temporal.connection import pause
 from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
 from worker.temporal.signal_numbers import SignalNumbers
 
@@ -170,6 +171,10 @@ class PodWorkflows:
         async with self._call("list the open workflows"):
             found = [one async for one in list_executions(self._client, query, limit=CALL_LIMIT)]
         return sort_out(found, self._node)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait for so long, or until Temporal is reached (again) by another connection."""
+        await pause(self._client, seconds)
 
     async def is_open(self, workflow_id: str) -> bool:
         """Report whether a workflow is open, by its own record instead of visibility."""
