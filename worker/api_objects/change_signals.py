@@ -53,6 +53,7 @@ class ObjectChangeSignals:
     ) -> None:
         self._watched, self._bundles, self._pods, self._send_signal = watched, bundles, pods, send_signal
         self._last_notified: LastNotified = {}
+        self._failing = False
         self._sent = RecentRecordsByName()
         self._again: set[str] = set()
         """Workflow ids of pods whose lead has changed since the last comparison."""
@@ -103,10 +104,13 @@ class ObjectChangeSignals:
         try:
             await self._send_signal(hint.workflow_id, ObjectsChanged(SOURCE, hint.versions))
         except Exception as error:  # noqa: BLE001 - Temporal is away, or a defect: other pods must not be affected
-            _log.warning(
-                "a pod could not be signalled about a changed object", workflow=hint.workflow_id, err=str(error)
-            )
+            if not self._failing:  # told once, not at every retry
+                _log.warning(
+                    "a pod could not be signalled about a changed object", workflow=hint.workflow_id, err=str(error)
+                )
+            self._failing = True
             return False
+        self._failing = False
         sent.add(now)
         if hint.workflow_id in self._again:
             return True  # told to the former lead

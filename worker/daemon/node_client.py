@@ -10,6 +10,7 @@ messages are ours. If it finds that out later, it stops, and its next start wait
 
 import asyncio
 import contextlib
+import hashlib
 import random
 import socket
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from temporalio.service import RPCError
 from worker.daemon.config import NodeConfig
 from worker.daemon.service import Service
 from worker.daemon.troubles import TROUBLES
+from worker.machine.machine import read_machine
 from worker.temporal.connect_errors import refusal
 from worker.temporal.connection import connection_of
 from worker.temporal.keys import KeyFile, create_key_file
@@ -61,10 +63,20 @@ def temporal_settings(config: NodeConfig) -> TemporalSettings:
 
 
 def identity(role: str, node: str) -> str:
-    """Return an identity for this process that no later process of the node has, also after a reboot."""
+    """Return an identity for this process that no later process of the node has, also after a reboot.
+
+    It has a mark of the machine, by which two machines of one node name know each other (`worker/host/temporal/other_machines.py`).
+    """
     started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]  # in clock ticks since the boot
     boot = BOOT_ID.read_text()[:8]
-    return f"{role}/{node}/{socket.gethostname()}/{boot}-{started}"
+    return f"{role}/{node}/{socket.gethostname()}/m{_machine_mark()}-{boot}-{started}"
+
+
+def _machine_mark() -> str:
+    """Return eight hex digits that do not tell the machine's id, which is confidential (machine-id(5))."""
+    machine = read_machine()
+    ids = f"tempolet {machine.system_uuid} {machine.machine_id}"
+    return hashlib.sha256(ids.encode()).hexdigest()[:8]
 
 
 class NodeClient:
@@ -86,19 +98,14 @@ class NodeClient:
     async def reach(self) -> None:
         """Wait until Temporal answers and has what tempolet needs, then use it; raises nothing that passes."""
         if self._reads:
-            await secrets_complete(self._settings.key_file, self._waiting)
+            await secrets_complete(self._settings.key_file, self.waits)
         pause = FIRST_PAUSE
-        while why := await self._try():
-            self._waiting(why)
+        while not await self._try():
             self._tried.set()
             await asyncio.sleep(spread(pause).total_seconds())
             pause = min(pause * 2, LONGEST_PAUSE)
         self._tried.set()
-        TROUBLES.works(TEMPORAL)
-        self._service.note("")
-        if self._told:
-            _log.info("Temporal answers")
-            self._told = ""
+        self.goes_on()
 
     async def stay(self) -> None:
         """Reach Temporal, and again whenever the namespace is gone, until cancelled."""
@@ -114,30 +121,43 @@ class NodeClient:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._tried.wait(), FIRST_TRY.total_seconds())
 
-    async def _try(self) -> str:
-        """Connect and prepare; returns why that is not possible yet."""
+    def waits(self, why: str) -> None:
+        """Tell what Temporal is waited for; what was told already is not logged again."""
+        TROUBLES.works(TEMPORAL)
+        self._tell(why, _log.warning)
+
+    def refused(self, why: str) -> None:
+        """Tell what somebody has to change; it is a trouble until then."""
+        TROUBLES.failed(TEMPORAL, why)
+        self._tell(why, _log.error)
+
+    def goes_on(self) -> None:
+        """Tell that Temporal is used."""
+        TROUBLES.works(TEMPORAL)
+        self._service.note("")
+        if self._told:
+            _log.info("Temporal answers")
+        self._told = ""
+
+    async def _try(self) -> bool:
+        """Connect and prepare; False if that is not possible yet, which is told."""
         try:
             opened = await self._connection.connect_once()
             raw = Client(opened, namespace=self.client.namespace)
-            await prepare(raw, self._settings, waiting=self._waiting)
+            await prepare(raw, self._settings, waiting=self.waits)
         except RuntimeError as error:  # raised by the SDK's core if it cannot connect
-            return self._judged(not_connected(self._settings, error), refused=bool(refusal(error)))
+            tell = self.refused if refusal(error) else self.waits
+            tell(not_connected(self._settings, error))
+            return False
         except (RPCError, TemporalNotPrepared) as error:
-            return self._judged(f"Temporal does not prepare the namespace: {error}", refused=True)
+            self.refused(f"Temporal does not prepare the namespace: {error}")
+            return False
         self._connection.use(opened)
-        return ""
+        return True
 
-    def _judged(self, why: str, *, refused: bool) -> str:
-        if refused:
-            TROUBLES.failed(TEMPORAL, why)
-        else:
-            TROUBLES.works(TEMPORAL)
-        return why
-
-    def _waiting(self, why: str) -> None:
-        """Tell what is awaited; what was told already is not logged again."""
+    def _tell(self, why: str, log: Callable[[str], None]) -> None:
         if why != self._told:
-            _log.warning(why)
+            log(why)
         self._told = why
         self._service.note(why)
 

@@ -26,6 +26,7 @@ from worker.daemon.service import Service
 from worker.host.pod_cache import PodCache
 from worker.host.temporal.history_limit import limiting_history
 from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attempts
+from worker.host.temporal.other_machines import until_alone
 from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
 from worker.host.temporal.takeover import take_over
 from worker.temporal.call_budget import CallBudget
@@ -65,6 +66,8 @@ class Hosting:
         deps = self._deps
         await deps.node.reach()
         client = deps.node.client
+        await until_alone(client, deps.config.node_name, waits=deps.node.waits, refused=deps.node.refused)
+        deps.node.goes_on()
         known = [node_workflow_id(deps.config.node_name), *(one.workflow_id for one in deps.cache.snapshots())]
         async with running(deps.worker(client)) as worker, self._looking_after(client):
             taken = await take_over(client, deps.config.node_name, client.identity, known)

@@ -95,7 +95,7 @@ class Resync:
                 pause = RETRY_VISIBILITY
             except (TemporalUnavailable, CallRefused):
                 self._configure.set()
-                await asyncio.sleep(spread(pause))
+                await self._deps.workflows.pause(spread(pause))
                 pause = min(pause * 2, self._deps.config.sync_frequency)
 
     async def run(self) -> None:
@@ -119,7 +119,7 @@ class Resync:
                     wanted = {uid for uid in there if may_be_listed(deps.known, deps.pods, uid)}
                     await deps.orphaned.look(there.values(), {OpenPod(one).id.uid for one in found.pods}, wanted)
             give_back_freed_memory()
-            await asyncio.sleep(pause)
+            await deps.workflows.pause(pause)
 
     async def _list_open(self) -> OpenWorkflows:
         """List the open workflows by visibility, and pass the pods on."""

@@ -6,6 +6,7 @@ namespace that is gone: NOT_FOUND means to callers that one workflow is gone, an
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -31,6 +32,7 @@ class Connection(ServiceClient):
         self._identity, self._opened = config.identity, 0
         self.namespace_gone = asyncio.Event()
         """Set when a call is answered so, until another connection is used."""
+        self._next_use = asyncio.Event()
 
     async def connect_once(self) -> ServiceClient:
         """Open another connection, which is not in use yet; raises RuntimeError.
@@ -48,6 +50,12 @@ class Connection(ServiceClient):
         self._used = opened
         self.config.identity = opened.config.identity
         self.namespace_gone.clear()
+        self._next_use.set()
+        self._next_use = asyncio.Event()
+
+    async def next_use(self) -> None:
+        """Wait until another connection comes into use."""
+        await self._next_use.wait()
 
     @property
     def worker_service_client(self) -> Any:
@@ -98,6 +106,16 @@ def connection_of(client: Client) -> Connection:
     found = client.service_client
     assert isinstance(found, Connection)
     return found
+
+
+async def pause(client: Client, seconds: float) -> None:
+    """Wait for so long, or until the client has another connection: what failed before may succeed now."""
+    connection = client.service_client
+    if not isinstance(connection, Connection):
+        await asyncio.sleep(seconds)
+        return
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(connection.next_use(), seconds)
 
 
 def is_namespace_gone(error: RPCError) -> bool:

@@ -34,6 +34,10 @@ class FakeWorkflows:
             raise answer
         return answer
 
+    async def pause(self, seconds: float) -> None:
+        """Wait: no other connection comes."""
+        await asyncio.sleep(seconds)
+
     async def configure_node(self, _: NodeConfigured) -> None:
         """Count it."""
         if self.failures:

@@ -1,12 +1,14 @@
 """Does a client work before, after and again after it is connected, and is a missing namespace no missing workflow?"""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from worker.temporal.connection import connection_of
+from tests.patience import PATIENCE
+from worker.temporal.connection import connection_of, pause
 from worker.temporal.temporal_client import TemporalSettings, client_opened_later
 
 
@@ -46,6 +48,18 @@ async def test_a_namespace_that_is_gone_is_no_workflow_that_is_gone(settings: Te
     assert connection.namespace_gone.is_set()
     connection.use(await connection.connect_once())
     assert not connection.namespace_gone.is_set()
+
+
+async def test_a_pause_ends_with_another_connection(settings: TemporalSettings) -> None:
+    """What failed while Temporal was away is tried again at once."""
+    client = await made(settings)
+    connection = connection_of(client)
+    for _ in range(2):
+        waiting = asyncio.create_task(pause(client, 2 * PATIENCE))
+        opened = await connection.connect_once()
+        assert not waiting.done()
+        connection.use(opened)
+        await asyncio.wait_for(waiting, PATIENCE)
 
 
 async def test_each_connection_has_an_identity_of_its_own(settings: TemporalSettings) -> None:

@@ -14,6 +14,11 @@ import pytest
 from temporalio.api.workflowservice.v1 import GetSystemInfoResponse
 
 from tests.cluster.certificates import Authority, Signed
+from worker.daemon.config import NodeConfig
+from worker.daemon.node_client import TEMPORAL, node_client
+from worker.daemon.service import Service
+from worker.daemon.troubles import TROUBLES
+from worker.settings.tempolet_configuration import tempolet_configuration
 from worker.temporal.temporal_client import TemporalSettings, connect
 
 SYSTEM_INFO = "/temporal.api.workflowservice.v1.WorkflowService/GetSystemInfo"
@@ -99,6 +104,21 @@ async def test_both_sides_of_mtls_are_verified(
     file = profile(tmp_path, authorities[trusted], certificate)
     async with serving(authorities["ours"], certificates=True) as (address, _):
         assert await connects(settings, address, file) is gets_through
+
+
+async def test_a_server_that_we_do_not_trust_is_a_trouble_that_is_told(tmp_path: Path) -> None:
+    """Its certificate may be exchanged while this process runs, so the process starts, and tries again."""
+    ours, foreign = (Authority.make(tmp_path / name) for name in ("ours", "foreign"))
+    async with serving(foreign, certificates=False) as (address, _):
+        keys = {"address": address, "configFile": str(profile(tmp_path, ours, None))}
+        config = NodeConfig("n1", root_dir=tmp_path, tempolet=tempolet_configuration({"temporal": keys}))
+        node = await node_client(config, Service(lambda: "", {}), role="poller")
+        reaching = asyncio.create_task(node.reach())
+        await node.tried()
+        (told,) = [line for line in TROUBLES.lines() if line.startswith(TEMPORAL)]
+        reaching.cancel()
+        TROUBLES.works(TEMPORAL)
+    assert f"Temporal at {address} refuses: TLS: " in told
 
 
 async def test_an_api_key_goes_to_a_trusted_server_only(settings: TemporalSettings, tmp_path: Path) -> None:

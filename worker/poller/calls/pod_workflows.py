@@ -35,6 +35,7 @@ from worker.delivery.deliveries import Ask, Deliveries
 from worker.delivery.lead import Lead, LeadUnavailable, Message, TemporalLeads
 from worker.poller.calls.open_workflows import OpenWorkflows, sort_out, with_led
 from worker.poller.calls.temporal_calls import CallRefused, NumberOutdated, TemporalCalls, TemporalUnavailable, is_away
+from worker.temporal.connection import pause
 from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
 from worker.temporal.pod_attributes import initial_attributes
 from worker.temporal.signal_numbers import SignalNumbers
@@ -186,6 +187,10 @@ class PodWorkflows:
         async with self._calls.call("list the open workflows"):
             found = [one async for one in list_executions(self._client, query, limit=CALL_LIMIT)]
         return with_led(sort_out(found, self._node), self.deliveries.led_by_worker, self._node)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait for so long, or until Temporal is reached (again) by another connection."""
+        await pause(self._client, seconds)
 
     async def is_open(self, workflow_id: str) -> bool:
         """Report whether a workflow is open, by its own record instead of visibility, or led by the worker."""
