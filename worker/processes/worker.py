@@ -137,6 +137,7 @@ async def work(
         loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
         lead = TemporalLeads()
         signals = WorkflowSignals(client, CallBudget(), signal_numbers(config.state_dir, SENDER), lead)
+        services.probes.tell_verdict = signals.tell_verdict
         calling = _calling_temporal(config, client, services, cache, signals=signals)
         leads = answering_who_leads(config, lead, signals)
         history = limiting_history(client, config.tempolet, telemetry.metrics.history)
