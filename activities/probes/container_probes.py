@@ -18,15 +18,16 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
+from functools import partial
 from typing import Any, Final
 
 from temporalio import activity
 
-from activities.execution.attempt import Attempt, NotDelivered, WorkflowGone, current_attempt
+from activities.execution.attempt import NotDelivered, WorkflowGone, current_attempt
 from activities.execution.errors import WORKER_STOPPING, non_retryable_failure, retryable_failure
 from activities.execution.growing_intervals import RecentRecords
 from activities.probes.loop import ProbeLoop
-from activities.probes.outcome import ReadinessListener
+from activities.probes.outcome import ReadinessListener, TellVerdict
 from activities.probes.services import ProbeServices
 from proto.temporal import names
 from proto.temporal.activities.heartbeats import ProbeProgress
@@ -73,7 +74,7 @@ class ProbeActivities:
         if attempt.number == 1:  # later tries have the first try's request, which is outdated
             loop.mark_unreported({kind: found.sequence for kind, found in request.known.items()})
         recent = loops.recent_signals.of((uid, request.name))
-        listener = _Listener(loop, attempt, recent, self._services.readiness_listener)
+        listener = _Listener(loop, loops.tell_verdict, recent, self._services.readiness_listener)
         stop = asyncio.create_task(listener.end_with_worker())
         try:
             if not await listener.listen() and listener.is_newest():
@@ -89,16 +90,16 @@ class ProbeActivities:
 class _Listener:
     """One try of the activity: reports a loop's changes to whoever asked until a newer try takes over."""
 
-    def __init__(self, loop: ProbeLoop, attempt: Attempt, recent: RecentRecords, show: ReadinessListener) -> None:
+    def __init__(self, loop: ProbeLoop, tell: TellVerdict, recent: RecentRecords, show: ReadinessListener) -> None:
         self._loop, self._news, self._recent, self._show = loop, asyncio.Event(), recent, show
-        self._attempt = attempt
+        self._tell, self._attempt = tell, current_attempt()
         if (left := loop.progress.get(ProbeKind.READINESS)) and left.signalled_at > recent.at:
             recent.count, recent.at = left.recent_signals, left.signalled_at  # another worker sent them
         self._show_readiness()
         before, loop.listener = loop.listener, self._news
         before.set()
         self._news.set()  # something may be unreported already
-        timeout = attempt.heartbeat_timeout
+        timeout = self._attempt.heartbeat_timeout
         self._pause = timeout.total_seconds() / _SHARE if timeout else None
 
     def is_newest(self) -> bool:
@@ -143,7 +144,6 @@ class _Listener:
         """Signal each changed result that is due; False if the workflow, or its interest in this activity, is gone."""
         while kinds := self._due():
             try:
-                await self._keep()
                 for kind in kinds:
                     await self._signal(kind)
                 await self._keep()
@@ -182,11 +182,15 @@ class _Listener:
         )
         if kind is ProbeKind.READINESS:
             self._show_readiness(signalled=True)
-        await self._attempt.tell(names.PROBE_VERDICT, verdict)
+        await self._tell(self._attempt.workflow_id, verdict, partial(self._keep_and_tell, verdict))
         found.told, found.turns = found.sequence == verdict.sequence, found.turns - verdict.turns
         if kind is ProbeKind.READINESS:
             self._recent.add(time.time())
             found.recent_signals, found.signalled_at = self._recent.count, self._recent.at
+
+    async def _keep_and_tell(self, verdict: ProbeVerdict) -> None:
+        await self._keep()
+        await self._attempt.tell(names.PROBE_VERDICT, verdict)
 
     async def _keep(self) -> None:
         """Store what is known at once."""

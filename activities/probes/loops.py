@@ -10,6 +10,7 @@ from typing import Final
 
 from activities.execution.growing_intervals import RecentRecordsByName
 from activities.probes.loop import ProbeLoop
+from activities.probes.outcome import TellVerdict, tell_workflow
 from activities.probes.result_counts import ProbeResultCounts
 
 _REMEMBERED: Final = 4096
@@ -22,6 +23,8 @@ class ProbeLoops:
     def __init__(self) -> None:
         self.result_counts = ProbeResultCounts()
         """Counts the outcomes of all probes."""
+        self.tell_verdict: TellVerdict = tell_workflow
+        """How verdicts are told; set by the process, which may lead the pods itself."""
         self.recent_signals = RecentRecordsByName()
         """Of readiness, by pod UID and container: restarts of a container do not reset them."""
         self._loops: dict[str, ProbeLoop] = {}

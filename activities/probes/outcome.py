@@ -4,12 +4,13 @@ Implemented by the handlers in this folder, used by `loop`. Source: pkg/probe/pr
 pkg/kubelet/prober/prober.go.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from activities.clients.runtime import RuntimeClient
 from proto.temporal.pod import PodJson, PodKey, ProbeKind
+from proto.temporal.signals import ProbeVerdict
 
 MAX_OUTPUT: Final = 10 * 1024
 """Bytes of a response or of a command's output that are read, as in the kubelet."""
@@ -27,6 +28,8 @@ class Outcome:
     """It succeeded, but the output says that something is wrong."""
 
 
+TellVerdict = Callable[[str, ProbeVerdict, Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Tells the workflow of this id a verdict by the function, or otherwise whoever leads the pod; raises what that raises."""
 ProbeListener = Callable[[PodKey, str, ProbeKind, str], None]
 """Called for each probe that did not simply succeed, with the container and a description in the kubelet's words."""
 
@@ -36,6 +39,11 @@ class ReadinessListener(Protocol):
 
     def __call__(self, pod: PodKey, container_id: str, *, ready: bool, signalled: bool) -> None:
         """Take a readiness; `signalled`: the workflow learns of it at the same time."""
+
+
+async def tell_workflow(_workflow_id: str, _verdict: ProbeVerdict, tell: Callable[[], Awaitable[None]]) -> None:
+    """Tell the workflow."""
+    await tell()
 
 
 def ignore_readiness(pod: PodKey, container_id: str, *, ready: bool, signalled: bool) -> None:

@@ -1,5 +1,6 @@
 """The signals of the worker's own loops to pods' workflows: numbered, and delivered to whoever leads the pod."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -7,9 +8,11 @@ from typing import Final
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from proto.temporal.signals import ObjectsChanged, StorageExceeded
+from activities.execution.attempt import NotDelivered
+from proto.temporal.names import PROBE_VERDICT
+from proto.temporal.signals import ObjectsChanged, ProbeVerdict, StorageExceeded
 from worker.delivery.deliveries import Deliveries
-from worker.delivery.lead import Lead, Message
+from worker.delivery.lead import Lead, LeadUnavailable, Message
 from worker.temporal.call_budget import CallBudget
 from worker.temporal.signal_numbers import SignalNumbers
 
@@ -34,6 +37,14 @@ class WorkflowSignals:
         message = Message(workflow_id, name, value, SENDER, value.sequence)
         await self.deliveries.send(message, lambda: self._signal(message), taken=None)
 
+    async def tell_verdict(self, workflow_id: str, verdict: ProbeVerdict, tell: Callable[[], Awaitable[None]]) -> None:
+        """Tell a probe's verdict, which has a number of its own, by `tell`, or to the worker; raises NotDelivered, too."""
+        message = Message(workflow_id, PROBE_VERDICT, verdict, SENDER, verdict.sequence)
+        try:
+            await self.deliveries.send(message, tell, taken=None)
+        except LeadUnavailable as error:
+            raise NotDelivered(str(error)) from error
+
     async def _signal(self, message: Message) -> None:
         try:
             handle = self._client.get_workflow_handle(message.workflow_id)
@@ -48,7 +59,7 @@ def is_away(error: Exception) -> bool:
     """Report whether a call failed because Temporal did not answer; a refusal for good is an answer."""
     if isinstance(error, RPCError):
         return error.status in _AWAY
-    return isinstance(error, RuntimeError)  # raised by the SDK's core if it cannot connect
+    return isinstance(error, NotDelivered | RuntimeError)  # the latter by the SDK's core if it cannot connect
 
 
 _AWAY: Final = frozenset(

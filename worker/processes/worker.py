@@ -160,6 +160,7 @@ async def work(
         republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
         loops = keeping_logs_small(rotator), giving_back_freed_memory(every)
         signals = WorkflowSignals(node.client, budget, signal_numbers(config.state_dir, SENDER), leads.answers)
+        services.probes.tell_verdict = signals.tell_verdict
         storage = None
         if config.local_storage_limits:
             storage = StorageWatch(services, cache.snapshots, partial(_tell_storage_exceeded, signals))

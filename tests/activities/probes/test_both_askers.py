@@ -1,7 +1,7 @@
 """Does a probe go on, and is each verdict told to whoever leads the pod, when Temporal and the process itself take turns?"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -100,6 +100,25 @@ async def test_a_verdict_that_is_not_delivered_is_told_later(container: Containe
     await process.until(lambda: len(process.told) == 1)
     assert process.told[0].success is container.ready
     process.loops.ended("web-0")
+    await ended(probing)
+
+
+async def test_a_verdict_goes_to_who_leads_the_pod(container: Container) -> None:
+    """Also while Temporal does not answer: neither the heartbeat before the signal nor the signal is waited for."""
+    loops, temporal = ProbeLoops(), Temporal()
+    taken: list[tuple[str, int]] = []
+
+    async def take(workflow_id: str, verdict: ProbeVerdict, _: Callable[[], Awaitable[None]]) -> None:
+        taken.append((workflow_id, verdict.sequence))
+
+    loops.tell_verdict = take
+    _, probing = begin(temporal, loops)
+    await temporal.until(lambda: len(taken) == 1)
+    container.ready = False
+    await temporal.until(lambda: len(taken) == 2)
+    assert [number for _, number in taken] == [1, 2]
+    assert temporal.told() == []
+    loops.ended("web-0")
     await ended(probing)
 
 

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.execution.attempt import NotDelivered, WorkflowGone
 from proto.temporal.names import OBJECTS_CHANGED, STORAGE_EXCEEDED
-from proto.temporal.signals import ObjectsChanged, StorageExceeded
+from proto.temporal.pod import ProbeKind
+from proto.temporal.signals import ObjectsChanged, ProbeVerdict, StorageExceeded
 from tests.worker.delivery.fake_lead import FakeLead
 from worker.delivery.lead import LeadUnavailable
 from worker.delivery.workflow_signals import WorkflowSignals
@@ -102,3 +104,51 @@ async def test_a_lead_that_fails_is_no_reason_to_call_temporal(monkeypatch: pyte
     with pytest.raises(LeadUnavailable):
         await worker.signals.send(POD, STORAGE_EXCEEDED, FULL)
     assert worker.client.taken == []
+
+
+@pytest.mark.parametrize(
+    ("error", "led", "raised"),
+    [
+        pytest.param(None, True, None, id="temporal-takes-it"),
+        pytest.param(NotDelivered("away"), True, None, id="away-and-led-by-the-worker"),
+        pytest.param(NotDelivered("away"), False, NotDelivered, id="away-and-led-by-nobody"),
+        pytest.param(WorkflowGone("gone"), True, WorkflowGone, id="gone"),
+    ],
+)
+async def test_a_verdict_is_told_once(error: Exception | None, led: bool, raised: type[Exception] | None) -> None:
+    """With the number that its probe gave it."""
+    worker, verdict = Worker(), ProbeVerdict("c", "c1", ProbeKind.LIVENESS, False, sequence=3)
+    told = []
+    if led:
+        worker.lead.take(POD)
+
+    async def tell() -> None:
+        if error:
+            raise error
+        told.append(verdict)
+
+    if raised:
+        with pytest.raises(raised):
+            await worker.signals.tell_verdict(POD, verdict, tell)
+    else:
+        await worker.signals.tell_verdict(POD, verdict, tell)
+        assert [*told, *(value for _, _, value in worker.lead.told)] == [verdict]
+
+
+async def test_a_verdict_that_the_worker_does_not_take_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe tries again."""
+    worker = Worker()
+    worker.lead.take(POD)
+    worker.signals.deliveries.take(await worker.lead.leads(""))
+
+    async def fail(_: object) -> None:
+        raise LeadUnavailable
+
+    monkeypatch.setattr(worker.lead, "deliver", fail)
+    with pytest.raises(NotDelivered):
+        await worker.signals.tell_verdict(POD, ProbeVerdict("c", "c1", ProbeKind.LIVENESS, False), never)
+
+
+async def never() -> None:
+    """Fail, if it is called."""
+    raise AssertionError

@@ -20,6 +20,7 @@ from tests.worker.stand_in.world import World, copied
 from tests.workflows.conftest import QUICK, client
 from worker.host.pod_cache import publishing
 from worker.processes.worker import sandbox_runner
+from workflows.extern import Decided
 from workflows.pod import PodWorkflow
 
 __all__ = ["client"]  # a fixture
@@ -56,7 +57,7 @@ class Ruled:
             ],
         )
 
-    def keep(self, _workflow_id: str, _run_id: str, _length: int, start: PodStart | NodeStart) -> None:
+    def keep(self, _workflow_id: str, _decided: Decided, start: PodStart | NodeStart) -> None:
         """Keep a state, in the thread of a workflow task."""
         assert isinstance(start, PodStart)
         self.kept = copied(start)
