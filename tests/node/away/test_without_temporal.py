@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from proto.pod_snapshot import PodSnapshot
 from tests.node.away.stopped_temporal import own_temporal, resume, suspend
 from tests.node.containerd_view import container_pid, containers_of
-from tests.node.pod_story import story
+from tests.node.operating import history, tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
-__all__ = ["own_temporal"]
-OUTAGE = 120.0
-"""Seconds in which something must have happened although Temporal is away."""
+__all__ = ["own_temporal"]  # a fixture
+RETURNED = "handed a pod back to Temporal"
 
 
 @pytest.fixture
@@ -26,26 +26,83 @@ def node(tmp_path: Path, containerd: Containerd, own_temporal: TemporalServer) -
         yield made
 
 
+def kill_container(node: TempoletNode, pod: PodSnapshot) -> None:
+    """Kill the main container of a pod."""
+    os.kill(container_pid(node.containerd, pod.containers["main"].container_id), signal.SIGKILL)
+
+
+def until_led(node: TempoletNode, pods: int) -> None:
+    """Wait until the worker leads so many pods without Temporal."""
+    node.until(lambda: node.log("worker").count("leads a pod without Temporal") >= pods, f"{pods} pods are led")
+
+
+def until_returned(node: TempoletNode, pods: int) -> None:
+    """Wait until so many pods are handed back."""
+    node.until(lambda: node.log("worker").count(RETURNED) >= pods, f"{pods} pods are handed back")
+
+
 def test_pods_are_restarted_started_and_deleted(node: TempoletNode) -> None:
-    """And afterwards each has its story, and no container was restarted for the return."""
+    """Afterwards each has its story, no container was restarted for the return, and Temporal leads again."""
     for name in ("crashes", "deleted", "idle"):
         node.apply(pod_manifest(name))
     crashes, deleted, idle = (node.until_running(name) for name in ("crashes", "deleted", "idle"))
     suspend(node.temporal)
-    os.kill(container_pid(node.containerd, crashes.containers["main"].container_id), signal.SIGKILL)
+    kill_container(node, crashes)
     node.remove("deleted")
     node.apply(pod_manifest("born"))
     node.until_pod("crashes", lambda one: one.ready and one.restarts == 1)
-    node.until_gone("deleted", patience=OUTAGE)
+    node.until_gone("deleted")
     born = node.until_running("born")
     before = {one.id for pod in (crashes, idle, born) for one in containers_of(node.containerd, pod.uid)}
     resume(node.temporal)
-    node.until(lambda: node.log("worker").count("handed a pod back to Temporal") == 4, "every pod handed back")
-    os.kill(container_pid(node.containerd, node.until_running("born").containers["main"].container_id), signal.SIGKILL)
+    until_returned(node, 4)
+    assert {one.id for pod in (crashes, idle, born) for one in containers_of(node.containerd, pod.uid)} == before
+    kill_container(node, born)
     node.until_pod("born", lambda one: one.ready and one.restarts == 1)
-    after = {one.id for pod in (crashes, idle) for one in containers_of(node.containerd, pod.uid)}
-    assert after <= before
-    said = "\n".join(story(node, node.until_running("crashes")))
-    assert "while Temporal was away" in said
-    assert "start main, restart 1" in said or "restart" in said
-    assert deleted.uid != born.uid
+    told = history(node, crashes)
+    assert "while Temporal was away" in told
+    assert "exit 137" in told.split("while Temporal was away")[1]
+    assert "while Temporal was away" in history(node, deleted)
+    assert "while Temporal was away" in history(node, born)
+
+
+def test_a_worker_that_dies_during_the_outage_goes_on(node: TempoletNode) -> None:
+    """What the first one did counts: one restart each, and no container twice."""
+    node.apply(pod_manifest("crashes"))
+    first = node.until_running("crashes")
+    suspend(node.temporal)
+    kill_container(node, first)
+    second = node.until_pod("crashes", lambda one: one.ready and one.restarts == 1)
+    node.stop("worker", signal.SIGKILL)
+    node.apply(pod_manifest("born"))
+    node.start("worker")
+    node.until_running("born")
+    kill_container(node, second)
+    third = node.until_pod("crashes", lambda one: one.restarts == 2)
+    resume(node.temporal)
+    until_returned(node, 2)
+    last = node.until_running("crashes")
+    assert (last.restarts, last.sandbox_id) == (2, first.sandbox_id)
+    assert third.uid == first.uid
+    told = history(node, first)
+    assert told.count("exit 137") >= 2, told
+
+
+def test_commands_work_without_temporal(node: TempoletNode) -> None:
+    """Those that only read, and those that change a pod."""
+    node.apply(pod_manifest("stays", "while true; do echo said; sleep 1; done"))
+    pod = node.until_running("stays")
+    suspend(node.temporal)
+    kill_container(node, pod)
+    until_led(node, 1)
+    code, said = tempolet(node, "pods")
+    assert code == 0, said
+    assert "stays" in said
+    code, said = tempolet(node, "explain", "stays")
+    assert code == 0, said
+    code, said = tempolet(node, "logs", "stays")
+    assert code == 0, said
+    code, said = tempolet(node, "stop", "stays", "--grace", "0")
+    assert code == 0, said
+    resume(node.temporal)
+    until_returned(node, 1)
