@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 import structlog
@@ -30,6 +31,9 @@ from worker.host.temporal.other_machines import until_alone
 from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
 from worker.host.temporal.takeover import take_over
 from worker.temporal.call_budget import CallBudget
+
+ENDED_WITHIN: Final = timedelta(seconds=8)
+"""Longer than what running activities get on a stop."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -115,10 +119,16 @@ class Hosting:
 
 @contextlib.asynccontextmanager
 async def running(worker: Worker) -> AsyncIterator["asyncio.Task[None]"]:
-    """Run the SDK's worker while the block runs, then shut it down; yields its task, which a fatal error ends early."""
+    """Run the SDK's worker while the block runs, then shut it down; yields its task, which a fatal error ends early.
+
+    A Temporal that does not answer does not hold up the end: the SDK would tell it the last results for minutes.
+    """
     task = asyncio.create_task(worker.run(), name="the SDK's worker")
     try:
         yield task
     finally:
-        await worker.shutdown()
-        await asyncio.gather(task, return_exceptions=True)
+        ending = asyncio.create_task(worker.shutdown(), name="the end of the SDK's worker")
+        await asyncio.wait({ending}, timeout=ENDED_WITHIN.total_seconds())
+        for one in (ending, task):
+            one.cancel()
+        await asyncio.wait({ending, task}, timeout=1)

@@ -98,11 +98,11 @@ def test_commands_work_without_temporal(node: TempoletNode) -> None:
     code, said = tempolet(node, "pods")
     assert code == 0, said
     assert "stays" in said
-    code, said = tempolet(node, "explain", "stays")
+    code, said = tempolet(node, "explain", f"default/{pod.name}")
     assert code == 0, said
-    code, said = tempolet(node, "logs", "stays")
+    code, said = tempolet(node, "logs", "--config", str(node.directory / "kubelet.json"), f"default/{pod.name}")
     assert code == 0, said
-    code, said = tempolet(node, "stop", "stays", "--grace", "0")
+    code, said = tempolet(node, "evict", f"default/{pod.name}")
     assert code == 0, said
     resume(node.temporal)
     until_returned(node, 1)
