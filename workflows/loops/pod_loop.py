@@ -177,11 +177,6 @@ class PodLoop(ArrivalLoop[Arrival, PodDriver]):
         if arrived:
             self.record_all()
 
-    def record_all(self) -> None:
-        """Record everything that has arrived in `Observed`, in order."""
-        while self.arrived:
-            self.record_arrival(self.arrived.popleft())
-
     def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
         """Record one result or signal in `Observed`."""
         match arrival:

@@ -6,15 +6,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from temporalio import activity
 
+from activities.execution.in_process import InProcessActivities
 from proto.temporal import names
+from proto.temporal.activities.requests import PulledImage
 from proto.temporal.away import EntryKind
+from proto.temporal.node import ImageUse, NodeConfigured, NodeStart, PrepullImage, WatchImages
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
-from tests.worker.stand_in.world import World, copied
-from worker.stand_in.stand_in import NotLed, RequestRefused, StandIn
-from workflows.decide.versions import BEHAVIOURS
+from tests.worker.stand_in.world import MemoryJournal, World, at_once, copied
+from worker.stand_in.in_process_driver import Targets
+from worker.stand_in.leading import Means, NotLed
+from worker.stand_in.pod_journal import PodJournal
+from worker.stand_in.stand_in import NodeStandIn, RequestRefused, StandIn
+from workflows.decide.versions import BEHAVIOURS, CURRENT_NODE
 
 pytestmark = pytest.mark.jumping_clock
 GOING = DeletionRequested("file", "ManifestRemoved", "web.yaml is gone")
@@ -272,3 +279,46 @@ async def test_what_must_end_does_not_end() -> None:
     gate.set()
     await asyncio.sleep(SOON)
     assert phase(world.led) == ("Running", "True")
+
+
+async def test_the_images_of_the_node_are_led_too() -> None:
+    """The image watch begins, what is to be prepulled is pulled, and the watch goes on in the next lead."""
+    watched, pulled = asyncio.Event(), []
+
+    @activity.defn(name=names.WATCH_IMAGES)
+    async def watch(_: WatchImages) -> ImageUse:
+        watched.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    @activity.defn(name=names.PREPULL_IMAGE)
+    async def prepull(request: PrepullImage) -> PulledImage:
+        pulled.append(request.image)
+        return PulledImage("sha256:1")
+
+    activities = InProcessActivities([watch, prepull], [])
+    journal = MemoryJournal()
+
+    def means(lead_id: str) -> Means:
+        async def nowhere(*_: Any) -> None:
+            """Take no signal."""
+
+        targets = Targets(lambda _: None, lambda *_: None, nowhere)
+        return Means(activities, PodJournal(journal, "node/n", None, in_thread=at_once), targets, lead_id)
+
+    stand_in = NodeStandIn(NodeStart("n", CURRENT_NODE), means("1"))
+    lead = asyncio.create_task(stand_in.lead())
+    await stand_in.deliver(names.NODE_CONFIGURED, NodeConfigured(prepull=("busybox:1",)))
+    await asyncio.sleep(1)
+    assert watched.is_set()
+    assert pulled == ["busybox:1"]
+    assert not stand_in.node_status().prepulling
+    assert await stand_in.freeze(timedelta(seconds=1))
+    state = stand_in.hand_over()
+    assert await lead is None
+    watched.clear()
+    lead = asyncio.create_task(NodeStandIn(copied(state), means("2")).lead())
+    await asyncio.sleep(1)
+    assert watched.is_set()
+    assert pulled == ["busybox:1"], "what was pulled is in the state"
+    lead.cancel()
