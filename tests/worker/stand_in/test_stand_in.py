@@ -135,7 +135,7 @@ async def test_a_request_is_answered_once_it_is_decided_and_kept() -> None:
     assert stand_in.why_not(names.SKIP_BACKOFF, SKIP) is None
     answer = await stand_in.update(names.SKIP_BACKOFF, SKIP)
     assert answer.operator == "root@node-1"
-    kept, _ = world.journal.states[-1]
+    kept, _ = world.journal.states[world.journal.flushed - 1]
     assert kept.observed
     assert kept.observed.containers["web"].skipped_at
     await asyncio.sleep(1)
@@ -251,6 +251,28 @@ async def test_a_hook_that_ended_before_a_kill_does_not_run_again() -> None:
     assert world.led
     assert phase(world.led) == ("Running", "True")
     assert set(world.hooks_run.values()) == {1}
+
+
+async def test_what_nobody_saw_is_found_at_the_takeover() -> None:
+    """A container ends while nobody leads its pod, and no hint comes."""
+    world = quiet_world()
+    stand_in, lead = await led(world)
+    state = copied(stand_in.hand_over())
+    await lead
+    world.model.now = world.clock()
+    world.model.end(world.model.live()[0].container_id, 1)
+    world.lead(state)
+    await asyncio.sleep(SOON)
+    assert world.model.live()
+
+
+async def test_the_state_is_kept_before_anything_is_done() -> None:
+    """Of a pod that is born while Temporal is away, too."""
+    world = quiet_world()
+    lead = world.lead(world.start())
+    (kept, folded) = world.journal.states[0]
+    assert (kept.pod, folded) == (world.pod, 0)
+    lead.cancel()
 
 
 async def test_frozen_it_takes_messages_and_begins_nothing() -> None:

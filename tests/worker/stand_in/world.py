@@ -64,6 +64,8 @@ class MemoryJournal:
     """Each with the position up to which the entries are in it."""
     synced: list[bool] = field(default_factory=list)
     """Of each entry, whether it was on disk when `append` returned."""
+    flushed: int = 0
+    """How many states there were at the last flush."""
     refuses: bool = False
 
     def keep(self, _workflow_id: str, start: PodStart, _place: Any, *, folded: int = 0) -> None:
@@ -80,6 +82,7 @@ class MemoryJournal:
 
     def flush(self, _workflow_id: str, _timeout: timedelta) -> bool:
         """Report that all is written."""
+        self.flushed = len(self.states)
         return True
 
     def newest(self) -> tuple[PodStart, list[StoryEntry]]:
