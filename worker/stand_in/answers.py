@@ -10,7 +10,8 @@ from proto.temporal.operator import Rejection
 from proto.temporal.pod import PodStart
 from worker.delivery.lead import Answer, Lead, Leads, LeadUnavailable, Message, Reply
 from worker.stand_in.leading import Leading, Led
-from worker.stand_in.stand_in import NotLed, RequestRefused
+from worker.stand_in.loop_lead import NotLed
+from worker.stand_in.stand_in import RequestRefused
 
 SWITCHED_WITHIN: Final = 5.0
 """Seconds for which a message waits for a switch that is under way."""

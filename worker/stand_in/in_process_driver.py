@@ -99,7 +99,7 @@ class InProcessDriver:
     is_frozen: bool = False
     """No action begins."""
     _announced: dict[str, Any] = field(default_factory=dict)
-    _kept: list[Payload] = field(default_factory=list)
+    _kept: tuple[list[Payload], type] | None = None
     _is_left: bool = False
     _performed: dict["asyncio.Task[Any]", _Performed] = field(default_factory=dict)
     _sleeping: set["asyncio.Task[Any]"] = field(default_factory=set)
@@ -198,17 +198,17 @@ class InProcessDriver:
         self._announced = said
 
     def keep(self, state: Callable[[], PodStart | NodeStart], waits: Iterable[Wake], under_way: Iterable[str]) -> None:  # noqa: ARG002 - this driver owes nothing
-        """Keep the state: in the journal, and for a run that begins anew."""
+        """Keep the state: in the journal, and as a copy for a run that begins anew."""
         start = state()
-        self._kept = CONVERTER.to_payloads([start])
+        self._kept = CONVERTER.to_payloads([start]), type(start)
         self.journal.keep(start)
         self.notify()
 
     # --- what whoever leads asks
 
-    def kept(self) -> PodStart | None:
-        """Return the state of a pod's loop at its last decision; None before the first."""
-        return CONVERTER.from_payloads(self._kept, [PodStart])[0] if self._kept else None
+    def kept(self) -> Any:
+        """Return a copy of the loop's state at its last decision; None before the first."""
+        return CONVERTER.from_payloads(self._kept[0], [self._kept[1]])[0] if self._kept else None
 
     async def decided(self, condition: Callable[[], bool]) -> None:
         """Return once a condition holds that the loop's decisions change; raises Left."""

@@ -23,8 +23,9 @@ from worker.stand_in.away import AWAY_SECONDS, AttentiveClock, Due, Verdict, jud
 from worker.stand_in.dues import Dues
 from worker.stand_in.journal.journal import Journal
 from worker.stand_in.journal.kept import Kept, Story
+from worker.stand_in.loop_lead import Means, NotLed
 from worker.stand_in.returned import HandedOver, Returned
-from worker.stand_in.stand_in import Means, NotLed, StandIn
+from worker.stand_in.stand_in import StandIn
 from worker.tickets.tickets import Tickets
 
 STEP: Final = 0.5

@@ -111,6 +111,15 @@ class ArrivalLoop(ABC, Generic[Arrival, DriverOf]):
             raise self.bugs[0]
         return True
 
+    def record_all(self) -> None:
+        """Record everything that has arrived, in order."""
+        while self.arrived:
+            self.record_arrival(self.arrived.popleft())
+
+    @abstractmethod
+    def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
+        """Record one result, signal or update."""
+
     def raised(self, behaviour: int) -> int:
         """Return the behaviour of the next run: the highest committed one, never below the present one."""
         return max(behaviour, self.committed)

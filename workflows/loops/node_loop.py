@@ -95,8 +95,7 @@ class NodeLoop(ArrivalLoop[Arrival, Driver]):
             self.keep_timers(waits, complete=not self.is_long())
             arrived = await self.next_arrival(CANCEL_IGNORED)
         if arrived:
-            while self.arrived:
-                self.record_arrival(self.arrived.popleft())
+            self.record_all()
 
     def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
         """Record one result or signal."""

@@ -183,11 +183,6 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
         self.observed.signals = 0
         self.continue_with(self.observed, self.start.pod, self.start.under_way)
 
-    def record_all(self) -> None:
-        """Record everything that has arrived in `Observed`, in order."""
-        while self.arrived:
-            self.record_arrival(self.arrived.popleft())
-
     def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
         """Record one result or signal in `Observed`."""
         match arrival:

@@ -21,7 +21,7 @@ from proto.temporal.away import EntryKind
 from proto.temporal.pod import PodKey
 from tests.worker.stand_in.world import MemoryJournal, at_once
 from worker.stand_in.in_process_driver import InProcessDriver, Left, Targets
-from worker.stand_in.pod_journal import WRITTEN_WITHIN, PodJournal
+from worker.stand_in.pod_journal import MOST_WAITING, WRITTEN_WITHIN, PodJournal
 from workflows.decide.actions import Wake
 from workflows.loops.calls import retry_of, time_limit
 from workflows.loops.driver import Failed
@@ -300,3 +300,20 @@ async def test_a_disk_that_hangs_is_waited_for_once() -> None:
     gate.set()
     await rested()
     assert len(driven.told()) == 6
+
+
+async def test_a_disk_that_hangs_does_not_fill_the_memory() -> None:
+    """Beyond a number entries are left out."""
+    gate = asyncio.Event()
+
+    async def hanging(function: Callable[..., Any], *arguments: Any) -> Any:
+        await gate.wait()
+        return function(*arguments)
+
+    driven = Driven()
+    driver = driven.driver(in_thread=hanging)
+    for _ in range(MOST_WAITING):
+        await driver.perform(PULL)
+    gate.set()
+    await rested()
+    assert len(driven.told()) <= MOST_WAITING + 2

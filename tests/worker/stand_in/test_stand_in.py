@@ -6,15 +6,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from temporalio import activity
 
+from activities.execution.in_process import InProcessActivities
 from proto.temporal import names
+from proto.temporal.activities.requests import PulledImage
 from proto.temporal.away import EntryKind
+from proto.temporal.node import ImageUse, NodeConfigured, NodeStart, PrepullImage, WatchImages
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
-from tests.worker.stand_in.world import World, copied
-from worker.stand_in.stand_in import NotLed, RequestRefused, StandIn
-from workflows.decide.versions import BEHAVIOURS
+from tests.worker.stand_in.world import MemoryJournal, World, at_once, copied
+from worker.stand_in.in_process_driver import Targets
+from worker.stand_in.loop_lead import Means, NotLed
+from worker.stand_in.pod_journal import PodJournal
+from worker.stand_in.stand_in import NodeStandIn, RequestRefused, StandIn
+from workflows.decide.versions import BEHAVIOURS, CURRENT_NODE
 
 pytestmark = pytest.mark.jumping_clock
 GOING = DeletionRequested("file", "ManifestRemoved", "web.yaml is gone")
@@ -128,7 +135,7 @@ async def test_a_request_is_answered_once_it_is_decided_and_kept() -> None:
     assert stand_in.why_not(names.SKIP_BACKOFF, SKIP) is None
     answer = await stand_in.update(names.SKIP_BACKOFF, SKIP)
     assert answer.operator == "root@node-1"
-    kept, _ = world.journal.states[-1]
+    kept, _ = world.journal.states[world.journal.flushed - 1]
     assert kept.observed
     assert kept.observed.containers["web"].skipped_at
     await asyncio.sleep(1)
@@ -246,6 +253,28 @@ async def test_a_hook_that_ended_before_a_kill_does_not_run_again() -> None:
     assert set(world.hooks_run.values()) == {1}
 
 
+async def test_what_nobody_saw_is_found_at_the_takeover() -> None:
+    """A container ends while nobody leads its pod, and no hint comes."""
+    world = quiet_world()
+    stand_in, lead = await led(world)
+    state = copied(stand_in.hand_over())
+    await lead
+    world.model.now = world.clock()
+    world.model.end(world.model.live()[0].container_id, 1)
+    world.lead(state)
+    await asyncio.sleep(SOON)
+    assert world.model.live()
+
+
+async def test_the_state_is_kept_before_anything_is_done() -> None:
+    """Of a pod that is born while Temporal is away, too."""
+    world = quiet_world()
+    lead = world.lead(world.start())
+    (kept, folded) = world.journal.states[0]
+    assert (kept.pod, folded) == (world.pod, 0)
+    lead.cancel()
+
+
 async def test_frozen_it_takes_messages_and_begins_nothing() -> None:
     """What they ask for is done by the next driver."""
     world = quiet_world()
@@ -272,3 +301,46 @@ async def test_what_must_end_does_not_end() -> None:
     gate.set()
     await asyncio.sleep(SOON)
     assert phase(world.led) == ("Running", "True")
+
+
+async def test_the_images_of_the_node_are_led_too() -> None:
+    """The image watch begins, what is to be prepulled is pulled, and the watch goes on in the next lead."""
+    watched, pulled = asyncio.Event(), []
+
+    @activity.defn(name=names.WATCH_IMAGES)
+    async def watch(_: WatchImages) -> ImageUse:
+        watched.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    @activity.defn(name=names.PREPULL_IMAGE)
+    async def prepull(request: PrepullImage) -> PulledImage:
+        pulled.append(request.image)
+        return PulledImage("sha256:1")
+
+    activities = InProcessActivities([watch, prepull], [])
+    journal = MemoryJournal()
+
+    def means(lead_id: str) -> Means:
+        async def nowhere(*_: Any) -> None:
+            """Take no signal."""
+
+        targets = Targets(lambda _: None, lambda *_: None, nowhere)
+        return Means(activities, PodJournal(journal, "node/n", None, in_thread=at_once), targets, lead_id)
+
+    stand_in = NodeStandIn(NodeStart("n", CURRENT_NODE), means("1"))
+    lead = asyncio.create_task(stand_in.lead())
+    await stand_in.deliver(names.NODE_CONFIGURED, NodeConfigured(prepull=("busybox:1",)))
+    await asyncio.sleep(1)
+    assert watched.is_set()
+    assert pulled == ["busybox:1"]
+    assert not stand_in.node_status().prepulling
+    assert await stand_in.freeze(timedelta(seconds=1))
+    state = stand_in.hand_over()
+    assert await lead is None
+    watched.clear()
+    lead = asyncio.create_task(NodeStandIn(copied(state), means("2")).lead())
+    await asyncio.sleep(1)
+    assert watched.is_set()
+    assert pulled == ["busybox:1"], "what was pulled is in the state"
+    lead.cancel()

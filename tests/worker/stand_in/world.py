@@ -30,8 +30,9 @@ from proto.temporal.signals import ProbeVerdict, RuntimeChanged
 from tests.replay.lives.drawn_pod import IMAGES, MISSING_IMAGE, draw_pod
 from tests.workflows.decide.runtime_model import Refused, RuntimeModel
 from worker.stand_in.in_process_driver import CONVERTER, Targets
+from worker.stand_in.loop_lead import Means
 from worker.stand_in.pod_journal import PodJournal
-from worker.stand_in.stand_in import Means, StandIn
+from worker.stand_in.stand_in import StandIn
 from workflows.decide.actions import ACTIONS, Action, key
 from workflows.decide.versions import CURRENT
 
@@ -63,6 +64,8 @@ class MemoryJournal:
     """Each with the position up to which the entries are in it."""
     synced: list[bool] = field(default_factory=list)
     """Of each entry, whether it was on disk when `append` returned."""
+    flushed: int = 0
+    """How many states there were at the last flush."""
     refuses: bool = False
 
     def keep(self, _workflow_id: str, start: PodStart, _place: Any, *, folded: int = 0) -> None:
@@ -79,6 +82,7 @@ class MemoryJournal:
 
     def flush(self, _workflow_id: str, _timeout: timedelta) -> bool:
         """Report that all is written."""
+        self.flushed = len(self.states)
         return True
 
     def newest(self) -> tuple[PodStart, list[StoryEntry]]:
