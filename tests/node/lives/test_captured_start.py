@@ -7,11 +7,12 @@ from temporalio.api.enums.v1 import WorkflowExecutionStatus as Status
 from temporalio.api.history.v1 import HistoryEvent
 
 from proto.temporal.failure_types import TICKET_REFUSED
-from proto.temporal.names import PodWorkflowId
+from proto.temporal.names import PodWorkflowId, node_workflow_id
 from tests.node.containerd_view import containers_of, sandboxes_of
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from tests.worker.tickets.conftest import start_again
 from worker.temporal.executions import describe_execution
+from worker.tickets.seal import HEADER
 
 
 def events(node: TempoletNode, workflow_id: str, run_id: str | None = None) -> list[HistoryEvent]:
@@ -31,6 +32,18 @@ def status(node: TempoletNode, workflow_id: str) -> int:
         return int((await describe_execution(await node.client(), workflow_id)).workflow_execution_info.status)
 
     return asyncio.run(ask())
+
+
+def test_the_nodes_own_workflow_has_a_ticket(node: TempoletNode) -> None:
+    """Its watch of the images shows it, and is not refused."""
+
+    def watches() -> list[HistoryEvent]:
+        found = events(node, node_workflow_id(node.name))
+        return [one for one in found if one.HasField("activity_task_scheduled_event_attributes")]
+
+    node.until(watches, "its first activity")
+    assert all(HEADER in one.activity_task_scheduled_event_attributes.header.fields for one in watches())
+    assert node.log("worker").count("refused an activity") == 0
 
 
 def test_a_removed_privileged_pod_is_not_started_again(node: TempoletNode) -> None:

@@ -14,7 +14,7 @@ from temporalio.client import (
     WorkflowFailureError,
     WorkflowHandle,
 )
-from temporalio.common import RawValue
+from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import (
     Interceptor,
@@ -115,6 +115,7 @@ class Foreign:
             activity_id=self.captured.activity_id,
             task_queue=self.queue,
             start_to_close_timeout=timedelta(minutes=1),
+            retry_policy=RetryPolicy(maximum_attempts=1),
         )
 
 
