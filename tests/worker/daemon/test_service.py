@@ -62,7 +62,7 @@ def healthy() -> str:
 
 
 async def test_a_life_as_systemd_hears_it(address: str, systemd: Systemd) -> None:
-    """READY with a status, a changed status once, STOPPING; children do not inherit the environment variables."""
+    """READY with a status, a changed status once, a note behind each, STOPPING; children do not inherit the environment variables."""
     environment = {"NOTIFY_SOCKET": address, "OTHER": "1"}
     async with Service(healthy, environment) as service:
         assert environment == {"OTHER": "1"}
@@ -71,6 +71,12 @@ async def test_a_life_as_systemd_hears_it(address: str, systemd: Systemd) -> Non
         service.status("110 pods")
         service.status("waiting for\nTemporal")
         assert await systemd.hears() == ["STATUS=waiting for Temporal"]
+        service.note("it does not answer")
+        assert await systemd.hears() == ["STATUS=waiting for Temporal; it does not answer"]
+        service.ready("3 pods")
+        assert await systemd.hears() == ["READY=1", "STATUS=3 pods; it does not answer"]
+        service.note("")
+        assert await systemd.hears() == ["STATUS=3 pods"]
     assert await systemd.hears() == ["STOPPING=1", "STATUS=stopping"]
 
 
