@@ -84,10 +84,7 @@ class Deliveries:
                         temporal = self._state_of(calling, is_slow=monotonic() - begun >= self._patience)
                     case Step.ASK_WORKER:
                         asked_on = side
-                        try:
-                            worker = await self._asked(asking, message, begun)
-                        except LeadUnavailable as error:
-                            worker, silence = Worker.SILENT, error
+                        worker, silence = await self._asked(asking, message, begun)
                     case Step.DONE:
                         self._due_since.pop(workflow_id, None)
                         return calling.result() if calling and temporal is Temporal.ANSWERED else taken
@@ -130,10 +127,16 @@ class Deliveries:
         else:
             self._sides.pop(workflow_id, None)
 
-    async def _asked(self, ask: Ask, message: Message, begun: float) -> Worker:
+    async def _asked(self, ask: Ask, message: Message, begun: float) -> tuple[Worker, LeadUnavailable | None]:
         due_since = min(begun, self._due_since.get(message.workflow_id, begun))
-        answer = await ask(replace(message, due_for=monotonic() - due_since))
-        return Worker.TAKEN if answer is Answer.TAKEN else Worker.NOT_TAKEN
+        try:
+            answer = await ask(replace(message, due_for=monotonic() - due_since))
+        except LeadUnavailable as error:
+            return Worker.SILENT, error
+        except Exception as error:  # noqa: BLE001 - a defect of the lead, in this process, ends no sender
+            _log.exception("the lead of a pod failed to take a message", workflow=message.workflow_id)
+            return Worker.SILENT, LeadUnavailable(type(error).__name__)
+        return (Worker.TAKEN if answer is Answer.TAKEN else Worker.NOT_TAKEN), None
 
     async def _wait(self, calling: "asyncio.Future[Taken]", seconds: float | None) -> None:
         """Wait for the call, for a change of leads, or for so long."""

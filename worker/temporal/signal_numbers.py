@@ -1,6 +1,6 @@
 """Sequence numbers of one process's signals, increasing across restarts and clock changes.
 
-A workflow treats a signal with a lower number than its source's newest as late (workflows/decide/record/signals.py), so a
+A workflow treats a signal with a lower number than its source's newest as late (workflows/decide/record/numbers.py), so a
 restarted process must not start below its last number. It starts at the clock's milliseconds, which no run counts up
 to, and keeps the start in `<root-dir>/tempolet/<process>.signals`. If that file is lost, the clock may have been set back
 since: then the numbers are unsettled, and the poller first asks Temporal when the node's workflows last heard anything.

@@ -152,14 +152,17 @@ async def test_what_the_worker_lets_go_goes_to_temporal() -> None:
     assert sender.deliveries.led_by_worker == frozenset()
 
 
-async def test_a_worker_that_led_and_is_silent_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may lead still; the message is needed again."""
+@pytest.mark.parametrize("error", [LeadUnavailable("no answer"), ZeroDivisionError()], ids=["silent", "a-defect"])
+async def test_a_worker_that_led_and_is_silent_is_not_passed_over(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """It may lead still; the message is needed again. Its defects are not the sender's."""
     sender = Sender()
     sender.lead.take(POD)
     await sender.learn()
 
     async def silent(_: Message) -> Answer:
-        raise LeadUnavailable("no answer")
+        raise error
 
     monkeypatch.setattr(sender.lead, "deliver", silent)
     with pytest.raises(LeadUnavailable):
