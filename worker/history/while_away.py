@@ -28,6 +28,8 @@ def told(builder: StoryBuilder, part: WhileAway | None, at: datetime) -> Iterato
         yield "a part of what happened while Temporal was away, which cannot be read"
         return
     outages = builder.outages
+    if not part.entries and not part.left_out:
+        return  # it only announces the story
     missing = part.first - outages.next.get(part.epoch, part.first)
     if missing > 0 and outages.is_new_remark("missing", part.first):
         yield f"{missing} entries are missing here"
