@@ -95,3 +95,5 @@ class HandedBack:
     """How many entries the story has, with those that were left out."""
     under_way: tuple[CarriedAction, ...] = ()
     """Actions that go on, which the next run begins again: pulls, hooks."""
+    position: int = 0
+    """That of the newest entry in the story; 0 if it has none."""

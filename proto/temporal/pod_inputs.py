@@ -107,3 +107,5 @@ class HandBack:
     until: datetime
     entries: int = 0
     """How many entries the story of that time has, with those that were left out."""
+    position: int = 0
+    """The position of the newest of them: the history has them up to this one, and they need not be told again."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from proto.temporal.away import StoryEntry
 from proto.temporal.pod_inputs import HandBack
 from worker.history.facts import AskedActivity, Waits
 from worker.history.story_state import StoryState
@@ -24,13 +25,29 @@ Saying = str | Dated
 
 
 @dataclass(slots=True)
-class ToldOutage:
-    """How much of the story of one outage was told."""
+class ToldOutages:
+    """What was told of outages; a part of a story may be there twice, under another epoch if the pod could not be handed back at first."""
 
-    next: int = 0
-    """The position of the first entry that was not told."""
-    until: datetime | None = None
-    """The end of the outage as the last line above entries has it."""
+    entries: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    """By position what distinguishes an entry; positions begin anew if the node has lost its journal."""
+    next: dict[int, int] = field(default_factory=dict)
+    """By epoch the position after the newest part."""
+    line: tuple[datetime, datetime | None] | None = None
+    """Begin and end of the outage, as the last line above entries has them."""
+    remarks: set[tuple[Any, ...]] = field(default_factory=set)
+    """What was said beside the entries."""
+
+    def is_new(self, position: int, entry: StoryEntry) -> bool:
+        """Report whether an entry was not told yet; then it is."""
+        said = (entry.at, entry.kind, entry.name, entry.key)
+        before, self.entries[position] = self.entries.get(position), said
+        return before != said
+
+    def is_new_remark(self, *remark: Any) -> bool:
+        """Report whether a remark was not made yet; then it is."""
+        is_new = remark not in self.remarks
+        self.remarks.add(remark)
+        return is_new
 
 
 @dataclass(slots=True)
@@ -45,7 +62,6 @@ class StoryBuilder:
     updates: dict[str, str] = field(default_factory=dict)
     """Update id -> name."""
     waits: Waits = field(default_factory=Waits)
-    outages: dict[int, ToldOutage] = field(default_factory=dict)
-    """By epoch."""
+    outages: ToldOutages = field(default_factory=ToldOutages)
     handed_back: HandBack | None = None
     """As the latest run has it."""

@@ -16,7 +16,7 @@ from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
 from worker.history import facts
 from worker.history.facts import AskedActivity, FailedActivity
 from worker.history.sentences import parse_payload
-from worker.history.story_builder import Dated, Saying, StoryBuilder, ToldOutage
+from worker.history.story_builder import Dated, Saying, StoryBuilder
 from worker.history.story_state import seconds
 
 _NODE: Final = "the node"
@@ -27,20 +27,22 @@ def told(builder: StoryBuilder, part: WhileAway | None, at: datetime) -> Iterato
     if part is None:
         yield "a part of what happened while Temporal was away, which cannot be read"
         return
-    outage = builder.outages.setdefault(part.epoch, ToldOutage(part.first))
-    if part.first > outage.next:
-        yield f"{part.first - outage.next} entries are missing here"
-    new = part.entries[max(outage.next - part.first, 0) :]
-    outage.next = max(outage.next, part.first + len(part.entries))
+    outages = builder.outages
+    if not part.entries and not part.left_out:
+        return  # it only announces the story
+    missing = part.first - outages.next.get(part.epoch, part.first)
+    if missing > 0 and outages.is_new_remark("missing", part.first):
+        yield f"{missing} entries are missing here"
+    outages.next[part.epoch] = part.first + len(part.entries)
+    new = [entry for position, entry in enumerate(part.entries, part.first) if outages.is_new(position, entry)]
     for entry in new:
         for text in ENTRIES[entry.kind](builder, entry):
-            if outage.until != (part.until or at):
-                outage.until = part.until or at
-                yield Dated(
-                    part.since or at, f"while Temporal was away{duration(part.since, part.until)}:", is_entry=False
-                )
+            if outages.line != (part.since or at, part.until):
+                outages.line = (part.since or at, part.until)
+                outage = f"while Temporal was away{duration(part.since, part.until)}:"
+                yield Dated(part.since or at, outage, is_entry=False)
             yield Dated(entry.at, text)
-    if part.left_out and new:
+    if part.left_out and outages.is_new_remark("left out", part.first + len(part.entries), part.left_out):
         yield f"{part.left_out} more entries had no room in this history"
 
 
@@ -48,10 +50,7 @@ def handed_back(builder: StoryBuilder, handed: HandedBack | None) -> Iterator[Sa
     """Report the end of an outage in which nothing happened; else the story was told before."""
     if handed is None:
         yield "the pod was handed back after Temporal was away, which cannot be read"
-        return
-    outage = builder.outages.setdefault(handed.epoch, ToldOutage())
-    if outage.until is None:
-        outage.until = handed.until
+    elif not handed.entries and builder.outages.is_new_remark("nothing happened", handed.since):
         text = f"while Temporal was away{duration(handed.since, handed.until)} nothing happened"
         yield Dated(handed.since, text, is_entry=False)
 

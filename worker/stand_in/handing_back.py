@@ -67,8 +67,12 @@ class Seen:
     run_id: str = ""
     """Of the newest run; empty if there is none."""
     status: int = 0
-    epoch: int | None = None
-    """That of the newest run; None if its input cannot be read."""
+    start: PodStart | None = None
+    """The input of the newest run; None if it cannot be read."""
+
+    def has(self, epoch: int) -> bool:
+        """Report whether the newest run was handed this state, or a later one."""
+        return self.start is not None and self.start.ticket.epoch >= epoch
 
     @property
     def is_open(self) -> bool:
@@ -118,20 +122,22 @@ class HandingBack:
     async def _try(self, pod: Returned) -> HandedOver:
         seen = await self._look(pod.workflow_id)
         epoch = pod.start.ticket.epoch
-        if seen.epoch is not None and seen.epoch >= epoch:
+        if seen.has(epoch):
             return HandedOver.TAKEN
         if seen.status == PAUSED:
             return _paused(pod.workflow_id)
         if pod.start.observed is None:
             await self._start(pod.start, pod.workflow_id, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
             return HandedOver.TAKEN
-        signals = told(pod, self._now())
-        parts: list[WhileAway | HandedBack] = [*signals.parts, signals.state]
-        if not seen.is_open:
+        signals = told(pod, self._now(), seen.start.handed_back if seen.start else None)
+        run_id = seen.run_id
+        if not seen.is_open:  # a run that is told a story does nothing before it has the state
             waiting = replace(pod.start, ticket=replace(pod.start.ticket, epoch=epoch - 1), under_way=())
-            await self._start(waiting, pod.workflow_id, WorkflowIDConflictPolicy.USE_EXISTING, parts.pop(0))
-        for part in parts:
-            await self._signal(pod.workflow_id, part)
+            story = WhileAway(epoch, 0)
+            run_id = await self._start(waiting, pod.workflow_id, WorkflowIDConflictPolicy.USE_EXISTING, story)
+        for part in signals.parts:
+            await self._signal(pod.workflow_id, run_id, part)
+        await self._signal(pod.workflow_id, run_id, signals.state)
         outcome = await self._outcome(pod.workflow_id, epoch)
         if outcome is not None:
             return outcome
@@ -150,10 +156,10 @@ class HandingBack:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return Seen()
             raise
-        return Seen(info.execution.run_id, int(info.status), await self._epoch(workflow_id, info.execution.run_id))
+        return Seen(info.execution.run_id, int(info.status), await self._input(workflow_id, info.execution.run_id))
 
-    async def _epoch(self, workflow_id: str, run_id: str) -> int | None:
-        """Read the epoch in a run's input; this needs no worker, and no code that can replay the run. Raises RPCError."""
+    async def _input(self, workflow_id: str, run_id: str) -> PodStart | None:
+        """Read a run's input; this needs no worker, and no code that can replay the run. Raises RPCError."""
         request = GetWorkflowExecutionHistoryRequest(
             namespace=self._client.namespace,
             execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
@@ -167,14 +173,14 @@ class HandingBack:
             (start,) = await self._converter(workflow_id).decode(began.input.payloads, [PodStart])
         except Exception:  # noqa: BLE001 - a stranger may have started it
             return None
-        return start.ticket.epoch if isinstance(start, PodStart) else None
+        return start if isinstance(start, PodStart) else None
 
     async def _outcome(self, workflow_id: str, epoch: int) -> HandedOver | None:
         """Wait until a run has this epoch; returns None if none has in time. Raises RPCError."""
         deadline = asyncio.get_running_loop().time() + self._taken_within.total_seconds()
         while True:
             seen = await self._look(workflow_id)
-            if seen.epoch is not None and seen.epoch >= epoch:
+            if seen.has(epoch):
                 return HandedOver.TAKEN
             if seen.status == PAUSED:
                 return _paused(workflow_id)
@@ -206,11 +212,11 @@ class HandingBack:
         start: PodStart,
         workflow_id: str,
         conflict: WorkflowIDConflictPolicy,
-        signal: WhileAway | HandedBack | None = None,
-    ) -> None:
-        """Start a run; one that is open gets the signal, or is terminated. Raises RPCError."""
+        signal: WhileAway | None = None,
+    ) -> str:
+        """Start a run; one that is open gets the signal, or is terminated. Returns the id of the run that is open. Raises RPCError."""
         parsed = PodWorkflowId.parse(workflow_id)
-        await self._client.start_workflow(
+        handle = await self._client.start_workflow(
             names.POD_WORKFLOW,
             start,
             id=workflow_id,
@@ -225,15 +231,16 @@ class HandingBack:
             start_signal_args=[signal] if signal else [],
             rpc_timeout=CALL_LIMIT,
         )
+        return handle.result_run_id or ""
 
-    async def _signal(self, workflow_id: str, signal: WhileAway | HandedBack) -> None:
-        """Signal the open run; raises RPCError.
+    async def _signal(self, workflow_id: str, run_id: str, signal: WhileAway | HandedBack) -> None:
+        """Signal this run, and no later one, which may have been told already; raises RPCError.
 
         A part of the story has an id of its content, by which Temporal drops it if the run has it already.
         """
         request = SignalWorkflowExecutionRequest(
             namespace=self._client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=workflow_id),
+            workflow_execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
             signal_name=_name(signal),
             identity=self._client.identity,
             request_id=_request_id(signal),

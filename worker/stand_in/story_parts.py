@@ -9,6 +9,7 @@ from pydantic_core import to_json
 
 from proto.messages import shorten
 from proto.temporal.away import STORY_BYTES, STORY_SIGNALS, HandedBack, WhileAway
+from proto.temporal.pod_inputs import HandBack
 from worker.stand_in.journal.kept import NumberedEntry
 from worker.stand_in.returned import Returned
 
@@ -24,23 +25,33 @@ class Told:
     state: HandedBack
 
 
-def told(pod: Returned, until: datetime) -> Told:
-    """Write the signals for a pod whose `observed` is known; `until`: now, as Temporal is found to be back."""
+def told(pod: Returned, until: datetime, before: HandBack | None = None) -> Told:
+    """Write the signals for a pod whose `observed` is known; `until`: now, as Temporal is found to be back.
+
+    `before`: what the newest run was handed. A worker that ended had told that much of the same story.
+    """
     start, story = pod.start, pod.story
     assert start.observed is not None
     epoch = start.ticket.epoch
-    groups = list(_groups(story.entries))
+    groups = list(_groups([one for one in story.entries if not _is_told(one, before)]))
     sent = groups[:STORY_SIGNALS]
-    known = sum(map(len, groups)) + sum(story.left_out.counts.values()) + story.unreadable
-    left_out = known - sum(map(len, sent))
+    missing = sum(story.left_out.counts.values()) + story.unreadable
+    left_out = missing + sum(map(len, groups[STORY_SIGNALS:]))
+    known = len(story.entries) + missing
     parts = [
         WhileAway(epoch, group[0].position, tuple(one.entry for one in group), 0, pod.since, until) for group in sent
     ]
     if left_out:
         last = parts.pop() if parts else WhileAway(epoch, story.left_out.position, (), 0, pod.since, until)
         parts.append(replace(last, left_out=left_out))
-    state = HandedBack(epoch, pod.since, until, start.observed, start.pod, known, start.under_way)
+    newest = story.entries[-1].position if story.entries else 0
+    state = HandedBack(epoch, pod.since, until, start.observed, start.pod, known, start.under_way, newest)
     return Told(tuple(parts), state)
+
+
+def _is_told(one: NumberedEntry, before: HandBack | None) -> bool:
+    """Report whether the history has an entry; a journal that was lost begins anew with its positions, but later."""
+    return before is not None and one.position <= before.position and one.entry.at <= before.until
 
 
 def _groups(entries: Sequence[NumberedEntry]) -> Iterator[list[NumberedEntry]]:

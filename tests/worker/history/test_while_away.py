@@ -52,7 +52,7 @@ def test_entries_are_told_with_their_own_times(recorded: Recorder) -> None:
     scheduled = StoryEntry(after(5), EntryKind.SCHEDULED, names.START_CONTAINER, "start/web", START_WEB)
     completed = StoryEntry(after(6), EntryKind.COMPLETED, names.START_CONTAINER, "start/web", seen())
     recorded.signal(names.WHILE_AWAY, part(0, scheduled, completed))
-    recorded.signal(names.HANDED_BACK, HANDED_BACK)
+    recorded.signal(names.HANDED_BACK, replace(HANDED_BACK, entries=2))
     lines = build_story([recorded.events]).lines
     assert [(line.at, line.text, line.while_away) for line in lines[1:]] == [
         (SINCE, OUTAGE, False),
@@ -80,6 +80,20 @@ def test_an_entry_that_was_sent_twice_is_told_once(recorded: Recorder) -> None:
     recorded.signal(names.WHILE_AWAY, part(4, wait(1), wait(2), wait(3)))
     recorded.signal(names.WHILE_AWAY, part(5, wait(2)))
     assert recorded.texts()[1:] == [OUTAGE, *(f"waits 10.0 s: wait {one}" for one in (1, 2, 3))]
+
+
+def test_a_second_attempt_tells_no_entry_again(recorded: Recorder) -> None:
+    """It has the next epoch, because the node led the pod on in between."""
+    recorded.signal(names.WHILE_AWAY, part(4, wait(1), wait(2)))
+    recorded.signal(names.WHILE_AWAY, replace(part(4, wait(1), wait(2), wait(3)), epoch=3))
+    assert recorded.texts()[1:] == [OUTAGE, *(f"waits 10.0 s: wait {one}" for one in (1, 2, 3))]
+
+
+def test_positions_that_begin_anew_are_told(recorded: Recorder) -> None:
+    """The node has lost its journal since the last outage."""
+    recorded.signal(names.WHILE_AWAY, part(1, wait(1)))
+    recorded.signal(names.WHILE_AWAY, replace(part(1, wait(140)), epoch=3))
+    assert recorded.texts()[1:] == [OUTAGE, "waits 10.0 s: wait 1", "waits 10.0 s: wait 140"]
 
 
 def test_a_second_attempt_to_hand_back_has_its_own_line(recorded: Recorder) -> None:

@@ -26,5 +26,5 @@ def next_start(start: PodStart, handed: HandedBack) -> PodStart:
         first_sight=None,
         under_way=handed.under_way,
         ticket=replace(start.ticket, epoch=handed.epoch),
-        handed_back=HandBack(handed.since, handed.until, handed.entries),
+        handed_back=HandBack(handed.since, handed.until, handed.entries, handed.position),
     )

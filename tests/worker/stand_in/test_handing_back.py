@@ -1,0 +1,329 @@
+"""Is a pod handed back once, whatever Temporal has of it, and wherever a worker ended while it handed the pod back?"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import PauseWorkflowExecutionRequest
+from temporalio.client import WorkflowHandle
+from temporalio.converter import WorkflowSerializationContext
+from temporalio.service import RPCError, RPCStatusCode
+
+from proto.temporal import names
+from proto.temporal.activities.requests import StartContainer
+from proto.temporal.away import EntryKind, StoryEntry, WhileAway
+from proto.temporal.pod import Lifecycle, Observed, PodJson, PodOutcome, PodStart
+from proto.temporal.ticket import Ticket
+from tests.patience import PATIENCE
+from tests.workflows.conftest import QUICK, Node, client, node, pod_json
+from worker.history.story import build_story
+from worker.stand_in import handing_back
+from worker.stand_in.handing_back import HandingBack
+from worker.stand_in.journal.kept import NumberedEntry, Story
+from worker.stand_in.returned import HandedOver, Returned
+from worker.temporal.executions import COMPLETED, describe_execution, is_open, list_executions
+
+__all__ = ["client", "node"]  # fixtures of other files
+SINCE = datetime(2026, 11, 23, 17, 0, tzinfo=UTC)
+ENTRIES = tuple(
+    NumberedEntry(
+        number, StoryEntry(SINCE + timedelta(seconds=number), EntryKind.WAITED, f"{number}" + "." * 25_000, value=1)
+    )
+    for number in range(1, 6)
+)
+"""They need three signals."""
+OVER = Observed(lifecycle=Lifecycle.TERMINATED, cleaned=True, started_at=SINCE)
+Handle = WorkflowHandle[Any, PodOutcome]
+
+
+def returned(node: Node, pod: PodJson, observed: Observed | None, epoch: int = 1, **more: Any) -> Returned:
+    """Hand a pod back in this state."""
+    start = PodStart(node.name, pod, path="web.yaml", behaviour=4, settings=QUICK, observed=observed)
+    outcome: PodOutcome | None = more.pop("outcome", None)
+    start = replace(start, ticket=Ticket("", epoch), **more)
+    return Returned(node.workflow_id(pod), start, outcome, SINCE, Story(ENTRIES))
+
+
+async def running(node: Node) -> tuple[PodJson, Handle, Observed]:
+    """Start a pod; returns it with what its workflow knows once it is ready."""
+    pod = pod_json()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    await handle.query(names.POD_STATUS)
+    uid = pod["metadata"]["uid"]
+    starts = (TypeAdapter(PodStart).validate_json(one) for *_, one in reversed(node.kept))
+    observed = next(one.observed for one in starts if one.pod["metadata"]["uid"] == uid)
+    assert observed
+    return pod, handle, replace(observed, runtime_stale=True)
+
+
+async def runs_of(node: Node, pod: PodJson) -> list[Sequence[HistoryEvent]]:
+    """Return the decrypted events of all runs of a pod's workflow, oldest first."""
+    workflow_id = node.workflow_id(pod)
+    bound = node.client.data_converter.with_context(WorkflowSerializationContext(node.client.namespace, workflow_id))
+    found = []
+    async with asyncio.timeout(PATIENCE):
+        newest = (await node.newest(pod).describe()).run_id
+        listed: list[str] = []
+        while newest not in listed:  # visibility lags
+            query = f"WorkflowId = '{workflow_id}'"
+            every = [one async for one in list_executions(node.client, query)]
+            listed = [one.run_id for one in sorted(every, key=lambda one: one.start_time)]
+    for run_id in listed:
+        history = await node.client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+        for event in history.events:
+            which = event.WhichOneof("attributes")
+            if which in ("workflow_execution_started_event_attributes", "workflow_execution_signaled_event_attributes"):
+                said = getattr(event, which)
+                assert bound.payload_codec
+                opened = await bound.payload_codec.decode(said.input.payloads)
+                del said.input.payloads[:]
+                said.input.payloads.extend(opened)
+        found.append(history.events)
+    return found
+
+
+def positions(runs: Sequence[Sequence[HistoryEvent]]) -> Counter[int]:
+    """Count how often each entry is in the history."""
+    found: Counter[int] = Counter()
+    for event in (one for run in runs for one in run):
+        said = event.workflow_execution_signaled_event_attributes
+        if said.signal_name == names.WHILE_AWAY:
+            part = TypeAdapter(WhileAway).validate_json(said.input.payloads[0].data)
+            found.update(range(part.first, part.first + len(part.entries)))
+    return found
+
+
+def starts(runs: Sequence[Sequence[HistoryEvent]]) -> list[PodStart]:
+    """Return what each run was started with."""
+    inputs = [run[0].workflow_execution_started_event_attributes.input.payloads[0].data for run in runs]
+    return [TypeAdapter(PodStart).validate_json(one) for one in inputs]
+
+
+def waits_told(runs: Sequence[Sequence[HistoryEvent]]) -> list[str]:
+    """Return which entries the story tells."""
+    return [line.text.split(": ")[1][:1] for line in build_story(runs).lines if line.while_away]
+
+
+async def test_an_open_run_takes_it(node: Node) -> None:
+    """The story comes first, in three parts; the next run has the state, and the containers run on."""
+    pod, _, observed = await running(node)
+    before = len(node.runtime.named(names.START_CONTAINER))
+    assert await HandingBack(node.client).hand_back(returned(node, pod, observed)) is HandedOver.TAKEN
+    await node.until(pod, lambda one: one.ready)
+    runs = await runs_of(node, pod)
+    assert [one.ticket.epoch for one in starts(runs)] == [0, 1]
+    assert positions(runs) == Counter(range(1, 6))
+    assert waits_told(runs) == ["1", "2", "3", "4", "5"]
+    assert len(node.runtime.named(names.START_CONTAINER)) == before
+    await node.delete(node.newest(pod))
+
+
+class WorkerEnded(Exception):
+    """The worker ends here."""
+
+
+@dataclass
+class EndingWorker(HandingBack):
+    """Hands back until a step."""
+
+    client: Any
+    steps: int
+    """It ends before the step after these."""
+    taken: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.client)
+
+    def step(self, name: str) -> None:
+        """Take a step."""
+        if len(self.taken) == self.steps:
+            raise WorkerEnded
+        self.taken.append(name)
+
+    async def _look(self, workflow_id: str) -> Any:
+        self.step("look")
+        return await super()._look(workflow_id)
+
+    async def _signal(self, workflow_id: str, run_id: str, signal: Any) -> None:
+        self.step(type(signal).__name__)
+        await super()._signal(workflow_id, run_id, signal)
+
+    async def _start(self, *values: Any) -> str:
+        self.step("start")
+        return await super()._start(*values)
+
+    async def _closed(self, *values: Any) -> None:
+        self.step("wait")
+        await super()._closed(*values)
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "born-while-away"])
+async def test_a_worker_may_end_between_any_two_steps(node: Node, is_open: bool) -> None:
+    """The next one hands the pod back with the next epoch: every entry is in the history once, and one run is open."""
+
+    async def with_end_after(steps: int) -> list[str]:
+        pod, observed = pod_json(), Observed(started_at=SINCE)
+        if is_open:
+            pod, _, observed = await running(node)
+        ending = EndingWorker(node.client, steps)
+        try:
+            await ending.hand_back(returned(node, pod, observed, 1))
+        except WorkerEnded:
+            assert await HandingBack(node.client).hand_back(returned(node, pod, observed, 2)) is HandedOver.TAKEN
+        await node.until(pod, lambda one: one.ready)
+        runs = await runs_of(node, pod)
+        assert positions(runs) == Counter(range(1, 6)), ending.taken
+        assert waits_told(runs) == ["1", "2", "3", "4", "5"]
+        described = await describe_execution(node.client, node.workflow_id(pod))
+        assert is_open_run(described)
+        await node.delete(node.newest(pod))
+        return ending.taken
+
+    taken = await asyncio.gather(*(with_end_after(steps) for steps in range(7)))
+    assert max(map(len, taken)) >= 6, "every step had its turn"
+
+
+def is_open_run(described: Any) -> bool:
+    """Report whether the newest run is open."""
+    return is_open(int(described.workflow_execution_info.status))
+
+
+async def test_the_same_hand_back_again_changes_nothing(node: Node) -> None:
+    """Temporal took it, and the worker ended before it had noted that."""
+    pod, _, observed = await running(node)
+    for _ in range(2):
+        assert await HandingBack(node.client).hand_back(returned(node, pod, observed)) is HandedOver.TAKEN
+    runs = await runs_of(node, pod)
+    assert len(runs) == 2
+    assert positions(runs) == Counter(range(1, 6))
+    await node.delete(node.newest(pod))
+
+
+async def test_a_closed_run_is_followed_by_another_one(node: Node) -> None:
+    """An operator has terminated it while the node led the pod."""
+    pod, handle, observed = await running(node)
+    await handle.terminate("by hand")
+    before = len(node.runtime.named(names.START_CONTAINER))
+    assert await HandingBack(node.client).hand_back(returned(node, pod, observed)) is HandedOver.TAKEN
+    await node.until(pod, lambda one: one.ready)
+    runs = await runs_of(node, pod)
+    assert [one.ticket.epoch for one in starts(runs)] == [0, 0, 1]
+    assert positions(runs) == Counter(range(1, 6))
+    assert len(node.runtime.named(names.START_CONTAINER)) == before
+    await node.delete(node.newest(pod))
+
+
+async def test_a_pod_that_was_born_and_is_gone_has_its_story(node: Node) -> None:
+    """Its run closes at once, and did nothing."""
+    pod = pod_json()
+    outcome = PodOutcome("Succeeded", "", 0)
+    assert await HandingBack(node.client).hand_back(returned(node, pod, OVER, outcome=outcome)) is HandedOver.TAKEN
+    async with asyncio.timeout(PATIENCE):
+        await node.newest(pod).result()
+    runs = await runs_of(node, pod)
+    assert positions(runs) == Counter(range(1, 6))
+    described = await describe_execution(node.client, node.workflow_id(pod))
+    assert described.workflow_execution_info.status == COMPLETED
+    assert not [one for one in node.runtime.named(names.START_CONTAINER) if isinstance(one, StartContainer)]
+
+
+async def test_a_run_that_does_not_take_it_is_replaced(node: Node) -> None:
+    """Its code does not replay, for example; the history joins both runs."""
+    broken = replace(node, behaviour=999)
+    other = pod_json()
+    await broken.start(other)  # its workflow tasks fail
+    handing = HandingBack(node.client, taken_within=timedelta(seconds=1))
+    assert await handing.hand_back(returned(node, other, Observed(started_at=SINCE))) is HandedOver.TAKEN
+    await node.until(other, lambda one: one.ready)
+    runs = await runs_of(node, other)
+    assert [one.ticket.epoch for one in starts(runs)] == [0, 1]
+    assert positions(runs) == Counter(range(1, 6))
+    told = [line.text for line in build_story(runs).lines]
+    assert "Temporal is back: the pod goes on in a new run, because the run before could not take it back" in told
+    await node.delete(node.newest(other))
+
+
+async def test_a_paused_run_is_not_forced(node: Node) -> None:
+    """An operator wants nothing to be done; the run gets no signal."""
+    pod, handle, observed = await running(node)
+    length = (await handle.describe()).history_length
+    await node.client.workflow_service.pause_workflow_execution(
+        PauseWorkflowExecutionRequest(namespace=node.client.namespace, workflow_id=handle.id, identity="joe")
+    )
+    handing = HandingBack(node.client, taken_within=timedelta(seconds=1))
+    assert await handing.hand_back(returned(node, pod, observed)) is HandedOver.REFUSED
+    info = (await describe_execution(node.client, handle.id)).workflow_execution_info
+    assert is_open(int(info.status))
+    assert info.history_length <= length + 1
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "calls", "expected"),
+    [
+        pytest.param(RPCStatusCode.UNAVAILABLE, "no connection", 1, HandedOver.AWAY, id="away"),
+        pytest.param(RPCStatusCode.DEADLINE_EXCEEDED, "", 1, HandedOver.AWAY, id="unanswered"),
+        pytest.param(RPCStatusCode.RESOURCE_EXHAUSTED, "slow down", 4, HandedOver.AWAY, id="throttled-again-and-again"),
+        pytest.param(RPCStatusCode.NOT_FOUND, "closed meanwhile", 4, HandedOver.AWAY, id="never-found"),
+        pytest.param(RPCStatusCode.INVALID_ARGUMENT, "too large", 1, HandedOver.REFUSED, id="refused"),
+        pytest.param(RPCStatusCode.RESOURCE_EXHAUSTED, "x larger than max", 4, HandedOver.REFUSED, id="too-large"),
+    ],
+)
+async def test_an_error_ends_the_try(
+    node: Node,
+    monkeypatch: pytest.MonkeyPatch,
+    status: RPCStatusCode,
+    message: str,
+    calls: int,
+    expected: HandedOver,
+) -> None:
+    """After a bounded number of calls; nothing is raised."""
+    monkeypatch.setattr(handing_back, "FIRST_PAUSE", timedelta())
+    handing, asked = HandingBack(node.client), []
+
+    async def fail(workflow_id: str) -> Any:
+        asked.append(workflow_id)
+        raise RPCError(message, status, b"")
+
+    monkeypatch.setattr(handing, "_look", fail)
+    assert await handing.hand_back(returned(node, pod_json(), OVER)) is expected
+    assert len(asked) == calls
+
+
+async def test_a_run_that_closes_meanwhile_is_followed_by_another_one(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its closing was not seen by the look at it."""
+    monkeypatch.setattr(handing_back, "FIRST_PAUSE", timedelta())
+    pod, handle, observed = await running(node)
+    handing = HandingBack(node.client)
+    look = handing._look
+
+    async def look_and_close(workflow_id: str) -> Any:
+        seen = await look(workflow_id)
+        monkeypatch.undo()
+        await handle.terminate("by hand")
+        return seen
+
+    monkeypatch.setattr(handing, "_look", look_and_close)
+    assert await handing.hand_back(returned(node, pod, observed)) is HandedOver.TAKEN
+    assert positions(await runs_of(node, pod)) == Counter(range(1, 6))
+    await node.delete(node.newest(pod))
+
+
+async def test_whether_temporal_is_there(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection alone says nothing."""
+    handing = HandingBack(node.client)
+    assert await handing.is_there()
+
+    async def fail(*_: Any, **__: Any) -> None:
+        raise RPCError("no connection", RPCStatusCode.UNAVAILABLE, b"")
+
+    monkeypatch.setattr(node.client.workflow_service, "describe_namespace", fail)
+    assert not await handing.is_there()
