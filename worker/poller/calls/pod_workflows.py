@@ -7,7 +7,7 @@ when it is back.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -33,7 +33,7 @@ from proto.temporal.pod import PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
 from worker.behaviours.commitment import Commitment
 from worker.poller.calls.open_workflows import OpenWorkflows, sort_out
-from worker.temporal.call_budget import CallBudget, is_throttling
+from worker.temporal.call_budget import CallBudget, is_busy, is_throttling
 from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
 from worker.temporal.signal_numbers import SignalNumbers
 
@@ -44,6 +44,8 @@ MOST_CALLS: Final = 16
 """Concurrent calls: 110 manifests at once would otherwise time out on a small node's Temporal."""
 VISIBILITY_LAGS: Final = 10.0
 """Seconds for which visibility may not list a workflow that was just started or signalled."""
+ENDED_FULL: Final = "it has taken as many signals as Temporal allows in one run; the poller starts another"
+_IS_FULL: Final = "limit for signal events"  # of Temporal's message: history.maximumSignalsPerExecution
 _NOT_PASSING: Final = frozenset(
     {
         RPCStatusCode.INVALID_ARGUMENT,
@@ -52,7 +54,6 @@ _NOT_PASSING: Final = frozenset(
         RPCStatusCode.OUT_OF_RANGE,
     }
 )
-
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -109,7 +110,7 @@ class PodWorkflows:
         name = f"{workflow_id.namespace}/{workflow_id.name}"
         where = f"`{start.path}`" if start.path else "the API server"
         await self._settle_numbers(said.sequence)
-        async with self._call(f"start {name}"):
+        async with self._call(f"start {name}", str(workflow_id)):
             await self._client.start_workflow(
                 names.POD_WORKFLOW,
                 start,
@@ -128,7 +129,7 @@ class PodWorkflows:
 
     async def configure_node(self, configured: NodeConfigured) -> None:
         """Start the node's workflow, or signal it the current configuration if it is open."""
-        async with self._call("start the node's workflow"):
+        async with self._call("start the node's workflow", names.node_workflow_id(self._node)):
             await self._client.start_workflow(
                 names.NODE_WORKFLOW,
                 NodeStart(self._node, self._commitment.numbers.node),
@@ -221,7 +222,7 @@ class PodWorkflows:
         self, workflow_id: str, name: str, argument: DeletionRequested | RuntimeChanged | ObjectsChanged | StatusGiven
     ) -> bool:
         await self._settle_numbers(argument.sequence)
-        async with self._call(f"signal {workflow_id}"):
+        async with self._call(f"signal {workflow_id}", workflow_id):
             try:
                 handle = self._client.get_workflow_handle(workflow_id)
                 await handle.signal(name, argument, rpc_timeout=CALL_LIMIT)
@@ -232,14 +233,17 @@ class PodWorkflows:
             return True
 
     @asynccontextmanager
-    async def _call(self, doing: str) -> AsyncIterator[None]:
+    async def _call(self, doing: str, workflow_id: str = "") -> AsyncIterator[None]:
         async with self._permits:
             try:
                 async with self._budget.call():
                     yield
             except RPCError as error:
-                if is_throttling(error):
+                if is_throttling(error) or is_busy(error):
                     raise TemporalUnavailable(error.message) from error  # logged by the budget
+                if workflow_id and _IS_FULL in error.message:
+                    await self._end_full(workflow_id)
+                    raise TemporalUnavailable(f"{workflow_id} was ended, and can be started anew") from error
                 if error.status in _NOT_PASSING or "larger than max" in error.message:
                     self._note_back()
                     raise CallRefused(f"Temporal refuses to {doing}: {error.message}") from error
@@ -249,6 +253,12 @@ class PodWorkflows:
                 self._note_away(doing, error)
                 raise TemporalUnavailable(str(error)) from error
             self._note_back()
+
+    async def _end_full(self, workflow_id: str) -> None:
+        """End a run that takes no signal any more, also no deletion; the next one finds the pod in the runtime."""
+        _log.warning("ending a run that has taken as many signals as Temporal allows", workflow=workflow_id)
+        with suppress(RPCError):  # the repeated call asks again
+            await self._client.get_workflow_handle(workflow_id).terminate(reason=ENDED_FULL, rpc_timeout=CALL_LIMIT)
 
     def _note_away(self, doing: str, error: Exception) -> None:
         if self._away_since is None:
