@@ -116,7 +116,7 @@ async def exec_probe(peers: Peers, name: str) -> None:
 async def exec_hooks(peers: Peers, name: str) -> None:
     """Run a command as the lifecycle hook of many containers at once, as when a node is drained."""
     runtimes = [RuntimeClient(str(peers.folder / name), Mock()) for _ in range(HOOKS)]
-    hooks = [HookActivities(SimpleNamespace(runtime=runtime)) for runtime in runtimes]  # type: ignore[arg-type]
+    hooks = [HookActivities(SimpleNamespace(runtime=runtime)) for runtime in runtimes]
     request = RunHook(PodKey("default", "web", "u"), "web", "web-0", Hook.PRE_STOP, {"exec": {"command": ["yes"]}})
     try:
         await asyncio.gather(*(ActivityEnvironment().run(one.run_hook, request) for one in hooks))
