@@ -25,7 +25,7 @@ from worker.standalone.temporal_server import DYNAMIC_CONFIG
 from worker.temporal.temporal_client import TemporalSettings
 
 STRANGERS = 20
-LONGEST_RUN = 3_000
+LONGEST_RUN = 5_000
 """Events. A run continues as new after 500, and the last task takes what arrives while it waits for its turn."""
 
 

@@ -131,6 +131,11 @@ def status(answer: bytes) -> int:
             {400},
             id="two-lengths",
         ),
+        pytest.param(
+            b"PUT /debug/flags/v HTTP/1.1\r\nHost: n\r\nContent-Length : 1\r\n\r\n1",
+            {400},
+            id="a-space-before-the-colon",
+        ),
         pytest.param(b"GET /%00 HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n", {404}, id="a-zero-byte"),
         pytest.param(
             b"GET /exec/a%2f..%2fb/c/d HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n", {404}, id="a-quoted-path"
