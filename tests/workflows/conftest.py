@@ -69,6 +69,8 @@ class Node:
     runtime: ModelRuntime
     behaviour: int = CURRENT
     """What pods are started with."""
+    task_timeout: timedelta | None = None
+    """Of their workflow tasks; None: Temporal's own."""
     running: RunningActions = field(default_factory=RunningActions)
     present: PresentAttempts = field(default_factory=PresentAttempts)
     snapshots: dict[str, PodSnapshot] = field(default_factory=dict)
@@ -112,6 +114,7 @@ class Node:
             id=self.workflow_id(pod),
             task_queue=names.node_task_queue(self.name),
             search_attributes=TypedSearchAttributes(attributes),
+            task_timeout=self.task_timeout,
             start_signal=names.POD_LISTED,
             start_signal_args=[PodListed("file")],
         )

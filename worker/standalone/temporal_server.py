@@ -41,7 +41,12 @@ DYNAMIC_CONFIG: Final = (
     "history.transferProcessorMaxPollRPS=5000",  # the default of 20 a second costs 50 ms a step
     "history.timerProcessorMaxPollRPS=5000",
     "history.visibilityProcessorMaxPollRPS=5000",
+    "history.maximumBufferedEventsBatch=10000",
+    "history.maximumBufferedEventsSizeInBytes=33554432",
 )
+"""Temporal breaks a workflow task off once so many events have arrived during it. With the default of 100, whoever signals a pod
+without pause ends each task of more than a fifth of a second, the next one replays more, and the run grows until it takes no
+signal any more. With these limits the task ends, and while a run waits to continue as new Temporal refuses further signals."""
 ENVIRONMENT: Final = {"GODEBUG": "adaptivestackstart=1"}
 """A switch of Go's runtime: new goroutines start with the stack size that earlier ones needed. SQLite and the
 interceptors need deep stacks, and growing them was a tenth of Temporal's CPU while 110 pods started."""

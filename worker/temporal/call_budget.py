@@ -13,11 +13,15 @@ from time import monotonic as clock
 from typing import Final
 
 import structlog
+from google.protobuf.message import DecodeError
+from temporalio.api.enums.v1 import ResourceExhaustedCause
+from temporalio.api.errordetails.v1 import ResourceExhaustedFailure
 from temporalio.service import RPCError, RPCStatusCode
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 60.0
 """Seconds between two calls."""
+BUSY: Final = ResourceExhaustedCause.RESOURCE_EXHAUSTED_CAUSE_BUSY_WORKFLOW
 JITTER: Final = 0.5
 """Share of a pause by which it varies."""
 
@@ -25,8 +29,19 @@ _log: Final = structlog.get_logger(__name__)
 
 
 def is_throttling(error: RPCError) -> bool:
-    """Report whether Temporal asks for fewer calls; a message that is too large has the same status."""
-    return error.status is RPCStatusCode.RESOURCE_EXHAUSTED and "larger than max" not in error.message
+    """Report whether Temporal asks for fewer calls; a message that is too large has the same status, and a busy workflow."""
+    if error.status is not RPCStatusCode.RESOURCE_EXHAUSTED or "larger than max" in error.message:
+        return False
+    return not is_busy(error)
+
+
+def is_busy(error: RPCError) -> bool:
+    """Report whether this one workflow takes no signal now, as while it waits to continue as new."""
+    found = ResourceExhaustedFailure()
+    try:
+        return any(one.Unpack(found) and found.cause == BUSY for one in error.grpc_status.details)
+    except DecodeError:  # of another server than Temporal
+        return False
 
 
 class CallBudget:

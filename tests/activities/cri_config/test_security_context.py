@@ -110,6 +110,23 @@ def test_as_whom_it_runs(
             ),
             id="no-such-number",
         ),
+        pytest.param(
+            {"runAsNonRoot": True},
+            {},
+            ImageUser(2**32),
+            (
+                "container has runAsNonRoot and image has an invalid user id (4294967296). (Must be 1-(2147483647)): must be"
+                " between 0 and 2147483647, inclusive"
+            ),
+            id="a-number-that-a-runtime-may-take-for-0",
+        ),
+        pytest.param(
+            {"runAsNonRoot": True},
+            {},
+            ImageUser(None, str(2**70)),
+            f"container has runAsNonRoot and image has non-numeric user ({2**70}), cannot verify user is non-root",
+            id="a-number-that-a-runtime-may-take-for-a-name",
+        ),
     ],
 )
 def test_who_must_not_be_root(of_pod: dict[str, Any], own: dict[str, Any], user: ImageUser, why: str) -> None:

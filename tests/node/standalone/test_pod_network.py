@@ -64,8 +64,11 @@ def test_a_pod_reaches_nothing_on_the_nodes_loopback(own: Containerd) -> None:
     """CVE-2020-8558: a pod with NET_RAW, which it has by default, sends to 127.0.0.1 of the node, or from there."""
     sandbox, _ = run_pod(own, "web", host_port=free_ports(1)[0])
     bridge = own.network.bridge
+    conf = Path("/proc/sys/net/ipv4/conf")
+    others = [one for one in conf.iterdir() if one.name != bridge and (one / "route_localnet").read_text() != "0\n"]
+    assert others == [], "a machine beside the node would reach its loopback by them"
     gateway = own.network.subnet.replace(".0/24", ".1")
-    assert Path(f"/proc/sys/net/ipv4/conf/{bridge}/route_localnet").read_text() == "1\n", "host ports need it"
+    assert (conf / bridge / "route_localnet").read_text() == "1\n", "host ports need it"
     with udp("127.0.0.1") as victim, udp(gateway) as open_to_pods:
         address = Path(f"/sys/class/net/{bridge}/address").read_text().strip()
         ports = [str(one.getsockname()[1]) for one in (victim, open_to_pods)]

@@ -131,6 +131,11 @@ def status(answer: bytes) -> int:
             {400},
             id="two-lengths",
         ),
+        pytest.param(
+            b"PUT /debug/flags/v HTTP/1.1\r\nHost: n\r\nContent-Length : 1\r\n\r\n1",
+            {400},
+            id="a-space-before-the-colon",
+        ),
         pytest.param(b"GET /%00 HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n", {404}, id="a-zero-byte"),
         pytest.param(
             b"GET /exec/a%2f..%2fb/c/d HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n", {404}, id="a-quoted-path"
@@ -327,6 +332,25 @@ async def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
         both = b"GET /healthz HTTP/1.1\r\nHost: n\r\n\r\nGET /none HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n"
         answers = await said(api, both)
         assert answers.index(b"200 OK") < answers.index(b"404 Not Found")
+
+
+async def test_no_request_makes_a_series_of_metrics_of_its_own(tmp_path: Path) -> None:
+    """Methods and paths that nobody serves are counted together, and names in the path of an endpoint are no label."""
+    async with open_api(tmp_path) as api:
+
+        async def series() -> int:
+            text = (await api.ask("/metrics")).text
+            return sum(line.startswith("kubelet_http_requests_total") for line in text.splitlines())
+
+        async def ask_for(name: str) -> None:
+            for request in (f"X{name} /healthz", f"GET /{name}", f"GET /containerLogs/{name}/{name}/{name}"):
+                await said(api, f"{request} HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n".encode())
+
+        await ask_for("first")
+        before = await series()
+        for number in range(20):
+            await ask_for(f"n{number}")
+        assert await series() == before > 0
 
 
 async def test_answers_are_kept_within_bounds() -> None:

@@ -4,10 +4,14 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+from google.protobuf.any_pb2 import Any
+from temporalio.api.common.v1 import GrpcStatus
+from temporalio.api.enums.v1 import ResourceExhaustedCause
+from temporalio.api.errordetails.v1 import ResourceExhaustedFailure
 from temporalio.service import RPCError, RPCStatusCode
 
 from worker.temporal import call_budget
-from worker.temporal.call_budget import CallBudget
+from worker.temporal.call_budget import CallBudget, is_throttling
 
 EXHAUSTED = RPCError("namespace rate limit exceeded", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
 
@@ -87,3 +91,26 @@ async def test_without_throttling_no_call_waits() -> None:
             async with budget.call():
                 raise RPCError(words, status, b"")
     assert not budget.is_throttled
+
+
+def exhausted(cause: "ResourceExhaustedCause.ValueType") -> bytes:
+    """Write the status with which Temporal names a cause."""
+    detail = Any()
+    detail.Pack(ResourceExhaustedFailure(cause=cause))
+    return GrpcStatus(code=8, details=[detail]).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("status", "throttles"),
+    [
+        pytest.param(b"", True, id="no-cause"),
+        pytest.param(exhausted(ResourceExhaustedCause.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT), True, id="too-many-calls"),
+        pytest.param(
+            exhausted(ResourceExhaustedCause.RESOURCE_EXHAUSTED_CAUSE_BUSY_WORKFLOW), False, id="one-busy-workflow"
+        ),
+        pytest.param(b"\xff" * 9, True, id="no-status-of-temporal"),
+    ],
+)
+def test_whoever_keeps_one_workflow_busy_slows_no_other(status: bytes, *, throttles: bool) -> None:
+    """Temporal refuses a pod's signals while its run waits to continue as new, in the way in which it throttles."""
+    assert is_throttling(RPCError("refused", RPCStatusCode.RESOURCE_EXHAUSTED, status)) is throttles

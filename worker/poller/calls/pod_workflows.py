@@ -5,7 +5,8 @@ a return value, not an error.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -34,7 +35,14 @@ from worker.behaviours.commitment import Commitment
 from worker.delivery.deliveries import Ask, Deliveries
 from worker.delivery.lead import Lead, LeadUnavailable, Message, TemporalLeads
 from worker.poller.calls.open_workflows import OpenWorkflows, sort_out, with_led
-from worker.poller.calls.temporal_calls import CallRefused, NumberOutdated, TemporalCalls, TemporalUnavailable, is_away
+from worker.poller.calls.temporal_calls import (
+    CallRefused,
+    NumberOutdated,
+    RunFull,
+    TemporalCalls,
+    TemporalUnavailable,
+    is_away,
+)
 from worker.temporal.connection import pause
 from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
 from worker.temporal.pod_attributes import initial_attributes
@@ -48,6 +56,7 @@ TASK_TIMEOUT: Final = timedelta(seconds=3)
 CALL_LIMIT: Final = timedelta(seconds=10)
 VISIBILITY_LAGS: Final = 10.0
 """Seconds for which visibility may not list a workflow that was just started or signalled."""
+ENDED_FULL: Final = "it has taken as many signals as Temporal allows in one run; the poller starts another"
 Taken = TypeVar("Taken")
 _log: Final = structlog.get_logger(__name__)
 
@@ -114,7 +123,7 @@ class PodWorkflows:
         name = f"{workflow_id.namespace}/{workflow_id.name}"
         where = f"`{start.path}`" if start.path else "the API server"
         await self._settle_numbers(said.number)
-        async with self._calls.call(f"start {name}"):
+        async with self._call(f"start {name}", str(workflow_id)):
             await self._client.start_workflow(
                 names.POD_WORKFLOW,
                 start,
@@ -145,7 +154,7 @@ class PodWorkflows:
     async def _configure_node(self, start: NodeStart, configured: NodeConfigured) -> None:
         workflow_id = names.node_workflow_id(self._node)
         ticket = await asyncio.to_thread(self._tickets.draw, workflow_id)
-        async with self._calls.call("start the node's workflow"):
+        async with self._call("start the node's workflow", workflow_id):
             await self._client.start_workflow(
                 names.NODE_WORKFLOW,
                 replace(start, ticket=ticket),
@@ -248,7 +257,7 @@ class PodWorkflows:
 
     async def _signal_workflow(self, message: Message) -> bool:
         await self._settle_numbers(message.number)
-        async with self._calls.call(f"signal {message.workflow_id}"):
+        async with self._call(f"signal {message.workflow_id}", message.workflow_id):
             try:
                 handle = self._client.get_workflow_handle(message.workflow_id)
                 await handle.signal(message.name, message.value, rpc_timeout=CALL_LIMIT)
@@ -265,6 +274,18 @@ class PodWorkflows:
             return await self.deliveries.send(message, call, taken=taken, ask=ask)
         except LeadUnavailable as error:
             raise TemporalUnavailable(f"the worker leads the pod, and did not answer: {error}") from error
+
+    @asynccontextmanager
+    async def _call(self, doing: str, workflow_id: str) -> AsyncIterator[None]:
+        """Make a call to a workflow; a run that takes no signal any more, also no deletion, is ended: the next one finds the pod in the runtime."""
+        try:
+            async with self._calls.call(doing):
+                yield
+        except RunFull:
+            _log.warning("ending a run that has taken as many signals as Temporal allows", workflow=workflow_id)
+            with suppress(RPCError):  # the repeated call asks again
+                await self._client.get_workflow_handle(workflow_id).terminate(reason=ENDED_FULL, rpc_timeout=CALL_LIMIT)
+            raise
 
     def _id_of(self, start: PodStart) -> PodWorkflowId:
         metadata = start.pod["metadata"]

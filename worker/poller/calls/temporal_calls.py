@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from temporalio.service import RPCError, RPCStatusCode
 
-from worker.temporal.call_budget import CallBudget, is_throttling
+from worker.temporal.call_budget import CallBudget, is_busy, is_throttling
 
 MOST_CALLS: Final = 16
 """Concurrent calls: 110 manifests at once would otherwise time out on a small node's Temporal."""
@@ -26,6 +26,7 @@ _NOT_PASSING: Final = frozenset(
     }
 )
 
+_IS_FULL: Final = "limit for signal events"  # of Temporal's message: history.maximumSignalsPerExecution
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -37,13 +38,17 @@ class NumberOutdated(TemporalUnavailable):
     """A message was numbered before the numbers were settled: it is needed again, with another number."""
 
 
+class RunFull(TemporalUnavailable):
+    """The run has taken as many signals as Temporal allows: another one must take its place."""
+
+
 class CallRefused(Exception):
     """Temporal refuses this call and would refuse it again; the message is Temporal's."""
 
 
 def is_away(error: Exception) -> bool:
     """Report whether a call failed because Temporal did not answer."""
-    return isinstance(error, TemporalUnavailable) and not isinstance(error, NumberOutdated)
+    return isinstance(error, TemporalUnavailable) and not isinstance(error, NumberOutdated | RunFull)
 
 
 class TemporalCalls:
@@ -62,8 +67,10 @@ class TemporalCalls:
                 async with self._budget.call():
                     yield
             except RPCError as error:
-                if is_throttling(error):
+                if is_throttling(error) or is_busy(error):
                     raise TemporalUnavailable(error.message) from error  # logged by the budget
+                if _IS_FULL in error.message:
+                    raise RunFull(error.message) from error
                 if error.status in _NOT_PASSING or "larger than max" in error.message:
                     self._note_back()
                     raise CallRefused(f"Temporal refuses to {doing}: {error.message}") from error

@@ -1,0 +1,87 @@
+"""Is a pod led and removed whose run has taken all signals that Temporal allows, so that it refuses every further one?"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from temporalio.service import RPCError
+
+from proto.pod_snapshot import PodSnapshot
+from tests.node.containerd_view import containers_of, sandboxes_of
+from tests.node.lives.test_interventions import run_inside
+from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
+from worker.poller.calls.pod_workflows import ENDED_FULL
+from worker.standalone import temporal_server
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer, free_ports
+
+MOST = 40
+"""Signals that this Temporal takes in a run; 10,000 by default."""
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, node_dir: Path) -> Iterator[TempoletNode]:
+    """Run a node on a Temporal of its own; visibility is compared every second instead of every minute."""
+    settings = (*temporal_server.DYNAMIC_CONFIG, f"history.maximumSignalsPerExecution={MOST}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(temporal_server, "DYNAMIC_CONFIG", settings)
+        with (
+            TemporalServer(node_dir / "few", node_dir / "few-run", free_ports(1)[0]) as temporal,
+            tempolet_node(tmp_path_factory.mktemp("node"), containerd, temporal, keys={"syncFrequency": "1s"}) as made,
+        ):
+            yield made
+
+
+def fill(node: TempoletNode, pod: PodSnapshot) -> str:
+    """Signal a pod as a stranger until Temporal refuses it; returns its run."""
+
+    async def send() -> str:
+        handle = await node.workflow(pod)
+        with suppress(RPCError):
+            for _ in range(MOST):
+                await handle.signal("Anything")
+        with pytest.raises(RPCError, match="limit for signal events"):
+            await handle.signal("Anything")
+        return str((await handle.describe()).run_id)
+
+    return asyncio.run(send())
+
+
+def end_of(node: TempoletNode, pod: PodSnapshot, run_id: str) -> str:
+    """Return why a run was terminated; empty while it goes on."""
+
+    async def read() -> str:
+        handle = (await node.client()).get_workflow_handle((await node.workflow(pod)).id, run_id=run_id)
+        *_, last = (await handle.fetch_history()).events
+        return last.workflow_execution_terminated_event_attributes.reason
+
+    return asyncio.run(read())
+
+
+def test_it_is_removed(node: TempoletNode) -> None:
+    """Its deletion is refused, so its run is ended; what it has in the runtime is removed."""
+    node.apply(pod_manifest("removed"))
+    pod = node.until_running("removed")
+    run_id = fill(node, pod)
+    node.remove("removed")
+    node.until(lambda: not sandboxes_of(node.containerd, pod.uid), "its sandbox is removed")
+    assert end_of(node, pod, run_id) == ENDED_FULL
+    node.until_gone("removed")
+
+
+def test_it_is_led_on(node: TempoletNode) -> None:
+    """A container that ends is started again, by another run; the other container is not."""
+    manifest = pod_manifest("led", "until [ -e /tmp/end ]; do sleep 0.2; done")
+    manifest["spec"]["containers"].append(pod_manifest("beside")["spec"]["containers"][0] | {"name": "beside"})
+    node.apply(manifest)
+    pod = node.until_running("led")
+    run_id = fill(node, pod)
+    before = {one.id for one in containers_of(node.containerd, pod.uid)}
+    run_inside(node, pod.containers["main"].container_id, "touch", "/tmp/end")
+    node.until(lambda: {one.id for one in containers_of(node.containerd, pod.uid)} - before, "main is started again")
+    assert end_of(node, pod, run_id) == ENDED_FULL
+    led = node.until_running("led")
+    assert led.containers["beside"].container_id == pod.containers["beside"].container_id
+    node.take_away("led")
