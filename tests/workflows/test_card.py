@@ -1,7 +1,7 @@
 """Does a pod's summary in the Temporal UI describe its state in a few words, and can text of others not pass for ours?"""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from kubernetes.client.models.v1_pod_status import V1PodStatus
@@ -9,9 +9,10 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 from proto.temporal.activities.requests import PullImage, RunPodSandbox
 from proto.temporal.dropped import DroppedSignals
 from proto.temporal.pod import PodKey
+from proto.temporal.pod_inputs import HandBack
 from workflows.decide.actions import Action
 from workflows.decide.status.status import PodSummary
-from workflows.loops.card import MESSAGE_LIMIT, card, container_words, quoted, restarts, strangers_words
+from workflows.loops.card import MESSAGE_LIMIT, card, container_words, outage_words, quoted, restarts, strangers_words
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POD = PodKey("default", "shop", "u1")
@@ -28,6 +29,9 @@ def status(*containers: Mapping[str, object], init: tuple[Mapping[str, object], 
             "initContainerStatuses": [{**fixed, **one} for one in init],
         }
     )
+
+
+AWAY = datetime(2026, 11, 23, 17, tzinfo=UTC)
 
 
 def test_a_card_says_phase_last_reason_and_containers() -> None:
@@ -137,3 +141,25 @@ def test_a_blank_message_leaves_no_hole() -> None:
 def test_messages_of_strangers_are_told(dropped: DroppedSignals | None, refused: int, words: str) -> None:
     """The name is shown as code, because a stranger chose it."""
     assert strangers_words(dropped, refused) == words
+
+
+@pytest.mark.parametrize(
+    ("last", "words"),
+    [
+        pytest.param(None, "", id="never-away"),
+        pytest.param(
+            HandBack(AWAY, AWAY + timedelta(seconds=130), 12),
+            "\n\nwhile Temporal was away (2 min 10 s, until 2026-11-23 17:02:10 UTC) the node led the pod: "
+            "`tempolet history` tells what happened (12 entries)",
+            id="with-a-story",
+        ),
+        pytest.param(
+            HandBack(AWAY, AWAY + timedelta(seconds=9)),
+            "\n\nwhile Temporal was away (9 s, until 2026-11-23 17:00:09 UTC) the node led the pod: nothing happened",
+            id="idle",
+        ),
+    ],
+)
+def test_the_last_outage_is_told(last: HandBack | None, words: str) -> None:
+    """As a paragraph of its own."""
+    assert outage_words(last) == words

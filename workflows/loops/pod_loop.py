@@ -61,11 +61,9 @@ def spec_of(pod: PodJson) -> V1PodSpec:
 class PodLoop(TakingBack[Arrival, PodDriver]):
     """The loop of one pod."""
 
-    signal_shapes: ClassVar[Mapping[str, type]] = {
-        **signals.SHAPES,
-        **taking_back.SHAPES,
-        names.BEHAVIOUR_COMMITTED: BehaviourCommitted,
-    }
+    signal_shapes: ClassVar[Mapping[str, type]] = (
+        signals.SHAPES | taking_back.SHAPES | {names.BEHAVIOUR_COMMITTED: BehaviourCommitted}
+    )
 
     def __init__(self, start: PodStart, driver: PodDriver) -> None:
         super().__init__(driver, start.ticket.epoch)
@@ -83,8 +81,8 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
         require_known(self.start.behaviour)
         await self.take_back_if_handed()
         self.begin([self.driver.converted(one.request, carrying.kind_of(one)) for one in self.start.under_way])
-        if self.start.handed_back:
-            self.publish_status()  # also if nothing is left of the pod
+        if self.start.handed_back and is_over(self.situation()):
+            self.publish_status()  # nobody else would say how the pod ended
         while not is_over(self.situation()):
             self.advance_lifecycle()
             plan = self.begin_due_actions()

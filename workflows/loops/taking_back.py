@@ -6,7 +6,6 @@ from the beginning of the story on, because what it knows is outdated, and ends 
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, Final
 
 from proto.temporal import names
@@ -16,7 +15,7 @@ from workflows.decide.record import hand_back
 from workflows.decide.refusal import Refusal
 from workflows.loops.arrival_loop import Arrival, ArrivalLoop, DriverOf
 
-SHAPES: Final[Mapping[str, type]] = {names.WHILE_AWAY: WhileAway, names.HANDED_BACK: HandedBack}
+SHAPES: Final[dict[str, type]] = {names.WHILE_AWAY: WhileAway, names.HANDED_BACK: HandedBack}
 CANCEL_IGNORED: Final = "a cancel is ignored while the node hands the pod back"
 
 

@@ -4,7 +4,6 @@ Signals are hints and requests: they are recorded, and the decision follows from
 repeated, late or out of order. `numbers.py` says which ones are left out.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -60,7 +59,7 @@ Signal = (
     | OperatorRequest
 )
 
-SHAPES: Final[Mapping[str, type]] = {
+SHAPES: Final[dict[str, type]] = {
     names.POD_LISTED: PodListed,
     names.DELETION_REQUESTED: DeletionRequested,
     names.RUNTIME_CHANGED: RuntimeChanged,
