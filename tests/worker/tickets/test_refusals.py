@@ -11,7 +11,7 @@ from worker.tickets.gate import _COUNTED, Refusals
 
 def attempt(workflow_id: str) -> Any:
     """Return what is known of an attempt."""
-    return SimpleNamespace(workflow_id=workflow_id, workflow_run_id="r", activity_id="container/web")
+    return SimpleNamespace(workflow_id=workflow_id, asker=("r", 0), key="container/web", name="StartContainer")
 
 
 def test_a_flood_is_counted_and_told_a_few_times() -> None:

@@ -281,11 +281,11 @@ class PodWorkflows:
         try:
             async with self._calls.call(doing):
                 yield
-        except RunFull:
+        except RunFull as full:
             _log.warning("ending a run that has taken as many signals as Temporal allows", workflow=workflow_id)
             with suppress(RPCError):  # the repeated call asks again
                 await self._client.get_workflow_handle(workflow_id).terminate(reason=ENDED_FULL, rpc_timeout=CALL_LIMIT)
-            raise
+            raise RunFull(f"{workflow_id} was ended, and can be started anew") from full
 
     def _id_of(self, start: PodStart) -> PodWorkflowId:
         metadata = start.pod["metadata"]
