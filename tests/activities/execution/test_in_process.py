@@ -9,7 +9,7 @@ from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
-from activities.execution.attempt import Cancellation, NotDelivered, current_attempt
+from activities.execution.attempt import Cancellation, NotDelivered
 from activities.execution.errors import retryable_failure
 from activities.execution.in_process import InProcessActivities
 from proto.temporal import names
@@ -66,6 +66,8 @@ async def test_a_defect_is_not_retried(name: str) -> None:
     failure = await failed(acting.begin(acting.attempt(name), PULL if name == names.PULL_IMAGE else READ))
     assert (failure.type, failure.non_retryable) == ("UnexpectedError", True)
     assert "KeyError: 'image'" in failure.message
+    recorded = acting.events.failed.call_args.args  # by an interceptor further out
+    assert recorded[1:] == ("UnexpectedError", failure.message)
 
 
 @pytest.mark.parametrize(
@@ -215,11 +217,3 @@ async def test_the_stop_of_the_worker() -> None:
 async def test_a_stop_with_nothing_under_way() -> None:
     """It waits for nothing."""
     await Acting().activities.stop(timedelta(days=1))
-
-
-async def test_there_is_no_attempt_outside_of_one() -> None:
-    """And none is left behind."""
-    acting = Acting()
-    await acting.activities.run(acting.attempt(), PULL)
-    with pytest.raises(RuntimeError, match="Not in activity context"):
-        current_attempt()

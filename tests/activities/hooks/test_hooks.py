@@ -141,7 +141,7 @@ class HangingRuntime(Runtime):
     ("request_", "message", "how"),
     [
         pytest.param(
-            pre_stop(30, asked=29.9, **EXEC),
+            pre_stop(30, **EXEC),
             "the grace period of 30 s ran out",
             "ended with its container",
             id="by-the-grace-it-lives-on",
@@ -158,8 +158,8 @@ async def test_a_command_that_does_not_return(request_: RunHook, message: str, h
     """The kubelet leaves it to the end of its container; the stop goes on at once."""
     runtime = HangingRuntime()
     services: Any = SimpleNamespace(runtime=runtime)
-    if request_.timeout is None:
-        request_ = replace(request_, asked_at=datetime.now(UTC) - timedelta(seconds=29.9))
+    asked = 29.9 if request_.timeout is None else 0  # seconds before this test, not before the rows were made
+    request_ = replace(request_, asked_at=datetime.now(UTC) - timedelta(seconds=asked))
     assert await run(HookActivities(services), request_) == HookEnded(succeeded=False, message=message)
     await asyncio.sleep(0)
     assert runtime.how.done() is (how == "cancelled")

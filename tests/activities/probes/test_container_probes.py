@@ -199,6 +199,17 @@ async def test_a_worker_that_stops_hands_over(temporal: Temporal, container: Con
     assert temporal.calls[-1]["readiness"]["verdict"] is container.ready
 
 
+async def test_a_worker_that_stops_while_temporal_is_away(temporal: Temporal, container: Container) -> None:
+    """The next try is asked for all the same; it has what was kept before."""
+    environment, task = begin(temporal, ProbeLoops())
+    await temporal.until(lambda: len(temporal.calls) >= 3)
+    temporal.failing.append(RPCError("away", RPCStatusCode.UNAVAILABLE, b""))
+    environment.worker_shutdown()
+    with pytest.raises(ApplicationError) as stopped:
+        await ended(task)
+    assert (stopped.value.type, container.ready) == ("WorkerStopping", True)
+
+
 async def test_a_newer_one_takes_the_loop_over(temporal: Temporal, container: Container) -> None:
     """After continue-as-new: the older ends by itself, and its cancel would end nothing."""
     loops = ProbeLoops()

@@ -126,10 +126,10 @@ async def test_an_idle_node_asks_temporal_nothing(monkeypatch: pytest.MonkeyPatc
     present = PresentAttempts()
     describe = AsyncMock(side_effect=RPCError("not there yet", RPCStatusCode.NOT_FOUND, b""))
     monkeypatch.setattr(takeover, "describe_execution", describe)
-    info = Mock(workflow_id="pod/1", activity_id=KEY, workflow_run_id="r", attempt=1)
+    attempt = Mock(workflow_id="pod/1", key=KEY, asker=("r", 1), number=1)
     snapshot = PodSnapshot("pod/1", "n1", "default", "web", "1", "file", "", "sync", under_way=(KEY,))
     lost = LostAttempts(Mock(), present, lambda: [snapshot], node_workflow="node/n1")
-    with present.one(info), present.one(Mock(workflow_id="node/n1", activity_id="images/0")):
+    with present.one(attempt), present.one(Mock(workflow_id="node/n1", key="images/0", asker=("r", 1), number=1)):
         for _ in range(5):
             assert await lost.look() == 0
     assert [call.args[1] for call in describe.call_args_list] == ["node/n1"]
