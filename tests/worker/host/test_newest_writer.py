@@ -59,7 +59,7 @@ def test_values_that_come_during_a_write_become_one(disk: Disk) -> None:
 
 def test_flush_waits_for_the_value_that_is_being_written(disk: Disk) -> None:
     """And for the one that waits."""
-    with NewestWriter("values", disk.write, gather=60) as writer:
+    with NewestWriter("values", disk.write, gather=10 * PATIENCE) as writer:
         disk.free.clear()
         writer.put("a", "1")
         assert not writer.flush("a", 0.0)
@@ -68,6 +68,15 @@ def test_flush_waits_for_the_value_that_is_being_written(disk: Disk) -> None:
         assert writer.flush("a", PATIENCE)
         assert disk.written[-1] == ("a", "2")
         assert writer.flush("unknown", 0.0)
+
+
+def test_values_are_gathered_before_any_is_written(disk: Disk) -> None:
+    """Until the writer is closed, at the latest."""
+    with NewestWriter("values", disk.write, gather=10 * PATIENCE) as writer:
+        for value in ("1", "2", "3"):
+            writer.put("a", value)
+            disk.busy.wait(0.01)  # time for the thread to write too early
+    assert disk.written == [("a", "3")]
 
 
 def test_a_value_that_failed_is_merged_into_the_newer_one(disk: Disk) -> None:

@@ -150,8 +150,17 @@ class Journal:
             self._troubles.failed(STATES, f"{workflow_id} is not kept: {type(error).__name__}: {error}")
 
     def flush(self, workflow_id: str, timeout: timedelta) -> bool:
-        """Wait until the newest state or tombstone of a workflow is on disk; returns whether it is."""
-        return self._writer.flush(workflow_id, timeout.total_seconds())
+        """Wait until the newest state or tombstone of a workflow is on disk; returns whether it is. Blocks."""
+        if not self._name_of(workflow_id) or not self._writer.flush(workflow_id, timeout.total_seconds()):
+            return False
+        try:
+            with self._folder(workflow_id) as folder:
+                folder.sync()  # the file's name
+        except FileNotFoundError:
+            return True  # there is none, or a tombstone in its place
+        except OSError:
+            return False
+        return True
 
     def append(self, workflow_id: str, entry: StoryEntry, *, batched: bool = False) -> int:
         """Append an entry to a pod's story; returns its position once it is on disk. Blocks; raises NotAppended.

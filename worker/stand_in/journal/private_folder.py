@@ -72,8 +72,8 @@ class PrivateFolder:
                 os.fchmod(descriptor, _FOLDER_MODE)
                 facts = os.fstat(descriptor)
             _refuse(path, facts)
-            if is_new and above is not None:
-                os.fsync(above)
+            if is_new:
+                _sync(path.parent)
             yield cls(descriptor, path)
         finally:
             os.close(descriptor)
@@ -165,6 +165,14 @@ class PrivateFolder:
     def sync(self) -> None:
         """Put the names in the folder on disk; raises OSError."""
         os.fsync(self._descriptor)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write(descriptor: int, data: bytes) -> None:

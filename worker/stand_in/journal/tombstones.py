@@ -101,7 +101,6 @@ class Tombstones:
 
     def _open(self, sealed: bytes) -> Tombstone | None:
         with suppress(Exception):  # whatever the file holds, the other records are read
-            workflow_id, (value,) = self._sealing.open(sealed, FILE)
-            found = self._sealing.value(value, Tombstone)
-            return found if found.workflow_id == workflow_id else None
+            _, (value,) = self._sealing.open(sealed, FILE)
+            return self._sealing.value(value, Tombstone)
         return None

@@ -21,6 +21,7 @@ from tests.worker.stand_in.journal.journals import (
     start,
     workflow_id,
 )
+from worker.stand_in.journal.frames import frame, scan
 from worker.stand_in.journal.reading import JournalReader
 from worker.stand_in.journal.tombstones import FILE, LARGEST_FILE
 from worker.temporal.codec import PayloadCipher
@@ -177,13 +178,23 @@ def test_a_spoiled_journal_is_an_empty_one(state_dir: Path, spoil: Callable[[Pat
 
 
 def test_a_record_of_another_pod_is_not_an_entry(state_dir: Path) -> None:
-    """Nor is one that was copied to another position."""
+    """Each is sealed for its pod."""
     away = state_dir / "away"
     (away / "u1" / "story").write_bytes((away / "u2" / "story").read_bytes())
     with structlog.testing.capture_logs() as logs:
         found = kept_in(state_dir)["u1"]
     assert (numbers(found.tail), found.tail.unreadable, found.is_complete) == ([], 3, False)
     assert any(one.get("workflow") == U1 and one.get("number") == 3 for one in logs)
+
+
+def test_an_entry_at_another_position_is_none(state_dir: Path) -> None:
+    """An old deletion, say, must not happen again."""
+    path = state_dir / "away" / "u1" / "story"
+    first = scan(path.read_bytes()).records[0]
+    with path.open("ab") as file:
+        file.write(frame(9, first.sealed))
+    found = kept_in(state_dir)["u1"].tail
+    assert (numbers(found), found.unreadable) == ([1, 2, 3], 1)
 
 
 def test_nothing_of_a_history_opens_as_a_file(state_dir: Path) -> None:

@@ -134,6 +134,7 @@ def test_a_workflow_that_has_no_folder_is_refused(tmp_path: Path, odd: str) -> N
         with pytest.raises(NotAppended):
             journal.append(odd, entry())
         assert journal.entries(odd).entries == ()
+        assert not journal.flush(odd, SOON)
         assert troubles.lines() != ()
     assert not (tmp_path / "away").exists()
 
@@ -202,9 +203,11 @@ def test_only_root_may_read_the_files_and_they_are_sealed(tmp_path: Path) -> Non
 
 def test_a_new_key_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     """What the old one sealed is read, and written anew with the next state and tombstone: then the old key is not needed."""
+    idle = workflow_id("idle")
     with journal_in(tmp_path, now=lambda: AT) as journal:
         journal.keep(U1, start("u1"), PLACE)
         journal.append(U1, entry(1))
+        journal.keep(idle, start("idle"), PLACE)
         journal.forget(U2)
     old, new = (key.key_id for key in add_key(tmp_path / "keys").keys)
     with journal_in(tmp_path, now=lambda: AT) as journal:
@@ -213,6 +216,7 @@ def test_a_new_key_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
         assert numbers(journal.entries(U1)) == [1, 2]
         journal.end_story(U1, 2)
         journal.keep(U1, start("u1"), PLACE)
+        journal.keep(idle, start("idle"), PLACE)
         journal.forget(workflow_id("u3"))
     sealed = b"".join(path.read_bytes() for path in (tmp_path / "away").rglob("*") if path.is_file())
     assert (old.encode() in sealed, new.encode() in sealed) == (False, True)

@@ -1,7 +1,9 @@
 """Is every entry of an outage there afterwards, once and in order, or counted?"""
 
+import errno
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from proto.temporal.away import EntryKind
 from tests.worker.stand_in.journal.journals import (
     PLACE,
+    SOON,
     entry,
     journal_in,
     kept_in,
@@ -62,9 +65,13 @@ def test_entries_are_on_disk_before_append_returns(tmp_path: Path, monkeypatch: 
     for call in (os.fsync, os.fdatasync):
         monkeypatch.setattr(os, call.__name__, watched(call))
     with journal_in(tmp_path) as journal:
+        synced.clear()
         journal.keep(U1, start("u1"), PLACE)
+        assert journal.flush(U1, SOON)
+        assert synced == [tmp_path.name, "away", ".state", "u1"]
+        synced.clear()
         journal.append(U1, entry(1))
-        assert synced[-2:] == ["u1", "story"]
+        assert synced == ["u1", "story"]
         synced.clear()
         journal.append(U1, entry(2), batched=True)
         assert synced == []
@@ -121,6 +128,48 @@ def test_positions_rise_over_restarts_and_outages(tmp_path: Path) -> None:
     assert (found.folded, numbers(found.tail)) == (2, [3])
 
 
+def test_what_was_not_appended_is_not_there_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller has decided by it. A disk that did not confirm the write may have it all the same."""
+    with journal_in(tmp_path) as journal:
+        journal.keep(U1, start("u1"), PLACE)
+        journal.append(U1, entry(1))
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
+            with pytest.raises(NotAppended, match="broken"):
+                journal.append(U1, entry(2))
+        assert numbers(journal.entries(U1)) == [1]
+        assert journal.append(U1, entry(3)) == 2
+
+
+@pytest.mark.parametrize("left", [0, 1, 100])
+def test_a_story_that_somebody_has_cut_goes_on(tmp_path: Path, left: int) -> None:
+    """Where its whole records end."""
+    path = tmp_path / "away" / "u1" / STORY
+    with journal_in(tmp_path) as journal:
+        journal.keep(U1, start("u1"), PLACE)
+        for number in (1, 2, 3):
+            journal.append(U1, entry(number))
+        os.truncate(path, left)
+        assert journal.append(U1, entry(4)) == 4
+        assert journal.append(U1, entry(5)) == 5
+        found = journal.entries(U1)
+    assert (numbers(found), found.unreadable) == ([4, 5], 0)
+
+
+def test_threads_append_side_by_side(tmp_path: Path) -> None:
+    """Every entry has its own position, and none is lost."""
+    pods = [workflow_id(f"u{number}") for number in range(3)]
+    with journal_in(tmp_path) as journal, ThreadPoolExecutor(8) as threads:
+        for one in pods:
+            journal.keep(one, start(one.rpartition("/")[2]), PLACE)
+        told = {one: [threads.submit(journal.append, one, entry(number)) for number in range(40)] for one in pods}
+        for one in pods:
+            assert sorted(position.result() for position in told[one]) == list(range(1, 41))
+            assert sorted(found.entry.key for found in journal.entries(one).entries) == sorted(
+                entry(number).key for number in range(40)
+            )
+
+
 def test_a_story_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After it entries are counted by kind, also by the next process."""
     monkeypatch.setattr(story, "LARGEST_STORY", 2000)
@@ -139,6 +188,17 @@ def test_a_story_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not found.is_complete
     assert after.left_out == LeftOut(20, {"signalled": 19 - stored, "failed": 1}, is_full=True)
     assert (tmp_path / "away" / "u1" / "story").stat().st_size <= 2000
+
+
+def test_nothing_follows_the_first_entry_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored is the beginning, without gaps."""
+    monkeypatch.setattr(story, "LARGEST_STORY", 2000)
+    with journal_in(tmp_path) as journal:
+        journal.keep(U1, start("u1"), PLACE)
+        journal.append(U1, entry(1))
+        journal.append(U1, entry(2, os.urandom(2000).hex()))
+        journal.append(U1, entry(3))
+        assert numbers(journal.entries(U1)) == [1]
 
 
 def test_an_entry_may_be_too_large(tmp_path: Path) -> None:
