@@ -9,33 +9,27 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn
 
 from temporalio.api.common.v1 import Payload
-from temporalio.exceptions import ApplicationError
 
 from activities.execution.attempt import Cancellation
 from activities.execution.in_process import InProcessAttempt
 from proto.pod_snapshot import PodSnapshot
-from proto.temporal.activities.requests import AwaitPredecessor, PullImage, RunHook, StopContainer
 from proto.temporal.away import EntryKind, StoryEntry
-from proto.temporal.node import NodeStart, PrepullImage
+from proto.temporal.node import NodeStart
 from proto.temporal.pod import PodStart
-from worker.payloads.receiving import ReceivingConverter
+from worker.stand_in.performing import CONVERTER, Activities, Performed, converted, tried
 from worker.stand_in.pod_journal import PodJournal
 from workflows.decide.actions import Action, Wake
 from workflows.decide.node.actions import NodeAction
 from workflows.decide.status.status import ORDINARY_WAITS, PodSummary
-from workflows.loops.calls import action_type, retry_of, time_limit
-from workflows.loops.driver import Failed
+from workflows.loops.calls import action_type, time_limit
 
 LOOK_AGAIN: Final = timedelta(seconds=10)
 """How long a timer waits at once: so soon it notices that the clock was set forward."""
-ATTACHES: Final = (AwaitPredecessor, PrepullImage, PullImage, RunHook, StopContainer)
-"""Actions that may last for hours: another driver attaches to the one that runs."""
-CONVERTER: Final = ReceivingConverter()
 
 
 class NextRun(Exception):
@@ -50,14 +44,6 @@ class Left(Exception):
     """The loop is not driven any more."""
 
 
-class Activities(Protocol):
-    """The activities of this process (`activities/execution/in_process.py`)."""
-
-    async def run(self, attempt: InProcessAttempt, request: object) -> Any:
-        """Return what the activity answers; raises ApplicationError."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Targets:
     """Where a loop's messages go: to what a workflow's extern functions call, too (`workflows/extern.py`)."""
@@ -68,20 +54,6 @@ class Targets:
     """(workflow id, name, value): takes an activity's signal to whoever leads the pod by then."""
     headers: Callable[[str, str], Mapping[str, Payload]] = lambda _workflow_id, _key: {}
     """(workflow id, key): the headers of an activity."""
-
-
-@dataclass(slots=True, eq=False)
-class _Performed:
-    """An action under way."""
-
-    action: Action | NodeAction
-    attempt: InProcessAttempt | None = None
-    """None: it has not begun."""
-
-    def must_end(self) -> bool:
-        """Report whether a driver that leaves has to wait for its end."""
-        row = action_type(self.action)
-        return self.attempt is not None and not (row.endless or row.at_once or isinstance(self.action, ATTACHES))
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +73,7 @@ class InProcessDriver:
     _announced: dict[str, Any] = field(default_factory=dict)
     _kept: tuple[list[Payload], type] | None = None
     _is_left: bool = False
-    _performed: dict["asyncio.Task[Any]", _Performed] = field(default_factory=dict)
+    _performed: dict["asyncio.Task[Any]", Performed] = field(default_factory=dict)
     _sleeping: set["asyncio.Task[Any]"] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -119,7 +91,7 @@ class InProcessDriver:
             row, key = action_type(action), action_type(action).key(action)
             if row.at_once is None:
                 self._note(EntryKind.SCHEDULED, row.name, key, action)
-            attempt = performed.attempt = InProcessAttempt(
+            attempt = InProcessAttempt(
                 name=row.name,
                 workflow_id=self.workflow_id,
                 key=key,
@@ -130,14 +102,14 @@ class InProcessDriver:
                 headers=self.targets.headers(self.workflow_id, key),
             )
             try:
-                entry, answer = await self._tried(performed, attempt)
+                ended = await tried(performed, attempt, self.activities, self._pause)
             except asyncio.CancelledError:
                 if not self._is_left:
                     self._note(EntryKind.CANCELLED, row.name, key)
                 raise
-            await self.journal.record(entry)
+            await self.journal.record(ended.entry(self.now()))
             self.targets.settled(self.workflow_id, key)
-            return answer
+            return ended.answer
 
     async def sleep(self, wait: Wake) -> None:
         """Wait until its time has come, or for as long as it seemed to take if the clock is set back meanwhile."""
@@ -181,7 +153,7 @@ class InProcessDriver:
 
     def converted(self, value: Any, kind: type) -> Any:
         """Convert a value by the converter that reads all payloads."""
-        return CONVERTER.from_payloads(CONVERTER.to_payloads([value]), [kind])[0]
+        return converted(value, kind)
 
     def publish(self, line: PodSummary, snapshot: Callable[[], PodSnapshot]) -> None:
         """Write the snapshot to the node's cache; what the search attributes would say goes into the story."""
@@ -249,39 +221,22 @@ class InProcessDriver:
     # --- parts
 
     @contextmanager
-    def _performing(self, action: Action | NodeAction) -> Iterator[_Performed]:
+    def _performing(self, action: Action | NodeAction) -> Iterator[Performed]:
         task = asyncio.current_task()
         if self._is_left or task is None:
             raise asyncio.CancelledError
-        performed = self._performed[task] = _Performed(action)
+        performed = self._performed[task] = Performed(action)
         try:
             yield performed
         finally:
             del self._performed[task]
             self.notify()
 
-    async def _tried(self, performed: _Performed, attempt: InProcessAttempt) -> tuple[StoryEntry, Any]:
-        """Try an action until it has an answer or a failure that is not retried; returns the entry of that, and itself."""
-        retry, row, last_failure = retry_of(performed.action), action_type(performed.action), ""
-        pause = retry.initial
-        while True:
-            try:
-                answer = await self.activities.run(attempt, performed.action)
-            except ApplicationError as error:
-                failed = Failed(error.type or type(error).__name__, error.message)
-                if error.non_retryable:
-                    entry = self._entry(EntryKind.FAILED, attempt, last_failure)
-                    return replace(entry, reason=failed.reason, message=failed.message), failed
-                last_failure, wanted = f"{failed.reason}: {failed.message}", error.next_retry_delay
-            else:
-                answer = self.converted(answer, row.result) if row.result else None
-                return replace(self._entry(EntryKind.COMPLETED, attempt, last_failure), value=answer), answer
-            performed.attempt = None
-            self.notify()
-            await asyncio.sleep((wanted or pause).total_seconds())
-            await self._until(lambda: not self.is_frozen)
-            pause = min(pause * retry.factor, retry.longest)
-            attempt = performed.attempt = attempt.again()
+    async def _pause(self, at_least: timedelta) -> None:
+        """Wait until the next try of an action may begin; whoever freezes need not wait for an end of it."""
+        self.notify()
+        await asyncio.sleep(at_least.total_seconds())
+        await self._until(lambda: not self.is_frozen)
 
     async def _pass(self, at: datetime, left: timedelta) -> None:
         """Let time pass until the clock says `at`, or this long by the monotonic one."""
@@ -303,8 +258,3 @@ class InProcessDriver:
 
     def _note(self, kind: EntryKind, name: str = "", key: str = "", value: Any = None) -> None:
         self.journal.note(StoryEntry(self.now(), kind, name, key, value))
-
-    def _entry(self, kind: EntryKind, attempt: InProcessAttempt, last_failure: str) -> StoryEntry:
-        return StoryEntry(
-            self.now(), kind, attempt.name, attempt.key, attempts=attempt.number, last_failure=last_failure
-        )

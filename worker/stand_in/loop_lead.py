@@ -13,7 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
 
 from proto.temporal.away import EntryKind, StoryEntry
-from worker.stand_in.in_process_driver import Activities, InProcessDriver, Left, NextRun, Targets
+from worker.stand_in.in_process_driver import InProcessDriver, Left, NextRun, Targets
+from worker.stand_in.performing import Activities
 from worker.stand_in.pod_journal import PodJournal
 from workflows.loops.arrival_loop import Dropped
 from workflows.loops.node_loop import NodeLoop

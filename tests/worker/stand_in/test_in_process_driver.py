@@ -16,7 +16,7 @@ from activities.execution.present_attempts import PresentAttempts
 from activities.execution.running_actions import RunningActions
 from activities.execution.unexpected import UnexpectedErrors
 from proto.temporal import names
-from proto.temporal.activities.requests import PulledImage, PullImage, StopContainer
+from proto.temporal.activities.requests import PulledImage, PullImage, RemoveContainer, StopContainer
 from proto.temporal.away import EntryKind
 from proto.temporal.pod import PodKey
 from tests.worker.stand_in.world import MemoryJournal, at_once
@@ -29,7 +29,9 @@ from workflows.loops.driver import Failed
 pytestmark = pytest.mark.jumping_clock
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 POD = PodKey("default", "web", "u")
+PULLED = PulledImage("sha256:1")
 PULL = PullImage(POD, "busybox:1", "IfNotPresent")
+REMOVE = RemoveContainer(POD, "web", "web-1")
 STOP = StopContainer(POD, "web", "web-1", timedelta(seconds=1), NOW, "deleted")
 
 
@@ -46,12 +48,14 @@ class Driven:
     """How calls ended that had begun."""
     settled: list[str] = field(default_factory=list)
     journal: MemoryJournal = field(default_factory=MemoryJournal)
+    pulls: Any = PULLED
+    """What a pull answers."""
     behind: float = 0.0
     """Seconds by which the machine's clock was set back."""
 
     def __post_init__(self) -> None:
         attaching = AttachingAttempts(RunningActions(), PresentAttempts())
-        self.activities = InProcessActivities([self.pull, self.stop], [attaching, UnexpectedErrors()])
+        self.activities = InProcessActivities([self.pull, self.stop, self.remove], [attaching, UnexpectedErrors()])
 
     def driver(self, run_id: str = "run 1", in_thread: Callable[..., Any] = at_once) -> InProcessDriver:
         """Make a driver."""
@@ -70,11 +74,16 @@ class Driven:
     async def pull(self, _: PullImage) -> PulledImage:
         """Pull an image."""
         await self._called()
-        return PulledImage("sha256:1")
+        return self.pulls  # type: ignore[no-any-return]  # the type is what is tested
 
     @activity.defn(name=names.STOP_CONTAINER)
     async def stop(self, _: StopContainer) -> None:
         """Stop a container."""
+        await self._called()
+
+    @activity.defn(name=names.REMOVE_CONTAINER)
+    async def remove(self, _: RemoveContainer) -> None:
+        """Remove a container."""
         await self._called()
 
     async def _called(self) -> None:
@@ -194,6 +203,13 @@ async def test_a_driver_that_is_left_begins_nothing() -> None:
         await driver.wait(lambda: False)
 
 
+async def test_an_answer_of_another_type_is_a_failure() -> None:
+    """As it is under Temporal, where it fails no workflow task."""
+    driven = Driven(pulls=17)
+    assert (await driven.driver().perform(PULL)).reason == "AnswerRefused"
+    assert driven.told()[-1] is EntryKind.FAILED
+
+
 # --- freezing
 
 
@@ -218,13 +234,13 @@ async def test_a_retry_does_not_begin_while_frozen() -> None:
     """So an action whose runtime is away does not keep a pod from being handed back."""
     driven = Driven(failures=[retryable() for _ in range(3)])
     driver = driven.driver()
-    pull = asyncio.create_task(driver.perform(PULL))
+    remove = asyncio.create_task(driver.perform(REMOVE))
     await rested()
     assert await driver.freeze(timedelta(minutes=1), lambda: True)
     await asyncio.sleep(60)
     assert len(driven.called_at) == 1
     driver.thaw()
-    assert await pull == PulledImage("sha256:1")
+    assert await remove is None
 
 
 # --- time

@@ -135,6 +135,7 @@ async def test_a_request_is_answered_once_it_is_decided_and_kept() -> None:
     assert stand_in.why_not(names.SKIP_BACKOFF, SKIP) is None
     answer = await stand_in.update(names.SKIP_BACKOFF, SKIP)
     assert answer.operator == "root@node-1"
+    assert world.journal.flushed
     kept, _ = world.journal.states[world.journal.flushed - 1]
     assert kept.observed
     assert kept.observed.containers["web"].skipped_at

@@ -29,8 +29,9 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart, ProbeKind
 from proto.temporal.signals import ProbeVerdict, RuntimeChanged
 from tests.replay.lives.drawn_pod import IMAGES, MISSING_IMAGE, draw_pod
 from tests.workflows.decide.runtime_model import Refused, RuntimeModel
-from worker.stand_in.in_process_driver import CONVERTER, Targets
+from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.loop_lead import Means
+from worker.stand_in.performing import CONVERTER
 from worker.stand_in.pod_journal import PodJournal
 from worker.stand_in.stand_in import StandIn
 from workflows.decide.actions import ACTIONS, Action, key
