@@ -98,6 +98,8 @@ def test_commands_work_without_temporal(node: TempoletNode) -> None:
     code, said = tempolet(node, "pods")
     assert code == 0, said
     assert "stays" in said
+    assert "Temporal is away since" in said
+    assert "this node leads 1 pod itself" in said
     code, said = tempolet(node, "explain", "stays")
     assert code == 0, said
     code, said = tempolet(node, "logs", "stays")
