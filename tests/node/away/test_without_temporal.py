@@ -103,7 +103,7 @@ def test_commands_work_without_temporal(node: TempoletNode) -> None:
     assert "this node leads 1 pod itself" in said
     code, said = tempolet(node, "explain", name)
     assert code == 0, said
-    code, said = tempolet(node, "logs", name)
+    code, said = tempolet(node, "logs", name, "--config", str(node.directory / "kubelet.json"))
     assert code == 0, said
     code, said = tempolet(node, "evict", name, "--grace-period", "1")
     assert code == 0, said
