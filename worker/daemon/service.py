@@ -57,7 +57,8 @@ class Service:
         self._notifier = Notifier(os.environ if environment is None else environment)
         self._stop = asyncio.Event()
         self._feeding: asyncio.Task[None] | None = None
-        self._status = self._note = ""
+        self._status = ""
+        self._notes: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
         """Handle signals and start to feed the watchdog."""
@@ -93,13 +94,14 @@ class Service:
         before, self._status = self._line(), text
         self._send_changed(before)
 
-    def note(self, text: str) -> None:
-        """Set what stands behind every status, such as what is awaited; empty: nothing."""
-        before, self._note = self._line(), text
+    def note(self, text: str, about: str = "") -> None:
+        """Set what stands behind every status, such as what is awaited; empty: nothing. Each subject has a note of its own."""
+        before = self._line()
+        self._notes[about] = text
         self._send_changed(before)
 
     def _line(self) -> str:
-        return _one_line("; ".join(filter(None, (self._status, self._note))))
+        return _one_line("; ".join(filter(None, (self._status, *self._notes.values()))))
 
     def _send_changed(self, before: str) -> None:
         if (line := self._line()) != before:

@@ -8,7 +8,7 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from temporalio.api.common.v1 import Payload
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
@@ -44,6 +44,8 @@ from workflows.loops.node_loop import NodeLoop
 from workflows.loops.operator_requests import REQUESTS
 from workflows.loops.pod_loop import PodLoop
 
+NOTE_EVERY: Final = 1.0
+"""Seconds."""
 SHAPES: Mapping[str, type] = {
     **NodeLoop.signal_shapes,
     **PodLoop.signal_shapes,
@@ -67,6 +69,8 @@ class LeadDependencies:
     temporal: HandBack
     is_hosted: Callable[[], bool]
     """Whether the SDK's worker runs."""
+    note: Callable[[str], None]
+    """Takes what the process's status line says of Temporal."""
 
 
 class PodLeads:
@@ -92,7 +96,10 @@ class PodLeads:
                 is_hosted=deps.is_hosted,
             ),
             worker_id=self._worker_id,
+            away_seconds=deps.config.tempolet.temporal.away_after.total_seconds(),
         )
+        self.engine = self._leading.engine
+        """What to tell of Temporal."""
         self.answers = Answers(self._leading)
         """Who leads a pod, for the senders of messages."""
 
@@ -106,6 +113,7 @@ class PodLeads:
             async with (
                 in_background("leads of pods", lambda: self._lead(recovered)),
                 in_background("messages to the worker", lambda: server.serve(socket)),
+                in_background("what is told of Temporal", self._note),
             ):
                 yield
 
@@ -129,6 +137,15 @@ class PodLeads:
 
     async def _lead(self, recovered: Recovered) -> None:
         await self._leading.watch(recovered.kept)
+
+    async def _note(self) -> None:
+        """Keep the status line true."""
+        while True:
+            engine = self.engine()
+            self._deps.note(
+                f"Temporal: {engine.message()}" if engine and (engine.away_since or engine.pods_led) else ""
+            )
+            await asyncio.sleep(NOTE_EVERY)
 
     def _means(self, workflow_id: str, epoch: int) -> Means:
         journal = PodJournal(self._journal, workflow_id, Place())

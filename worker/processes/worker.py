@@ -49,6 +49,7 @@ from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
 from worker.stand_in.handing_back import HandingBack
 from worker.telemetry.process import Telemetry, open_telemetry
+from worker.telemetry.workflow_engine import WORKFLOW_ENGINE, as_text
 from worker.temporal.call_budget import CallBudget
 from worker.temporal.keys import KeyFile
 from worker.temporal.signal_numbers import signal_numbers
@@ -76,6 +77,7 @@ STICKY: Final = timedelta(seconds=1)
 HEARTBEATS: Final = timedelta(seconds=2)
 """A cancellation reaches an activity with its next heartbeat."""
 EAGER: Final = 16
+LEADS: Final = "leads"
 BUILD: Final = f"behaviour-{CURRENT}"
 """What Temporal shows of this worker; without it, the SDK would hash the code of every module at each start."""
 SHUTDOWN_GRACE: Final = timedelta(seconds=5)
@@ -147,8 +149,11 @@ async def work(
                 interceptors=more,
                 temporal=HandingBack(node.client),
                 is_hosted=lambda: hosting.is_running,
+                note=partial(service.note, about=LEADS),
             )
         )
+        telemetry.texts[WORKFLOW_ENGINE] = lambda: as_text(leads.engine())
+        telemetry.metrics.show_workflow_engine(leads.engine)
         around = (
             publishing(guard.only_of_leaders(leads.publish), services.running_actions.settled, leads.keep),
             *guard.interceptors(services.present_attempts, refusals),
@@ -173,7 +178,7 @@ async def work(
                 orphans,
                 api_loops,
                 leads.running(),
-                in_background("leads", signals.deliveries.follow),
+                in_background(LEADS, signals.deliveries.follow),
                 in_background(TEMPORAL, hosting.run),
                 ending_refused_runs(refused),
                 *loops,

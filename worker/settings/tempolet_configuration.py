@@ -27,6 +27,8 @@ _ADDRESS: Final = re.compile(r"\[[0-9a-fA-F:.]+\]:\d{1,5}|[^:\s]+:\d{1,5}|", re.
 BY_COMMAND: Final = "ByCommand"
 AT_START: Final = "AtStart"
 SMALLEST_DATABASE: Final = 64 * 1024 * 1024
+SHORTEST_AWAY: Final = timedelta(seconds=1)
+LONGEST_AWAY: Final = timedelta(hours=1)
 LONGEST_IMAGE: Final = 800
 """Maximum bytes of a name in the prepull list, which becomes part of an activity's id."""
 
@@ -47,6 +49,8 @@ class TemporalKeys:
     profile: str | None = None
     retention: timedelta = timedelta(days=RETENTION_DAYS)
     """Of the namespace, if tempolet creates it: how long the history of a pod that is gone can be read."""
+    away_after: timedelta = timedelta(seconds=5)
+    """How long something is due, while Temporal commits nothing, before this node leads its pods itself."""
     database_file: Path | None = None
     """The database of an embedded Temporal, which has the histories of all pods; `tempolet up` sets it."""
     payload_key_file: Path | None = None
@@ -183,6 +187,8 @@ def _checked(configuration: TempoletConfiguration) -> TempoletConfiguration:
             raise WrongValue(f"images.prepull[{index}]: {len(image.encode())} bytes; the maximum is {LONGEST_IMAGE}")
     if configuration.images.look_every < timedelta(seconds=1):
         raise WrongValue("images.lookEvery: less than a second; 5m is the kubelet's own interval")
+    if not SHORTEST_AWAY <= configuration.temporal.away_after <= LONGEST_AWAY:
+        raise WrongValue("temporal.awayAfter: it is between 1s and 1h; 5s is longer than a failover of Temporal")
     try:
         if parse_quantity(configuration.history.database_limit).nanos < SMALLEST_DATABASE * NANO:
             raise WrongValue(f"history.databaseLimit: {configuration.history.database_limit}; the minimum is 64Mi")

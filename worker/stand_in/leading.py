@@ -20,12 +20,14 @@ from proto.temporal.away import StoryEntry
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.delivery.lead import Leads, PodLead
 from worker.stand_in.away import AWAY_SECONDS, AttentiveClock, Due, Verdict, judge
+from worker.stand_in.connection import Connection, ago
 from worker.stand_in.dues import Dues
 from worker.stand_in.journal.journal import Journal
 from worker.stand_in.journal.kept import Kept, Story
 from worker.stand_in.loop_lead import Means, NotLed
 from worker.stand_in.returned import HandedOver, Returned
 from worker.stand_in.stand_in import StandIn
+from worker.telemetry.workflow_engine import WorkflowEngine
 from worker.tickets.tickets import Tickets
 
 STEP: Final = 0.5
@@ -94,9 +96,10 @@ class Leading:
         """By workflow id."""
         self.away: Verdict | None = None
         """Why Temporal is away; None: it is not, as far as this node can tell."""
+        self._away_at: datetime | None = None
+        """Since when it is."""
         self._clock = AttentiveClock(monotonic())
-        self._hosted_at = 0.0
-        """When the SDK's worker ran last."""
+        self._connection = Connection(away_seconds)
         self._handed_back: dict[str, PodLead] = {}
         self._version = 0
         self._turned = asyncio.Event()
@@ -118,6 +121,13 @@ class Leading:
     async def turned(self) -> None:
         """Wait for the next change of a lead."""
         await self._turned.wait()
+
+    def engine(self) -> WorkflowEngine | None:
+        """Return what to tell of Temporal; None: this process cannot tell yet. Any thread may call it."""
+        away, led = self.away, [*self.led.values()]
+        if away is not None:
+            return WorkflowEngine(self._away_at, away.why, len(led))
+        return self._connection.engine(led[0].why if led else "", len(led))
 
     def knows(self, workflow_id: str) -> bool:
         """Report whether the state of this workflow is known."""
@@ -165,14 +175,12 @@ class Leading:
     async def _look(self) -> None:
         now, known = self._clock.step(monotonic()), self._parts.journal.workflows()
         due, committed = self._parts.dues.look(self._parts.unsettled(), now, datetime.now(UTC))
-        if self._parts.is_hosted():
-            self._hosted_at = now
-        else:
-            due += [Due(one, "the connection", self._hosted_at) for one in known]
+        if not self._connection.look(self._parts.is_hosted(), now):
+            due += [Due(one, "the connection", self._connection.worked_at) for one in known]
         verdict = judge(due, committed, now, self._away_seconds)
         if verdict.away_since is not None and self.away is None:
             _log.warning("Temporal is away: this node leads its pods itself", reason=verdict.why)
-            self.away = verdict
+            self.away, self._away_at = verdict, ago(now - verdict.away_since)
         why: Mapping[str, str] = dict.fromkeys(known, self.away.why) if self.away else dict(verdict.alone)
         for workflow_id in why.keys() - self.led.keys():
             await self._take_over(workflow_id, why[workflow_id])

@@ -20,6 +20,7 @@ from activities.execution.timings import Timings
 from worker.endpoints.server import Address, Answer, Request
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
 from worker.telemetry.image_metrics import ImageMetrics
+from worker.telemetry.workflow_engine import WorkflowEngine
 
 _LOOPBACK: Final = "127.0.0.1"
 _SDK_LIMIT: Final = 3.0  # seconds
@@ -121,6 +122,21 @@ class Metrics:
     def activity_refused(self) -> None:
         """Count an activity that was refused for its ticket."""
         self._refused_activities.inc()
+
+    def show_workflow_engine(self, engine: Callable[[], WorkflowEngine | None]) -> None:
+        """Show from now on whether Temporal is available; `engine` is called at each read, in any thread."""
+
+        def available() -> float:
+            return float((told := engine()) is None or told.away_since is None)
+
+        def led() -> float:
+            return float(told.pods_led if (told := engine()) else 0)
+
+        name = "tempolet_workflow_engine_available"
+        self._gauge(name, "1: Temporal takes what is due, as far as the worker knows; 0: it is away.").set_function(
+            available
+        )
+        self._gauge("tempolet_pods_led_without_temporal", "Pods that this node leads itself.").set_function(led)
 
     def history(self, used: int, limit: int) -> None:
         """Show the size of the database of histories and its limit."""

@@ -6,7 +6,7 @@ Worker and poller open it before they connect to Temporal, so that it shows what
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -41,6 +41,8 @@ class Telemetry:
     """For tracing, for `Client.connect`; empty if it is off."""
     calls: CallObserver
     """For `RuntimeClient`: measures and traces CRI calls."""
+    texts: dict[str, Callable[[], bytes]] = field(default_factory=dict)
+    """What the local socket serves, by name; the process may add to it. Each is called in a thread."""
 
 
 @contextlib.asynccontextmanager
@@ -67,7 +69,7 @@ async def open_telemetry(config: NodeConfig, role: str, health: Callable[[], str
             for one in loops:
                 await listening.enter_async_context(in_background("an endpoint", one))
             runtime = metrics.sdk_runtime(served=bool(openings) or config.cluster is not None, logging=core_logs())
-            yield Telemetry(metrics, runtime, tracing.plugins, CallObserver(metrics.runtime_operation))
+            yield Telemetry(metrics, runtime, tracing.plugins, CallObserver(metrics.runtime_operation), texts)
     finally:
         await tracing.close()
 

@@ -18,6 +18,7 @@ from worker.commands.access.exits import Exit
 from worker.commands.access.node_view import NodeView, notes, short_age
 from worker.commands.show.pods import row
 from worker.daemon.node_lock import hold_node_lock
+from worker.telemetry.workflow_engine import WorkflowEngine
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 READY: dict[str, Any] = {"containerStatuses": [{"name": "web", "ready": True}], "podIPs": [{"ip": "10.88.0.5"}]}
@@ -160,6 +161,19 @@ def test_ages_as_kubectl_says_them(age: timedelta, said: str) -> None:
             ["a part of this node fails and is tried again: worker: log rotation: OSError: no space left"],
             id="a-loop-that-fails",
         ),
+        pytest.param(NodeView(workflow_engine=WorkflowEngine()), [], id="temporal-works"),
+        pytest.param(
+            NodeView(workflow_engine=WorkflowEngine(NOW, "the timer of 11:59:55 is due", 2)),
+            [
+                "Temporal is away since 2026-11-21T12:00:00Z: the timer of 11:59:55 is due; this node leads 2 pods itself"
+            ],
+            id="temporal-is-away",
+        ),
+        pytest.param(
+            NodeView(workflow_engine=WorkflowEngine(None, "its last 3 workflow tasks failed", 1)),
+            ["this node leads 1 pod itself: its last 3 workflow tasks failed"],
+            id="one-workflow-does-not-work",
+        ),
     ],
 )
 def test_what_stands_below_the_table(view: NodeView, said: list[str]) -> None:
@@ -199,6 +213,7 @@ def test_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     found = json.loads(capsys.readouterr().out)
     assert [pod["name"] for pod in found["pods"]] == ["web"]
     assert (found["refused"], found["runtime"], found["absent"]) == ([], None, ["worker", "poller"])
+    assert found["workflow_engine"] is None
 
 
 def test_markup_in_a_message_is_shown_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ class Heard(Service):
         """Keep the line."""
         self.said.put_nowait(text)
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, about: str = "") -> None:  # noqa: ARG002 - the service's signature
         """Keep what is awaited."""
         if text:
             self.said.put_nowait(text)

@@ -39,7 +39,7 @@ class Noted(Service):
         self.notes: list[str] = []
         self.noted = asyncio.Event()
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, about: str = "") -> None:  # noqa: ARG002 - the service's signature
         """Keep it."""
         self.notes.append(text)
         self.noted.set()

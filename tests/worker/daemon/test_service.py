@@ -80,6 +80,19 @@ async def test_a_life_as_systemd_hears_it(address: str, systemd: Systemd) -> Non
     assert await systemd.hears() == ["STOPPING=1", "STATUS=stopping"]
 
 
+async def test_each_subject_has_a_note(address: str, systemd: Systemd) -> None:
+    """One that is over does not end the other."""
+    async with Service(healthy, {"NOTIFY_SOCKET": address}) as service:
+        service.note("no answer")
+        service.note("leads 2 pods", about="leads")
+        service.note("")
+        assert [await systemd.hears() for _ in range(3)] == [
+            ["STATUS=no answer"],
+            ["STATUS=no answer; leads 2 pods"],
+            ["STATUS=leads 2 pods"],
+        ]
+
+
 def test_the_watchdog_is_fed_while_all_is_well(address: str, systemd: Systemd) -> None:
     """At least twice within its limit, by a clock that no busy machine hurries."""
 

@@ -25,6 +25,7 @@ def test_without_a_file_everything_has_a_place_below_root_dir(tmp_path: Path) ->
     assert config.payload_key_file == tmp_path / "tempolet" / "payload.keys"
     assert config.codec_token_file == tmp_path / "tempolet" / "codec.token"
     assert config.start_limit >= 2
+    assert config.tempolet.temporal.away_after == timedelta(seconds=5)
     assert config.tempolet.behaviour.commit == "ByCommand"
     assert config.tempolet.hooks.allowed_on_api_pods is False
     assert config.objects_dir == tmp_path / "tempolet" / "objects"
@@ -41,13 +42,14 @@ def test_keys_are_obeyed(tmp_path: Path) -> None:
     """Each section reaches the configuration."""
     config = load(
         tmp_path,
-        HEAD + "temporal: {namespace: edge, retention: 72h, payloadKeyFile: /k, databaseFile: /t.db}\n"
+        HEAD + "temporal: {namespace: edge, retention: 72h, awayAfter: 20s, payloadKeyFile: /k, databaseFile: /t.db}\n"
         "codec: {address: '127.0.0.1:8088'}\nruntime: {startLimit: 3}\nmetrics: {bindAddress: '[::1]:9090'}\n"
         "logs: {legacyContainerLogsDir: /l}\nbehaviour: {commit: AtStart}\nhooks: {allowedOnApiPods: true}\n"
         "history: {databaseLimit: 1Gi}\n",
     )
     assert config.tempolet.temporal.namespace == "edge"
     assert config.tempolet.temporal.retention == timedelta(hours=72)
+    assert config.tempolet.temporal.away_after == timedelta(seconds=20)
     assert config.tempolet.logs.legacy_container_logs_dir == Path("/l")
     assert config.tempolet.behaviour.commit == "AtStart"
     assert config.tempolet.hooks.allowed_on_api_pods is True
@@ -70,6 +72,8 @@ def test_container_logs_have_links_where_log_agents_look(tmp_path: Path) -> None
         pytest.param(HEAD + "temporal: {key_file: x}", "temporal.key_file: no such key", id="a-snake-case-key"),
         pytest.param(HEAD + "runtime: {startLimit: -1}", "runtime.startLimit", id="a-negative-limit"),
         pytest.param(HEAD + "temporal: {retention: 30d}", "temporal.retention: '30d' is no duration", id="days"),
+        pytest.param(HEAD + "temporal: {awayAfter: 900ms}", "temporal.awayAfter: it is between 1s", id="away-at-once"),
+        pytest.param(HEAD + "temporal: {awayAfter: 61m}", "temporal.awayAfter: it is between 1s", id="never-away"),
         pytest.param(HEAD + "codec: {address: here}", "codec.address", id="no-port"),
         pytest.param(HEAD + "behaviour: {commit: Never}", "behaviour.commit: 'Never'; it is ByCommand or", id="a-word"),
         pytest.param(HEAD + "hooks: {allowedOnApiPods: yes please}", "hooks.allowedOnApiPods", id="not-a-bool"),

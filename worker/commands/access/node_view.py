@@ -16,6 +16,7 @@ from proto.refusals import Refusal, read_refusals
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_lock import lock_holder, lock_path
 from worker.telemetry.local_socket import failing_loops
+from worker.telemetry.workflow_engine import WorkflowEngine, workflow_engine
 
 ROLES: Final = ("worker", "poller")
 ANSWER_WITHIN: Final = timedelta(seconds=1)
@@ -34,6 +35,8 @@ class NodeView:
     """What others did in Temporal: paused workflows and activities, foreign workflows."""
     troubles: tuple[str, ...] = ()
     """Loops of the services that fail now."""
+    workflow_engine: WorkflowEngine | None = None
+    """What the worker tells of Temporal."""
 
 
 def read_node_view(config: NodeConfig) -> NodeView:
@@ -45,6 +48,7 @@ def read_node_view(config: NodeConfig) -> NodeView:
         absent=tuple(role for role in ROLES if lock_holder(lock_path(config.root_dir, role)) is None),
         interventions=read_interventions(config.root_dir),
         troubles=asyncio.run(failing_loops(config.state_dir, ROLES, ANSWER_WITHIN)),
+        workflow_engine=asyncio.run(workflow_engine(config.state_dir, ANSWER_WITHIN)),
     )
 
 
@@ -57,6 +61,8 @@ def notes(view: NodeView) -> Iterator[str]:
         yield f"{one.pod or one.workflow_id}: {one.reason}: {one.message}"
     for trouble in view.troubles:
         yield f"a part of this node fails and is tried again: {trouble}"
+    if (engine := view.workflow_engine) is not None and (engine.away_since or engine.pods_led):
+        yield f"Temporal is away {engine.message()}" if engine.away_since else engine.message()
     if view.runtime is not None and not (view.runtime.ready and view.runtime.network_ready):
         what = "the container runtime" if not view.runtime.ready else "the runtime's network"
         since = f" since {view.runtime.since}" if view.runtime.since else ""

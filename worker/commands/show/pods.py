@@ -16,6 +16,7 @@ from proto.pod_snapshot import PodSnapshot
 from worker.commands.access.node_view import ROLES, NodeView, notes, read_node_view, short_age
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
+from worker.telemetry.workflow_engine import WorkflowEngine
 
 BETWEEN_LOOKS: Final = timedelta(milliseconds=500)
 COLUMNS: Final = ("NAMESPACE", "NAME", "READY", "PHASE", "RESTARTS", "AGE", "REASON")
@@ -85,7 +86,15 @@ def as_json(view: NodeView) -> dict[str, Any]:
         "absent": list(view.absent),
         "interventions": [asdict(one) for one in view.interventions],
         "troubles": list(view.troubles),
+        "workflow_engine": _engine_json(view.workflow_engine),
     }
+
+
+def _engine_json(engine: WorkflowEngine | None) -> dict[str, Any] | None:
+    if engine is None:
+        return None
+    since = engine.away_since.isoformat() if engine.away_since else None
+    return asdict(engine) | {"away_since": since}
 
 
 def _print_table(view: NodeView, *, wide: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from proto.kubernetes.api_time import api_time
 from worker.node.pressure.thresholds import HISTORY_PRESSURE
+from worker.telemetry.workflow_engine import WorkflowEngine
 
 Json = dict[str, Any]
 
@@ -59,8 +60,9 @@ _HISTORY: Final = {
 }
 
 LOOPS_FAILING: Final = "TempoletLoopsFailing"
+WORKFLOW_ENGINE: Final = "WorkflowEngineAvailable"
 LONGEST: Final = 1000
-"""Characters of its message."""
+"""Characters of their messages."""
 
 
 def conditions(
@@ -105,6 +107,26 @@ def with_failing_loops(found: list[Json], failing: Sequence[str], now: datetime)
     reason, message = ("LoopsFail", joined(failing)[:LONGEST]) if failing else ("LoopsRun", "all loops of tempolet run")
     condition, _ = _condition(before, _new(LOOPS_FAILING, holds=bool(failing), reason=reason, message=message), now)
     return [condition, *(one for one in found if one["type"] != LOOPS_FAILING)]
+
+
+def with_workflow_engine(found: list[Json], engine: WorkflowEngine | None, now: datetime) -> list[Json]:
+    """Add the condition of our own that tells whether Temporal is available, and how many pods this node leads itself.
+
+    The node stays Ready meanwhile. If the worker tells nothing, the condition is Unknown, or absent if there was none.
+    """
+    before = next((one for one in found if one["type"] == WORKFLOW_ENGINE), None)
+    if engine is None:
+        if before is None:
+            return found
+        status, reason, message = "Unknown", "WorkerSilent", "the worker tells nothing of Temporal"
+    elif engine.away_since is not None:
+        status, reason, message = "False", "TemporalAway", engine.message()
+    else:
+        status, reason = "True", "PodsLedByNode" if engine.pods_led else "TemporalAvailable"
+        message = engine.message()
+    new = {"type": WORKFLOW_ENGINE, "status": status, "reason": reason, "message": message[:LONGEST]}
+    condition, _ = _condition(before, new, now)
+    return [condition, *(one for one in found if one["type"] != WORKFLOW_ENGINE)]
 
 
 def joined(troubles: Sequence[str]) -> str:

@@ -12,10 +12,11 @@ from typing import Any, Final
 from proto.kubernetes.resources.quantity import Quantity
 from worker.machine.addresses import without_unspecified
 from worker.machine.machine import Machine
-from worker.node.object.conditions import NodeEvent, conditions, with_failing_loops
+from worker.node.object.conditions import NodeEvent, conditions, with_failing_loops, with_workflow_engine
 from worker.node.object.features import node_features, runtime_handlers
 from worker.node.object.resources import HUGE_PAGES, allocatable, capacity
 from worker.node.runtime.state import RuntimeState
+from worker.telemetry.workflow_engine import WorkflowEngine
 
 Json = dict[str, Any]
 
@@ -59,6 +60,8 @@ class NodeFacts:
     """Reasons other than the runtime's why the node is not Ready."""
     failing_loops: tuple[str, ...] = ()
     """Loops of the node's three processes that fail now."""
+    workflow_engine: WorkflowEngine | None = None
+    """What the worker tells of Temporal; None: nothing."""
     found_at: datetime | None = None
     """By the monotonic clock; None: the time the status is computed."""
 
@@ -77,6 +80,7 @@ def current_node(node: Json, settings: NodeSettings, facts: NodeFacts, now: date
         history_limited=facts.history_limited,
     )
     found = with_failing_loops(found, facts.failing_loops, now)
+    found = with_workflow_engine(found, facts.workflow_engine, now)
     boot = (before.get("nodeInfo") or {}).get("bootID")
     if boot and boot != facts.machine.boot_id:
         words = f"Node {settings.name} has been rebooted, boot id: {facts.machine.boot_id}"

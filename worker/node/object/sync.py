@@ -98,6 +98,7 @@ class _Facts:
             history_limited=self._config.tempolet.temporal.database_file is not None,
             troubles=self._processes.troubles(),
             failing_loops=await self._processes.failing_loops(),
+            workflow_engine=await self._processes.workflow_engine(),
             volumes_in_use=tuple(await in_node_thread(volumes_in_use, self._config.root_dir)),
             found_at=monotonic_now(),
         )

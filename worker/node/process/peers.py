@@ -14,6 +14,7 @@ from typing import Final
 from worker.daemon.node_lock import LOCK_DIRECTORY, lock_holder, lock_path
 from worker.daemon.troubles import TROUBLES
 from worker.telemetry.local_socket import failing_loops
+from worker.telemetry.workflow_engine import WorkflowEngine, workflow_engine
 
 ROLES: Final = ("worker", "poller")
 GRACE_SECONDS: Final = 40.0
@@ -28,6 +29,8 @@ class PeerProcesses:
         self._root_dir, self._clock = root_dir, clock
         self._state_dir = root_dir / LOCK_DIRECTORY
         self._seen = dict.fromkeys(ROLES, clock())
+        self._engine: WorkflowEngine | None = None
+        self._engine_told = clock()
 
     def troubles(self) -> tuple[str, ...]:
         """Return a message for each process that has not been running for the grace period."""
@@ -43,3 +46,12 @@ class PeerProcesses:
         """Return a line for each loop that fails now, in this process and the others; one that does not answer has none."""
         of_others = await failing_loops(self._state_dir, ROLES, ANSWER_WITHIN)
         return (*(f"node: {line}" for line in TROUBLES.lines()), *of_others)
+
+    async def workflow_engine(self) -> WorkflowEngine | None:
+        """Return what the worker told of Temporal last; None once it has told nothing for the grace period."""
+        now, told = self._clock(), await workflow_engine(self._state_dir, ANSWER_WITHIN)
+        if told is not None or now - self._engine_told >= GRACE_SECONDS:
+            self._engine = told
+        if told is not None:
+            self._engine_told = now
+        return self._engine

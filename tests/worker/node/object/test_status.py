@@ -11,6 +11,7 @@ from worker.machine.machine import Machine
 from worker.node.object.conditions import NodeEvent, conditions
 from worker.node.object.status import NodeFacts, NodeSettings, current_node
 from worker.node.runtime.state import Handler, RuntimeState
+from worker.telemetry.workflow_engine import WorkflowEngine
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
@@ -209,3 +210,44 @@ def test_failing_loops_are_a_condition_of_our_own() -> None:
     assert [(one["status"], one["reason"]) for one in over if one["type"] == "TempoletLoopsFailing"] == [
         ("False", "LoopsRun")
     ]
+
+
+ENGINES: dict[str, tuple[WorkflowEngine | None, tuple[str, str, str] | None]] = {
+    "a worker that tells nothing": (None, None),
+    "temporal works": (WorkflowEngine(), ("True", "TemporalAvailable", "Temporal takes what is due")),
+    "one workflow does not work": (
+        WorkflowEngine(None, "its last 3 workflow tasks failed", 1),
+        ("True", "PodsLedByNode", "this node leads 1 pod itself: its last 3 workflow tasks failed"),
+    ),
+    "temporal is away": (
+        WorkflowEngine(NOW, "the answer of sandbox is due for 5 s", 3),
+        (
+            "False",
+            "TemporalAway",
+            "since 2026-11-22T12:00:00Z: the answer of sandbox is due for 5 s; this node leads 3 pods itself",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("engine", "said"), ENGINES.values(), ids=ENGINES)
+def test_temporal_has_a_condition(engine: WorkflowEngine | None, said: tuple[str, str, str] | None) -> None:
+    """It keeps the node Ready."""
+    known = {one["type"]: one for one in status(workflow_engine=engine)["conditions"]}
+    found = known.get("WorkflowEngineAvailable")
+    assert (found and (found["status"], found["reason"], found["message"])) == said
+    assert known["Ready"]["status"] == "True"
+
+
+def test_the_condition_of_temporal_says_since_when() -> None:
+    """More pods are led, and the time stays; a worker that is silent makes it Unknown."""
+    node = EMPTY
+    times = []
+    for minute, engine in enumerate(
+        [WorkflowEngine(), WorkflowEngine(NOW, "due", 1), WorkflowEngine(NOW, "due", 2), None, WorkflowEngine()]
+    ):
+        facts = replace(FACTS, workflow_engine=engine)
+        node, _ = current_node(node, SETTINGS, facts, NOW + timedelta(minutes=minute))
+        (found,) = [one for one in node["status"]["conditions"] if one["type"] == "WorkflowEngineAvailable"]
+        times.append((found["status"], found["lastTransitionTime"][14:16]))
+    assert times == [("True", "00"), ("False", "01"), ("False", "01"), ("Unknown", "03"), ("True", "04")]

@@ -1,0 +1,211 @@
+"""Does the worker take over when Temporal is away, and hand back when it has returned, once each and one pod before the others?"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proto.temporal import names
+from proto.temporal.signals import PodListed, RuntimeChanged
+from tests.worker.stand_in.leading_world import AWAY_SECONDS, Node, named_world, said, workflow_id
+from worker.delivery.lead import Answer, LeadUnavailable
+from worker.stand_in import leading
+from worker.stand_in.answers import SWITCHED_WITHIN
+from worker.stand_in.connection import NOT_CONNECTED
+from worker.stand_in.leading import LONGEST_PAUSE, STEP
+from worker.stand_in.returned import HandedOver
+
+pytestmark = pytest.mark.jumping_clock
+LATER = AWAY_SECONDS + 2 * STEP
+HINT = RuntimeChanged("event")
+
+
+@pytest.fixture
+async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
+    """Watch three pods that Temporal leads."""
+    monkeypatch.setattr(asyncio, "to_thread", soon)
+    made = Node(tmp_path, "a", "b", "c")
+    monkeypatch.setattr(leading, "monotonic", made.monotonic)
+    made.leading = leading.Leading(made.leading._parts, worker_id="w", away_seconds=AWAY_SECONDS)
+    made.answers._leading = made.leading
+    watch = asyncio.create_task(made.leading.watch(()))
+    await asyncio.sleep(STEP)
+    yield made
+    watch.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watch
+
+
+async def soon(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function after what else is ready: a thread takes no time on a clock that jumps."""
+    await asyncio.sleep(0)
+    return function(*arguments)
+
+
+async def away(node: Node) -> None:
+    """Let the worker lose the connection, and take over."""
+    node.is_hosted = False
+    await asyncio.sleep(LATER)
+    assert node.led() == {"a", "b", "c"}
+
+
+async def back(node: Node, seconds: float = 2 * LONGEST_PAUSE) -> None:
+    """Let Temporal answer, and wait."""
+    node.is_hosted = node.temporal.is_up = True
+    await asyncio.sleep(seconds)
+
+
+async def test_nothing_is_led_while_temporal_works(node: Node) -> None:
+    """However long."""
+    await asyncio.sleep(1000)
+    assert node.led() == set()
+    engine = node.leading.engine()
+    assert engine
+    assert (engine.away_since, engine.pods_led) == (None, 0)
+
+
+async def test_pods_are_taken_over_on_a_verdict(node: Node) -> None:
+    """Not before the time that is set; each lead has a higher epoch, and it is told."""
+    node.is_hosted = False
+    await asyncio.sleep(AWAY_SECONDS - 2 * STEP)
+    assert node.led() == set()
+    await asyncio.sleep(4 * STEP)
+    assert node.led() == {"a", "b", "c"}
+    led = node.leading.led[workflow_id("a")]
+    assert led.epoch == led.stand_in.state().ticket.epoch == node.epoch("a") > 0
+    engine = node.leading.engine()
+    assert engine
+    assert engine.away_since
+    assert engine.pods_led == 3
+    assert "the connection" in engine.why
+
+
+async def test_no_pod_is_led_twice(node: Node) -> None:
+    """Whoever finds first that Temporal is away."""
+    await asyncio.sleep(LATER)
+    asked = said("a", names.RUNTIME_CHANGED, HINT, due_for=AWAY_SECONDS + 1)
+    answers = await asyncio.gather(*(node.answers.deliver(asked) for _ in range(5)))
+    assert set(answers) == {Answer.TAKEN}
+    await asyncio.sleep(LATER)
+    assert sorted(node.leads_begun) == [workflow_id(name) for name in "abc"]
+
+
+async def test_a_worker_that_was_suspended_does_not_take_over(node: Node) -> None:
+    """What was due meanwhile was not late because of Temporal."""
+    node.is_hosted = False
+    await asyncio.sleep(2 * STEP)
+    node.jumped = 300.0
+    await asyncio.sleep(2 * STEP)
+    node.is_hosted = True
+    await asyncio.sleep(LATER)
+    assert node.leads_begun == []
+
+
+async def test_a_disk_that_takes_no_ticket_leaves_the_pods_alone(node: Node) -> None:
+    """They are led once it does; a pod that begins is not known either."""
+    node.tickets.is_full, node.is_hosted = True, False
+    await asyncio.sleep(LATER)
+    assert node.led() == set()
+    new = named_world("new").start()
+    assert await node.answers.start(new, said("new", names.POD_LISTED, PodListed("file"))) is Answer.UNKNOWN_POD
+    node.tickets.is_full = False
+    await asyncio.sleep(2 * STEP)
+    assert node.led() == {"a", "b", "c"}
+
+
+async def test_a_pod_begins_without_temporal(node: Node) -> None:
+    """Only while Temporal is away for all."""
+    new, listed = named_world("new").start(), said("new", names.POD_LISTED, PodListed("file"))
+    assert await node.answers.start(new, listed) is Answer.UNKNOWN_POD
+    await away(node)
+    answers = await asyncio.gather(*(node.answers.start(new, listed) for _ in range(2)))
+    assert answers == [Answer.TAKEN, Answer.TAKEN]
+    assert node.leads_begun.count(workflow_id("new")) == 1
+
+
+async def test_one_pod_is_handed_back_before_the_others(node: Node) -> None:
+    """If Temporal does not take it, the others are not touched, and are led on."""
+    await away(node)
+    node.temporal.answers = {workflow_id("a"): HandedOver.AWAY}
+    await back(node)
+    assert set(node.temporal.tried()) == {"a"}
+    assert node.led() == {"a", "b", "c"}
+    assert node.leading.away
+    node.temporal.answers = {}
+    await asyncio.sleep(2 * LONGEST_PAUSE)
+    assert node.led() == set()
+    assert node.leading.away is None
+    assert sorted(node.states.ended) == [workflow_id(name) for name in "abc"]
+
+
+async def test_the_next_run_has_a_higher_epoch(node: Node) -> None:
+    """So what the stand-in has begun does nothing more."""
+    await away(node)
+    before = node.epoch("b")
+    await back(node)
+    (returned,) = [one for one in node.temporal.returned if one.workflow_id == workflow_id("b")]
+    assert before < returned.start.ticket.epoch == node.epoch("b")
+    assert node.leading.leads().pods[workflow_id("b")].epoch == node.epoch("b")
+
+
+async def test_a_pod_that_is_refused_is_led_on(node: Node) -> None:
+    """With a higher epoch than what Temporal was offered; the others return, and it is tried again."""
+    await away(node)
+    node.temporal.answers = {workflow_id("a"): HandedOver.REFUSED}
+    await back(node)
+    assert node.led() == {"a"}
+    tried = [one.start.ticket.epoch for one in node.temporal.returned if one.workflow_id == workflow_id("a")]
+    assert len(tried) > 1
+    assert node.leading.led[workflow_id("a")].epoch == node.epoch("a") > tried[-1]
+    engine = node.leading.engine()
+    assert engine
+    assert (engine.away_since, engine.pods_led) == (None, 1)
+    await asyncio.sleep(STEP / 2)  # between two tries
+    assert await node.answers.deliver(said("a", names.RUNTIME_CHANGED, HINT)) is Answer.TAKEN
+
+
+@pytest.mark.parametrize(
+    ("result", "answer"),
+    [(HandedOver.TAKEN, Answer.TEMPORAL_LEADS), (HandedOver.REFUSED, Answer.TAKEN)],
+    ids=["temporal-takes-the-pod", "it-is-led-on"],
+)
+async def test_a_message_waits_for_a_switch(node: Node, result: HandedOver, answer: Answer) -> None:
+    """And goes to whoever leads afterwards."""
+    await away(node)
+    node.temporal.answers = {workflow_id("a"): result}
+    node.temporal.open.clear()
+    node.is_hosted = node.temporal.is_up = True
+    while not node.temporal.returned:  # noqa: ASYNC110 - the clock jumps
+        await asyncio.sleep(STEP)
+    telling = asyncio.create_task(node.answers.deliver(said("a", names.RUNTIME_CHANGED, HINT)))
+    await asyncio.sleep(SWITCHED_WITHIN / 2)
+    assert not telling.done()
+    node.temporal.open.set()
+    assert await telling is answer
+
+
+async def test_a_switch_that_hangs_is_told_to_the_sender(node: Node) -> None:
+    """It tries again."""
+    await away(node)
+    node.temporal.open.clear()
+    node.is_hosted = node.temporal.is_up = True
+    while not node.temporal.returned:  # noqa: ASYNC110 - the clock jumps
+        await asyncio.sleep(STEP)
+    with pytest.raises(LeadUnavailable, match="handed back"):
+        await node.answers.deliver(said("a", names.RUNTIME_CHANGED, HINT))
+    node.temporal.open.set()
+
+
+async def test_a_node_without_pods_tells_that_it_is_not_connected(node: Node) -> None:
+    """Nothing of it is due, so it finds nothing away."""
+    node.states.newest_of.clear()
+    node.is_hosted = False
+    await asyncio.sleep(LATER)
+    engine = node.leading.engine()
+    assert node.leading.away is None
+    assert engine
+    assert engine.away_since
+    assert engine.why == NOT_CONNECTED

@@ -1,0 +1,42 @@
+"""The worker's connection to Temporal, as far as the leads of pods depend on it: whether it works, and since when it does not.
+
+A node without pods has nothing due, so it never finds Temporal away. But that its worker is not connected can be told.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from worker.telemetry.workflow_engine import WorkflowEngine
+
+NOT_CONNECTED: Final = "the worker has no connection to Temporal"
+
+
+class Connection:
+    """The connection of one worker process; its times are those of the AttentiveClock."""
+
+    def __init__(self, away_seconds: float) -> None:
+        self._away_seconds = away_seconds
+        self.worked_at = 0.0
+        """When the SDK's worker ran last."""
+        self._has_worked = False
+        self._lost_at: datetime | None = None
+        """Since when it does not run, once that has lasted."""
+
+    def look(self, is_hosted: bool, now: float) -> bool:  # noqa: FBT001 - a fact
+        """Take whether the SDK's worker runs now, and return it."""
+        if is_hosted:
+            self.worked_at, self._has_worked, self._lost_at = now, True, None
+        elif self._lost_at is None and now - self.worked_at >= self._away_seconds:
+            self._lost_at = ago(now - self.worked_at)
+        return is_hosted
+
+    def engine(self, why: str, pods_led: int) -> WorkflowEngine | None:
+        """Return what to tell of Temporal; None: the connection has neither worked nor been missed for long enough."""
+        if self._lost_at is not None:
+            return WorkflowEngine(self._lost_at, NOT_CONNECTED, pods_led)
+        return WorkflowEngine(None, why, pods_led) if self._has_worked else None
+
+
+def ago(seconds: float) -> datetime:
+    """Return the time so many seconds ago, to the second."""
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).replace(microsecond=0)
