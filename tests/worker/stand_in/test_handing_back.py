@@ -196,7 +196,7 @@ async def test_a_worker_may_end_between_any_two_steps(node: Node, is_open: bool)
         await node.delete(node.newest(pod))
         return ending.taken
 
-    taken = await asyncio.gather(*(with_end_after(steps) for steps in range(7)))
+    taken = [await with_end_after(steps) for steps in range(7)]  # the model of the runtime holds one pod at a time
     assert max(map(len, taken)) >= 6, "every step had its turn"
 
 
