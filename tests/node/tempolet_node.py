@@ -61,6 +61,8 @@ class TempoletNode:
     """More keys of KubeletConfiguration."""
     own_keys: dict[str, Any] = field(default_factory=dict)
     """More keys of TempoletConfiguration."""
+    away_after: str = "10m"
+    """How long Temporal may be silent before the node leads its pods itself: a busy machine is no outage."""
     flags: list[str] = field(default_factory=list)
     """More flags of worker and poller."""
     processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
@@ -123,7 +125,11 @@ class TempoletNode:
         own = {
             "apiVersion": "tempolet.dev/v1alpha1",
             "kind": "TempoletConfiguration",
-            "temporal": {"address": self.temporal.address, "namespace": NAMESPACE},
+            "temporal": {
+                "address": self.temporal.address,
+                "namespace": NAMESPACE,
+                "awayAfter": self.away_after,
+            },
             "logs": {"legacyContainerLogsDir": str(self.directory / "containers")},
             **self.own_keys,
         }

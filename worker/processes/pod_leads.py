@@ -32,9 +32,10 @@ from worker.stand_in.dues import Dues
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.journal.journal import Journal
 from worker.stand_in.journal.kept import Place, Recovered
-from worker.stand_in.leading import HandBack, Leading, Parts
+from worker.stand_in.leading import Leading, Parts
 from worker.stand_in.loop_lead import Means
 from worker.stand_in.pod_journal import PodJournal
+from worker.stand_in.returned import HandBack
 from worker.temporal.keys import KeyFile
 from worker.tickets.held import Verdict
 from worker.tickets.seal import HEADER, TicketSeal

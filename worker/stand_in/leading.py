@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -25,7 +25,7 @@ from worker.stand_in.dues import Dues
 from worker.stand_in.journal.journal import Journal
 from worker.stand_in.journal.kept import Kept, Story
 from worker.stand_in.loop_lead import Means, NotLed
-from worker.stand_in.returned import HandedOver, Returned
+from worker.stand_in.returned import HandBack, HandedOver, Returned, to_be_read_again
 from worker.stand_in.stand_in import StandIn
 from worker.telemetry.workflow_engine import WorkflowEngine
 from worker.tickets.tickets import Tickets
@@ -41,18 +41,6 @@ AT_ONCE: Final = 8
 """Pods that are handed back side by side."""
 
 _log: Final = structlog.get_logger(__name__)
-
-
-class HandBack(Protocol):
-    """Temporal, to which pods are handed back (`handing_back.py`)."""
-
-    async def is_there(self) -> bool:
-        """Report whether Temporal answers."""
-        ...
-
-    async def hand_back(self, pod: Returned) -> HandedOver:
-        """Tell the pod's workflow its story and its state; returns once the workflow leads the pod, or that it does not."""
-        ...
 
 
 @dataclass(slots=True)
@@ -218,7 +206,7 @@ class Leading:
     async def _hand_back_if_due(self) -> None:
         if not (self.led or self.away) or monotonic() < self._next_try:
             return
-        if not await self._parts.temporal.is_there():
+        if not (self._parts.is_hosted() and await self._parts.temporal.is_there()):
             self._postpone()
             return
         first, *others = sorted(self.led) or ("",)  # one alone shows whether Temporal works
@@ -272,7 +260,7 @@ class Leading:
             led.stand_in.hand_over()
         outcome = await led.task
         ticket = await asyncio.to_thread(self._parts.tickets.raise_epoch, workflow_id)
-        start = replace(led.stand_in.state(), ticket=ticket)
+        start = replace(to_be_read_again(led.stand_in.state()), ticket=ticket)
         story = await asyncio.to_thread(self._parts.journal.entries, workflow_id)
         result = HandedOver.REFUSED
         try:

@@ -1,8 +1,9 @@
 """A pod that is handed back to Temporal, and what became of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Protocol
 
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.stand_in.journal.kept import Story
@@ -28,3 +29,20 @@ class Returned:
     """None while it lives."""
     since: datetime
     story: Story
+
+
+class HandBack(Protocol):
+    """Temporal, to which pods are handed back (`handing_back.py`)."""
+
+    async def is_there(self) -> bool:
+        """Report whether Temporal answers."""
+        ...
+
+    async def hand_back(self, pod: Returned) -> HandedOver:
+        """Tell the pod's workflow its story and its state; returns once the workflow leads the pod, or that it does not."""
+        ...
+
+
+def to_be_read_again(state: PodStart) -> PodStart:
+    """Return a state whose next driver reads the runtime first: hints between the two may be lost."""
+    return replace(state, observed=replace(state.observed, runtime_stale=True)) if state.observed else state

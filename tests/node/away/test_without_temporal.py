@@ -22,7 +22,7 @@ RETURNED = "handed a pod back to Temporal"
 @pytest.fixture
 def node(tmp_path: Path, containerd: Containerd, own_temporal: TemporalServer) -> Iterator[TempoletNode]:
     """Run a node with a Temporal of its own."""
-    with tempolet_node(tmp_path, containerd, own_temporal) as made:
+    with tempolet_node(tmp_path, containerd, own_temporal, away_after="5s") as made:
         yield made
 
 

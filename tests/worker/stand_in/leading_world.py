@@ -15,9 +15,9 @@ from worker.stand_in.dues import Dues
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.journal.kept import Story
 from worker.stand_in.leading import Leading, Parts
+from worker.stand_in.loop_lead import Means
 from worker.stand_in.pod_journal import PodJournal
 from worker.stand_in.returned import HandedOver, Returned
-from worker.stand_in.loop_lead import Means
 from worker.tickets.tickets import Tickets
 from workflows.extern import Decided
 
