@@ -92,20 +92,19 @@ def test_commands_work_without_temporal(node: TempoletNode) -> None:
     """Those that only read, and those that change a pod."""
     node.apply(pod_manifest("stays", "while true; do echo said; sleep 1; done"))
     pod = node.until_running("stays")
-    name = f"{pod.namespace}/{pod.name}"
     suspend(node.temporal)
     kill_container(node, pod)
     until_led(node, 1)
     code, said = tempolet(node, "pods")
-    assert code == 0, said
-    assert "stays" in said
     assert "Temporal is away since" in said
     assert "this node leads 1 pod itself" in said
-    code, said = tempolet(node, "explain", name)
     assert code == 0, said
-    code, said = tempolet(node, "logs", name, "--config", str(node.directory / "kubelet.json"))
+    assert "stays" in said
+    code, said = tempolet(node, "explain", f"default/{pod.name}")
     assert code == 0, said
-    code, said = tempolet(node, "evict", name, "--grace-period", "1")
+    code, said = tempolet(node, "logs", "--config", str(node.directory / "kubelet.json"), f"default/{pod.name}")
+    assert code == 0, said
+    code, said = tempolet(node, "evict", f"default/{pod.name}")
     assert code == 0, said
     resume(node.temporal)
     until_returned(node, 1)
