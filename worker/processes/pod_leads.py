@@ -31,8 +31,9 @@ from worker.stand_in.answers import Answers
 from worker.stand_in.dues import Dues
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.journal.journal import Journal
-from worker.stand_in.journal.kept import Place, Recovered
-from worker.stand_in.leading import Leading, Parts
+from worker.stand_in.journal.kept import Kept, Place
+from worker.stand_in.leading import Leading
+from worker.stand_in.led_pods import Parts
 from worker.stand_in.loop_lead import Means
 from worker.stand_in.pod_journal import PodJournal
 from worker.stand_in.returned import HandBack
@@ -81,6 +82,8 @@ class PodLeads:
         deps = self._deps = dependencies
         running, present = deps.services.running_actions, deps.services.present_attempts
         self._journal = Journal(deps.config.state_dir, KeyFile(deps.config.payload_key_file))
+        self._recovered: tuple[Kept, ...] = ()
+        """What an earlier worker knew, until it is looked at."""
         self._dues = Dues(present)
         self._worker_id = secrets.token_hex(4)
         around = [AttachingAttempts(running, present), *deps.interceptors, UnexpectedErrors()]
@@ -108,11 +111,11 @@ class PodLeads:
     async def running(self) -> AsyncIterator[None]:
         """Lead pods when Temporal is away, and answer on the socket, while the block runs."""
         with self._journal:
-            recovered = await asyncio.to_thread(self._journal.read_all)
+            self._recovered = (await asyncio.to_thread(self._journal.read_all)).kept
             server = LeadServer(self.answers, ReceivingConverter(), SHAPES)
             socket = socket_path(self._deps.config.state_dir)
             async with (
-                in_background("leads of pods", lambda: self._lead(recovered)),
+                in_background("leads of pods", self._lead),
                 in_background("messages to the worker", lambda: server.serve(socket)),
                 in_background("what is told of Temporal", self._note),
             ):
@@ -136,8 +139,9 @@ class PodLeads:
             self._journal.forget(snapshot.workflow_id)
             self._dues.forget(snapshot.workflow_id)
 
-    async def _lead(self, recovered: Recovered) -> None:
-        await self._leading.watch(recovered.kept)
+    async def _lead(self) -> None:
+        kept, self._recovered = self._recovered, ()
+        await self._leading.watch(kept)
 
     async def _note(self) -> None:
         """Keep the status line true."""
@@ -148,8 +152,8 @@ class PodLeads:
             )
             await asyncio.sleep(NOTE_EVERY)
 
-    def _means(self, workflow_id: str, epoch: int) -> Means:
-        journal = PodJournal(self._journal, workflow_id, Place())
+    def _means(self, workflow_id: str, epoch: int, folded: int) -> Means:
+        journal = PodJournal(self._journal, workflow_id, Place(), folded)
         return Means(self._activities, journal, self._targets, f"worker {self._worker_id}/{epoch}")
 
     def _headers(self, workflow_id: str, key: str) -> Mapping[str, Payload]:

@@ -9,7 +9,8 @@ from proto.temporal.node import NodeStart
 from proto.temporal.operator import Rejection
 from proto.temporal.pod import PodStart
 from worker.delivery.lead import Answer, Lead, Leads, LeadUnavailable, Message, Reply
-from worker.stand_in.leading import Leading, Led
+from worker.stand_in.leading import Leading
+from worker.stand_in.led_pods import Led
 from worker.stand_in.loop_lead import NotLed
 from worker.stand_in.stand_in import RequestRefused
 

@@ -14,7 +14,8 @@ from worker.stand_in.answers import Answers
 from worker.stand_in.dues import Dues
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.journal.kept import Story
-from worker.stand_in.leading import Leading, Parts
+from worker.stand_in.leading import Leading
+from worker.stand_in.led_pods import Parts
 from worker.stand_in.loop_lead import Means
 from worker.stand_in.pod_journal import PodJournal
 from worker.stand_in.returned import HandedOver, Returned
@@ -125,7 +126,7 @@ class Node:
         """Return the machine's clock, which goes on while the worker is suspended."""
         return asyncio.get_running_loop().time() + self.jumped
 
-    def means(self, workflow: str, epoch: int) -> Means:
+    def means(self, workflow: str, epoch: int, _folded: int = 0) -> Means:
         """Return what a pod is led with."""
         world = self.worlds.setdefault(workflow, named_world(workflow.rpartition("/")[2]))
         self.leads_begun.append(workflow)

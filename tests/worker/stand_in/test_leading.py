@@ -12,7 +12,7 @@ from proto.temporal import names
 from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.worker.stand_in.leading_world import AWAY_SECONDS, Node, named_world, said, workflow_id
 from worker.delivery.lead import Answer, LeadUnavailable
-from worker.stand_in import leading
+from worker.stand_in import leading, led_pods
 from worker.stand_in.answers import SWITCHED_WITHIN
 from worker.stand_in.connection import NOT_CONNECTED
 from worker.stand_in.leading import LONGEST_PAUSE, STEP
@@ -28,8 +28,9 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     """Watch three pods that Temporal leads."""
     monkeypatch.setattr(asyncio, "to_thread", soon)
     made = Node(tmp_path, "a", "b", "c")
-    monkeypatch.setattr(leading, "monotonic", made.monotonic)
-    made.leading = leading.Leading(made.leading._parts, worker_id="w", away_seconds=AWAY_SECONDS)
+    for module in (leading, led_pods):
+        monkeypatch.setattr(module, "monotonic", made.monotonic)
+    made.leading = leading.Leading(made.leading.parts, worker_id="w", away_seconds=AWAY_SECONDS)
     made.answers._leading = made.leading
     watch = asyncio.create_task(made.leading.watch(()))
     await asyncio.sleep(STEP)

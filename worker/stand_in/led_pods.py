@@ -1,0 +1,171 @@
+"""The pods that this process leads without Temporal: begins leads, and says which there are."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from proto.temporal.pod import PodOutcome, PodStart
+from worker.delivery.lead import Leads, PodLead
+from worker.stand_in.dues import Dues
+from worker.stand_in.journal.journal import Journal
+from worker.stand_in.journal.kept import Kept, NumberedEntry, Start
+from worker.stand_in.loop_lead import Means
+from worker.stand_in.returned import HandBack
+from worker.stand_in.stand_in import StandIn
+from worker.tickets.tickets import Tickets
+
+TRIED_AGAIN: Final = 60.0
+"""Seconds until a pod is tried again that could not be led, or whose workflow Temporal does not let take it."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Led:
+    """A pod that this process leads."""
+
+    stand_in: StandIn
+    epoch: int
+    since: datetime
+    why: str
+    task: "asyncio.Task[PodOutcome | None]"
+    is_switching: bool = False
+    """It is being handed back."""
+    switched: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once that has succeeded or failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What pods are led with."""
+
+    dues: Dues
+    journal: Journal
+    tickets: Tickets
+    means: Callable[[str, int, int], Means]
+    """(workflow id, epoch, position up to which the state has the entries of the journal)."""
+    temporal: HandBack
+    unsettled: Callable[[], Iterable[tuple[str, str]]]
+    """Workflow and key of each answer that no history has."""
+    is_hosted: Callable[[], bool]
+    """Whether the SDK's worker runs: without it, everything of every pod is due."""
+
+
+class LedPods:
+    """The pods that this process leads; use it from one event loop."""
+
+    def __init__(self, parts: Parts, *, worker_id: str) -> None:
+        self.parts, self._worker_id = parts, worker_id
+        self.led: dict[str, Led] = {}
+        """By workflow id."""
+        self.handed_back: dict[str, PodLead] = {}
+        self.not_before: dict[str, float] = {}
+        """When a pod is tried again that could not be led, or that Temporal did not take, in seconds of the monotonic clock."""
+        self._interrupted: list[str] = []
+        """Pods that were led when all leads were interrupted."""
+        self._version = 0
+        self._turned = asyncio.Event()
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    @property
+    def version(self) -> str:
+        """Return another text after each change of a lead."""
+        return f"{self._worker_id}/{self._version}"
+
+    def leads(self) -> Leads:
+        """Return who leads which pod."""
+        by_worker = {one: PodLead(by_worker=True, epoch=led.epoch) for one, led in self.led.items()}
+        return Leads(self.version, self.handed_back | by_worker)
+
+    async def turned(self) -> None:
+        """Wait for the next change of a lead."""
+        await self._turned.wait()
+
+    def knows(self, workflow_id: str) -> bool:
+        """Report whether the state of this workflow is known."""
+        return workflow_id in self.parts.journal.workflows()
+
+    async def take_over(self, workflow_id: str, why: str, kept: Kept | None = None) -> None:
+        """Lead a pod from its last decision on; nothing happens if none is known."""
+        async with self.locked(workflow_id):
+            if workflow_id in self.led or monotonic() < self.not_before.get(workflow_id, 0.0):
+                return
+            if kept is None and workflow_id not in self.parts.journal.workflows():
+                return
+            tail = kept.tail.entries if kept else ()
+            read = partial(self.parts.journal.newest, workflow_id)
+            await self.lead(workflow_id, (lambda: kept.start) if kept else read, why=why, tail=tail)
+            if workflow_id in self.led:
+                _log.info("leads a pod without Temporal", workflow=workflow_id, reason=why)
+
+    async def lead(
+        self,
+        workflow_id: str,
+        state: Callable[[], Start | None],
+        *,
+        why: str,
+        since: datetime | None = None,
+        tail: Sequence[NumberedEntry] = (),
+    ) -> None:
+        """Lead a pod from this state, which is read once nothing else leads it; one that cannot be led is tried again later."""
+        try:
+            ticket = await asyncio.to_thread(self.parts.tickets.raise_epoch, workflow_id)
+            start = state()
+            if not isinstance(start, PodStart):
+                return
+            means = self.parts.means(workflow_id, ticket.epoch, tail[-1].position if tail else 0)
+            stand_in = StandIn(replace(start, ticket=ticket), means, [one.entry for one in tail])
+        except Exception as error:  # noqa: BLE001 - a disk that takes no ticket, or a damaged state: other pods must not wait
+            self.not_before[workflow_id] = monotonic() + TRIED_AGAIN
+            _log.error(
+                "cannot lead a pod without Temporal", workflow=workflow_id, err=f"{type(error).__name__}: {error}"
+            )
+            return
+        task = asyncio.create_task(stand_in.lead(), name=f"lead of {workflow_id}")
+        self.led[workflow_id] = Led(stand_in, ticket.epoch, since or datetime.now(UTC), why, task)
+        self.parts.dues.forget(workflow_id)
+        self.turn()
+
+    async def lead_new(self, workflow_id: str, start: PodStart, why: str) -> None:
+        """Lead a pod that begins. The epoch is raised, because a start that was sent to Temporal before may still arrive there."""
+        async with self.locked(workflow_id):
+            if workflow_id not in self.led:
+                await self.lead(workflow_id, lambda: start, why=why)
+
+    async def interrupt(self) -> None:
+        """End all leads; what is under way goes on, and the journal has the states."""
+        tasks, self._interrupted = [led.task for led in self.led.values()], [*self.led]
+        self.led.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def lead_interrupted(self) -> None:
+        """Lead on what was interrupted."""
+        interrupted, self._interrupted = self._interrupted, []
+        for workflow_id in interrupted:
+            await self.take_over(workflow_id, "its lead was interrupted")
+
+    @contextlib.asynccontextmanager
+    async def locked(self, workflow_id: str) -> AsyncIterator[None]:
+        """Let nothing else change the lead of a pod while the block runs."""
+        lock = self._locks.setdefault(workflow_id, asyncio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._locks.pop(workflow_id, None)
+
+    def turn(self) -> None:
+        """Tell that a lead has changed."""
+        self._version += 1
+        self._turned.set()
+        self._turned = asyncio.Event()
