@@ -208,8 +208,13 @@ def test_a_kindly_stopped_worker_hands_its_probes_over(node: TempoletNode) -> No
     node.start("worker")
     inside(node, ready, "/ready").unlink()
     node.until_pod("handed", unready)
-    told = wait(events_of(node, ready))[events:]
-    assert sum(one.HasField("workflow_execution_signaled_event_attributes") for one in told) == 1
+
+    def signals() -> int:
+        told = wait(events_of(node, ready))[events:]
+        return sum(one.HasField("workflow_execution_signaled_event_attributes") for one in told)
+
+    node.until(signals, "the verdict is in the history, which the status may precede")
+    assert signals() == 1
     gone(node, "handed", ready)
 
 

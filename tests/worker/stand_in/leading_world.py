@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from activities.execution.present_attempts import PresentAttempts
+from proto.temporal.node import NodeStart
 from proto.temporal.pod import PodOutcome, PodStart
 from tests.worker.stand_in.test_stand_in import plain_pod, quiet_world
 from tests.worker.stand_in.world import World, at_once
@@ -35,7 +36,7 @@ class States:
     """What the journal has of each pod."""
 
     def __init__(self) -> None:
-        self.newest_of: dict[str, PodStart] = {}
+        self.newest_of: dict[str, PodStart | NodeStart] = {}
         self.ended: list[str] = []
         """Pods whose story is told."""
 
@@ -43,7 +44,7 @@ class States:
         """Return the pods that are known."""
         return frozenset(self.newest_of)
 
-    def newest(self, workflow: str) -> PodStart | None:
+    def newest(self, workflow: str) -> PodStart | NodeStart | None:
         """Return the newest state."""
         return self.newest_of.get(workflow)
 

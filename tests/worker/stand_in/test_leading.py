@@ -3,12 +3,16 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proto.temporal import names
+from proto.temporal.names import node_workflow_id
+from proto.temporal.node import NodeStart
+from proto.temporal.pod import PodStart
 from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.worker.stand_in.leading_world import AWAY_SECONDS, Node, named_world, said, workflow_id
 from worker.delivery.lead import Answer, LeadUnavailable
@@ -16,6 +20,7 @@ from worker.stand_in import leading, led_pods
 from worker.stand_in.answers import SWITCHED_WITHIN
 from worker.stand_in.connection import NOT_CONNECTED
 from worker.stand_in.leading import LONGEST_PAUSE, STEP
+from worker.stand_in.led_pods import TRIED_AGAIN
 from worker.stand_in.returned import HandedOver
 
 pytestmark = pytest.mark.jumping_clock
@@ -113,7 +118,7 @@ async def test_a_disk_that_takes_no_ticket_leaves_the_pods_alone(node: Node) -> 
     new = named_world("new").start()
     assert await node.answers.start(new, said("new", names.POD_LISTED, PodListed("file"))) is Answer.UNKNOWN_POD
     node.tickets.is_full = False
-    await asyncio.sleep(2 * STEP)
+    await asyncio.sleep(TRIED_AGAIN + 2 * STEP)
     assert node.led() == {"a", "b", "c"}
 
 
@@ -156,7 +161,7 @@ async def test_a_pod_that_is_refused_is_led_on(node: Node) -> None:
     """With a higher epoch than what Temporal was offered; the others return, and it is tried again."""
     await away(node)
     node.temporal.answers = {workflow_id("a"): HandedOver.REFUSED}
-    await back(node)
+    await back(node, TRIED_AGAIN + 2 * LONGEST_PAUSE)
     assert node.led() == {"a"}
     tried = [one.start.ticket.epoch for one in node.temporal.returned if one.workflow_id == workflow_id("a")]
     assert len(tried) > 1
@@ -210,3 +215,41 @@ async def test_a_node_without_pods_tells_that_it_is_not_connected(node: Node) ->
     assert engine
     assert engine.away_since
     assert engine.why == NOT_CONNECTED
+
+
+async def test_the_nodes_own_workflow_keeps_its_lead(node: Node) -> None:
+    """Nothing here leads it, so its ticket stays as it is."""
+    own = node_workflow_id("node-1")
+    node.states.newest_of[own] = NodeStart("node-1")
+    node.tickets.draw(own)
+    await away(node)
+    await asyncio.sleep(10 * STEP)
+    assert node.tickets.draw(own).epoch == 0
+
+
+async def test_a_pod_whose_state_is_damaged_keeps_no_other_from_being_led(node: Node) -> None:
+    """It is tried again, but not at each look."""
+    good = node.states.newest_of[workflow_id("b")]
+    assert isinstance(good, PodStart)
+    node.states.newest_of[workflow_id("b")] = replace(good, pod={"metadata": {}})
+    node.is_hosted = False
+    await asyncio.sleep(LATER)
+    assert node.led() == {"a", "c"}
+    epoch = node.epoch("b")
+    await asyncio.sleep(10 * STEP)
+    assert node.epoch("b") == epoch
+    node.states.newest_of[workflow_id("b")] = good
+    await asyncio.sleep(TRIED_AGAIN)
+    assert node.led() == {"a", "b", "c"}
+
+
+async def test_leads_that_were_interrupted_go_on(node: Node) -> None:
+    """A defect that ends the watch ends no lead for long: the next watch begins with them."""
+    await away(node)
+    tasks = [led.task for led in node.leading.led.values()]
+    await node.leading.interrupt()
+    await node.leading.lead_interrupted()
+    assert all(task.done() for task in tasks)
+    assert node.led() == {"a", "b", "c"}
+    await back(node, 100)
+    assert node.led() == set()
