@@ -20,7 +20,7 @@ def node(
     tmp_path: Path, containerd: Containerd, own_temporal: TemporalServer, plane: ControlPlane, node_ip: str
 ) -> Iterator[ClusterNode]:
     """Run a node of the cluster with a Temporal of its own."""
-    with ClusterNode(tmp_path, containerd, own_temporal, plane=plane, node_ip=node_ip) as made:
+    with ClusterNode(tmp_path, containerd, own_temporal, plane=plane, node_ip=node_ip, away_after="5s") as made:
         made.until_started()
         yield made
 
