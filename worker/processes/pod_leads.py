@@ -29,6 +29,7 @@ from worker.delivery.server import LeadServer, socket_path
 from worker.payloads.receiving import ReceivingConverter
 from worker.stand_in.answers import Answers
 from worker.stand_in.dues import Dues
+from worker.stand_in.hand_back.returned import HandBack
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.journal.journal import Journal
 from worker.stand_in.journal.kept import Kept, Place
@@ -36,7 +37,6 @@ from worker.stand_in.leading import Leading
 from worker.stand_in.led_pods import Parts
 from worker.stand_in.loop_lead import Means
 from worker.stand_in.pod_journal import PodJournal
-from worker.stand_in.returned import HandBack
 from worker.temporal.keys import KeyFile
 from worker.tickets.held import Verdict
 from worker.tickets.seal import HEADER, TicketSeal

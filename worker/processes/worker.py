@@ -47,7 +47,7 @@ from worker.processes.hosting import Hosting, HostingDependencies
 from worker.processes.pod_leads import LeadDependencies, PodLeads
 from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
-from worker.stand_in.handing_back import HandingBack
+from worker.stand_in.hand_back.handing_back import HandingBack
 from worker.telemetry.process import Telemetry, open_telemetry
 from worker.telemetry.workflow_engine import WORKFLOW_ENGINE, as_text
 from worker.temporal.call_budget import CallBudget

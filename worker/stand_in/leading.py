@@ -20,10 +20,10 @@ from proto.temporal.pod import PodOutcome, PodStart
 from worker.delivery.lead import PodLead
 from worker.stand_in.away import AWAY_SECONDS, AttentiveClock, Due, Verdict, judge
 from worker.stand_in.connection import Connection, ago
+from worker.stand_in.hand_back.returned import HandedOver, Returned, to_be_read_again
 from worker.stand_in.journal.kept import Kept, Story, is_node
 from worker.stand_in.led_pods import TRIED_AGAIN, Led, LedPods, Parts
 from worker.stand_in.loop_lead import NotLed
-from worker.stand_in.returned import HandedOver, Returned, to_be_read_again
 from worker.telemetry.workflow_engine import WorkflowEngine
 
 STEP: Final = 0.5

@@ -14,10 +14,10 @@ import structlog
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.delivery.lead import Leads, PodLead
 from worker.stand_in.dues import Dues
+from worker.stand_in.hand_back.returned import HandBack
 from worker.stand_in.journal.journal import Journal
 from worker.stand_in.journal.kept import Kept, NumberedEntry, Start
 from worker.stand_in.loop_lead import Means
-from worker.stand_in.returned import HandBack
 from worker.stand_in.stand_in import StandIn
 from worker.tickets.tickets import Tickets
 

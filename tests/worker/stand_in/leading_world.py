@@ -13,13 +13,13 @@ from tests.worker.stand_in.world import World, at_once
 from worker.delivery.lead import Message
 from worker.stand_in.answers import Answers
 from worker.stand_in.dues import Dues
+from worker.stand_in.hand_back.returned import HandedOver, Returned
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.journal.kept import Story
 from worker.stand_in.leading import Leading
 from worker.stand_in.led_pods import Parts
 from worker.stand_in.loop_lead import Means
 from worker.stand_in.pod_journal import PodJournal
-from worker.stand_in.returned import HandedOver, Returned
 from worker.tickets.tickets import Tickets
 from workflows.extern import Decided
 

@@ -23,10 +23,10 @@ from proto.temporal.ticket import Ticket
 from tests.patience import PATIENCE
 from tests.workflows.conftest import QUICK, Node, client, node, pod_json
 from worker.history.story import build_story
-from worker.stand_in import handing_back
-from worker.stand_in.handing_back import HandingBack
+from worker.stand_in.hand_back import handing_back
+from worker.stand_in.hand_back.handing_back import HandingBack
+from worker.stand_in.hand_back.returned import HandedOver, Returned
 from worker.stand_in.journal.kept import NumberedEntry, Story
-from worker.stand_in.returned import HandedOver, Returned
 from worker.temporal.executions import COMPLETED, describe_execution, is_open, list_executions
 
 __all__ = ["client", "node"]  # fixtures of other files

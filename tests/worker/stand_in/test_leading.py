@@ -19,9 +19,9 @@ from worker.delivery.lead import Answer, LeadUnavailable
 from worker.stand_in import leading, led_pods
 from worker.stand_in.answers import SWITCHED_WITHIN
 from worker.stand_in.connection import NOT_CONNECTED
+from worker.stand_in.hand_back.returned import HandedOver
 from worker.stand_in.leading import LONGEST_PAUSE, STEP
 from worker.stand_in.led_pods import TRIED_AGAIN
-from worker.stand_in.returned import HandedOver
 
 pytestmark = pytest.mark.jumping_clock
 LATER = AWAY_SECONDS + 2 * STEP

@@ -11,9 +11,9 @@ from proto.temporal.pod import Observed, PodStart
 from proto.temporal.pod_inputs import HandBack
 from proto.temporal.ticket import Ticket
 from tests.workflows.decide.situations import NOW, at, pod
+from worker.stand_in.hand_back.returned import Returned
+from worker.stand_in.hand_back.story_parts import Told, told
 from worker.stand_in.journal.kept import LeftOut, NumberedEntry, Story
-from worker.stand_in.returned import Returned
-from worker.stand_in.story_parts import Told, told
 
 UNTIL = at(130)
 NOTHING = LeftOut()

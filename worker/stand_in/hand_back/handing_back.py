@@ -28,8 +28,8 @@ from proto.temporal import names
 from proto.temporal.away import HandedBack, WhileAway
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
-from worker.stand_in.returned import HandedOver, Returned
-from worker.stand_in.story_parts import told
+from worker.stand_in.hand_back.returned import HandedOver, Returned
+from worker.stand_in.hand_back.story_parts import told
 from worker.temporal.executions import PAUSED, describe_execution, is_open
 from worker.temporal.pod_attributes import initial_attributes
 from workflows.decide.record.hand_back import next_start

@@ -10,8 +10,8 @@ from pydantic_core import to_json
 from proto.messages import shorten
 from proto.temporal.away import STORY_BYTES, STORY_SIGNALS, HandedBack, WhileAway
 from proto.temporal.pod_inputs import HandBack
+from worker.stand_in.hand_back.returned import Returned
 from worker.stand_in.journal.kept import NumberedEntry
-from worker.stand_in.returned import Returned
 
 LONGEST_ENTRY: Final = STORY_BYTES - 1024
 """Bytes as JSON; of a longer one the value is left out."""
