@@ -88,7 +88,7 @@ class PodLeads:
         self._worker_id = secrets.token_hex(4)
         around = [AttachingAttempts(running, present), *deps.interceptors, UnexpectedErrors()]
         self._activities = InProcessActivities(activities(deps.services), around)
-        self._targets = Targets(self.publish, running.settled, self._deliver, self._headers)
+        self._targets = Targets(deps.publish, running.settled, self._deliver, self._headers)
         self._leading = Leading(
             Parts(
                 dues=self._dues,
@@ -133,10 +133,11 @@ class PodLeads:
             self._dues.decided(workflow_id, decided)
 
     def publish(self, snapshot: PodSnapshot) -> None:
-        """Publish a snapshot, and forget a pod that is over."""
+        """Publish a snapshot of a workflow, and forget a pod that is over; one that is led here is forgotten when its story is told."""
         self._deps.publish(snapshot)
         if is_over(snapshot):
             self._journal.forget(snapshot.workflow_id)
+            self._leading.forget(snapshot.workflow_id)
             self._dues.forget(snapshot.workflow_id)
 
     async def _lead(self) -> None:

@@ -1,8 +1,8 @@
 """The pods that this process leads without Temporal: begins leads, and says which there are."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 
+from activities.execution.pod_locks import PodLocks
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.delivery.lead import Leads, PodLead
 from worker.stand_in.dues import Dues
@@ -72,7 +73,7 @@ class LedPods:
         """Pods that were led when all leads were interrupted."""
         self._version = 0
         self._turned = asyncio.Event()
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks = PodLocks()
 
     @property
     def version(self) -> str:
@@ -153,16 +154,14 @@ class LedPods:
         for workflow_id in interrupted:
             await self.take_over(workflow_id, "its lead was interrupted")
 
-    @contextlib.asynccontextmanager
-    async def locked(self, workflow_id: str) -> AsyncIterator[None]:
+    def locked(self, workflow_id: str) -> AbstractAsyncContextManager[None]:
         """Let nothing else change the lead of a pod while the block runs."""
-        lock = self._locks.setdefault(workflow_id, asyncio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.locked():
-                self._locks.pop(workflow_id, None)
+        return self._locks.hold(workflow_id)
+
+    def forget(self, workflow_id: str) -> None:
+        """Remember nothing of a pod that is gone; any thread may call it."""
+        self.handed_back.pop(workflow_id, None)
+        self.not_before.pop(workflow_id, None)
 
     def turn(self) -> None:
         """Tell that a lead has changed."""
