@@ -97,17 +97,17 @@ def test_a_temporal_that_is_silent_is_one_that_is_away(node: TempoletNode, late:
 
 
 def test_a_namespace_that_is_deleted_is_made_anew(node: TempoletNode, late: TemporalServer) -> None:
-    """The SDK's worker ends with a fatal error; another one begins in the same process, and finds the running pod."""
+    """The same processes go on, and find the running pod; whether the SDK's worker has noticed is a matter of milliseconds."""
     late.start()
     node.keys["syncFrequency"] = "2s"
     with started(node):
         node.apply(pod_manifest("web"))
         before = node.until_running("web")
         delete_namespace(late)
-        begun = "worker started"
-        node.until(lambda: node.log("worker").count(begun) == 2, "another worker", POLLS_FAIL_WITHIN + PATIENCE)
         node.apply(pod_manifest("other"))
-        node.until_running("other")
+        node.until(
+            lambda: (other := node.pod("other")) and other.ready, "another pod runs", POLLS_FAIL_WITHIN + PATIENCE
+        )
         after = node.until_running("web")
         assert after.containers["main"].container_id == before.containers["main"].container_id
         node.take_away("web", "other")
