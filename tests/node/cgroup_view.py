@@ -1,5 +1,6 @@
 """The kernel's view of a pod's cgroups: the pod's own, and one below it for each container."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,11 @@ def limits(cgroup: str) -> Limits:
         int(_read(cpu, "cpu.cfs_quota_us")),
         0 if memory_limit >= 2**62 else memory_limit,
     )
+
+
+def has_cgroup(name: str) -> bool:
+    """Report whether any cgroup has this name; others may vanish meanwhile."""
+    return any(name in folders for _, folders, _ in os.walk("/sys/fs/cgroup"))
 
 
 def _read(folder: Path, name: str) -> str:

@@ -3,12 +3,12 @@
 import json
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proto.pod_snapshot import PodSnapshot
+from tests.node.cgroup_view import has_cgroup
 from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
 from tests.node.pod_story import log_path, story, until_logged
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
@@ -21,7 +21,7 @@ def gone(node: TempoletNode, name: str, last: PodSnapshot) -> None:
     node.until(lambda: not log.exists() and not (node.root_dir / "pods" / last.uid).exists(), f"{name}'s files gone")
     assert sandboxes_of(node.containerd, last.uid) == []
     assert containers_of(node.containerd, last.uid) == []
-    assert not list(Path("/sys/fs/cgroup").glob(f"**{node.containerd.cgroup}/**/pod{last.uid}"))
+    assert not has_cgroup(f"pod{last.uid}")
 
 
 def container_status(snapshot: PodSnapshot, index: int = 0, kind: str = "containerStatuses") -> dict[str, Any]:
