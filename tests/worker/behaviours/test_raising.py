@@ -41,12 +41,12 @@ async def signals_of(client: Client, workflow_id: str, run_id: str) -> int:
     return told.count(names.BEHAVIOUR_COMMITTED)
 
 
-async def until_open(client: Client, node: str, behaviour: int) -> Run:
-    """Wait until visibility shows the node's one open run of a behaviour."""
+async def until_open(client: Client, node: str, behaviour: int, workflow_id: str = "") -> Run:
+    """Wait until visibility shows an open run of a behaviour: the node's one, or that of this workflow."""
     async with asyncio.timeout(60):
         while True:
             for run in [run async for run in runs_of(client, node, OPEN)]:
-                if run.behaviour == behaviour:
+                if run.behaviour == behaviour and workflow_id in {"", run.workflow_id}:
                     return run
             await asyncio.sleep(0.05)
 
@@ -140,7 +140,7 @@ async def test_a_run_that_somebody_else_started_stops_no_other(
         task_queue=queue,
         search_attributes=own,
     )
-    old = await until_open(client, name, OLDEST_NODE)
+    old = await until_open(client, name, OLDEST_NODE, handle.id)
     commitment.commit()
     await Raising(client, name, commitment, pause=timedelta()).look()
     assert await signals_of(client, handle.id, old.run_id) == 1
