@@ -26,6 +26,8 @@ from workflows.pod import PodWorkflow
 __all__ = ["client"]  # a fixture
 SEEDS = (1, 5, 8)
 TURNS = 4
+TASK_ENDS = 0.5
+"""Seconds in which a workflow task that runs has kept its state: between an answer and that state a switch would lose the answer."""
 
 
 class Ruled:
@@ -73,6 +75,7 @@ class Ruled:
     async def temporal_goes(self) -> PodStart:
         """End the run; returns the state that the process has of it."""
         await self.handle.terminate("Temporal is away")
+        await asyncio.sleep(TASK_ENDS)
         self.world.temporal = None
         assert self.kept
         return self.kept
