@@ -1,12 +1,11 @@
 """The search attributes of a pod's workflow: an event in the history for each change."""
 
-from dataclasses import replace
 from typing import Final
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 
-from workflows.decide.status.status import ORDINARY_WAITS, PodSummary
+from workflows.decide.status.status import PodSummary, announced_summary
 
 PHASE: Final = SearchAttributeKey.for_keyword("PodPhase")
 READY: Final = SearchAttributeKey.for_keyword("PodReady")
@@ -27,7 +26,7 @@ def announced() -> PodSummary:
 
 def announce(line: PodSummary, before: PodSummary) -> PodSummary:
     """Upsert the search attributes that changed; an ordinary wait is not shown as a reason. Returns what they then say."""
-    after = replace(line, reason="" if line.reason in ORDINARY_WAITS else line.reason, message="")
+    after = announced_summary(line)
     updates = [
         key.value_set(new)
         for key, old, new in (

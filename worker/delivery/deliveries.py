@@ -112,7 +112,7 @@ class Deliveries:
         self._sides = {one: Side.WORKER for one, lead in leads.pods.items() if lead.by_worker}
         self._due_since = {one: since for one, since in self._due_since.items() if one not in turned}
         if turned:
-            _log.info("other leads of pods", pods=len(turned), led_by_worker=len(self._sides))
+            _log.info("the lead of pods has changed", pods=len(turned), led_by_worker=len(self._sides))
             self._turned.set()
             self._turned = asyncio.Event()
         for tell_anew in self._listeners if turned else ():

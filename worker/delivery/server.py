@@ -21,7 +21,7 @@ from proto.temporal.pod import PodStart
 from worker.delivery.frames import Body, FrameRefused, frame, packed, read_frame, seconds, shape_of, text, unpacked
 from worker.delivery.frames import whole_number as number
 from worker.delivery.lead import Lead, Message, Reply
-from worker.endpoints.unix_sockets import bound, peer_uid, remove
+from worker.endpoints.unix_sockets import peer_uid, serving
 
 PATIENCE: Final = timedelta(seconds=5)
 """For a peer to send its request, and to read the answer."""
@@ -87,19 +87,12 @@ class LeadServer:
     @contextlib.asynccontextmanager
     async def serving(self, path: Path) -> AsyncIterator[None]:
         """Serve while the block runs; raises OSError."""
-        listening = bound(path)
-        try:
-            server = await asyncio.start_unix_server(self._connected, sock=listening)
-        except BaseException:
-            listening.close()
-            raise
-        try:
-            yield
-        finally:
-            server.close()
-            for writer in list(self._open):
-                writer.transport.abort()
-            remove(path)
+        async with serving(path, self._connected):
+            try:
+                yield
+            finally:
+                for writer in list(self._open):
+                    writer.transport.abort()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

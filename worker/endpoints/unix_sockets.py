@@ -9,13 +9,32 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+LONGEST_LINE: Final = 64 * 1024
+"""asyncio's own limit of what is read for one line."""
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 _MODE: Final = 0o600
 _CREDENTIALS: Final = struct.Struct("3i")
 """The kernel's struct ucred: pid, uid, gid."""
+
+
+@contextlib.asynccontextmanager
+async def serving(path: Path, answer: Answer, *, longest_line: int = LONGEST_LINE) -> AsyncIterator[None]:
+    """Serve while the block runs: `answer` gets each connection, and closes it. Raises OSError."""
+    listening = bound(path)
+    try:
+        server = await asyncio.start_unix_server(answer, sock=listening, limit=longest_line)
+    except BaseException:
+        listening.close()
+        raise
+    try:
+        yield
+    finally:
+        server.close()
+        remove(path)
 
 
 def bound(path: Path) -> socket.socket:

@@ -25,7 +25,7 @@ from worker.stand_in.performing import CONVERTER, Activities, Performed, convert
 from worker.stand_in.pod_journal import PodJournal
 from workflows.decide.actions import Action, Wake
 from workflows.decide.node.actions import NodeAction
-from workflows.decide.status.status import ORDINARY_WAITS, PodSummary
+from workflows.decide.status.status import PodSummary, announced_summary
 from workflows.loops.calls import action_type, time_limit
 
 LOOK_AGAIN: Final = timedelta(seconds=10)
@@ -158,11 +158,12 @@ class InProcessDriver:
     def publish(self, line: PodSummary, snapshot: Callable[[], PodSnapshot]) -> None:
         """Write the snapshot to the node's cache; what the search attributes would say goes into the story."""
         self.targets.publish(snapshot())
+        told = announced_summary(line)
         said = {
-            "PodPhase": line.phase,
-            "PodReady": str(line.ready),
-            "PodReason": "" if line.reason in ORDINARY_WAITS else line.reason,
-            "PodRestarts": line.restarts,
+            "PodPhase": told.phase,
+            "PodReady": str(told.ready),
+            "PodReason": told.reason,
+            "PodRestarts": told.restarts,
         }
         changed = {name: value for name, value in said.items() if self._announced.get(name) != value}
         if changed:

@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from worker.endpoints.unix_sockets import bound, connected, remove
+from worker.endpoints.unix_sockets import connected, serving
 
 END: Final = b"# EOF\n"
 METRICS: Final = "metrics"
@@ -51,17 +51,8 @@ async def serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) ->
                     await writer.drain()
         writer.close()
 
-    listening = bound(path)
-    try:
-        server = await asyncio.start_unix_server(answer, sock=listening, limit=_LONGEST_NAME)
-    except BaseException:
-        listening.close()
-        raise
-    try:
+    async with serving(path, answer, longest_line=_LONGEST_NAME):
         yield
-    finally:
-        server.close()
-        remove(path)
 
 
 async def keep_serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> None:

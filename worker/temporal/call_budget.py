@@ -30,9 +30,14 @@ _log: Final = structlog.get_logger(__name__)
 
 def is_throttling(error: RPCError) -> bool:
     """Report whether Temporal asks for fewer calls; a message that is too large has the same status, and a busy workflow."""
-    if error.status is not RPCStatusCode.RESOURCE_EXHAUSTED or "larger than max" in error.message:
+    if error.status is not RPCStatusCode.RESOURCE_EXHAUSTED or is_too_large(error):
         return False
     return not is_busy(error)
+
+
+def is_too_large(error: RPCError) -> bool:
+    """Report whether the call's message is larger than gRPC takes, so that it will never be taken."""
+    return "larger than max" in error.message
 
 
 def is_busy(error: RPCError) -> bool:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from proto.temporal.dropped import DroppedSignals
 from proto.temporal.signals import BehaviourCommitted
@@ -33,11 +33,19 @@ Arrival = TypeVar("Arrival")
 DriverOf = TypeVar("DriverOf", bound=Driver)
 
 
+class Heard(Protocol):
+    """What a loop's state counts of signals."""
+
+    signals: int
+    dropped: DroppedSignals | None
+
+
 class ArrivalLoop(ABC, Generic[Arrival, DriverOf]):
     """Waits for results, signals, updates and timers."""
 
     signal_shapes: ClassVar[Mapping[str, type]]
     """The type of each signal's value, by the signal's name."""
+    observed: Heard
 
     def __init__(self, driver: DriverOf) -> None:
         self.driver = driver
@@ -114,11 +122,19 @@ class ArrivalLoop(ABC, Generic[Arrival, DriverOf]):
     def record_all(self) -> None:
         """Record everything that has arrived, in order."""
         while self.arrived:
-            self.record_arrival(self.arrived.popleft())
+            match self.arrived.popleft():
+                case Dropped() as signal:
+                    self.observed.signals += 1
+                    self.remember_dropped(signal)
+                case BehaviourCommitted(behaviour):
+                    self.observed.signals += 1
+                    self.committed = max(self.committed, behaviour)
+                case arrival:
+                    self.record_arrival(arrival)
 
     @abstractmethod
-    def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
-        """Record one result, signal or update."""
+    def record_arrival(self, arrival: Arrival) -> None:
+        """Record one result, signal or update in `observed`."""
 
     def raised(self, behaviour: int) -> int:
         """Return the behaviour of the next run: the highest committed one, never below the present one."""
@@ -131,18 +147,14 @@ class ArrivalLoop(ABC, Generic[Arrival, DriverOf]):
         else:
             self.remember_dropped(signal)
 
-    def with_dropped(self, before: DroppedSignals | None, signal: Dropped) -> DroppedSignals:
-        """Count a dropped signal; each time that the count has doubled, log it."""
-        after = one_more(before, signal.name, signal.reason, self.driver.now())
+    def remember_dropped(self, signal: Dropped) -> None:
+        """Remember a signal that was dropped, for the card; each time that the count has doubled, log it."""
+        after = one_more(self.observed.dropped, signal.name, signal.reason, self.driver.now())
+        self.observed.dropped = after
         if not after.count & (after.count - 1):
             log = self.driver.logger.warning
             log("dropped the signal %r: %s (%d dropped)", signal.name, signal.reason, after.count)
-        return after
 
     @abstractmethod
     def counts_dropped_signals(self) -> bool:
         """Report whether dropped signals count for continue-as-new in this run."""
-
-    @abstractmethod
-    def remember_dropped(self, signal: Dropped) -> None:
-        """Remember a signal that was dropped."""

@@ -32,7 +32,7 @@ from workflows.decide.versions import (
     NODE_TIMER_PER_WAIT,
     require_known,
 )
-from workflows.loops.arrival_loop import ArrivalLoop, Dropped
+from workflows.loops.arrival_loop import ArrivalLoop
 from workflows.loops.driver import Driver, Failed
 from workflows.loops.node_card import node_card
 
@@ -44,6 +44,8 @@ Arrival = NodeConfigured | tuple[NodeAction, NodeAnswer | Failed]
 
 class NodeLoop(ArrivalLoop[Arrival, Driver]):
     """The loop of one node."""
+
+    observed: NodeObserved
 
     signal_shapes: ClassVar[Mapping[str, type]] = {
         names.NODE_CONFIGURED: NodeConfigured,
@@ -97,15 +99,9 @@ class NodeLoop(ArrivalLoop[Arrival, Driver]):
         if arrived:
             self.record_all()
 
-    def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
+    def record_arrival(self, arrival: Arrival) -> None:
         """Record one result or signal."""
         match arrival:
-            case Dropped():
-                self.observed.signals += 1
-                self.remember_dropped(arrival)
-            case BehaviourCommitted(behaviour):
-                self.observed.signals += 1
-                self.committed = max(self.committed, behaviour)
             case NodeConfigured():
                 configured(self.situation(), arrival)
                 self.cancel_actions(outdated(self.situation()))
@@ -143,10 +139,6 @@ class NodeLoop(ArrivalLoop[Arrival, Driver]):
     def counts_dropped_signals(self) -> bool:
         """Report whether this run counts them."""
         return self.start.behaviour >= NODE_DROPPED_SIGNALS_COUNT
-
-    def remember_dropped(self, signal: Dropped) -> None:
-        """Remember a signal that was dropped; the card tells it."""
-        self.observed.dropped = self.with_dropped(self.observed.dropped, signal)
 
     def node_status(self) -> NodeStatus:
         """Return the state of the images."""

@@ -39,7 +39,6 @@ from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.steps.termination import is_stopping
 from workflows.decide.versions import CARRIED_ACTIONS, DROPPED_SIGNALS_COUNT, TIMER_PER_WAIT, require_known
 from workflows.loops import taking_back
-from workflows.loops.arrival_loop import Dropped
 from workflows.loops.calls import summary
 from workflows.loops.card import card, outage_words, strangers_words, with_outage
 from workflows.loops.driver import Failed, PodDriver
@@ -60,6 +59,8 @@ def spec_of(pod: PodJson) -> V1PodSpec:
 
 class PodLoop(TakingBack[Arrival, PodDriver]):
     """The loop of one pod."""
+
+    observed: Observed
 
     signal_shapes: ClassVar[Mapping[str, type]] = (
         signals.SHAPES | taking_back.SHAPES | {names.BEHAVIOUR_COMMITTED: BehaviourCommitted}
@@ -181,15 +182,9 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
         self.observed.signals = 0
         self.continue_with(self.observed, self.start.pod, self.start.under_way)
 
-    def record_arrival(self, arrival: Arrival | BehaviourCommitted | Dropped) -> None:
+    def record_arrival(self, arrival: Arrival) -> None:
         """Record one result or signal in `Observed`."""
         match arrival:
-            case Dropped():
-                self.observed.signals += 1
-                self.remember_dropped(arrival)
-            case BehaviourCommitted(behaviour):
-                self.observed.signals += 1
-                self.committed = max(self.committed, behaviour)
             case (action, Failed(reason, message)):
                 self.under_way.pop(key(action), None)
                 fold_failure(self.situation(), action, reason, message)
@@ -266,10 +261,6 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
     def counts_dropped_signals(self) -> bool:
         """Report whether this run counts them."""
         return self.start.behaviour >= DROPPED_SIGNALS_COUNT
-
-    def remember_dropped(self, signal: Dropped) -> None:
-        """Remember a signal that was dropped; the card tells it."""
-        self.observed.dropped = self.with_dropped(self.observed.dropped, signal)
 
     # --- what an operator asks
 

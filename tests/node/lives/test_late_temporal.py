@@ -73,7 +73,7 @@ def test_pods_run_once_temporal_has_come(node: TempoletNode, late: TemporalServe
         assert any("1 pods listed" in line or "0 pods listed" in line for line in said)
         waits = f"waiting for Temporal at {late.address}: No such file or directory"
         for role in node.roles:
-            node.until(lambda role=role: waits in node.log(role), f"the {role} waits")  # type: ignore[misc]
+            node.until(lambda role=role: waits in node.log(role), f"the {role} waits")  # type: ignore[misc]  # the default binds it
         node.until(lambda: "following manifests" in node.log("poller"), "the poller goes on without it")
         late.start()
         node.until_running("web")

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from temporalio.service import RPCError, RPCStatusCode
 
-from worker.temporal.call_budget import CallBudget, is_busy, is_throttling
+from worker.temporal.call_budget import CallBudget, is_busy, is_throttling, is_too_large
 
 MOST_CALLS: Final = 16
 """Concurrent calls: 110 manifests at once would otherwise time out on a small node's Temporal."""
@@ -71,7 +71,7 @@ class TemporalCalls:
                     raise TemporalUnavailable(error.message) from error  # logged by the budget
                 if _IS_FULL in error.message:
                     raise RunFull(error.message) from error
-                if error.status in _NOT_PASSING or "larger than max" in error.message:
+                if error.status in _NOT_PASSING or is_too_large(error):
                     self._note_back()
                     raise CallRefused(f"Temporal refuses to {doing}: {error.message}") from error
                 self._note_away(doing, error)

@@ -30,6 +30,7 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
 from worker.stand_in.hand_back.returned import HandedOver, Returned
 from worker.stand_in.hand_back.story_parts import told
+from worker.temporal.call_budget import is_too_large
 from worker.temporal.executions import PAUSED, describe_execution, is_open
 from worker.temporal.pod_attributes import initial_attributes
 from workflows.decide.record.hand_back import next_start
@@ -255,7 +256,7 @@ class HandingBack:
 
 def is_refused(error: RPCError) -> bool:
     """Report whether Temporal would refuse the same call again."""
-    return error.status in _CALL_REFUSED or "larger than max" in error.message
+    return error.status in _CALL_REFUSED or is_too_large(error)
 
 
 def _name(signal: WhileAway | HandedBack) -> str:

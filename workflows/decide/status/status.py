@@ -4,7 +4,7 @@ Built after each decision and never stored: `Observed` holds the facts, the stat
 (pkg/kubelet/kubelet_pods.go generateAPIPodStatus).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from kubernetes.client.models.v1_host_ip import V1HostIP
@@ -88,6 +88,11 @@ def pod_summary(situation: Situation, status: V1PodStatus) -> PodSummary:
         reason, message = GATES_NOT_READY, readiness.message or ""
     restarts = sum(one.restart_count for one in statuses)
     return PodSummary(status.phase or "", ready, restarts, reason, message)
+
+
+def announced_summary(line: PodSummary) -> PodSummary:
+    """Return what the search attributes say of a pod: an ordinary wait is no reason, and the message is left out."""
+    return replace(line, reason="" if line.reason in ORDINARY_WAITS else line.reason, message="")
 
 
 def hangs(observed: Observed) -> str:
