@@ -3,7 +3,9 @@
 Used by the poller's `url_source` (pkg/kubelet/config/http.go). Headers and the query may hold credentials and are never
 logged. The server may be anyone's, so it is read in a thread, with one limit of time and one of bytes for the whole
 exchange, redirects included. The standard library's client reads a line at a time and so lets the event loop run;
-aiohttp parses all that has arrived at once, which holds it for a tenth of a second, and needs 25 MB.
+aiohttp parses all that has arrived at once, which holds it for a tenth of a second, and needs 25 MB. A thread that reads
+without a pause would keep Python's lock, though: each read gives the lock away and takes it back before the loop wakes,
+and whoever waits for the lock begins to wait anew. So the reads are large, and a pause comes before each.
 """
 
 import asyncio
@@ -17,7 +19,7 @@ import urllib.request
 from collections.abc import Sequence
 from datetime import timedelta
 from http import HTTPStatus
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -26,6 +28,8 @@ LIMIT: Final = timedelta(seconds=10)
 _BESIDE_BODY: Final = 1024 * 1024
 """Bytes of heads, and of the lengths of chunks."""
 _CHUNK: Final = 64 * 1024
+_PAUSE: Final = 0.0005
+"""Seconds before each read: long enough for the event loop to take Python's lock, 0.1 s for the largest answer."""
 _REASON_SHOWN: Final = 80
 _FOR_ONE_HOST: Final = frozenset({"authorization", "cookie", "www-authenticate"})
 """Headers that are not sent to the host of a redirect (Go's shouldCopyHeaderOnRedirect)."""
@@ -127,7 +131,7 @@ class _BoundSocket:
 
     def makefile(self, _mode: str) -> io.BufferedReader:
         """Open it for reading."""
-        return io.BufferedReader(_BoundReader(self._connection, self._exchange))
+        return io.BufferedReader(_BoundReader(self._connection, self._exchange), _CHUNK)
 
 
 class _BoundReader(io.RawIOBase):
@@ -143,6 +147,7 @@ class _BoundReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int | None:
         """Read what has arrived."""
+        sleep(_PAUSE)
         self._connection.settimeout(self._exchange.wait_at_most())
         count = self._file.readinto(buffer)
         self._exchange.spend(count or 0)
