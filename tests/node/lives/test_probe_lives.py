@@ -22,6 +22,7 @@ from tests.patience import PATIENCE
 from worker.temporal.codec import PayloadCipher
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
+from workflows.search_attributes import PHASE, READY
 
 QUICK = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 20}
 """A verdict every second, lenient enough for a busy machine."""
@@ -64,6 +65,20 @@ async def events_of(node: TempoletNode, snapshot: PodSnapshot) -> list[Any]:
         await handle.fetch_history(), PayloadCipher(KeyFile(node.temporal_settings().key_file)), NAMESPACE
     )
     return list(history.events)
+
+
+async def is_told(node: TempoletNode, snapshot: PodSnapshot) -> bool:
+    """Return whether the history has what the snapshot shows: the node shows it first, and readiness before it is signalled."""
+    description = await (await node.workflow(snapshot)).describe()
+    told = description.typed_search_attributes
+    shown = told.get(PHASE) == snapshot.phase and told.get(READY) == str(snapshot.ready)
+    return shown and not description.raw_description.HasField("pending_workflow_task")
+
+
+def told_events(node: TempoletNode, snapshot: PodSnapshot) -> int:
+    """Count the events of a pod's history once it has what the snapshot shows."""
+    node.until(lambda: wait(is_told(node, snapshot)), "the history has what the node shows")
+    return len(wait(events_of(node, snapshot)))
 
 
 def test_a_pod_is_ready_as_long_as_its_readiness_probe_succeeds(node: TempoletNode) -> None:
@@ -183,7 +198,7 @@ def test_verdicts_survive_a_killed_worker(node: TempoletNode) -> None:
     )
     node.apply(probed("unstarted", startupProbe={**has("/started"), "failureThreshold": 600}))
     ready, unstarted = node.until_running("ready"), until_up(node, "unstarted")
-    events = len(wait(events_of(node, ready))), len(wait(events_of(node, unstarted)))
+    events = told_events(node, ready), told_events(node, unstarted)
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
     node.until(lambda: node.log("worker").count("worker started") >= 2, "the next worker")
@@ -203,7 +218,7 @@ def test_a_kindly_stopped_worker_hands_its_probes_over(node: TempoletNode) -> No
     """The next worker continues at once, and nothing is reported."""
     node.apply(probed("handed", "touch /ready; exec sleep 3600", readinessProbe=has("/ready")))
     ready = node.until_running("handed")
-    events = len(wait(events_of(node, ready)))
+    events = told_events(node, ready)
     node.stop("worker")
     node.start("worker")
     inside(node, ready, "/ready").unlink()
