@@ -22,7 +22,9 @@ def listed(state: StoryState, signal: PodListed) -> Iterator[str]:
     of_api = signal.source == API_SOURCE
     if signal.pod is not None and of_api and state.behaviour >= HOOKS_AS_FIRST_TAKEN:
         signal = replace(signal, pod=without_new_hooks(state.pod, signal.pod) if state.pod else signal.pod)
-    if signal.pod is not None and state.pod and (found := changes(state.pod, signal.pod)):
+    if signal.pod is not None and not state.pod:
+        state.pod = signal.pod  # nothing is known of what was before
+    elif signal.pod is not None and (found := changes(state.pod, signal.pod)):
         what = "pod" if of_api else "manifest"
         yield f"{what} changed: {', '.join(one.words for one in found)}{what_becomes(state, signal, found)}"
 

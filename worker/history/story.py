@@ -26,8 +26,8 @@ from worker.history.story_builder import Saying, StoryBuilder
 from worker.history.story_state import Line, Story, UnderWay, seconds
 
 
-def build_story(runs: Iterable[Iterable[HistoryEvent]]) -> Story:
-    """Build the story from all runs of one workflow, oldest first."""
+def build_story(runs: Iterable[Iterable[HistoryEvent]], untold: while_away.Untold | None = None) -> Story:
+    """Build the story from all runs of one workflow, oldest first, and from what only the node's journal has."""
     builder = StoryBuilder()
     placed: list[tuple[int, datetime, Line]] = []
     ended_at = None
@@ -40,8 +40,12 @@ def build_story(runs: Iterable[Iterable[HistoryEvent]]) -> Story:
             placed += [(number, at, _line(saying, event, began, number)) for saying in _say(builder, event, at)]
     # an activity that completed during a workflow task is written after it
     placed.sort(key=lambda one: one[:2])
+    lines = [line for *_, line in placed]
+    for one in while_away.untold(builder, untold, datetime.now(UTC)) if untold else ():
+        since = one.at - (lines[0].at if lines else one.at)
+        lines.append(Line(one.at, since, one.text, run=0, while_away=one.is_entry))
     under_way = (UnderWay(one.activity_id, one.what, one.at) for one in builder.asked.values())
-    return Story(tuple(line for *_, line in placed), tuple(under_way), ended_at)
+    return Story(tuple(lines), tuple(under_way), ended_at)
 
 
 def _line(saying: Saying, event: HistoryEvent, began: datetime, run: int) -> Line:

@@ -21,7 +21,7 @@ class Line:
     text: str
     event_id: int = 0
     run: int = 1
-    """Number of the workflow run, from 1; continue-as-new starts the next one."""
+    """Number of the workflow run, from 1; continue-as-new starts the next one. 0: only the node's journal has it."""
     while_away: bool = False
     """It happened while Temporal was away, so its time is the node's."""
 

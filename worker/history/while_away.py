@@ -5,7 +5,7 @@ twice, because the worker ended in between: the position of each entry tells whi
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -13,13 +13,33 @@ from typing import Any, Final
 from pydantic_core import PydanticSerializationError, to_json
 
 from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
+from proto.temporal.pod import PodStart
 from worker.history import facts
 from worker.history.facts import AskedActivity, FailedActivity
 from worker.history.sentences import parse_payload
 from worker.history.story_builder import Dated, Saying, StoryBuilder
 from worker.history.story_state import seconds
 
+AWAY_STILL: Final = "while Temporal is away, this node's worker leads the pod:"
 _NODE: Final = "the node"
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """What Temporal does not know yet: only the node's journal has it."""
+
+    parts: tuple[WhileAway, ...]
+    start: PodStart | None = None
+    """The pod's newest state, for a story of which there is nothing else."""
+
+
+def untold(builder: StoryBuilder, known: Untold, at: datetime) -> Iterator[Dated]:
+    """Report what Temporal does not know yet; what it has been told already is left out."""
+    if known.start is not None and not builder.state.behaviour:
+        builder.state.settings, builder.state.behaviour = known.start.settings, known.start.behaviour
+    for part in known.parts:
+        for saying in told(builder, part, at):
+            yield saying if isinstance(saying, Dated) else Dated(part.since or at, saying)
 
 
 def told(builder: StoryBuilder, part: WhileAway | None, at: datetime) -> Iterator[Saying]:
@@ -39,7 +59,7 @@ def told(builder: StoryBuilder, part: WhileAway | None, at: datetime) -> Iterato
         for text in ENTRIES[entry.kind](builder, entry):
             if outages.line != (part.since or at, part.until):
                 outages.line = (part.since or at, part.until)
-                outage = f"while Temporal was away{duration(part.since, part.until)}:"
+                outage = f"while Temporal was away{duration(part.since, part.until)}:" if part.until else AWAY_STILL
                 yield Dated(part.since or at, outage, is_entry=False)
             yield Dated(entry.at, text)
     if part.left_out and outages.is_new_remark("left out", part.first + len(part.entries), part.left_out):

@@ -12,6 +12,8 @@ from tests.node.away.stopped_temporal import own_temporal, resume, suspend
 from tests.node.containerd_view import container_pid, containers_of
 from tests.node.operating import history, tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
+from worker.commands.show.history import REST_WAITS
+from worker.history.while_away import AWAY_STILL
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -104,6 +106,10 @@ def test_commands_work_without_temporal(node: TempoletNode) -> None:
     assert code == 0, said
     code, said = tempolet(node, "logs", "--config", str(node.directory / "kubelet.json"), f"default/{pod.name}")
     assert code == 0, said
+    node.until(lambda: "exit 137" in history(node, pod), "the history tells how the container ended")
+    told = history(node, pod)
+    assert AWAY_STILL in told
+    assert told.splitlines()[-1] == REST_WAITS
     code, said = tempolet(node, "evict", f"default/{pod.name}")
     assert code == 0, said
     resume(node.temporal)

@@ -14,6 +14,7 @@ from proto.temporal.pod_inputs import HandBack
 from tests.worker.history.story_recorder import LISTED, POD, START, START_WEB, STARTED, Recorder, seen
 from worker.commands.show.history import rows
 from worker.history.story import build_story
+from worker.history.while_away import AWAY_STILL, Untold
 
 SINCE = START + timedelta(seconds=60)
 UNTIL = SINCE + timedelta(seconds=130)
@@ -168,3 +169,19 @@ def test_a_pod_that_was_born_while_it_was_away() -> None:
         "Temporal is back: the pod goes on in a new run",
         "the pod is gone",
     ]
+
+
+def test_what_only_the_journal_has_is_told_after_the_history(recorded: Recorder) -> None:
+    """What was handed back meanwhile is not told twice; the lines belong to no run."""
+    recorded.signal(names.WHILE_AWAY, part(4, wait(1), wait(2)))
+    more = part(4, wait(1), wait(2), wait(300), until=None, since=after(1))
+    lines = build_story([recorded.events], Untold((more,))).lines
+    assert [(line.text, line.run) for line in lines[1:]] == [
+        (OUTAGE, 1),
+        ("waits 10.0 s: wait 1", 1),
+        ("waits 10.0 s: wait 2", 1),
+        (AWAY_STILL, 0),
+        ("waits 10.0 s: wait 300", 0),
+    ]
+    assert lines[-1].since_start == after(300) - lines[0].at
+    assert "-/-" in rows(lines, wide=True)[-1]

@@ -17,7 +17,6 @@ import structlog
 
 from activities.files.pod_paths import UnsafeName
 from proto.temporal.away import StoryEntry
-from proto.temporal.names import RETENTION_DAYS
 from proto.temporal.pod import PodOutcome
 from worker.daemon.troubles import TROUBLES, Troubles
 from worker.host.newest_writer import NewestWriter
@@ -33,7 +32,14 @@ from worker.stand_in.journal.kept import (
     folder_of,
 )
 from worker.stand_in.journal.private_folder import PrivateFolder
-from worker.stand_in.journal.reading import AWAY, MOST_WORKFLOWS, read_kept, story_of
+from worker.stand_in.journal.reading import (
+    AWAY,
+    MOST_TOMBSTONES,
+    MOST_WORKFLOWS,
+    RETENTION,
+    read_kept,
+    story_of,
+)
 from worker.stand_in.journal.sealed import SealedValues
 from worker.stand_in.journal.state import State, captured, digest_of, remove_state, uncaptured, values_of, write_state
 from worker.stand_in.journal.story import StoryFile, remove_story
@@ -46,8 +52,6 @@ GATHER: Final = 0.1
 """Seconds in which states of one workflow become one write."""
 FIRST_STATE_WITHIN: Final = timedelta(seconds=10)
 """How long the first entry of a pod waits for its state."""
-RETENTION: Final = timedelta(days=RETENTION_DAYS)
-MOST_TOMBSTONES: Final = 4096
 
 _log: Final = structlog.get_logger(__name__)
 

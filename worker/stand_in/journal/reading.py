@@ -1,24 +1,29 @@
 """Reads the journal, also while another process writes it; writes nothing and never raises."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from activities.files.pod_paths import UnsafeName
-from worker.stand_in.journal.kept import Kept, Story, folder_of
+from proto.temporal.names import RETENTION_DAYS
+from worker.stand_in.journal.kept import Kept, Story, Tombstone, folder_of
 from worker.stand_in.journal.private_folder import PrivateFolder
 from worker.stand_in.journal.sealed import SealedValues
 from worker.stand_in.journal.state import read_state
 from worker.stand_in.journal.story import read_story
-from worker.stand_in.journal.tombstones import FILE
+from worker.stand_in.journal.tombstones import FILE, Tombstones
 from worker.temporal.keys import KeyFile
 
 AWAY: Final = "away"
 """In the folder of tempolet's own files."""
 MOST_WORKFLOWS: Final = 1024
 """Folders that are read and written."""
+RETENTION: Final = timedelta(days=RETENTION_DAYS)
+MOST_TOMBSTONES: Final = 4096
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -38,6 +43,17 @@ class JournalReader:
                 return tuple(one for one, _ in read_kept(away, self._sealing)[0])
         except OSError:
             return ()
+
+    def gone(self) -> Mapping[str, Tombstone]:
+        """Read which pods are gone, by workflow id, oldest first."""
+        found = Tombstones(self._sealing, RETENTION, MOST_TOMBSTONES)
+        try:
+            with PrivateFolder.open(self._path) as away:
+                found.read(away, datetime.now(UTC))
+        except Exception as error:  # noqa: BLE001 - without the keys, too: a command says what it can
+            if not isinstance(error, FileNotFoundError):
+                _log.warning("the record of pods that are gone is left out", path=str(self._path), err=str(error))
+        return found.gone
 
     def entries(self, workflow_id: str, after: int = 0) -> Story:
         """Read a pod's story after a position."""
