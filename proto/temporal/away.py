@@ -1,8 +1,8 @@
 """What happened to a pod while Temporal was away, and the pod's state when it is handed back to its workflow.
 
 The node's own process leads the pods while Temporal is away, and keeps a journal of what it does. Afterwards it sends the
-journal's entries to the pod's workflow, as signals, so that the history has them, and then the pod's state. Times are the
-node's, as aware UTC datetimes. Fields are only ever added, each with a default.
+journal's entries to the pod's workflow, as signals, so that the history has them, and then the pod's state. The same is done
+for the node's own workflow. Times are the node's, as aware UTC datetimes. Fields are only ever added, each with a default.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from proto.temporal.node import NodeObserved
 from proto.temporal.pod import Observed, PodJson
 from proto.temporal.pod_inputs import CarriedAction
 
@@ -97,3 +98,15 @@ class HandedBack:
     """Actions that go on, which the next run begins again: pulls, hooks."""
     position: int = 0
     """That of the newest entry in the story; 0 if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHandedBack:
+    """The state of the node's images after an outage, in the signal HandedBack of the node's workflow; as for a pod."""
+
+    epoch: int
+    since: datetime
+    until: datetime
+    observed: NodeObserved
+    entries: int = 0
+    position: int = 0

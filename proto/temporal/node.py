@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from proto.temporal.dropped import DroppedSignals
+from proto.temporal.pod_inputs import HandBack
 from proto.temporal.ticket import UNTICKETED, Ticket
 
 
@@ -194,6 +195,8 @@ class NodeStart:
     """A number of `NODE_BEHAVIOURS`."""
     observed: NodeObserved | None = None
     ticket: Ticket = UNTICKETED
+    handed_back: HandBack | None = None
+    """When the worker last led the node's images without Temporal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from worker.delivery.lead import Answer, Lead, Leads, LeadUnavailable, Message, 
 from worker.stand_in.leading import Leading
 from worker.stand_in.led_pods import Led
 from worker.stand_in.loop_lead import NotLed
-from worker.stand_in.stand_in import RequestRefused
+from worker.stand_in.stand_in import NodeStandIn, RequestRefused, StandIn
 
 SWITCHED_WITHIN: Final = 5.0
 """Seconds for which a message waits for a switch that is under way."""
@@ -33,9 +33,9 @@ class Answers(Lead):
         return Answer.TAKEN
 
     async def start(self, start: PodStart | NodeStart, said: Message) -> Answer:
-        """Start a pod while Temporal is away, or tell one that is led here its first signal."""
+        """Start a pod, or the node's workflow, while Temporal is away, or tell one that is led here its first signal."""
         led = await self._led(said)
-        if led is None and self._leading.away and isinstance(start, PodStart):
+        if led is None and self._leading.away:
             led = await self._leading.begin(said.workflow_id, start)
         if led is None:
             return self._other(said.workflow_id)
@@ -47,6 +47,8 @@ class Answers(Lead):
         led = await self._led(asked)
         if led is None:
             return Reply(self._other(asked.workflow_id))
+        if isinstance(led.stand_in, NodeStandIn):
+            return Reply(Answer.TAKEN, refusal=Rejection("NoSuchRequest", "the node's workflow takes no requests"))
         try:
             return Reply(Answer.TAKEN, await _told(led.stand_in.update(asked.name, asked.value)))
         except RequestRefused as refused:
@@ -57,12 +59,14 @@ class Answers(Lead):
         led = await self._led(asked)
         if led is None:
             return Reply(self._other(asked.workflow_id))
-        match asked.name:
-            case names.EXPLAIN:
-                return Reply(Answer.TAKEN, led.stand_in.explain())
-            case names.POD_STATUS:
-                return Reply(Answer.TAKEN, led.stand_in.pod_status())
-            case other:
+        match asked.name, led.stand_in:
+            case names.EXPLAIN, StandIn() as pod:
+                return Reply(Answer.TAKEN, pod.explain())
+            case names.POD_STATUS, StandIn() as pod:
+                return Reply(Answer.TAKEN, pod.pod_status())
+            case names.NODE_STATUS, NodeStandIn() as images:
+                return Reply(Answer.TAKEN, images.node_status())
+            case other, _:
                 raise LeadUnavailable(f"no query {other[:60]}")
 
     async def lead(self, workflow_id: str) -> Answer:

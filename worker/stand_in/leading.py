@@ -16,13 +16,13 @@ from typing import Final
 
 import structlog
 
-from proto.temporal.pod import PodOutcome, PodStart
+from proto.temporal.pod import PodOutcome
 from worker.delivery.lead import PodLead
 from worker.stand_in.away import AWAY_SECONDS, AttentiveClock, Due, Verdict, judge
 from worker.stand_in.connection import Connection, ago
 from worker.stand_in.hand_back.returned import HandedOver, Returned, to_be_read_again
-from worker.stand_in.journal.kept import Kept, Story, is_node
-from worker.stand_in.led_pods import TRIED_AGAIN, Led, LedPods, Parts
+from worker.stand_in.journal.kept import Kept, Start, Story, is_node
+from worker.stand_in.led_pods import TRIED_AGAIN, Led, LedPods, Parts, subject
 from worker.stand_in.loop_lead import NotLed
 from worker.telemetry.workflow_engine import WorkflowEngine
 
@@ -58,16 +58,16 @@ class Leading(LedPods):
         """Return what to tell of Temporal; None: this process cannot tell yet. Any thread may call it."""
         away, led = self.away, [*self.led.values()]
         if away is not None:
-            return WorkflowEngine(self._away_at, away.why, len(led))
-        return self._connection.engine(led[0].why if led else "", len(led))
+            return WorkflowEngine(self._away_at, away.why, self.pods())
+        return self._connection.engine(led[0].why if led else "", self.pods())
 
     async def due(self, workflow_id: str, name: str, due_for: float) -> None:
         """Take a message that Temporal has not taken for so many seconds, and look at once who is to lead the pod."""
         self.parts.dues.message(workflow_id, name, due_for, self._clock.now)
         await self._look()
 
-    async def begin(self, workflow_id: str, start: PodStart) -> Led | None:
-        """Lead a pod that begins while Temporal is away; None if it cannot be led."""
+    async def begin(self, workflow_id: str, start: Start) -> Led | None:
+        """Lead what begins while Temporal is away; None if it cannot be led."""
         await self.lead_new(workflow_id, start, self.away.why if self.away else "")
         return self.led.get(workflow_id)
 
@@ -81,7 +81,7 @@ class Leading(LedPods):
         try:
             await self.lead_interrupted()
             for one in recovered:
-                if isinstance(one.start, PodStart) and not one.place.run_id:
+                if not one.place.run_id:
                     await self.take_over(one.workflow_id, "an earlier worker led it", one)
             while True:
                 await self._look()
@@ -92,7 +92,7 @@ class Leading(LedPods):
 
     async def _look(self) -> None:
         now = self._clock.step(monotonic())
-        known = [one for one in self.parts.journal.workflows() if not is_node(one)]
+        known = self.parts.journal.workflows()
         due, committed = self.parts.dues.look(self.parts.unsettled(), now, datetime.now(UTC))
         if not self._connection.look(self.parts.is_hosted(), now):
             due += [Due(one, "the connection", self._connection.worked_at) for one in known]
@@ -107,7 +107,7 @@ class Leading(LedPods):
     # --- handing back
 
     async def _hand_back_if_due(self) -> None:
-        ready = sorted(one for one in self.led if self.not_before.get(one, 0.0) <= monotonic())
+        ready = sorted((one for one in self.led if self.not_before.get(one, 0.0) <= monotonic()), key=_pods_first)
         if not (ready or self.away) or monotonic() < self._next_try:
             return
         if not (self.parts.is_hosted() and await self.parts.temporal.is_there()):
@@ -118,7 +118,7 @@ class Leading(LedPods):
             self._postpone()
             return
         if self.away is not None:
-            _log.info("Temporal is back", pods=len(self.led))
+            _log.info("Temporal is back", pods=self.pods())
         self.away, self._pause = None, FIRST_PAUSE
         self.parts.dues.begun()
         turns = asyncio.Semaphore(AT_ONCE)
@@ -146,7 +146,7 @@ class Leading(LedPods):
                 if led.task.done() or await self._frozen(led):
                     return await self._return(workflow_id, led)
             except Exception as error:  # noqa: BLE001 - other pods must not wait
-                _log.exception("could not hand a pod back", workflow=workflow_id, err=str(error))
+                _log.exception(f"could not hand {subject(workflow_id)} back", workflow=workflow_id, err=str(error))
             finally:
                 led.is_switching = False
                 led.switched.set()
@@ -183,7 +183,7 @@ class Leading(LedPods):
         return result
 
     async def _end_story(self, workflow_id: str, story: Story, outcome: PodOutcome | None) -> None:
-        _log.info("handed a pod back to Temporal", workflow=workflow_id, entries=len(story.entries))
+        _log.info(f"handed {subject(workflow_id)} back to Temporal", workflow=workflow_id, entries=len(story.entries))
         if outcome is not None:
             self.parts.journal.forget(workflow_id, outcome)
             self.handed_back.pop(workflow_id, None)
@@ -191,3 +191,7 @@ class Leading(LedPods):
         with contextlib.suppress(OSError):
             last = max((one.position for one in story.entries), default=0)
             await asyncio.to_thread(self.parts.journal.end_story, workflow_id, last)
+
+
+def _pods_first(workflow_id: str) -> tuple[bool, str]:
+    return is_node(workflow_id), workflow_id

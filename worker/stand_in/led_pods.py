@@ -1,4 +1,4 @@
-"""The pods that this process leads without Temporal: begins leads, and says which there are."""
+"""The pods that this process leads without Temporal, and the node's images: begins leads, and says which there are."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -12,14 +12,14 @@ from typing import Final
 import structlog
 
 from activities.execution.pod_locks import PodLocks
-from proto.temporal.pod import PodOutcome, PodStart
+from proto.temporal.pod import PodOutcome
 from worker.delivery.lead import Leads, PodLead
 from worker.stand_in.dues import Dues
 from worker.stand_in.hand_back.returned import HandBack
 from worker.stand_in.journal.journal import Journal
-from worker.stand_in.journal.kept import Kept, NumberedEntry, Start
+from worker.stand_in.journal.kept import Kept, NumberedEntry, Start, is_node
 from worker.stand_in.loop_lead import Means
-from worker.stand_in.stand_in import StandIn
+from worker.stand_in.stand_in import NodeStandIn, StandIn, stand_in_of
 from worker.tickets.tickets import Tickets
 
 TRIED_AGAIN: Final = 60.0
@@ -30,9 +30,9 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Led:
-    """A pod that this process leads."""
+    """A pod that this process leads, or the node's images."""
 
-    stand_in: StandIn
+    stand_in: StandIn | NodeStandIn
     epoch: int
     since: datetime
     why: str
@@ -89,6 +89,10 @@ class LedPods:
         """Wait for the next change of a lead."""
         await self._turned.wait()
 
+    def pods(self) -> int:
+        """Return how many pods are led here."""
+        return sum(not is_node(one) for one in [*self.led])
+
     def knows(self, workflow_id: str) -> bool:
         """Report whether the state of this workflow is known."""
         return workflow_id in self.parts.journal.workflows()
@@ -104,7 +108,7 @@ class LedPods:
             read = partial(self.parts.journal.newest, workflow_id)
             await self.lead(workflow_id, (lambda: kept.start) if kept else read, why=why, tail=tail)
             if workflow_id in self.led:
-                _log.info("leads a pod without Temporal", workflow=workflow_id, reason=why)
+                _log.info(f"leads {subject(workflow_id)} without Temporal", workflow=workflow_id, reason=why)
 
     async def lead(
         self,
@@ -119,14 +123,16 @@ class LedPods:
         try:
             ticket = await asyncio.to_thread(self.parts.tickets.raise_epoch, workflow_id)
             start = state()
-            if not isinstance(start, PodStart):
+            if start is None:
                 return
             means = self.parts.means(workflow_id, ticket.epoch, tail[-1].position if tail else 0)
-            stand_in = StandIn(replace(start, ticket=ticket), means, [one.entry for one in tail])
+            stand_in = stand_in_of(replace(start, ticket=ticket), means, [one.entry for one in tail])
         except Exception as error:  # noqa: BLE001 - a disk that takes no ticket, or a damaged state: other pods must not wait
             self.not_before[workflow_id] = monotonic() + TRIED_AGAIN
             _log.error(
-                "cannot lead a pod without Temporal", workflow=workflow_id, err=f"{type(error).__name__}: {error}"
+                f"cannot lead {subject(workflow_id)} without Temporal",
+                workflow=workflow_id,
+                err=f"{type(error).__name__}: {error}",
             )
             return
         task = asyncio.create_task(stand_in.lead(), name=f"lead of {workflow_id}")
@@ -134,8 +140,8 @@ class LedPods:
         self.parts.dues.forget(workflow_id)
         self.turn()
 
-    async def lead_new(self, workflow_id: str, start: PodStart, why: str) -> None:
-        """Lead a pod that begins. The epoch is raised, because a start that was sent to Temporal before may still arrive there."""
+    async def lead_new(self, workflow_id: str, start: Start, why: str) -> None:
+        """Lead a pod that begins, or the images of a node that has no workflow. The epoch is raised, because a start that was sent to Temporal before may still arrive there."""
         async with self.locked(workflow_id):
             if workflow_id not in self.led:
                 await self.lead(workflow_id, lambda: start, why=why)
@@ -168,3 +174,8 @@ class LedPods:
         self._version += 1
         self._turned.set()
         self._turned = asyncio.Event()
+
+
+def subject(workflow_id: str) -> str:
+    """Say what a workflow leads."""
+    return "the node's images" if is_node(workflow_id) else "a pod"

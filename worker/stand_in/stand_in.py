@@ -10,6 +10,7 @@ from proto.temporal.node import NodeStart, NodeStatus
 from proto.temporal.operator import Explanation, Rejection
 from proto.temporal.pod import PodStart
 from worker.stand_in.in_process_driver import InProcessDriver, Left
+from worker.stand_in.journal.kept import Start
 from worker.stand_in.loop_lead import LONGEST_NAME, WRONG_TYPE, LoopLead, Means, NotLed
 from worker.stand_in.recovery import fold
 from workflows.decide.refusal import Refusal
@@ -92,3 +93,8 @@ class NodeStandIn(LoopLead[NodeLoop]):
     def node_status(self) -> NodeStatus:
         """Return the state of the images."""
         return self._loop.node_status()
+
+
+def stand_in_of(start: Start, means: Means, tail: Iterable[StoryEntry] = ()) -> StandIn | NodeStandIn:
+    """Return the lead of a pod, or of the node's images, by its newest state."""
+    return StandIn(start, means, tail) if isinstance(start, PodStart) else NodeStandIn(start, means)

@@ -1,4 +1,4 @@
-"""The search attributes with which the workflow of a pod is started."""
+"""The search attributes with which the workflow of a pod, or of the node, is started."""
 
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
@@ -19,3 +19,8 @@ def initial_attributes(workflow_id: PodWorkflowId) -> TypedSearchAttributes:
             SearchAttributePair(number("PodRestarts"), 0),
         ]
     )
+
+
+def node_attributes(node: str) -> TypedSearchAttributes:
+    """Return the search attributes of the node's own workflow."""
+    return TypedSearchAttributes([SearchAttributePair(SearchAttributeKey.for_keyword("PodNode"), node)])

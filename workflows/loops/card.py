@@ -54,14 +54,19 @@ def strangers_words(dropped: DroppedSignals | None, refused_requests: int = 0) -
     return words
 
 
-def outage_words(last: HandBack | None) -> str:
-    """Describe the last time that Temporal was away, as a further paragraph; empty if it never was in this pod's life."""
+def outage_words(
+    last: HandBack | None, led: str = "the pod", told: str = "`tempolet history` tells what happened"
+) -> str:
+    """Describe the last time that Temporal was away, as a further paragraph; empty if it never was.
+
+    `led`: what the node led meanwhile; `told`: where what happened can be read.
+    """
     if last is None:
         return ""
     minutes, seconds = divmod(round((last.until - last.since).total_seconds()), 60)
     length = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-    told = f"`tempolet history` tells what happened ({last.entries} entries)" if last.entries else "nothing happened"
-    return f"\n\nwhile Temporal was away ({length}, until {moment(last.until)}) the node led the pod: {told}"
+    what = f"{told} ({last.entries} entries)" if last.entries else "nothing happened"
+    return f"\n\nwhile Temporal was away ({length}, until {moment(last.until)}) the node led {led}: {what}"
 
 
 def with_outage(explained: Explanation, last: HandBack | None, hand_back: Refusal | None) -> Explanation:

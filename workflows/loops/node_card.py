@@ -1,11 +1,12 @@
 """The current details that the Temporal UI shows of a node: its image file system and what is done about it."""
 
 from proto.temporal.node import NodeObserved
+from proto.temporal.pod_inputs import HandBack
 from workflows.decide.node.image_collection import size_in_words
-from workflows.loops.card import code, moment, strangers_words
+from workflows.loops.card import code, moment, outage_words, strangers_words
 
 
-def node_card(observed: NodeObserved, busy: frozenset[str]) -> str:
+def node_card(observed: NodeObserved, busy: frozenset[str], handed_back: HandBack | None = None) -> str:
     """Write the card."""
     parts = []
     if (disk := observed.disk) and observed.seen_at:
@@ -23,4 +24,5 @@ def node_card(observed: NodeObserved, busy: frozenset[str]) -> str:
         parts.append("under way: " + ", ".join(code(key) for key in sorted(busy)))
     if observed.news:
         parts.append("\n".join(f"- {moment(one.at)} {code(one.words)}" for one in reversed(observed.news)))
-    return "\n\n".join(parts) + strangers_words(observed.dropped)
+    outage = outage_words(handed_back, "the images", "the history of this workflow tells what happened")
+    return "\n\n".join(parts) + outage + strangers_words(observed.dropped)

@@ -5,12 +5,14 @@ do, one long activity watches the images, and the loop rests.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NoReturn
 
 from proto.temporal import names
+from proto.temporal.away import NodeHandedBack
 from proto.temporal.node import NodeConfigured, NodeObserved, NodeStart, NodeStatus
 from proto.temporal.signals import BehaviourCommitted
 from workflows.decide.actions import Wake
@@ -25,6 +27,7 @@ from workflows.decide.node.node import (
     node_actions,
     outdated,
 )
+from workflows.decide.record.hand_back import next_node_start
 from workflows.decide.versions import (
     NODE_BEHAVIOURS,
     NODE_CARRIED_PREPULL,
@@ -32,9 +35,10 @@ from workflows.decide.versions import (
     NODE_TIMER_PER_WAIT,
     require_known,
 )
-from workflows.loops.arrival_loop import ArrivalLoop
+from workflows.loops import taking_back
 from workflows.loops.driver import Driver, Failed
 from workflows.loops.node_card import node_card
+from workflows.loops.taking_back import TakingBack
 
 CANCEL_IGNORED: Final = (
     "a cancel of the node's workflow is ignored: terminate it instead, and the poller starts a new one when it starts"
@@ -42,18 +46,19 @@ CANCEL_IGNORED: Final = (
 Arrival = NodeConfigured | tuple[NodeAction, NodeAnswer | Failed]
 
 
-class NodeLoop(ArrivalLoop[Arrival, Driver]):
+class NodeLoop(TakingBack[Arrival, Driver]):
     """The loop of one node."""
 
     observed: NodeObserved
+    subject = "the node's images"
 
-    signal_shapes: ClassVar[Mapping[str, type]] = {
+    signal_shapes: ClassVar[Mapping[str, type]] = taking_back.NODE_SHAPES | {
         names.NODE_CONFIGURED: NodeConfigured,
         names.BEHAVIOUR_COMMITTED: BehaviourCommitted,
     }
 
     def __init__(self, start: NodeStart, driver: Driver) -> None:
-        super().__init__(driver)
+        super().__init__(driver, start.ticket.epoch)
         self.start = start
         self.observed = start.observed or NodeObserved()
         self.under_way: dict[str, asyncio.Task[None]] = {}
@@ -61,11 +66,13 @@ class NodeLoop(ArrivalLoop[Arrival, Driver]):
     async def run(self) -> None:
         """Manage the node's images; never returns."""
         require_known(self.start.behaviour, NODE_BEHAVIOURS)
+        await self.take_back_if_handed()
         while True:
             waits = self.begin_due_actions()
-            self.driver.show(node_card(self.observed, frozenset(self.under_way)))
+            self.driver.show(node_card(self.observed, frozenset(self.under_way), self.start.handed_back))
             self.driver.keep(self.state, waits, self.under_way)
             await self.next_event(waits)
+            await self.take_back_if_handed()
             self.continue_as_new_if_due()
 
     def situation(self) -> NodeSituation:
@@ -96,8 +103,16 @@ class NodeLoop(ArrivalLoop[Arrival, Driver]):
         else:
             self.keep_timers(waits, complete=not self.is_long())
             arrived = await self.next_arrival(CANCEL_IGNORED)
-        if arrived:
+        if arrived and not self.is_handed_back:
             self.record_all()
+
+    def take_back(self, handed: NodeHandedBack) -> NoReturn:
+        """Continue as new with what the node hands back, and with what else has arrived; what is under way ends here."""
+        self.start, self.observed = next_node_start(self.start, handed), handed.observed
+        self.under_way.clear()
+        self.arrived = deque(one for one in self.arrived if not isinstance(one, tuple))
+        self.record_all()
+        self.driver.continue_as_new(replace(self.state(), behaviour=self.raised(self.start.behaviour)))
 
     def record_arrival(self, arrival: Arrival) -> None:
         """Record one result or signal."""

@@ -6,37 +6,41 @@ from the beginning of the story on, because what it knows is outdated, and ends 
 
 import asyncio
 from abc import abstractmethod
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from proto.temporal import names
-from proto.temporal.away import HandedBack, WhileAway
+from proto.temporal.away import HandedBack, NodeHandedBack, WhileAway
 from workflows.decide.actions import Wake
 from workflows.decide.record import hand_back
 from workflows.decide.refusal import Refusal
 from workflows.loops.arrival_loop import Arrival, ArrivalLoop, DriverOf
 
 SHAPES: Final[dict[str, type]] = {names.WHILE_AWAY: WhileAway, names.HANDED_BACK: HandedBack}
-CANCEL_IGNORED: Final = "a cancel is ignored while the node hands the pod back"
+NODE_SHAPES: Final[dict[str, type]] = {names.WHILE_AWAY: WhileAway, names.HANDED_BACK: NodeHandedBack}
+State = HandedBack | NodeHandedBack
 
 
 class TakingBack(ArrivalLoop[Arrival, DriverOf]):
     """Receives a hand-back."""
 
+    subject: ClassVar[str] = "the pod"
+    """What is handed back."""
+
     def __init__(self, driver: DriverOf, epoch: int) -> None:
         """Take the epoch of this run: signals of an earlier hand-back are ignored."""
         super().__init__(driver)
         self._epoch = epoch
-        self._handed: HandedBack | None = None
+        self._handed: State | None = None
         self.is_handed_back = False
         """A hand-back has begun."""
 
     def queue(self, arrival: Any) -> None:
         """Queue an arrival; a hand-back is kept apart, because it comes before everything else."""
-        if not isinstance(arrival, WhileAway | HandedBack):
+        if not isinstance(arrival, WhileAway | State):
             super().queue(arrival)
         elif arrival.epoch > self._epoch:
             self.is_handed_back = True
-            if isinstance(arrival, HandedBack) and (self._handed is None or arrival.epoch > self._handed.epoch):
+            if isinstance(arrival, State) and (self._handed is None or arrival.epoch > self._handed.epoch):
                 self._handed = arrival
             self.driver.notify()
 
@@ -47,13 +51,14 @@ class TakingBack(ArrivalLoop[Arrival, DriverOf]):
     async def take_back_if_handed(self) -> None:
         """Wait for the state if a hand-back has begun; if it does not come in time, the run goes on as before."""
         while self.is_handed_back and self._handed is None:
-            until = Wake(self.driver.now() + hand_back.LONGEST, "the node hands the pod back", "hand-back")
+            what = f"the node hands {self.subject} back"
+            until = Wake(self.driver.now() + hand_back.LONGEST, what, "hand-back")
             try:
                 await self.driver.wait(lambda: self._handed is not None, until=until)
             except TimeoutError:
                 self.is_handed_back = False
             except asyncio.CancelledError:
-                self.driver.logger.warning(CANCEL_IGNORED)
+                self.driver.logger.warning("a cancel is ignored while %s", what)
         if self._handed is not None:
             self.take_back(self._handed)
 
@@ -62,5 +67,5 @@ class TakingBack(ArrivalLoop[Arrival, DriverOf]):
         return hand_back.REFUSAL if self.is_handed_back else None
 
     @abstractmethod
-    def take_back(self, handed: HandedBack) -> None:
+    def take_back(self, handed: Any) -> None:
         """Continue as new with the state."""

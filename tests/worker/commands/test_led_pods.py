@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from proto.temporal import names
+from proto.temporal.node import NodeStatus
 from proto.temporal.operator import ConditionSet, Explanation, Rejection, Sentence, SentenceKind, SetCondition
 from tests.patience import PATIENCE
 from tests.worker.delivery.fake_lead import FakeLead
@@ -20,7 +21,7 @@ from worker.commands.access.pod_selection import PodSelector
 from worker.commands.access.temporal_access import NoAnswer
 from worker.commands.change import updates
 from worker.commands.change.updates import Refused
-from worker.commands.show import explain
+from worker.commands.show import explain, images
 from worker.daemon.config import NodeConfig
 from worker.delivery.server import LeadServer, socket_path
 from worker.payloads.receiving import ReceivingConverter
@@ -153,6 +154,23 @@ async def test_a_pod_that_the_worker_leads_is_explained(led: LedNode) -> None:
     led.lead.let_go(ID)
     led.answer = explain.Answer(answer.pod)
     assert await explain._ask(led.config, WEB) == led.answer
+
+
+async def test_the_images_are_asked_of_whoever_leads_them(led: LedNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node's own workflow, or the worker; an answer of another type is a failure."""
+    by_worker, by_temporal = (NodeStatus(None, count, "", (), ()) for count in (1, 2))
+
+    async def ask_workflow(_: NodeConfig) -> NodeStatus:
+        return by_temporal
+
+    monkeypatch.setattr(images, "_ask_workflow", ask_workflow)
+    assert await images._ask(led.config) == by_temporal
+    led.lead.take(names.node_workflow_id("n"))
+    led.lead.answers[names.NODE_STATUS] = by_worker
+    assert await images._ask(led.config) == by_worker
+    led.lead.answers[names.NODE_STATUS] = None
+    with pytest.raises(CommandFailed):
+        await images._ask(led.config)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def workflow_id(name: str) -> str:
 
 
 class States:
-    """What the journal has of each pod."""
+    """What the journal has of each pod, and of the node."""
 
     def __init__(self) -> None:
         self.newest_of: dict[str, PodStart | NodeStart] = {}

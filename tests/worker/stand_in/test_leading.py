@@ -11,21 +11,23 @@ import pytest
 
 from proto.temporal import names
 from proto.temporal.names import node_workflow_id
-from proto.temporal.node import NodeStart
+from proto.temporal.node import NodeConfigured, NodeStart, NodeStatus
 from proto.temporal.pod import PodStart
 from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.worker.stand_in.leading_world import AWAY_SECONDS, Node, named_world, said, workflow_id
-from worker.delivery.lead import Answer, LeadUnavailable
+from worker.delivery.lead import Answer, LeadUnavailable, Message, Reply
 from worker.stand_in import leading, led_pods
 from worker.stand_in.answers import SWITCHED_WITHIN
 from worker.stand_in.connection import NOT_CONNECTED
 from worker.stand_in.hand_back.returned import HandedOver
 from worker.stand_in.leading import LONGEST_PAUSE, STEP
 from worker.stand_in.led_pods import TRIED_AGAIN
+from workflows.decide.versions import CURRENT_NODE
 
 pytestmark = pytest.mark.jumping_clock
 LATER = AWAY_SECONDS + 2 * STEP
 HINT = RuntimeChanged("event")
+OWN = node_workflow_id("node-1")
 
 
 @pytest.fixture
@@ -217,14 +219,48 @@ async def test_a_node_without_pods_tells_that_it_is_not_connected(node: Node) ->
     assert engine.why == NOT_CONNECTED
 
 
-async def test_the_nodes_own_workflow_keeps_its_lead(node: Node) -> None:
-    """Nothing here leads it, so its ticket stays as it is."""
-    own = node_workflow_id("node-1")
-    node.states.newest_of[own] = NodeStart("node-1")
-    node.tickets.draw(own)
+async def test_the_node_s_images_are_led_too(node: Node) -> None:
+    """They are handed back after the pods, and are no pod in what is told."""
+    node.states.newest_of[OWN] = NodeStart("node-1", CURRENT_NODE)
+    node.is_hosted = False
+    await asyncio.sleep(LATER)
+    assert node.led() == {"a", "b", "c", "node-1"}
+    engine = node.leading.engine()
+    assert engine
+    assert engine.pods_led == 3
+    await back(node)
+    assert node.led() == set()
+    tried = list(node.temporal.tried())
+    assert (tried[0], tried[-1]) == ("a", "node-1")
+    start = node.temporal.returned[-1].start
+    assert isinstance(start, NodeStart)
+    assert start.ticket == node.tickets.draw(OWN)
+    assert start.ticket.epoch == 2, "each switch raises it"
+
+
+async def test_a_node_without_pods_leads_its_images(node: Node) -> None:
+    """Whoever asks gets the state of the images, and nothing that only a pod has."""
+    node.states.newest_of.clear()
+    node.states.newest_of[OWN] = NodeStart("node-1", CURRENT_NODE)
+    node.is_hosted = False
+    await asyncio.sleep(LATER)
+    assert node.led() == {"node-1"}
+    assert await node.answers.query(Message(OWN, names.NODE_STATUS), NodeStatus) == Reply(
+        Answer.TAKEN, NodeStatus(None, 0, "", (), ())
+    )
+    with pytest.raises(LeadUnavailable):
+        await node.answers.query(Message(OWN, names.EXPLAIN), object)
+    reply = await node.answers.update(Message(OWN, names.EVICT_POD, None), object)
+    assert reply.refusal
+
+
+async def test_a_node_s_workflow_begins_without_temporal(node: Node) -> None:
+    """As a pod does."""
+    configured = Message(OWN, names.NODE_CONFIGURED, NodeConfigured())
+    assert await node.answers.start(NodeStart("node-1", CURRENT_NODE), configured) is Answer.UNKNOWN_POD
     await away(node)
-    await asyncio.sleep(10 * STEP)
-    assert node.tickets.draw(own).epoch == 0
+    assert await node.answers.start(NodeStart("node-1", CURRENT_NODE), configured) is Answer.TAKEN
+    assert node.led() == {"a", "b", "c", "node-1"}
 
 
 async def test_a_pod_whose_state_is_damaged_keeps_no_other_from_being_led(node: Node) -> None:

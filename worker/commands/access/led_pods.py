@@ -1,6 +1,6 @@
-"""Asks whoever leads a pod: its workflow in Temporal, or this node's worker while Temporal is away.
+"""Asks whoever leads a pod, or the node's images: the workflow in Temporal, or this node's worker while Temporal is away.
 
-Used by the commands about one pod. The worker says first whether it leads the pod; otherwise Temporal is asked, and the worker
+Used by the commands. The worker says first whether it leads the pod; otherwise Temporal is asked, and the worker
 again if Temporal does not answer.
 """
 

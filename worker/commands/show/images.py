@@ -17,7 +17,9 @@ from proto.temporal import names
 from proto.temporal.node import NodeStatus, PrepullFailure
 from worker.commands.access import temporal_access
 from worker.commands.access.exits import CommandFailed, Exit
+from worker.commands.access.led_pods import ask_pod
 from worker.daemon.config import NodeConfig
+from worker.delivery.lead import Message, Reply
 from worker.documents.printable import printable
 from workflows.decide.node.image_collection import size_in_words
 
@@ -56,13 +58,24 @@ def _failure(failure: PrepullFailure | None) -> str:
 
 
 async def _ask(config: NodeConfig) -> NodeStatus:
+    message = Message(names.node_workflow_id(config.node_name), names.NODE_STATUS)
+    answered = await ask_pod(
+        config, message, lambda: _ask_workflow(config), lambda lead, said: lead.query(said, NodeStatus)
+    )
+    status = answered.value if isinstance(answered, Reply) else answered
+    if not isinstance(status, NodeStatus):
+        raise CommandFailed(f"the worker of node {config.node_name} cannot tell of the images")
+    return status
+
+
+async def _ask_workflow(config: NodeConfig) -> NodeStatus:
     client = await temporal_access.client_of(config)
     handle = client.get_workflow_handle(names.node_workflow_id(config.node_name))
     try:
         async with asyncio.timeout(temporal_access.ANSWER_WITHIN.total_seconds()):
             status: NodeStatus = await handle.query(names.NODE_STATUS, result_type=NodeStatus)
     except (TimeoutError, WorkflowQueryRejectedError) as error:
-        raise CommandFailed(temporal_access.no_worker(config.node_name, error)) from error
+        raise temporal_access.NoAnswer(temporal_access.no_worker(config.node_name, error)) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise CommandFailed(
@@ -70,5 +83,5 @@ async def _ask(config: NodeConfig) -> NodeStatus:
                 "(--hostname-override)?",
                 Exit.NOT_FOUND,
             ) from error
-        raise CommandFailed(temporal_access.no_worker(config.node_name, error)) from error
+        raise temporal_access.NoAnswer(temporal_access.no_worker(config.node_name, error)) from error
     return status

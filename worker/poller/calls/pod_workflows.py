@@ -15,13 +15,7 @@ from typing import Final, TypeVar
 import structlog
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import Client
-from temporalio.common import (
-    SearchAttributeKey,
-    SearchAttributePair,
-    TypedSearchAttributes,
-    WorkflowIDConflictPolicy,
-    WorkflowIDReusePolicy,
-)
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.execution.pod_locks import PodLocks
@@ -45,7 +39,7 @@ from worker.poller.calls.temporal_calls import (
 )
 from worker.temporal.connection import pause
 from worker.temporal.executions import OPEN, describe_execution, is_open, last_event_time, list_executions
-from worker.temporal.pod_attributes import initial_attributes
+from worker.temporal.pod_attributes import initial_attributes, node_attributes
 from worker.temporal.signal_numbers import SignalNumbers
 from worker.tickets.tickets import Tickets
 
@@ -165,9 +159,7 @@ class PodWorkflows:
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 start_signal=names.NODE_CONFIGURED,
                 start_signal_args=[configured],
-                search_attributes=TypedSearchAttributes(
-                    [SearchAttributePair(SearchAttributeKey.for_keyword("PodNode"), self._node)]
-                ),
+                search_attributes=node_attributes(self._node),
                 static_summary=f"node {self._node}",
                 static_details="The images on its disk: what is removed and why, what is pulled before a pod asks",
                 rpc_timeout=CALL_LIMIT,

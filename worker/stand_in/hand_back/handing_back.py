@@ -1,4 +1,4 @@
-"""Hands pods back to Temporal: their workflows get the story of the outage, and then their state.
+"""Hands pods, and the node's images, back to Temporal: their workflows get the story of the outage, and then their state.
 
 Called by the worker for each pod that it led, once Temporal answers. What Temporal has of the workflow is looked at first, so that
 every step may have been done before by a worker that has ended since. Nothing is forced upon a run that an operator has paused.
@@ -7,7 +7,7 @@ every step may have been done before by a worker that has ended since. Nothing i
 import asyncio
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -25,15 +25,13 @@ from temporalio.converter import WorkflowSerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal import names
-from proto.temporal.away import HandedBack, WhileAway
-from proto.temporal.names import PodWorkflowId
-from proto.temporal.pod import PodStart
+from proto.temporal.away import WhileAway
 from worker.stand_in.hand_back.returned import HandedOver, Returned
 from worker.stand_in.hand_back.story_parts import told
+from worker.stand_in.hand_back.subjects import State, begin_of, handed_on, waiting
+from worker.stand_in.journal.kept import Start
 from worker.temporal.call_budget import is_too_large
 from worker.temporal.executions import PAUSED, describe_execution, is_open
-from worker.temporal.pod_attributes import initial_attributes
-from workflows.decide.record.hand_back import next_start
 
 TAKEN_WITHIN: Final = timedelta(seconds=30)
 """How long a run may take to go on with the state that it was handed; then another run is started in its place."""
@@ -68,7 +66,7 @@ class Seen:
     run_id: str = ""
     """Of the newest run; empty if there is none."""
     status: int = 0
-    start: PodStart | None = None
+    start: Start | None = None
     """The input of the newest run; None if it cannot be read."""
 
     def has(self, epoch: int) -> bool:
@@ -133,17 +131,17 @@ class HandingBack:
         signals = told(pod, self._now(), seen.start.handed_back if seen.start else None)
         run_id = seen.run_id
         if not seen.is_open:  # a run that is told a story does nothing before it has the state
-            waiting = replace(pod.start, ticket=replace(pod.start.ticket, epoch=epoch - 1), under_way=())
-            story = WhileAway(epoch, 0)
-            run_id = await self._start(waiting, pod.workflow_id, WorkflowIDConflictPolicy.USE_EXISTING, story)
+            run_id = await self._start(
+                waiting(pod.start), pod.workflow_id, WorkflowIDConflictPolicy.USE_EXISTING, WhileAway(epoch, 0)
+            )
         for part in signals.parts:
             await self._signal(pod.workflow_id, run_id, part)
         await self._signal(pod.workflow_id, run_id, signals.state)
         outcome = await self._outcome(pod.workflow_id, epoch)
         if outcome is not None:
             return outcome
-        _log.warning("a pod's run does not take the pod back: another run replaces it", workflow=pod.workflow_id)
-        start = next_start(pod.start, signals.state)
+        _log.warning("a run does not take back what is handed to it: another run replaces it", workflow=pod.workflow_id)
+        start = handed_on(pod.start, signals.state)
         await self._start(start, pod.workflow_id, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
         return HandedOver.TAKEN
 
@@ -159,7 +157,7 @@ class HandingBack:
             raise
         return Seen(info.execution.run_id, int(info.status), await self._input(workflow_id, info.execution.run_id))
 
-    async def _input(self, workflow_id: str, run_id: str) -> PodStart | None:
+    async def _input(self, workflow_id: str, run_id: str) -> Start | None:
         """Read a run's input; this needs no worker, and no code that can replay the run. Raises RPCError."""
         request = GetWorkflowExecutionHistoryRequest(
             namespace=self._client.namespace,
@@ -170,11 +168,12 @@ class HandingBack:
             request, retry=True, timeout=CALL_LIMIT
         )
         began = page.history.events[0].workflow_execution_started_event_attributes
+        shape = begin_of(workflow_id).shape
         try:
-            (start,) = await self._converter(workflow_id).decode(began.input.payloads, [PodStart])
+            (start,) = await self._converter(workflow_id).decode(began.input.payloads, [shape])
         except Exception:  # noqa: BLE001 - a stranger may have started it
             return None
-        return start if isinstance(start, PodStart) else None
+        return start if isinstance(start, shape) else None
 
     async def _outcome(self, workflow_id: str, epoch: int) -> HandedOver | None:
         """Wait until a run has this epoch; returns None if none has in time. Raises RPCError."""
@@ -210,31 +209,31 @@ class HandingBack:
 
     async def _start(
         self,
-        start: PodStart,
+        start: Start,
         workflow_id: str,
         conflict: WorkflowIDConflictPolicy,
         signal: WhileAway | None = None,
     ) -> str:
         """Start a run; one that is open gets the signal, or is terminated. Returns the id of the run that is open. Raises RPCError."""
-        parsed = PodWorkflowId.parse(workflow_id)
+        begin = begin_of(workflow_id)
         handle = await self._client.start_workflow(
-            names.POD_WORKFLOW,
+            begin.workflow,
             start,
             id=workflow_id,
-            task_queue=names.node_task_queue(parsed.node),
+            task_queue=begin.task_queue,
             task_timeout=TASK_TIMEOUT,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             id_conflict_policy=conflict,
-            search_attributes=initial_attributes(parsed),
-            static_summary=f"{parsed.namespace}/{parsed.name} on {parsed.node}",
-            static_details=f"Handed back by the node after Temporal was away, pod UID `{parsed.uid}`",
+            search_attributes=begin.search_attributes,
+            static_summary=begin.summary,
+            static_details=begin.details,
             start_signal=_name(signal) if signal else None,
             start_signal_args=[signal] if signal else [],
             rpc_timeout=CALL_LIMIT,
         )
         return handle.result_run_id or ""
 
-    async def _signal(self, workflow_id: str, run_id: str, signal: WhileAway | HandedBack) -> None:
+    async def _signal(self, workflow_id: str, run_id: str, signal: WhileAway | State) -> None:
         """Signal this run, and no later one, which may have been told already; raises RPCError.
 
         A part of the story has an id of its content, by which Temporal drops it if the run has it already.
@@ -259,20 +258,20 @@ def is_refused(error: RPCError) -> bool:
     return error.status in _CALL_REFUSED or is_too_large(error)
 
 
-def _name(signal: WhileAway | HandedBack) -> str:
+def _name(signal: WhileAway | State) -> str:
     return names.WHILE_AWAY if isinstance(signal, WhileAway) else names.HANDED_BACK
 
 
-def _request_id(signal: WhileAway | HandedBack) -> str:
+def _request_id(signal: WhileAway | State) -> str:
     told_by = (signal.first, signal.entries, signal.left_out) if isinstance(signal, WhileAway) else signal
     return hashlib.sha256(_name(signal).encode() + to_json(told_by)).hexdigest()
 
 
 def _paused(workflow_id: str) -> HandedOver:
-    _log.warning("a pod's workflow is paused: the node goes on leading the pod", workflow=workflow_id)
+    _log.warning("a workflow is paused: the node goes on without it", workflow=workflow_id)
     return HandedOver.REFUSED
 
 
 def _given_up(pod: Returned, error: Exception, *, is_refused: bool) -> HandedOver:
-    _log.warning("could not hand a pod back to Temporal", workflow=pod.workflow_id, err=str(error))
+    _log.warning("could not hand back to Temporal", workflow=pod.workflow_id, err=str(error))
     return HandedOver.REFUSED if is_refused else HandedOver.AWAY

@@ -1,4 +1,4 @@
-"""A pod that is handed back to Temporal, and what became of it."""
+"""A pod, or the node's images, that is handed back to Temporal, and what became of it."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from proto.temporal.pod import PodOutcome, PodStart
-from worker.stand_in.journal.kept import Story
+from worker.stand_in.journal.kept import Start, Story
 
 
 class HandedOver(StrEnum):
@@ -20,10 +20,10 @@ class HandedOver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A pod that is handed back."""
+    """A pod, or the node's images, that is handed back."""
 
     workflow_id: str
-    start: PodStart
+    start: Start
     """Its state, with the ticket of the next run."""
     outcome: PodOutcome | None
     """None while it lives."""
@@ -43,6 +43,8 @@ class HandBack(Protocol):
         ...
 
 
-def to_be_read_again(state: PodStart) -> PodStart:
-    """Return a state whose next driver reads the runtime first: hints between the two may be lost."""
-    return replace(state, observed=replace(state.observed, runtime_stale=True)) if state.observed else state
+def to_be_read_again(state: Start) -> Start:
+    """Return a pod's state whose next driver reads the runtime first: hints between the two may be lost. Images are watched anyway."""
+    if isinstance(state, PodStart) and state.observed:
+        return replace(state, observed=replace(state.observed, runtime_stale=True))
+    return state

@@ -8,9 +8,10 @@ from typing import Final
 from pydantic_core import to_json
 
 from proto.messages import shorten
-from proto.temporal.away import STORY_BYTES, STORY_SIGNALS, HandedBack, WhileAway
+from proto.temporal.away import STORY_BYTES, STORY_SIGNALS, WhileAway
 from proto.temporal.pod_inputs import HandBack
 from worker.stand_in.hand_back.returned import Returned
+from worker.stand_in.hand_back.subjects import State, state_of
 from worker.stand_in.journal.kept import NumberedEntry
 
 LONGEST_ENTRY: Final = STORY_BYTES - 1024
@@ -22,7 +23,7 @@ class Told:
     """What is sent to the run of a pod that is handed back."""
 
     parts: tuple[WhileAway, ...]
-    state: HandedBack
+    state: State
 
 
 def told(pod: Returned, until: datetime, before: HandBack | None = None) -> Told:
@@ -31,7 +32,6 @@ def told(pod: Returned, until: datetime, before: HandBack | None = None) -> Told
     `before`: what the newest run was handed. A worker that ended had told that much of the same story.
     """
     start, story = pod.start, pod.story
-    assert start.observed is not None
     epoch = start.ticket.epoch
     groups = list(_groups([one for one in story.entries if not _is_told(one, before)]))
     sent = groups[:STORY_SIGNALS]
@@ -45,7 +45,7 @@ def told(pod: Returned, until: datetime, before: HandBack | None = None) -> Told
         last = parts.pop() if parts else WhileAway(epoch, story.left_out.position, (), 0, pod.since, until)
         parts.append(replace(last, left_out=left_out))
     newest = story.entries[-1].position if story.entries else 0
-    state = HandedBack(epoch, pod.since, until, start.observed, start.pod, known, start.under_way, newest)
+    state = state_of(start, epoch=epoch, since=pod.since, until=until, entries=known, position=newest)
     return Told(tuple(parts), state)
 
 

@@ -1,10 +1,11 @@
-"""How a run takes a pod back that the node led while Temporal was away."""
+"""How a run takes back what the node led while Temporal was away: a pod, or the node's images."""
 
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from proto.temporal.away import HandedBack
+from proto.temporal.away import HandedBack, NodeHandedBack
+from proto.temporal.node import NodeStart
 from proto.temporal.pod import PodStart
 from proto.temporal.pod_inputs import HandBack
 from workflows.decide.refusal import Refusal
@@ -25,6 +26,16 @@ def next_start(start: PodStart, handed: HandedBack) -> PodStart:
         observed=handed.observed,
         first_sight=None,
         under_way=handed.under_way,
+        ticket=replace(start.ticket, epoch=handed.epoch),
+        handed_back=HandBack(handed.since, handed.until, handed.entries, handed.position),
+    )
+
+
+def next_node_start(start: NodeStart, handed: NodeHandedBack) -> NodeStart:
+    """Do the same for the node's images."""
+    return replace(
+        start,
+        observed=handed.observed,
         ticket=replace(start.ticket, epoch=handed.epoch),
         handed_back=HandBack(handed.since, handed.until, handed.entries, handed.position),
     )
