@@ -25,7 +25,7 @@ RARE = f"{names.MAKE_POD_DIRECTORIES} failed"
 ENDLESS = {names.PROBE_CONTAINER, names.WATCH_IMAGES}
 """Actions that end with what they observe."""
 HAND_BACK = {names.WHILE_AWAY, names.HANDED_BACK}
-"""Only a node that led the pod without Temporal sends these; tests/workflows/test_hand_back.py replays what they leave."""
+"""Only a node that led without Temporal sends these; tests/workflows/test_hand_back.py, and test_node_hand_back.py in tests/worker/stand_in/hand_back, replay what they leave."""
 BEFORE_IT_BEGAN = ("ended", "rejected", "started_at", "deleted", "grace", "conditions")
 ENDS = ("behaviour raised", "continued as new by events", "cancel of the workflow", "history lost")
 BY_SIGNALS = "continued as new by signals"
@@ -49,7 +49,7 @@ AT_ONCE = [f"{call.name} {how} at once" for call in ACTIONS.values() if call.at_
 GIVEN_UP = [f"{name} given up" for name in (names.PULL_IMAGE, names.AWAIT_PREDECESSOR, names.RUN_HOOK)]
 NODE_WORDS = [
     *(f"activity {call.name}" for call in NODE_ACTIONS.values()),
-    *(f"signal {name}" for name in NodeLoop.signal_shapes),
+    *(f"signal {name}" for name in NodeLoop.signal_shapes if name not in HAND_BACK),
     *ENDS,
     BY_SIGNALS,
 ]

@@ -1,6 +1,6 @@
 """The stand-in's part of the worker process: what leads pods while Temporal is away, and what its workflows tell it.
 
-Wires `worker/stand_in/` to the node's services. The Temporal worker gets `interceptors` and `keep`.
+Wires `worker/stand_in/` to the node's services. The Temporal worker gets `noticing` and `keep`.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ from worker.delivery.server import LeadServer, socket_path
 from worker.payloads.receiving import ReceivingConverter
 from worker.stand_in.answers import Answers
 from worker.stand_in.dues import Dues
+from worker.stand_in.failed_tasks import FailedTasks
 from worker.stand_in.hand_back.returned import HandBack
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.journal.journal import Journal
@@ -85,6 +86,7 @@ class PodLeads:
         self._recovered: tuple[Kept, ...] = ()
         """What an earlier worker knew, until it is looked at."""
         self._dues = Dues(present)
+        self._failed = FailedTasks(deps.temporal.failed_tasks, self._dues.failed)
         self._worker_id = secrets.token_hex(4)
         around = [AttachingAttempts(running, present), *deps.interceptors, UnexpectedErrors()]
         self._activities = InProcessActivities(activities(deps.services), around)
@@ -117,14 +119,15 @@ class PodLeads:
             async with (
                 in_background("leads of pods", self._lead),
                 in_background("messages to the worker", lambda: server.serve(socket)),
+                in_background("failed workflow tasks", self._failed.watch),
                 in_background("what is told of Temporal", self._note),
             ):
                 yield
 
     @property
-    def interceptor(self) -> Interceptor:
-        """What the Temporal worker puts around each activity."""
-        return _Begun(self._dues)
+    def noticing(self) -> Sequence[Interceptor]:
+        """What the Temporal worker puts around each run and each activity, to notice whether Temporal works for them."""
+        return self._failed.interceptor, _Begun(self._dues)
 
     def keep(self, workflow_id: str, decided: Decided, start: PodStart | NodeStart) -> None:
         """Keep the state of a run that leads its workflow; called in the thread of its task."""

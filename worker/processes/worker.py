@@ -157,7 +157,7 @@ async def work(
         around = (
             publishing(guard.only_of_leaders(leads.publish), services.running_actions.settled, leads.keep),
             *guard.interceptors(services.present_attempts, refusals),
-            leads.interceptor,
+            *leads.noticing,
         )
         drivers = watching_plugins(config.root_dir, services.csi)
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)

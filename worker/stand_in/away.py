@@ -5,7 +5,7 @@ pod beside a Temporal that works is slow, not wrong.
 
 Away means that something is due (an answer that no history has, a timer, a message that was not taken), and that no workflow task
 of any pod has been committed for a while since. An idle node has nothing due, so it never finds Temporal away. A
-Temporal that is slow still commits.
+Temporal that is slow still commits. A pod whose own workflow tasks fail says nothing about Temporal.
 """
 
 from collections.abc import Iterable
@@ -58,7 +58,11 @@ class Committed:
     at: float = 0.0
     """The last workflow task of any pod or the node."""
     failed_tasks: tuple[tuple[str, int], ...] = ()
-    """By workflow: how many of its tasks in a row have failed."""
+    """By workflow: how many of its tasks in a row have failed (`failed_tasks.py`)."""
+
+    def failing(self) -> dict[str, int]:
+        """Return the workflows that do not work, and how many of their tasks have failed."""
+        return {workflow_id: count for workflow_id, count in self.failed_tasks if count >= FAILED_TASKS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +78,14 @@ class Verdict:
 
 def judge(due: Iterable[Due], committed: Committed, now: float, away_seconds: float = AWAY_SECONDS) -> Verdict:
     """Judge whether Temporal is away, or the workflows of some pods alone do not work."""
-    ordered = sorted(due, key=lambda one: one.since)
+    failing = committed.failing()
+    ordered = sorted((one for one in due if one.workflow_id not in failing), key=lambda one: one.since)
     waiting = [one for one in ordered if now - max(one.since, committed.at) >= away_seconds]
     if waiting:
         first = waiting[0]
         return Verdict(first.since, f"{first.what} of {first.workflow_id} is due for {now - first.since:.0f} s")
     alone = {one.workflow_id: alone_words(one, now) for one in reversed(ordered) if now - one.since >= ALONE_SECONDS}
-    late = {one.workflow_id for one in ordered if now - one.since >= away_seconds}
-    alone |= {
-        workflow_id: f"its last {count} workflow tasks failed"
-        for workflow_id, count in committed.failed_tasks
-        if count >= FAILED_TASKS and workflow_id in late
-    }
+    alone |= {workflow_id: f"its last {count} workflow tasks failed" for workflow_id, count in failing.items()}
     return Verdict(alone=tuple(sorted(alone.items())))
 
 

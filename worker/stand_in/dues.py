@@ -44,6 +44,7 @@ class Dues:
         """Since the last look."""
         self._committed_at = 0.0
         self._since: dict[What, float] = {}
+        self._failed: dict[str, int] = {}
         self._messages: dict[What, tuple[float, float]] = {}
         """When each became due, and when it was last said."""
 
@@ -55,6 +56,7 @@ class Dues:
             before = self._expected.get(workflow_id)
             if before is not None and (before.run_id != decision.run_id or before.length < decision.length):
                 self._committed = True
+                self._failed.pop(workflow_id, None)
             self._expected[workflow_id] = decision
 
     def begun(self) -> None:
@@ -66,7 +68,16 @@ class Dues:
         """Expect nothing any more: the workflow has ended, or something else leads it."""
         with self._lock:
             self._expected.pop(workflow_id, None)
+            self._failed.pop(workflow_id, None)
             self._messages = {what: times for what, times in self._messages.items() if what[0] != workflow_id}
+
+    def failed(self, workflow_id: str, count: int) -> None:
+        """Take how many tasks of a workflow have failed in a row."""
+        with self._lock:
+            if count:
+                self._failed[workflow_id] = count
+            else:
+                self._failed.pop(workflow_id, None)
 
     def message(self, workflow_id: str, name: str, due_for: float, now: float) -> None:
         """Take a message that Temporal has not taken for so long."""
@@ -85,7 +96,7 @@ class Dues:
             expected = dict(self._expected)
             self._messages = {what: at for what, at in self._messages.items() if now - at[1] <= REPEATED_WITHIN}
             messages = [Due(what[0], what[1], since) for what, (since, _) in self._messages.items()]
-            committed = Committed(self._committed_at)
+            committed = Committed(self._committed_at, tuple(self._failed.items()))
         late = dict(self._late(expected, wall))
         late |= {(one, f"the answer of {key}"): 0.0 for one, key in unsettled if one in expected}
         self._since = {what: self._since.get(what, now) for what in late}

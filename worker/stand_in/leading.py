@@ -103,6 +103,8 @@ class Leading(LedPods):
         why: Mapping[str, str] = dict.fromkeys(known, self.away.why) if self.away else dict(verdict.alone)
         for workflow_id in why.keys() - self.led.keys():
             await self.take_over(workflow_id, why[workflow_id])
+            if workflow_id in self.led and workflow_id in committed.failing():
+                self.not_before[workflow_id] = monotonic() + TRIED_AGAIN  # its next run may fail, too
 
     # --- handing back
 

@@ -28,8 +28,15 @@ ROWS = {
     "only the pod that waits": ([due(100), due(128, DB)], Committed(at=129), 130, None, (WEB,)),
     "three failed tasks": ([due(100)], Committed(104, ((WEB, 3),)), 105, None, (WEB,)),
     "two failed tasks": ([due(100)], Committed(104, ((WEB, 2),)), 105, None, ()),
-    "failed tasks of a pod that waits for nothing": ([due(100, DB)], Committed(104, ((WEB, 3),)), 105, None, ()),
-    "away for all: nobody alone": ([due(100)], Committed(99, ((WEB, 3),)), 140, 100, ()),
+    "failed tasks of a pod that waits for nothing else": (
+        [due(100, DB)],
+        Committed(104, ((WEB, 3),)),
+        105,
+        None,
+        (WEB,),
+    ),
+    "a pod whose tasks fail does not make Temporal away": ([due(100)], Committed(99, ((WEB, 3),)), 140, None, (WEB,)),
+    "away for all: nobody alone": ([due(100, DB)], Committed(99, ((WEB, 3),)), 140, 100, ()),
 }
 
 

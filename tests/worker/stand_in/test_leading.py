@@ -18,6 +18,7 @@ from tests.worker.stand_in.leading_world import AWAY_SECONDS, Node, named_world,
 from worker.delivery.lead import Answer, LeadUnavailable, Message, Reply
 from worker.stand_in import leading, led_pods
 from worker.stand_in.answers import SWITCHED_WITHIN
+from worker.stand_in.away import FAILED_TASKS
 from worker.stand_in.connection import NOT_CONNECTED
 from worker.stand_in.hand_back.returned import HandedOver
 from worker.stand_in.leading import LONGEST_PAUSE, STEP
@@ -277,6 +278,20 @@ async def test_a_pod_whose_state_is_damaged_keeps_no_other_from_being_led(node: 
     node.states.newest_of[workflow_id("b")] = good
     await asyncio.sleep(TRIED_AGAIN)
     assert node.led() == {"a", "b", "c"}
+
+
+async def test_a_pod_whose_workflow_tasks_fail_is_led_alone(node: Node) -> None:
+    """It is handed back after a while: its next run may fail, too."""
+    node.temporal.is_up = True
+    node.dues.failed(workflow_id("a"), FAILED_TASKS)
+    await asyncio.sleep(2 * STEP)
+    assert node.led() == {"a"}
+    assert node.leading.led[workflow_id("a")].why == "its last 3 workflow tasks failed"
+    await asyncio.sleep(TRIED_AGAIN / 2)
+    assert node.led() == {"a"}
+    await asyncio.sleep(TRIED_AGAIN)
+    assert node.led() == set()
+    assert list(node.temporal.tried()) == ["a"]
 
 
 async def test_leads_that_were_interrupted_go_on(node: Node) -> None:

@@ -102,6 +102,14 @@ class HandingBack:
             return False
         return True
 
+    async def failed_tasks(self, workflow_id: str) -> int | None:
+        """Return how many tasks of the workflow have failed in a row; None if Temporal does not answer."""
+        try:
+            described = await describe_execution(self._client, workflow_id, limit=LOOK_LIMIT)
+        except (RPCError, RuntimeError):
+            return None
+        return max(described.pending_workflow_task.attempt - 1, 0)
+
     async def hand_back(self, pod: Returned) -> HandedOver:
         """Tell the pod's workflow its story and its state; returns once the workflow leads the pod, or that it does not."""
         pause = FIRST_PAUSE

@@ -38,6 +38,10 @@ class HandBack(Protocol):
         """Report whether Temporal answers."""
         ...
 
+    async def failed_tasks(self, workflow_id: str) -> int | None:
+        """Return how many tasks of the workflow have failed in a row; None if Temporal does not answer."""
+        ...
+
     async def hand_back(self, pod: Returned) -> HandedOver:
         """Tell the pod's workflow its story and its state; returns once the workflow leads the pod, or that it does not."""
         ...
