@@ -27,7 +27,7 @@ from worker.daemon.service import Service
 from worker.host.pod_cache import PodCache
 from worker.host.temporal.history_limit import limiting_history
 from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attempts
-from worker.host.temporal.other_machines import until_alone
+from worker.host.temporal.node_name import NodeName
 from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
 from worker.host.temporal.takeover import take_over
 from worker.temporal.call_budget import CallBudget
@@ -49,6 +49,7 @@ class HostingDependencies:
     config: NodeConfig
     node: NodeClient
     service: Service
+    name: NodeName
     worker: Callable[[Client], Worker]
     """Makes the SDK's worker."""
     cache: PodCache
@@ -70,7 +71,7 @@ class Hosting:
         deps = self._deps
         await deps.node.reach()
         client = deps.node.client
-        await until_alone(client, deps.config.node_name, waits=deps.node.waits, refused=deps.node.refused)
+        await deps.name.until_ours(waits=deps.node.waits, refused=deps.node.refused)
         deps.node.goes_on()
         known = [node_workflow_id(deps.config.node_name), *(one.workflow_id for one in deps.cache.snapshots())]
         async with running(deps.worker(client)) as worker, self._looking_after(client):
@@ -101,18 +102,21 @@ class Hosting:
             raising_behaviours(raising, every),
             watching_paused_activities(paused, every),
             limiting_history(client, config.tempolet, deps.show_history),
+            deps.name.watched(),
         ):
             yield
 
     async def _end_of(self, worker: "asyncio.Task[None]") -> str:
-        """Wait until the worker has ended or the namespace is gone; returns why."""
+        """Wait until the worker has ended, the namespace is gone, or another machine has this node's name; returns why."""
         gone = asyncio.create_task(self._deps.node.namespace_gone.wait())
+        taken = asyncio.create_task(self._deps.name.taken.wait())
         try:
-            await asyncio.wait({worker, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({worker, gone, taken}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             gone.cancel()
+            taken.cancel()
         if not worker.done():
-            return "the namespace is gone"
+            return self._deps.name.taken_by or "the namespace is gone"
         error = worker.exception()
         return f"the worker has ended: {error}" if error else "the worker has ended"
 

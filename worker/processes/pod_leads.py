@@ -72,6 +72,8 @@ class LeadDependencies:
     temporal: HandBack
     is_hosted: Callable[[], bool]
     """Whether the SDK's worker runs."""
+    taken_by: Callable[[], str]
+    """Which other machine has this node's name; empty for none."""
     note: Callable[[str], None]
     """Takes what the process's status line says of Temporal."""
 
@@ -100,6 +102,7 @@ class PodLeads:
                 temporal=deps.temporal,
                 unsettled=running.unsettled,
                 is_hosted=deps.is_hosted,
+                taken_by=deps.taken_by,
             ),
             worker_id=self._worker_id,
             away_seconds=deps.config.tempolet.temporal.away_after.total_seconds(),

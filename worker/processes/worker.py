@@ -20,7 +20,7 @@ from activities.execution.attempts import AttachingAttempts
 from activities.execution.unexpected import UnexpectedErrors
 from activities.hosted import activities
 from activities.node_services import NodeServices
-from proto.temporal.names import STORAGE_EXCEEDED, node_task_queue
+from proto.temporal.names import STORAGE_EXCEEDED, node_task_queue, node_workflow_id
 from proto.temporal.signals import StorageExceeded
 from worker.behaviours.commitment import Commitment
 from worker.daemon.api_access import kubeconfig_awaited, open_api
@@ -41,6 +41,7 @@ from worker.host.orphaned_volumes import unmounting_orphaned_volumes
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodMetrics
+from worker.host.temporal.node_name import NodeName
 from worker.host.temporal.refused_runs import RefusedRuns, ending_refused_runs
 from worker.host.terminating_pods import TerminationTracker
 from worker.processes.hosting import Hosting, HostingDependencies
@@ -127,11 +128,13 @@ async def work(
         budget, more = CallBudget(), cluster.interceptors if cluster else ()
         refused = RefusedRuns(node.client, config.node_name, budget)
         refusals = Refusals(telemetry.metrics.activity_refused, refused.add)
+        name = NodeName(node.client, config.node_name, partial(tickets.of, node_workflow_id(config.node_name)))
         hosting = Hosting(
             HostingDependencies(
                 config=config,
                 node=node,
                 service=service,
+                name=name,
                 worker=lambda client: pod_worker(config, client, services, around=around, more=more),
                 cache=cache,
                 present=services.present_attempts,
@@ -147,7 +150,8 @@ async def work(
                 seal=guard.seal,
                 publish=readiness.publish,
                 interceptors=more,
-                temporal=HandingBack(node.client),
+                temporal=HandingBack(node.client, is_ours=name.is_ours),
+                taken_by=lambda: name.taken_by,
                 is_hosted=lambda: hosting.is_running,
                 note=partial(service.note, about=LEADS),
             )

@@ -49,7 +49,8 @@ class Leading(LedPods):
         self.away: Verdict | None = None
         """Why Temporal is away; None: it is not, as far as this node can tell."""
         self._away_at: datetime | None = None
-        """Since when it is."""
+        """Since when it is, or another machine has this node's name."""
+        self._taken_by = ""
         self._clock = AttentiveClock(monotonic())
         self._connection = Connection(away_seconds)
         self._pause, self._next_try = FIRST_PAUSE, 0.0
@@ -57,6 +58,8 @@ class Leading(LedPods):
     def engine(self) -> WorkflowEngine | None:
         """Return what to tell of Temporal; None: this process cannot tell yet. Any thread may call it."""
         away, led = self.away, [*self.led.values()]
+        if self._taken_by:
+            return WorkflowEngine(self._away_at, self._taken_by, name_taken=True)
         if away is not None:
             return WorkflowEngine(self._away_at, away.why, self.pods())
         return self._connection.engine(led[0].why if led else "", self.pods())
@@ -92,6 +95,8 @@ class Leading(LedPods):
 
     async def _look(self) -> None:
         now = self._clock.step(monotonic())
+        if await self._stands_down():
+            return
         known = self.parts.journal.workflows()
         due, committed = self.parts.dues.look(self.parts.unsettled(), now, datetime.now(UTC))
         if not self._connection.look(self.parts.is_hosted(), now):
@@ -105,6 +110,21 @@ class Leading(LedPods):
             await self.take_over(workflow_id, why[workflow_id])
             if workflow_id in self.led and workflow_id in committed.failing():
                 self.not_before[workflow_id] = monotonic() + TRIED_AGAIN  # its next run may fail, too
+
+    async def _stands_down(self) -> bool:
+        """Lead nothing while another machine has this node's name; what was led goes on afterwards. Returns whether it has."""
+        why, before = self.parts.taken_by(), self._taken_by
+        if why:
+            self._taken_by = why
+            if not before:
+                self.away, self._away_at = None, ago(0)
+            if self.led:
+                await self.interrupt()
+                self.turn()
+        elif before:
+            self._taken_by = ""
+            await self.lead_interrupted()
+        return bool(why)
 
     # --- handing back
 

@@ -57,6 +57,8 @@ class Parts:
     """Workflow and key of each answer that no history has."""
     is_hosted: Callable[[], bool]
     """Whether the SDK's worker runs: without it, everything of every pod is due."""
+    taken_by: Callable[[], str] = str
+    """Which other machine has this node's name, so that nothing is led here; empty for none."""
 
 
 class LedPods:
@@ -148,7 +150,7 @@ class LedPods:
 
     async def interrupt(self) -> None:
         """End all leads; what is under way goes on, and the journal has the states."""
-        tasks, self._interrupted = [led.task for led in self.led.values()], [*self.led]
+        tasks, self._interrupted = [led.task for led in self.led.values()], [*self._interrupted, *self.led]
         self.led.clear()
         for task in tasks:
             task.cancel()

@@ -27,6 +27,8 @@ class WorkflowEngine:
     """What is due while it is away; otherwise why pods are led without it."""
     pods_led: int = 0
     """Pods that this node leads itself."""
+    name_taken: bool = False
+    """Another machine has this node's name, so this one does nothing."""
 
     def leading(self) -> str:
         """Say how many pods this node leads itself."""
@@ -34,6 +36,8 @@ class WorkflowEngine:
 
     def message(self) -> str:
         """Say what is due, and who leads the pods."""
+        if self.name_taken and self.away_since is not None:
+            return f"since {self.away_since:%Y-%m-%dT%H:%M:%SZ} this machine does nothing about its pods: {self.why}"
         if self.away_since is not None:
             return f"since {self.away_since:%Y-%m-%dT%H:%M:%SZ}: {self.why}; {self.leading()}"
         return f"{self.leading()}: {self.why}" if self.pods_led else "Temporal takes what is due"
@@ -45,6 +49,8 @@ def as_text(engine: WorkflowEngine | None) -> bytes:
         return b""
     since = engine.away_since.isoformat() if engine.away_since else ""
     told = {"awaySince": since, "why": engine.why[:LONGEST_WHY], "podsLed": engine.pods_led}
+    if engine.name_taken:
+        told["nameTaken"] = True
     return json.dumps(told).encode() + b"\n"
 
 
@@ -53,6 +59,7 @@ async def workflow_engine(state_dir: Path, within: timedelta) -> WorkflowEngine 
     try:
         told = json.loads(await fetch_text(socket_path(state_dir, "worker"), WORKFLOW_ENGINE, within))
         since = datetime.fromisoformat(told["awaySince"]) if told["awaySince"] else None
-        return WorkflowEngine(since, str(told["why"])[:LONGEST_WHY], int(told["podsLed"]))
+        taken = told.get("nameTaken") is True
+        return WorkflowEngine(since, str(told["why"])[:LONGEST_WHY], int(told["podsLed"]), taken)
     except (TextUnavailable, ValueError, KeyError, TypeError):
         return None

@@ -8,7 +8,7 @@ workflow is taken for closed would be started again, or removed.
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionKey
 from temporalio.api.enums.v1 import PendingActivityState
@@ -17,10 +17,13 @@ from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionRequest,
     DescribeWorkflowExecutionResponse,
+    GetWorkflowExecutionHistoryRequest,
     GetWorkflowExecutionHistoryReverseRequest,
     ListWorkflowExecutionsRequest,
 )
 from temporalio.client import Client
+from temporalio.converter import WorkflowSerializationContext
+from temporalio.service import RPCError, RPCStatusCode
 
 OPEN: Final = "CloseTime IS NULL"
 """Part of a query. `ExecutionStatus = 'Running'` leaves out paused workflows, and older servers refuse 'Paused'."""
@@ -67,6 +70,22 @@ class Execution:
         return self.status == PAUSED
 
 
+@dataclass(frozen=True, slots=True)
+class NewestRun:
+    """The newest run of a workflow, and its input; to read it needs no worker, and no code that can replay the run."""
+
+    run_id: str = ""
+    """Empty if there is none."""
+    status: int = 0
+    start: Any = None
+    """Its input; None if it cannot be read."""
+
+    @property
+    def is_open(self) -> bool:
+        """Report whether it goes on."""
+        return bool(self.run_id) and is_open(self.status)
+
+
 def is_open(status: int) -> bool:
     """Report whether a status is not one of a closed run."""
     return status not in _CLOSED
@@ -99,6 +118,31 @@ async def describe_execution(
         namespace=client.namespace, execution=ExecutionKey(workflow_id=workflow_id)
     )
     return await client.workflow_service.describe_workflow_execution(request, retry=True, timeout=limit)
+
+
+async def newest_run(client: Client, workflow_id: str, shape: type, *, limit: timedelta) -> NewestRun:
+    """Look at the newest run, whose input is of this type; raises RPCError."""
+    try:
+        info = (await describe_execution(client, workflow_id, limit=limit)).workflow_execution_info
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return NewestRun()
+        raise
+    start = await _input(client, info.execution, shape, limit)
+    return NewestRun(info.execution.run_id, int(info.status), start)
+
+
+async def _input(client: Client, run: ExecutionKey, shape: type, limit: timedelta) -> Any:
+    """Read a run's input; raises RPCError."""
+    request = GetWorkflowExecutionHistoryRequest(namespace=client.namespace, execution=run, maximum_page_size=1)
+    page = await client.workflow_service.get_workflow_execution_history(request, retry=True, timeout=limit)
+    began = page.history.events[0].workflow_execution_started_event_attributes
+    context = WorkflowSerializationContext(namespace=client.namespace, workflow_id=run.workflow_id)
+    try:
+        (start,) = await client.data_converter.with_context(context).decode(began.input.payloads, [shape])
+    except Exception:  # noqa: BLE001 - a stranger may have started it
+        return None
+    return start if isinstance(start, shape) else None
 
 
 async def last_event_time(client: Client, workflow_id: str, *, limit: timedelta = _CALL_LIMIT) -> datetime:

@@ -170,6 +170,11 @@ def test_ages_as_kubectl_says_them(age: timedelta, said: str) -> None:
             id="temporal-is-away",
         ),
         pytest.param(
+            NodeView(workflow_engine=WorkflowEngine(NOW, "stop it there", name_taken=True)),
+            ["since 2026-11-21T12:00:00Z this machine does nothing about its pods: stop it there"],
+            id="another-machine-has-the-name",
+        ),
+        pytest.param(
             NodeView(workflow_engine=WorkflowEngine(None, "its last 3 workflow tasks failed", 1)),
             ["this node leads 1 pod itself: its last 3 workflow tasks failed"],
             id="one-workflow-does-not-work",

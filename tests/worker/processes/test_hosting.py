@@ -20,6 +20,7 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import NodeClient, node_client
 from worker.daemon.service import Service
 from worker.host.pod_cache import PodCache
+from worker.host.temporal.node_name import NodeName
 from worker.processes.hosting import Hosting, HostingDependencies
 from worker.settings.tempolet_configuration import tempolet_configuration
 from worker.temporal.call_budget import CallBudget
@@ -50,11 +51,13 @@ class Host:
     def __init__(self, config: NodeConfig, node: NodeClient, cache: PodCache) -> None:
         self.workers: asyncio.Queue[Played] = asyncio.Queue()
         self.node = node
+        self.name = NodeName(node.client, config.node_name, lambda: None)
         self.hosting = Hosting(
             HostingDependencies(
                 config=config,
                 node=node,
                 service=Service(lambda: "", {}),
+                name=self.name,
                 worker=self._begin,  # type: ignore[arg-type]  # plays Worker
                 cache=cache,
                 present=PresentAttempts(),
@@ -115,4 +118,15 @@ async def test_after_an_end_another_begins_with_an_identity_of_its_own(host: Hos
         second = await host.workers.get()
         assert first.shut_down.is_set()
         assert second.identity == f"{first.identity}/2"
+        assert not second.shut_down.is_set()
+
+
+async def test_it_ends_when_another_machine_has_the_name(host: Host) -> None:
+    """And begins again once that one is gone."""
+    async with asyncio.timeout(PATIENCE), in_background("Temporal", host.hosting.run):
+        first = await host.workers.get()
+        host.name._take("another machine has it")
+        await first.shut_down.wait()
+        second = await host.workers.get()
+        assert host.name.taken_by == ""
         assert not second.shut_down.is_set()

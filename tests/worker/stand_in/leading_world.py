@@ -112,6 +112,8 @@ class Node:
         self.states, self.tickets, self.temporal = States(), FullDisk(folder), Temporal()
         self.dues, self.is_hosted, self.jumped = Dues(PresentAttempts()), True, 0.0
         self.leads_begun: list[str] = []
+        self.taken_by = ""
+        """The machine that has this node's name."""
         parts = Parts(
             dues=self.dues,
             journal=self.states,  # type: ignore[arg-type]  # has what is called
@@ -120,6 +122,7 @@ class Node:
             temporal=self.temporal,
             unsettled=tuple,
             is_hosted=lambda: self.is_hosted,
+            taken_by=lambda: self.taken_by,
         )
         for one, world in self.worlds.items():
             self.states.newest_of[one] = world.start()

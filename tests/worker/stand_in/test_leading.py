@@ -294,6 +294,26 @@ async def test_a_pod_whose_workflow_tasks_fail_is_led_alone(node: Node) -> None:
     assert list(node.temporal.tried()) == ["a"]
 
 
+async def test_nothing_is_led_while_another_machine_has_the_name(node: Node) -> None:
+    """It is told with since when; what was led goes on once that machine is gone."""
+    await away(node)
+    tasks = [led.task for led in node.leading.led.values()]
+    node.taken_by = "another machine has taken over"
+    await asyncio.sleep(LATER)
+    assert node.led() == set()
+    assert all(task.done() for task in tasks)
+    assert await node.answers.deliver(said("a", names.RUNTIME_CHANGED, HINT, LATER)) is Answer.TEMPORAL_LEADS
+    new = named_world("new").start()
+    assert await node.answers.start(new, said("new", names.POD_LISTED, PodListed("file"))) is Answer.UNKNOWN_POD
+    engine = node.leading.engine()
+    assert engine
+    assert (engine.name_taken, engine.why, engine.pods_led) == (True, node.taken_by, 0)
+    assert engine.away_since
+    node.taken_by = ""
+    await asyncio.sleep(LATER)
+    assert node.led() == {"a", "b", "c"}
+
+
 async def test_leads_that_were_interrupted_go_on(node: Node) -> None:
     """A defect that ends the watch ends no lead for long: the next watch begins with them."""
     await away(node)

@@ -15,12 +15,14 @@ from worker.telemetry.process import open_telemetry
 from worker.telemetry.workflow_engine import LONGEST_WHY, WORKFLOW_ENGINE, WorkflowEngine, as_text, workflow_engine
 
 SINCE = datetime(2026, 11, 22, 12, tzinfo=UTC)
+TAKEN = WorkflowEngine(SINCE, "another machine has taken over", name_taken=True)
 AWAY = WorkflowEngine(SINCE, "the timer of 12:00:00 of pod/n1/default/web/u is due for 5 s", 3)
 WITHIN = timedelta(seconds=PATIENCE)
 TEXTS = {
     "temporal is away": (as_text(AWAY), AWAY),
     "temporal works": (as_text(WorkflowEngine()), WorkflowEngine()),
     "a worker that cannot tell yet": (as_text(None), None),
+    "another machine has the name": (as_text(TAKEN), TAKEN),
     "a long reason": (as_text(WorkflowEngine(SINCE, "x" * 1000)), WorkflowEngine(SINCE, "x" * LONGEST_WHY)),
     "no json": (b"{\n", None),
     "a list": (b"[]\n", None),

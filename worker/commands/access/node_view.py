@@ -62,7 +62,8 @@ def notes(view: NodeView) -> Iterator[str]:
     for trouble in view.troubles:
         yield f"a part of this node fails and is tried again: {trouble}"
     if (engine := view.workflow_engine) is not None and (engine.away_since or engine.pods_led):
-        yield f"Temporal is away {engine.message()}" if engine.away_since else engine.message()
+        is_away = engine.away_since is not None and not engine.name_taken
+        yield f"Temporal is away {engine.message()}" if is_away else engine.message()
     if view.runtime is not None and not (view.runtime.ready and view.runtime.network_ready):
         what = "the container runtime" if not view.runtime.ready else "the runtime's network"
         since = f" since {view.runtime.since}" if view.runtime.since else ""

@@ -56,7 +56,7 @@ def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
 async def _find_anywhere(config: NodeConfig, selector: PodSelector) -> list[FoundPod]:
     """Find the pods in Temporal, or in the node's journal while Temporal is away."""
     engine = await workflow_engine(config.state_dir, ENGINE_WITHIN)
-    if engine is not None and engine.away_since is not None and (lives := _journaled(config, selector)):
+    if engine is not None and engine.away_since and not engine.name_taken and (lives := _journaled(config, selector)):
         return lives
     try:
         return await _find(config, selector)

@@ -72,7 +72,7 @@ async def until_alone(
     """
     watch, clock = Watch(client.identity), asyncio.get_running_loop().time
     while True:
-        alive, perhaps = watch.look(await _pollers(client, node), clock())
+        alive, perhaps = watch.look(await pollers(client, node), clock())
         if alive:
             refused(
                 f"another machine hosts node {node} in namespace {client.namespace}, as {alive[0]}: stop it there, or "
@@ -85,7 +85,7 @@ async def until_alone(
         await asyncio.sleep(LOOK_EVERY.total_seconds())
 
 
-async def _pollers(client: Client, node: str) -> dict[str, int]:
+async def pollers(client: Client, node: str) -> dict[str, int]:
     """Return the last poll of each identity that Temporal lists for the node's queue."""
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,

@@ -120,7 +120,8 @@ def with_workflow_engine(found: list[Json], engine: WorkflowEngine | None, now: 
             return found
         status, reason, message = "Unknown", "WorkerSilent", "the worker tells nothing of Temporal"
     elif engine.away_since is not None:
-        status, reason, message = "False", "TemporalAway", engine.message()
+        status, reason = "False", "NodeNameTaken" if engine.name_taken else "TemporalAway"
+        message = engine.message()
     else:
         status, reason = "True", "PodsLedByNode" if engine.pods_led else "TemporalAvailable"
         message = engine.message()

@@ -6,19 +6,14 @@ every step may have been done before by a worker that has ended since. Nothing i
 
 import asyncio
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import structlog
 from pydantic_core import to_json
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import (
-    DescribeNamespaceRequest,
-    GetWorkflowExecutionHistoryRequest,
-    SignalWorkflowExecutionRequest,
-)
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, SignalWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHistoryEventFilterType
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.converter import WorkflowSerializationContext
@@ -26,12 +21,13 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal import names
 from proto.temporal.away import WhileAway
+from proto.temporal.ticket import Ticket
 from worker.stand_in.hand_back.returned import HandedOver, Returned
 from worker.stand_in.hand_back.story_parts import told
 from worker.stand_in.hand_back.subjects import State, begin_of, handed_on, waiting
 from worker.stand_in.journal.kept import Start
 from worker.temporal.call_budget import is_too_large
-from worker.temporal.executions import PAUSED, describe_execution, is_open
+from worker.temporal.executions import PAUSED, NewestRun, describe_execution, newest_run
 
 TAKEN_WITHIN: Final = timedelta(seconds=30)
 """How long a run may take to go on with the state that it was handed; then another run is started in its place."""
@@ -59,26 +55,6 @@ _CALL_AGAIN: Final = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.RESOURCE_
 _log: Final = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What Temporal has of a workflow."""
-
-    run_id: str = ""
-    """Of the newest run; empty if there is none."""
-    status: int = 0
-    start: Start | None = None
-    """The input of the newest run; None if it cannot be read."""
-
-    def has(self, epoch: int) -> bool:
-        """Report whether the newest run was handed this state, or a later one."""
-        return self.start is not None and self.start.ticket.epoch >= epoch
-
-    @property
-    def is_open(self) -> bool:
-        """Report whether the newest run goes on."""
-        return bool(self.run_id) and is_open(self.status)
-
-
 class HandingBack:
     """Hands the pods of one node back."""
 
@@ -87,20 +63,23 @@ class HandingBack:
         client: Client,
         *,
         taken_within: timedelta = TAKEN_WITHIN,
+        is_ours: Callable[[], Awaitable[bool]] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        """`is_ours`: whether no other machine has taken this node's name."""
         self._client = client
+        self._is_ours = is_ours
         self._taken_within = taken_within
         self._now = now
 
     async def is_there(self) -> bool:
-        """Report whether Temporal answers."""
+        """Report whether Temporal answers, and this node may go on there."""
         request = DescribeNamespaceRequest(namespace=self._client.namespace)
         try:
             await self._client.workflow_service.describe_namespace(request, retry=False, timeout=LOOK_LIMIT)
         except (RPCError, RuntimeError):  # the SDK's core raises the second one if it cannot connect
             return False
-        return True
+        return self._is_ours is None or await self._is_ours()
 
     async def failed_tasks(self, workflow_id: str) -> int | None:
         """Return how many tasks of the workflow have failed in a row; None if Temporal does not answer."""
@@ -127,25 +106,24 @@ class HandingBack:
         raise AssertionError("the last try has returned")
 
     async def _try(self, pod: Returned) -> HandedOver:
-        seen = await self._look(pod.workflow_id)
-        epoch = pod.start.ticket.epoch
-        if seen.has(epoch):
+        seen, ticket = await self._look(pod.workflow_id), pod.start.ticket
+        if _has(seen, ticket):
             return HandedOver.TAKEN
         if seen.status == PAUSED:
             return _paused(pod.workflow_id)
         if pod.start.observed is None:
             await self._start(pod.start, pod.workflow_id, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
             return HandedOver.TAKEN
-        signals = told(pod, self._now(), seen.start.handed_back if seen.start else None)
-        run_id = seen.run_id
-        if not seen.is_open:  # a run that is told a story does nothing before it has the state
-            run_id = await self._start(
-                waiting(pod.start), pod.workflow_id, WorkflowIDConflictPolicy.USE_EXISTING, WhileAway(epoch, 0)
-            )
+        run_id, is_foreign = seen.run_id, _is_foreign(seen, ticket)
+        signals = told(pod, self._now(), seen.start.handed_back if seen.start and not is_foreign else None)
+        if is_foreign or not seen.is_open:  # a run that is told a story does nothing before it has the state
+            policy = WorkflowIDConflictPolicy
+            conflict = policy.TERMINATE_EXISTING if is_foreign else policy.USE_EXISTING
+            run_id = await self._start(waiting(pod.start), pod.workflow_id, conflict, WhileAway(ticket.epoch, 0))
         for part in signals.parts:
             await self._signal(pod.workflow_id, run_id, part)
         await self._signal(pod.workflow_id, run_id, signals.state)
-        outcome = await self._outcome(pod.workflow_id, epoch)
+        outcome = await self._outcome(pod.workflow_id, ticket)
         if outcome is not None:
             return outcome
         _log.warning("a run does not take back what is handed to it: another run replaces it", workflow=pod.workflow_id)
@@ -155,40 +133,16 @@ class HandingBack:
 
     # --- what Temporal has
 
-    async def _look(self, workflow_id: str) -> Seen:
+    async def _look(self, workflow_id: str) -> NewestRun:
         """Look at the newest run; raises RPCError."""
-        try:
-            info = (await describe_execution(self._client, workflow_id, limit=CALL_LIMIT)).workflow_execution_info
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                return Seen()
-            raise
-        return Seen(info.execution.run_id, int(info.status), await self._input(workflow_id, info.execution.run_id))
+        return await newest_run(self._client, workflow_id, begin_of(workflow_id).shape, limit=CALL_LIMIT)
 
-    async def _input(self, workflow_id: str, run_id: str) -> Start | None:
-        """Read a run's input; this needs no worker, and no code that can replay the run. Raises RPCError."""
-        request = GetWorkflowExecutionHistoryRequest(
-            namespace=self._client.namespace,
-            execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
-            maximum_page_size=1,
-        )
-        page = await self._client.workflow_service.get_workflow_execution_history(
-            request, retry=True, timeout=CALL_LIMIT
-        )
-        began = page.history.events[0].workflow_execution_started_event_attributes
-        shape = begin_of(workflow_id).shape
-        try:
-            (start,) = await self._converter(workflow_id).decode(began.input.payloads, [shape])
-        except Exception:  # noqa: BLE001 - a stranger may have started it
-            return None
-        return start if isinstance(start, shape) else None
-
-    async def _outcome(self, workflow_id: str, epoch: int) -> HandedOver | None:
-        """Wait until a run has this epoch; returns None if none has in time. Raises RPCError."""
+    async def _outcome(self, workflow_id: str, ticket: Ticket) -> HandedOver | None:
+        """Wait until a run has this ticket; returns None if none has in time. Raises RPCError."""
         deadline = asyncio.get_running_loop().time() + self._taken_within.total_seconds()
         while True:
             seen = await self._look(workflow_id)
-            if seen.has(epoch):
+            if _has(seen, ticket):
                 return HandedOver.TAKEN
             if seen.status == PAUSED:
                 return _paused(workflow_id)
@@ -259,6 +213,17 @@ class HandingBack:
     def _converter(self, workflow_id: str) -> Any:
         context = WorkflowSerializationContext(namespace=self._client.namespace, workflow_id=workflow_id)
         return self._client.data_converter.with_context(context)
+
+
+def _is_foreign(seen: NewestRun, ticket: Ticket) -> bool:
+    """Report whether the newest run is of another life: of another machine that had this node's name, or of an older database."""
+    incarnation = seen.start.ticket.incarnation if seen.start else ""
+    return incarnation not in {"", ticket.incarnation} and bool(ticket.incarnation)
+
+
+def _has(seen: NewestRun, ticket: Ticket) -> bool:
+    """Report whether the newest run was handed this state, or a later one."""
+    return seen.start is not None and not _is_foreign(seen, ticket) and bool(seen.start.ticket.epoch >= ticket.epoch)
 
 
 def is_refused(error: RPCError) -> bool:

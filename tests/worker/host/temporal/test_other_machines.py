@@ -90,4 +90,4 @@ async def test_a_second_machine_waits_until_the_first_has_stopped(
 
 
 async def _is_listed(client: Client, node: str) -> bool:
-    return bool(await other_machines._pollers(client, node))
+    return bool(await other_machines.pollers(client, node))

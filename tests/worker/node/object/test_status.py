@@ -215,6 +215,14 @@ def test_failing_loops_are_a_condition_of_our_own() -> None:
 ENGINES: dict[str, tuple[WorkflowEngine | None, tuple[str, str, str] | None]] = {
     "a worker that tells nothing": (None, None),
     "temporal works": (WorkflowEngine(), ("True", "TemporalAvailable", "Temporal takes what is due")),
+    "another machine has the name": (
+        WorkflowEngine(NOW, "stop it there", name_taken=True),
+        (
+            "False",
+            "NodeNameTaken",
+            f"since {NOW:%Y-%m-%dT%H:%M:%SZ} this machine does nothing about its pods: stop it there",
+        ),
+    ),
     "one workflow does not work": (
         WorkflowEngine(None, "its last 3 workflow tasks failed", 1),
         ("True", "PodsLedByNode", "this node leads 1 pod itself: its last 3 workflow tasks failed"),

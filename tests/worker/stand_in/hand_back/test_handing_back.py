@@ -230,6 +230,22 @@ async def test_a_closed_run_is_followed_by_another_one(node: Node) -> None:
     await node.delete(node.newest(pod))
 
 
+async def test_a_run_of_another_life_is_replaced(node: Node) -> None:
+    """Another machine had this node's name: its run has another ticket, however high its epoch."""
+    pod, handle, observed = await running(node)
+    await handle.terminate("their worker does not know its ticket")
+    theirs, ours = (returned(node, pod, observed, epoch) for epoch in (7, 1))
+    theirs = replace(theirs, start=replace(theirs.start, ticket=Ticket("theirs", 7)))
+    assert await HandingBack(node.client).hand_back(theirs) is HandedOver.TAKEN
+    ours = replace(ours, start=replace(ours.start, ticket=Ticket("ours", 1)))
+    assert await HandingBack(node.client).hand_back(ours) is HandedOver.TAKEN
+    await node.until(pod, lambda one: one.ready)
+    runs = await runs_of(node, pod)
+    assert starts(runs)[-1].ticket == Ticket("ours", 1)
+    assert positions(runs[-2:]) == Counter(range(1, 6)), "it has its story"
+    await node.delete(node.newest(pod))
+
+
 async def test_a_pod_that_was_born_and_is_gone_has_its_story(node: Node) -> None:
     """Its run closes at once, and did nothing."""
     pod = pod_json()
