@@ -2,17 +2,23 @@
 
 An interceptor, so that no workflow code has to think of it. A header is no command: a replay neither reads nor makes one. Local
 activities show none; they run inside the workflow task of this very process, and only read.
+
+A run that does not lead its workflow (any more) refuses Updates: whoever sends one to Temporal would be answered, and what it
+changed would be lost when the node hands the pod back. No replay validates an Update, and a rejected one is in no history.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import structlog
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import (
     ContinueAsNewInput,
     ExecuteWorkflowInput,
+    HandleQueryInput,
+    HandleUpdateInput,
     Interceptor,
     StartActivityInput,
     WorkflowInboundInterceptor,
@@ -20,11 +26,20 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
+from proto.temporal.names import WHY_NOT
 from proto.temporal.node import NodeStart
+from proto.temporal.operator import Rejection
 from proto.temporal.pod import PodStart
 from proto.temporal.ticket import UNTICKETED, Ticket
+from worker.tickets.held import Verdict
 from worker.tickets.seal import HEADER, TicketSeal
 from worker.tickets.tickets import Tickets
+
+NOT_LEADING: Final = Rejection(
+    "LedByNode",
+    "this run does not lead the pod: Temporal was away, and the node leads it until it is handed back. Use the commands of "
+    "tempolet on the node, which reach whoever leads",
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -50,14 +65,33 @@ class ShowingTickets(Interceptor):
 class _Run(WorkflowInboundInterceptor):
     tickets: Tickets
     outbound: "_Commands"
+    has_begun = False
 
     async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002 - the SDK's name
         self.outbound.ticket = ticket_of(input.args)
+        self.has_begun = True
         outcome = await super().execute_workflow(input)  # continue-as-new raises
         if not workflow.unsafe.is_replaying():
             info = workflow.info()
             self.tickets.complete(info.workflow_id, self.outbound.ticket, info.run_id)
         return outcome
+
+    def handle_update_validator(self, input: HandleUpdateInput) -> None:  # noqa: A002 - the SDK's name
+        if not self._leads():
+            raise ApplicationError(NOT_LEADING.message, type=NOT_LEADING.reason, non_retryable=True)
+        super().handle_update_validator(input)
+
+    async def handle_query(self, input: HandleQueryInput) -> Any:  # noqa: A002 - the SDK's name
+        if input.query == WHY_NOT and not self._leads():
+            return NOT_LEADING
+        return await super().handle_query(input)
+
+    def _leads(self) -> bool:
+        """Report whether the run may act; what it holds is known once it has begun."""
+        info = workflow.info()
+        held = self.tickets.held(info.workflow_id)
+        passes = held is not None and held.verdict(self.outbound.ticket, info.run_id) is Verdict.PASSES
+        return passes or not self.has_begun
 
 
 class _Commands(WorkflowOutboundInterceptor):

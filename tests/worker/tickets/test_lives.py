@@ -1,27 +1,32 @@
 """Do pods of this node live on with their tickets, whatever happens to their runs?"""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
-from temporalio.client import WorkflowContinuedAsNewError, WorkflowHandle
+from temporalio.client import WorkflowContinuedAsNewError, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer
 
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal import names
+from proto.temporal.operator import ConditionSet, SetCondition
 from proto.temporal.pod import PodJson, PodOutcome
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from proto.temporal.ticket import UNTICKETED, Ticket
 from tests.patience import PATIENCE
 from tests.worker.tickets.conftest import TicketNode, events_of, start_again
 from tests.workflows.conftest import QUICK, pod_json
+from worker.commands.change.updates import send_update, why_not
 from worker.processes.worker import sandbox_runner
 from worker.temporal.executions import describe_execution
 from worker.tickets.guard import know_pods
 from worker.tickets.seal import HEADER
+from worker.tickets.showing import NOT_LEADING
 from workflows import temporal_driver
 from workflows.decide.keys import container_key
 from workflows.pod import PodWorkflow
@@ -216,3 +221,31 @@ async def test_while_something_else_leads_nothing_is_done(node: TicketNode) -> N
         id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING,
     )
     await node.until(pod, lambda one: one.ready and one.restarts == 1)
+
+
+async def test_a_run_that_does_not_lead_refuses_updates(node: TicketNode) -> None:
+    """Its answer would be worth nothing, because the node leads the pod; nothing of it is in the history, which replays."""
+    pod = pod_json()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    ask = partial(send_update, handle, update=names.SET_CONDITION, answer=ConditionSet)
+    answered: ConditionSet = await ask(SetCondition("root", "gate", "True"))
+    assert answered.type == "gate"
+    node.tickets.raise_epoch(node.workflow_id(pod))
+    asked = SetCondition("root", "other", "True")
+    assert await why_not(handle, asked, names.SET_CONDITION) == NOT_LEADING
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await ask(asked)
+    assert isinstance(refused.value.cause, ApplicationError)
+    assert refused.value.cause.type == NOT_LEADING.reason
+    events = await events_of(handle)
+    accepted = [one for one in events if one.HasField("workflow_execution_update_accepted_event_attributes")]
+    assert len(accepted) == 1
+    replayer = Replayer(
+        workflows=[PodWorkflow],
+        workflow_runner=sandbox_runner(),
+        namespace=node.client.namespace,
+        data_converter=node.client.data_converter,
+    )
+    await replayer.replay_workflow(await handle.fetch_history())
+    await handle.terminate()
