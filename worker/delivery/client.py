@@ -61,7 +61,8 @@ class SocketLead(Lead):
         found = await self._exchange({"do": "leads", "known": known}, self._within + POLL.total_seconds())
         try:
             pods = {str(one): PodLead(bool(by), int(epoch)) for one, (by, epoch) in found.get("pods", {}).items()}
-            return Leads(text(found, "version"), pods)
+            taken, unsure = (found.get(one) is True for one in ("nameTaken", "nameUnsure"))
+            return Leads(text(found, "version"), pods, taken, unsure)
         except (FrameRefused, AttributeError, TypeError, ValueError):
             raise LeadUnavailable("the worker's answer cannot be read") from None
 

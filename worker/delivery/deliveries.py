@@ -7,6 +7,7 @@ After each change of a pod's lead its senders tell everything anew (`on_change`)
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
@@ -15,11 +16,13 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from worker.delivery.lead import Answer, Lead, Leads, LeadUnavailable, Message
+from worker.delivery.lead import Answer, Lead, Leads, LeadUnavailable, Message, NameTaken
 from worker.delivery.side import NOTHING_SEEN, Seen, Side, Step, Temporal, Worker, changed, next_step
 
 PATIENCE: Final = timedelta(seconds=5)
 """How long Temporal may take before the worker is told."""
+SURE_WITHIN: Final = timedelta(seconds=10)
+"""How long a call waits until it is known whose this node's name is: as long as a call to Temporal may take."""
 ASK_AGAIN: Final = timedelta(seconds=2)
 """Until the worker is asked again for the leads, if it did not answer."""
 
@@ -43,6 +46,8 @@ class Deliveries:
         """By workflow id, where the worker leads."""
         self._due_since: dict[str, float] = {}
         """By workflow id: since when Temporal has not taken a message, in seconds of the monotonic clock."""
+        self._name_taken = self._name_unsure = False
+        self._name_told = asyncio.Event()
         self._turned = asyncio.Event()
         self._listeners: list[Changed] = []
 
@@ -60,7 +65,7 @@ class Deliveries:
     ) -> Taken:
         """Send a message by `call` to Temporal, or by `ask` (by default `Lead.deliver`) to the worker, which gives `taken`.
 
-        Raises what the call raises, or LeadUnavailable.
+        Raises what the call raises, LeadUnavailable, or NameTaken.
         """
         asking, calling = ask or self.lead.deliver, None
         workflow_id, begun = message.workflow_id, monotonic()
@@ -76,7 +81,7 @@ class Deliveries:
                 self._turn(workflow_id, after)
                 match step:
                     case Step.CALL_TEMPORAL:
-                        calling, temporal = asyncio.ensure_future(call()), Temporal.PENDING
+                        calling, temporal = asyncio.ensure_future(self._called(call)), Temporal.PENDING
                     case Step.AWAIT_TEMPORAL:
                         assert calling is not None
                         left = self._patience - (monotonic() - begun) if temporal is Temporal.PENDING else None
@@ -94,6 +99,19 @@ class Deliveries:
             if calling is not None:
                 await _ended(calling)
 
+    async def require_name(self) -> None:
+        """Wait until it is known whose this node's name is; raises NameTaken if it is not ours, or not known in time."""
+        if not (self._name_taken or self._name_unsure):
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SURE_WITHIN.total_seconds()):
+                while self._name_unsure and not self._name_taken:
+                    await self._name_told.wait()
+        if self._name_taken:
+            raise NameTaken("another machine has this node's name; the log of this node's worker says which")
+        if self._name_unsure:
+            raise NameTaken("Temporal has not answered whether another machine has this node's name")
+
     async def follow(self) -> None:
         """Follow the leads until cancelled."""
         while True:
@@ -108,6 +126,9 @@ class Deliveries:
         if leads.version == self._version:
             return
         turned, self._version = changed(self._seen, leads), leads.version
+        self._name_taken, self._name_unsure = leads.name_taken, leads.name_unsure
+        self._name_told.set()
+        self._name_told = asyncio.Event()
         self._seen = Seen(leads.pods)
         self._sides = {one: Side.WORKER for one, lead in leads.pods.items() if lead.by_worker}
         self._due_since = {one: since for one, since in self._due_since.items() if one not in turned}
@@ -126,6 +147,10 @@ class Deliveries:
             self._sides[workflow_id] = side
         else:
             self._sides.pop(workflow_id, None)
+
+    async def _called(self, call: Callable[[], Awaitable[Taken]]) -> Taken:
+        await self.require_name()
+        return await call()
 
     async def _asked(self, ask: Ask, message: Message, begun: float) -> tuple[Worker, LeadUnavailable | None]:
         due_since = min(begun, self._due_since.get(message.workflow_id, begun))
@@ -152,7 +177,8 @@ class Deliveries:
         if not calling.done():
             return Temporal.SLOW if is_slow else Temporal.PENDING
         error = calling.exception()
-        return Temporal.AWAY if isinstance(error, Exception) and self._is_away(error) else Temporal.ANSWERED
+        is_away = isinstance(error, NameTaken) or (isinstance(error, Exception) and self._is_away(error))
+        return Temporal.AWAY if is_away else Temporal.ANSWERED
 
 
 async def _ended(calling: "asyncio.Future[Taken]") -> None:

@@ -69,10 +69,18 @@ class Leads:
     """Another one after each change, and in each worker process."""
     pods: Mapping[str, PodLead] = field(default_factory=dict)
     """By workflow id; one that is missing is led by Temporal, as it always was."""
+    name_taken: bool = False
+    """Another machine has this node's name: nothing is sent to Temporal, because it would reach that one's pods."""
+    name_unsure: bool = False
+    """Temporal did not answer, so another machine may have taken the name meanwhile: what is for Temporal waits."""
 
 
 class LeadUnavailable(Exception):
     """The worker does not answer, or cannot answer this; the message may have been taken."""
+
+
+class NameTaken(LeadUnavailable):
+    """Another machine has this node's name, or may have it: nothing is sent to Temporal."""
 
 
 class Lead(Protocol):

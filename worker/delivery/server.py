@@ -197,7 +197,8 @@ class LeadServer:
         except TimeoutError:
             return {"version": known}
         pods = {one: [lead.by_worker, lead.epoch] for one, lead in found.pods.items()}
-        return {"version": found.version, "pods": pods}
+        name = {"nameTaken": found.name_taken, "nameUnsure": found.name_unsure}
+        return {"version": found.version, "pods": pods, **name}
 
     def _replied(self, reply: Reply) -> Body:
         said: dict[str, Any] = {"answer": reply.answer}

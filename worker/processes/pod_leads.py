@@ -35,7 +35,7 @@ from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.journal.journal import Journal
 from worker.stand_in.journal.kept import Kept, Place
 from worker.stand_in.leading import Leading
-from worker.stand_in.led_pods import Parts
+from worker.stand_in.led_pods import NodeName, Parts
 from worker.stand_in.loop_lead import Means
 from worker.stand_in.pod_journal import PodJournal
 from worker.temporal.keys import KeyFile
@@ -72,8 +72,7 @@ class LeadDependencies:
     temporal: HandBack
     is_hosted: Callable[[], bool]
     """Whether the SDK's worker runs."""
-    taken_by: Callable[[], str]
-    """Which other machine has this node's name; empty for none."""
+    name: NodeName
     note: Callable[[str], None]
     """Takes what the process's status line says of Temporal."""
 
@@ -102,7 +101,7 @@ class PodLeads:
                 temporal=deps.temporal,
                 unsettled=running.unsettled,
                 is_hosted=deps.is_hosted,
-                taken_by=deps.taken_by,
+                name=deps.name,
             ),
             worker_id=self._worker_id,
             away_seconds=deps.config.tempolet.temporal.away_after.total_seconds(),

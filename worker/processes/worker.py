@@ -151,7 +151,7 @@ async def work(
                 publish=readiness.publish,
                 interceptors=more,
                 temporal=HandingBack(node.client, is_ours=name.is_ours),
-                taken_by=lambda: name.taken_by,
+                name=name,
                 is_hosted=lambda: hosting.is_running,
                 note=partial(service.note, about=LEADS),
             )

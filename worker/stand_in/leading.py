@@ -50,7 +50,7 @@ class Leading(LedPods):
         """Why Temporal is away; None: it is not, as far as this node can tell."""
         self._away_at: datetime | None = None
         """Since when it is, or another machine has this node's name."""
-        self._taken_by = ""
+        self._taken_by, self._unsure = "", False
         self._clock = AttentiveClock(monotonic())
         self._connection = Connection(away_seconds)
         self._pause, self._next_try = FIRST_PAUSE, 0.0
@@ -113,16 +113,20 @@ class Leading(LedPods):
 
     async def _stands_down(self) -> bool:
         """Lead nothing while another machine has this node's name; what was led goes on afterwards. Returns whether it has."""
-        why, before = self.parts.taken_by(), self._taken_by
+        why, before = self.parts.name.taken_by, self._taken_by
+        if self._unsure != self.parts.name.unsure:
+            self._unsure = self.parts.name.unsure
+            self.turn()
         if why:
             self._taken_by = why
             if not before:
                 self.away, self._away_at = None, ago(0)
-            if self.led:
+            if self.led or not before:
                 await self.interrupt()
                 self.turn()
         elif before:
             self._taken_by = ""
+            self.turn()
             await self.lead_interrupted()
         return bool(why)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -43,6 +43,15 @@ class Led:
     """Set once that has succeeded or failed."""
 
 
+class NodeName(Protocol):
+    """Whose this node's name is (`worker/host/temporal/node_name.py`)."""
+
+    taken_by: str
+    """Which other machine has it, so that nothing is led here; empty for none."""
+    unsure: bool
+    """Another machine may have taken it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What pods are led with."""
@@ -57,8 +66,7 @@ class Parts:
     """Workflow and key of each answer that no history has."""
     is_hosted: Callable[[], bool]
     """Whether the SDK's worker runs: without it, everything of every pod is due."""
-    taken_by: Callable[[], str] = str
-    """Which other machine has this node's name, so that nothing is led here; empty for none."""
+    name: NodeName
 
 
 class LedPods:
@@ -85,7 +93,8 @@ class LedPods:
     def leads(self) -> Leads:
         """Return who leads which pod."""
         by_worker = {one: PodLead(by_worker=True, epoch=led.epoch) for one, led in self.led.items()}
-        return Leads(self.version, self.handed_back | by_worker)
+        name = self.parts.name
+        return Leads(self.version, self.handed_back | by_worker, bool(name.taken_by), name.unsure)
 
     async def turned(self) -> None:
         """Wait for the next change of a lead."""

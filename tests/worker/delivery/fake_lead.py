@@ -25,6 +25,8 @@ class FakeLead:
     started: list[PodStart | NodeStart] = field(default_factory=list)
     answers: dict[str, Any] = field(default_factory=dict)
     """The answers to Updates and queries by their names; a Rejection refuses."""
+    name_taken: bool = False
+    name_unsure: bool = False
     version: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     heard: asyncio.Event = field(default_factory=asyncio.Event)
@@ -37,6 +39,11 @@ class FakeLead:
     def let_go(self, *workflow_ids: str) -> None:
         """Let Temporal lead them again."""
         self._turn(workflow_ids, by_worker=False)
+
+    def rename(self, *, taken: bool = False, unsure: bool = False) -> None:
+        """Change whose this node's name is."""
+        self.name_taken, self.name_unsure = taken, unsure
+        self._turn((), by_worker=False)
 
     def _turn(self, workflow_ids: tuple[str, ...], *, by_worker: bool) -> None:
         for one in workflow_ids:
@@ -100,4 +107,4 @@ class FakeLead:
         """Wait for a change."""
         while known == str(self.version):
             await self.changed.wait()
-        return Leads(str(self.version), dict(self.pods))
+        return Leads(str(self.version), dict(self.pods), self.name_taken, self.name_unsure)

@@ -9,8 +9,9 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.worker.delivery.fake_lead import FakeLead
+from worker.delivery import deliveries
 from worker.delivery.deliveries import Deliveries
-from worker.delivery.lead import Answer, LeadUnavailable, Message, PodLead
+from worker.delivery.lead import Answer, LeadUnavailable, Message, NameTaken, PodLead
 
 POD = "pod/n1/default/web/u1"
 
@@ -247,3 +248,41 @@ async def test_a_cancelled_sender_leaves_no_call_behind() -> None:
     sender.temporal.answers.set()
     await asyncio.sleep(0)
     assert sender.temporal.taken == []
+
+
+async def test_temporal_is_told_nothing_while_another_machine_has_the_name() -> None:
+    """The message would reach that machine's pods; pods that are led here get theirs."""
+    sender = Sender()
+    sender.lead.rename(taken=True)
+    await sender.learn()
+    with pytest.raises(NameTaken):
+        await sender.send(1)
+    sender.lead.take(POD)
+    assert await sender.send(2)
+    assert sender.told == [2]
+    sender.lead.let_go(POD)
+    sender.lead.rename()
+    await sender.learn()
+    assert await sender.send(3)
+    assert sender.temporal.taken == [3]
+    assert sender.temporal.called == 1
+
+
+async def test_what_is_for_temporal_waits_until_the_name_is_sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent then, and needed again if that takes too long."""
+    sender = Sender()
+    sender.lead.rename(unsure=True)
+    await sender.learn()
+    sending = asyncio.create_task(sender.send(1))
+    await asyncio.sleep(0)
+    assert sender.temporal.called == 0
+    sender.lead.rename()
+    await sender.learn()
+    assert await sending
+    assert sender.temporal.taken == [1]
+    monkeypatch.setattr(deliveries, "SURE_WITHIN", timedelta())
+    sender.lead.rename(unsure=True)
+    await sender.learn()
+    with pytest.raises(NameTaken):
+        await sender.send(2)
+    assert sender.temporal.called == 1

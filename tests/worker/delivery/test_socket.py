@@ -84,7 +84,14 @@ async def test_changes_are_awaited(tmp_path: Path) -> None:
     async with serving(tmp_path, Limits(poll=0.01)) as served:
         leads = await served.client.leads("")
         assert leads.pods == {POD: PodLead(True, 1)}
+        assert (leads.name_taken, leads.name_unsure) == (False, False)
         assert (await served.client.leads(leads.version)).version == leads.version
+        served.lead.rename(taken=True)
+        leads = await served.client.leads(leads.version)
+        assert (leads.name_taken, leads.name_unsure) == (True, False)
+        served.lead.rename(unsure=True)
+        leads = await served.client.leads(leads.version)
+        assert (leads.name_taken, leads.name_unsure) == (False, True)
     async with serving(tmp_path, Limits()) as served:
         waiting = asyncio.create_task(served.client.leads(str(served.lead.version)))
         while not served.server._open:  # noqa: ASYNC110 - nothing says that a poll has begun

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from activities.execution.present_attempts import PresentAttempts
@@ -112,8 +113,7 @@ class Node:
         self.states, self.tickets, self.temporal = States(), FullDisk(folder), Temporal()
         self.dues, self.is_hosted, self.jumped = Dues(PresentAttempts()), True, 0.0
         self.leads_begun: list[str] = []
-        self.taken_by = ""
-        """The machine that has this node's name."""
+        self.name = SimpleNamespace(taken_by="", unsure=False)
         parts = Parts(
             dues=self.dues,
             journal=self.states,  # type: ignore[arg-type]  # has what is called
@@ -122,7 +122,7 @@ class Node:
             temporal=self.temporal,
             unsettled=tuple,
             is_hosted=lambda: self.is_hosted,
-            taken_by=lambda: self.taken_by,
+            name=self.name,
         )
         for one, world in self.worlds.items():
             self.states.newest_of[one] = world.start()

@@ -298,7 +298,7 @@ async def test_nothing_is_led_while_another_machine_has_the_name(node: Node) -> 
     """It is told with since when; what was led goes on once that machine is gone."""
     await away(node)
     tasks = [led.task for led in node.leading.led.values()]
-    node.taken_by = "another machine has taken over"
+    node.name.taken_by = "another machine has taken over"
     await asyncio.sleep(LATER)
     assert node.led() == set()
     assert all(task.done() for task in tasks)
@@ -307,11 +307,23 @@ async def test_nothing_is_led_while_another_machine_has_the_name(node: Node) -> 
     assert await node.answers.start(new, said("new", names.POD_LISTED, PodListed("file"))) is Answer.UNKNOWN_POD
     engine = node.leading.engine()
     assert engine
-    assert (engine.name_taken, engine.why, engine.pods_led) == (True, node.taken_by, 0)
+    assert node.leading.leads().name_taken
+    assert (engine.name_taken, engine.why, engine.pods_led) == (True, node.name.taken_by, 0)
     assert engine.away_since
-    node.taken_by = ""
+    node.name.taken_by = ""
     await asyncio.sleep(LATER)
     assert node.led() == {"a", "b", "c"}
+
+
+async def test_senders_learn_that_the_name_is_not_sure(node: Node) -> None:
+    """At once: what they have for Temporal waits."""
+    before = node.leading.version
+    node.name.unsure = True
+    await asyncio.sleep(2 * STEP)
+    assert node.leading.version != before
+    assert node.leading.leads().name_unsure
+    await away(node)
+    assert node.leading.leads().name_unsure, "pods are led all the same"
 
 
 async def test_leads_that_were_interrupted_go_on(node: Node) -> None:

@@ -6,6 +6,7 @@ again if Temporal does not answer.
 
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from proto.pod_snapshot import read_snapshots
@@ -15,7 +16,7 @@ from worker.commands.access.temporal_access import NoAnswer
 from worker.daemon.config import NodeConfig
 from worker.delivery.client import SocketLead
 from worker.delivery.deliveries import Deliveries
-from worker.delivery.lead import Answer, Lead, LeadUnavailable, Message, Reply
+from worker.delivery.lead import Answer, Lead, LeadUnavailable, Message, NameTaken, Reply
 from worker.delivery.server import socket_path
 
 Answered = TypeVar("Answered")
@@ -39,9 +40,11 @@ async def ask_pod(
 
     deliveries = Deliveries(lead, lambda error: isinstance(error, NoAnswer))
     with contextlib.suppress(LeadUnavailable):
-        deliveries.take(await lead.leads(""))
+        deliveries.take(replace(await lead.leads(""), name_unsure=False))  # then Temporal is asked, which says it
     try:
         answered = await deliveries.send(message, call, taken=None, ask=ask)
+    except NameTaken as error:
+        raise CommandFailed(str(error)) from error
     except LeadUnavailable as error:
         raise CommandFailed(
             f"Temporal is away, and the worker, which leads the pod, does not answer: {error}"

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from enum import Enum
-from functools import partial
 from typing import Final
 
 import structlog
@@ -21,11 +20,13 @@ from temporalio.service import RPCError
 from proto.temporal.names import node_workflow_id
 from proto.temporal.node import NodeStart
 from proto.temporal.ticket import Ticket
-from worker.daemon.background import in_background, repeat
+from worker.daemon.background import in_background
 from worker.host.temporal.other_machines import Watch, pollers, until_alone
 from worker.temporal.executions import newest_run
 
 LOOK_EVERY: Final = timedelta(seconds=30)
+"""Three looks fail before another machine can have taken the name."""
+UNSURE_EVERY: Final = timedelta(seconds=5)
 _CALL_LIMIT: Final = timedelta(seconds=10)
 UNREADABLE: Final = Ticket("?")
 """In place of the ticket of a run whose input this node cannot read."""
@@ -62,24 +63,32 @@ class NodeName:
         """Another machine has the name."""
         self.taken_by = ""
         """Which machine, and what to do; any thread may read it."""
+        self.unsure = False
+        """Another machine may have it: Temporal does not answer, or it is not known yet whether that machine is gone."""
 
     async def until_ours(self, *, waits: Callable[[str], None], refused: Callable[[str], None]) -> None:
         """Wait until no other machine has the name; raises RPCError. Each look tells that it `waits` or is `refused`."""
+
+        def unsure(why: str) -> None:
+            self.unsure = True
+            waits(why)
 
         def taken(why: str) -> None:
             self._take(why)
             refused(why)
 
-        await until_alone(self._client, self._node, waits=waits, refused=taken)
+        await until_alone(self._client, self._node, waits=unsure, refused=taken)
         self._watch = Watch(self._client.identity)
-        self.taken_by, self.taken = "", asyncio.Event()
+        self.taken_by, self.taken, self.unsure = "", asyncio.Event(), False
 
     async def is_ours(self) -> bool:
         """Look; a Temporal that does not answer leaves it open."""
         try:
-            return await self.look() is Standing.OURS
+            is_ours = await self.look() is Standing.OURS
         except (RPCError, RuntimeError):
-            return False
+            is_ours = False
+        self.unsure = not is_ours
+        return is_ours
 
     async def look(self) -> Standing:
         """Look who has the name now; raises RPCError, or RuntimeError if there is no connection."""
@@ -97,8 +106,13 @@ class NodeName:
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
         """Look regularly while the block runs."""
-        async with in_background("other machines of this node's name", partial(repeat, LOOK_EVERY, self.is_ours)):
+        async with in_background("other machines of this node's name", self._look_regularly):
             yield
+
+    async def _look_regularly(self) -> None:
+        while True:
+            await asyncio.sleep((UNSURE_EVERY if self.unsure else LOOK_EVERY).total_seconds())
+            await self.is_ours()
 
     def _take(self, why: str) -> None:
         if not self.taken_by:

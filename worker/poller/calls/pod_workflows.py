@@ -27,7 +27,7 @@ from proto.temporal.pod import PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
 from worker.behaviours.commitment import Commitment
 from worker.delivery.deliveries import Ask, Deliveries
-from worker.delivery.lead import Lead, LeadUnavailable, Message, TemporalLeads
+from worker.delivery.lead import Lead, LeadUnavailable, Message, NameTaken, TemporalLeads
 from worker.poller.calls.open_workflows import OpenWorkflows, sort_out, with_led
 from worker.poller.calls.temporal_calls import (
     CallRefused,
@@ -93,7 +93,7 @@ class PodWorkflows:
         self._node = node
         self.starts = PodLocks()
         """Held, by workflow id, while a workflow is started, and while what a pod without one has left is removed."""
-        self._calls = TemporalCalls()
+        self._calls = TemporalCalls(self.deliveries.require_name)
         self._settling = asyncio.Lock()
 
     async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
@@ -264,6 +264,8 @@ class PodWorkflows:
     ) -> Taken:
         try:
             return await self.deliveries.send(message, call, taken=taken, ask=ask)
+        except NameTaken as error:
+            raise TemporalUnavailable(str(error)) from error
         except LeadUnavailable as error:
             raise TemporalUnavailable(f"the worker leads the pod, and did not answer: {error}") from error
 

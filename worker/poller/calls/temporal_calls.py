@@ -6,13 +6,14 @@ when it is back.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 import structlog
 from temporalio.service import RPCError, RPCStatusCode
 
+from worker.delivery.lead import NameTaken
 from worker.temporal.call_budget import CallBudget, is_busy, is_throttling, is_too_large
 
 MOST_CALLS: Final = 16
@@ -54,7 +55,9 @@ def is_away(error: Exception) -> bool:
 class TemporalCalls:
     """The calls of one process; used from one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, require_name: Callable[[], Awaitable[None]]) -> None:
+        """Take what raises NameTaken while nothing may be sent to Temporal."""
+        self._require_name = require_name
         self._permits = asyncio.Semaphore(MOST_CALLS)
         self._budget = CallBudget()
         self._away_since: float | None = None
@@ -63,6 +66,10 @@ class TemporalCalls:
     async def call(self, doing: str) -> AsyncIterator[None]:
         """Make the call in the block when it is its turn; raises TemporalUnavailable and CallRefused."""
         async with self._permits:
+            try:
+                await self._require_name()
+            except NameTaken as error:
+                raise TemporalUnavailable(str(error)) from error
             try:
                 async with self._budget.call():
                     yield

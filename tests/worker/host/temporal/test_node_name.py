@@ -111,6 +111,7 @@ async def test_a_machine_that_was_replaced_notices_it(machines: Machines) -> Non
     assert machines.name.taken.is_set()
     assert "has taken over node" in machines.name.taken_by
     assert not await machines.name.is_ours()
+    assert machines.name.unsure, "nothing is sent to Temporal"
 
 
 async def test_the_name_is_taken_back(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,6 +126,7 @@ async def test_the_name_is_taken_back(machines: Machines, monkeypatch: pytest.Mo
     assert told
     assert machines.name.taken_by == ""
     assert not machines.name.taken.is_set()
+    assert not machines.name.unsure
 
 
 async def test_a_temporal_that_does_not_answer_leaves_it_open(
@@ -135,6 +137,10 @@ async def test_a_temporal_that_does_not_answer_leaves_it_open(
     async def fail(*_: object) -> None:
         raise RuntimeError("no connection")
 
-    monkeypatch.setattr("worker.host.temporal.node_name.pollers", fail)
-    assert not await machines.name.is_ours()
-    assert machines.name.taken_by == ""
+    with monkeypatch.context() as cut_off:
+        cut_off.setattr("worker.host.temporal.node_name.pollers", fail)
+        assert not await machines.name.is_ours()
+        assert machines.name.unsure
+        assert machines.name.taken_by == ""
+    assert await machines.name.is_ours()
+    assert not machines.name.unsure
