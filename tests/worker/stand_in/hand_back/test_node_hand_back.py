@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowHandle
+from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from proto.temporal import names
@@ -87,7 +87,8 @@ async def test_an_open_run_takes_it(host: Host) -> None:
     before, after = await runs_of(host, 2)
     assert before == [names.NODE_CONFIGURED, *[names.WHILE_AWAY] * 3, names.HANDED_BACK]
     assert after == []
-    assert (await newest(host).describe()).run_id != handle.first_execution_run_id
+    first = host.client.get_workflow_handle(handle.id, run_id=handle.first_execution_run_id)
+    assert (await first.describe()).status is WorkflowExecutionStatus.CONTINUED_AS_NEW, "it was not replaced"
 
 
 async def test_a_configuration_that_arrives_meanwhile_is_kept(host: Host) -> None:
