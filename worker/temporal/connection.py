@@ -115,7 +115,8 @@ async def pause(client: Client, seconds: float) -> None:
         await asyncio.sleep(seconds)
         return
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(connection.next_use(), seconds)
+        async with asyncio.timeout(seconds):
+            await connection.next_use()
 
 
 def is_namespace_gone(error: RPCError) -> bool:

@@ -224,6 +224,7 @@ def _why(node: Json) -> str:
 async def _until(event: asyncio.Event, seconds: float) -> None:
     """Wait for an event or a timeout."""
     try:
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()
     except TimeoutError:
         return

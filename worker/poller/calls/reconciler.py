@@ -89,7 +89,8 @@ class Reconciler(Generic[Call]):
                     pause = RETRY_REFUSED
                     self._needs.refused(key, call, error)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), pause.total_seconds())
+                    async with asyncio.timeout(pause.total_seconds()):
+                        await changed.wait()
             self._needs.refused(key, None, None)  # a refused call may not be needed any more
         finally:
             del self._tasks[key], self._changed[key]

@@ -155,7 +155,8 @@ class MirrorPods:
                 self._changed.clear()
                 pause = self._look()
                 try:
-                    await asyncio.wait_for(self._changed.wait(), pause)
+                    async with asyncio.timeout(pause):
+                        await self._changed.wait()
                 except TimeoutError:
                     continue
         finally:

@@ -72,7 +72,8 @@ class ManifestSource:
             await asyncio.sleep(seconds)
             return []
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._watch.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._watch.wait()
         events = self._watch.read()
         if any(event.mask & _REMOVAL and self._folder.gives_pod(event.name) for event in events):
             await asyncio.sleep(REMOVAL_SETTLES.total_seconds())

@@ -105,7 +105,8 @@ class EventStream:
         try:
             with contextlib.suppress(TimeoutError):
                 while True:
-                    event = await asyncio.wait_for(anext(events), SILENCE.total_seconds())
+                    async with asyncio.timeout(SILENCE.total_seconds()):
+                        event = await anext(events)
                     self.flows = True
                     if event.container_event_type in _ENDS:
                         self._reported.append(event.container_id)

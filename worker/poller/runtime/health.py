@@ -50,7 +50,8 @@ class RuntimeHealth:
             self._check_soon.clear()
             while not (found := await self.check()).ready or not found.network_ready:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._check_soon.wait(), CHECK.total_seconds())
+                    async with asyncio.timeout(CHECK.total_seconds()):
+                        await self._check_soon.wait()
                 self._check_soon.clear()
 
     async def check(self) -> NodeRuntime:

@@ -107,7 +107,8 @@ class RuntimeWatch:
         resync_due = False
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._opened.wait(), RELIST.total_seconds())
+                async with asyncio.timeout(RELIST.total_seconds()):
+                    await self._opened.wait()
             resync_due = resync_due or self._opened.is_set()
             if resync_due or not self._stream.flows:
                 self._opened.clear()
