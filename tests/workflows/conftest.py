@@ -87,9 +87,10 @@ class Node:
         self.told.append(snapshot)
         self.loop.call_soon_threadsafe(self.changed.set)
 
-    def keep(self, _: str, decided: Decided, start: PodStart | NodeStart) -> None:
+    def keep(self, workflow_id: str, decided: Decided, start: PodStart | NodeStart) -> None:
         """Receive a state from a workflow's thread."""
         self.kept.append((decided.run_id, decided.length, to_json(start)))
+        self.running.state_kept(workflow_id, decided.run_id)
 
     def forget(self) -> None:
         """Discard the snapshots so far."""
@@ -193,7 +194,7 @@ async def node(client: Client) -> AsyncIterator[Node]:
         activities=made.runtime.activities(),
         workflow_runner=sandbox_runner(),
         interceptors=[
-            publishing(made.publish, made.running.settled, made.keep),
+            publishing(made.publish, made.running.received, made.keep),
             AttachingAttempts(made.running, made.present),
         ],
     ):

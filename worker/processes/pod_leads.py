@@ -19,7 +19,7 @@ from activities.execution.in_process import InProcessActivities
 from activities.execution.unexpected import UnexpectedErrors
 from activities.hosted import activities
 from activities.node_services import NodeServices
-from proto.pod_snapshot import PodSnapshot, is_over
+from proto.pod_snapshot import PodSnapshot
 from proto.temporal.node import NodeStart
 from proto.temporal.pod import PodStart
 from worker.daemon.background import in_background
@@ -38,8 +38,8 @@ from worker.stand_in.leading import Leading
 from worker.stand_in.led_pods import NodeName, Parts
 from worker.stand_in.loop_lead import Means
 from worker.stand_in.pod_journal import PodJournal
+from worker.stand_in.run_states import RunStates
 from worker.temporal.keys import KeyFile
-from worker.tickets.held import Verdict
 from worker.tickets.seal import HEADER, TicketSeal
 from worker.tickets.tickets import Tickets
 from workflows.extern import Decided
@@ -88,6 +88,7 @@ class PodLeads:
         """What an earlier worker knew, until it is looked at."""
         self._dues = Dues(present)
         self._failed = FailedTasks(deps.temporal.failed_tasks, self._dues.failed)
+        self._states = RunStates(deps.tickets, self._journal, self._accepted)
         self._worker_id = secrets.token_hex(4)
         around = [AttachingAttempts(running, present), *deps.interceptors, UnexpectedErrors()]
         self._activities = InProcessActivities(activities(deps.services), around)
@@ -98,6 +99,7 @@ class PodLeads:
                 journal=self._journal,
                 tickets=deps.tickets,
                 means=self._means,
+                newest=self._states.newest,
                 temporal=deps.temporal,
                 unsettled=running.unsettled,
                 is_hosted=deps.is_hosted,
@@ -131,19 +133,24 @@ class PodLeads:
         """What the Temporal worker puts around each run and each activity, to notice whether Temporal works for them."""
         return self._failed.interceptor, _Begun(self._dues)
 
+    def received(self, workflow_id: str, run_id: str, key: str) -> None:
+        """Note that a run has an answer; called in the thread of its task."""
+        self._deps.services.running_actions.received(workflow_id, run_id, key)
+
     def keep(self, workflow_id: str, decided: Decided, start: PodStart | NodeStart) -> None:
         """Keep the state of a run that leads its workflow; called in the thread of its task."""
-        if self._deps.tickets.judge(workflow_id, start.ticket, decided.run_id) is Verdict.PASSES:
-            self._journal.keep(workflow_id, start, Place(run_id=decided.run_id, length=decided.length))
-            self._dues.decided(workflow_id, decided)
+        self._states.keep(workflow_id, decided, start)
 
-    def publish(self, snapshot: PodSnapshot) -> None:
-        """Publish a snapshot of a workflow, and forget a pod that is over; one that is led here is forgotten when its story is told."""
-        self._deps.publish(snapshot)
-        if is_over(snapshot):
-            self._journal.forget(snapshot.workflow_id)
-            self._leading.forget(snapshot.workflow_id)
-            self._dues.forget(snapshot.workflow_id)
+    def end(self, workflow_id: str, run_id: str, start: PodStart | NodeStart) -> None:
+        """Forget a workflow that has ended by itself; called in the thread of its task. One that is led here is forgotten when its story is told."""
+        if self._states.end(workflow_id, run_id, start):
+            self._deps.services.running_actions.state_kept(workflow_id, run_id)
+            self._leading.forget(workflow_id)
+            self._dues.forget(workflow_id)
+
+    def _accepted(self, workflow_id: str, decided: Decided) -> None:
+        self._deps.services.running_actions.state_kept(workflow_id, decided.run_id)
+        self._dues.decided(workflow_id, decided)
 
     async def _lead(self) -> None:
         kept, self._recovered = self._recovered, ()

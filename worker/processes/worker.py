@@ -159,7 +159,7 @@ async def work(
         telemetry.texts[WORKFLOW_ENGINE] = lambda: as_text(leads.engine())
         telemetry.metrics.show_workflow_engine(leads.engine)
         around = (
-            publishing(guard.only_of_leaders(leads.publish), services.running_actions.settled, leads.keep),
+            publishing(guard.only_of_leaders(readiness.publish), leads.received, leads.keep, leads.end),
             *guard.interceptors(services.present_attempts, refusals),
             *leads.noticing,
         )

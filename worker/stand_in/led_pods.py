@@ -61,6 +61,8 @@ class Parts:
     tickets: Tickets
     means: Callable[[str, int, int], Means]
     """(workflow id, epoch, position up to which the state has the entries of the journal)."""
+    newest: Callable[[str], Start | None]
+    """(workflow id) -> its newest state, once its epoch was raised; blocks."""
     temporal: HandBack
     unsettled: Callable[[], Iterable[tuple[str, str]]]
     """Workflow and key of each answer that no history has."""
@@ -116,7 +118,7 @@ class LedPods:
             if kept is None and workflow_id not in self.parts.journal.workflows():
                 return
             tail = kept.tail.entries if kept else ()
-            read = partial(self.parts.journal.newest, workflow_id)
+            read = partial(self.parts.newest, workflow_id)
             await self.lead(workflow_id, (lambda: kept.start) if kept else read, why=why, tail=tail)
             if workflow_id in self.led:
                 _log.info(f"leads {subject(workflow_id)} without Temporal", workflow=workflow_id, reason=why)
@@ -130,10 +132,10 @@ class LedPods:
         since: datetime | None = None,
         tail: Sequence[NumberedEntry] = (),
     ) -> None:
-        """Lead a pod from this state, which is read once nothing else leads it; one that cannot be led is tried again later."""
+        """Lead a pod from this state, which is read, in a thread, once nothing else leads it; one that cannot be led is tried again later."""
         try:
             ticket = await asyncio.to_thread(self.parts.tickets.raise_epoch, workflow_id)
-            start = state()
+            start = await asyncio.to_thread(state)
             if start is None:
                 return
             means = self.parts.means(workflow_id, ticket.epoch, tail[-1].position if tail else 0)
