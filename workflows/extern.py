@@ -34,6 +34,8 @@ class Decided:
     """When its next timer fires."""
     under_way: tuple[str, ...] = ()
     """The keys of its actions."""
+    at: datetime | None = None
+    """When its workflow task began."""
 
 
 def extern(name: str) -> Callable[..., None] | None:

@@ -78,6 +78,8 @@ class Node:
     """Every snapshot, in its order."""
     kept: list[tuple[str, int, bytes]] = field(default_factory=list)
     """Every state that was kept: run id, length of its history, PodStart as JSON."""
+    decided: list[Decided] = field(default_factory=list)
+    """Where each was."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
@@ -90,6 +92,7 @@ class Node:
     def keep(self, workflow_id: str, decided: Decided, start: PodStart | NodeStart) -> None:
         """Receive a state from a workflow's thread."""
         self.kept.append((decided.run_id, decided.length, to_json(start)))
+        self.decided.append(decided)
         self.running.state_kept(workflow_id, decided.run_id)
 
     def forget(self) -> None:

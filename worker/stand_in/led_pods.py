@@ -81,6 +81,8 @@ class LedPods:
         self.handed_back: dict[str, PodLead] = {}
         self.not_before: dict[str, float] = {}
         """When a pod is tried again that could not be led, or that Temporal did not take, in seconds of the monotonic clock."""
+        self.is_settled = False
+        """It was compared what Temporal has (`comparing/`)."""
         self._interrupted: list[str] = []
         """Pods that were led when all leads were interrupted."""
         self._version = 0
@@ -96,7 +98,7 @@ class LedPods:
         """Return who leads which pod."""
         by_worker = {one: PodLead(by_worker=True, epoch=led.epoch) for one, led in self.led.items()}
         name = self.parts.name
-        return Leads(self.version, self.handed_back | by_worker, bool(name.taken_by), name.unsure)
+        return Leads(self.version, self.handed_back | by_worker, bool(name.taken_by), name.unsure, self.is_settled)
 
     async def turned(self) -> None:
         """Wait for the next change of a lead."""
@@ -181,6 +183,11 @@ class LedPods:
         """Remember nothing of a pod that is gone; any thread may call it."""
         self.handed_back.pop(workflow_id, None)
         self.not_before.pop(workflow_id, None)
+
+    def settle(self, is_settled: bool) -> None:  # noqa: FBT001 - a fact
+        """Take whether it is settled which pods Temporal leads."""
+        self.is_settled = is_settled
+        self.turn()
 
     def turn(self) -> None:
         """Tell that a lead has changed."""

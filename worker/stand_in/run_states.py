@@ -46,12 +46,19 @@ class RunStates:
         """Take what is called for each state that was kept, before anybody can read it."""
         self._tickets, self._states, self._accepted = tickets, states, accepted
         self._lock = threading.Lock()
+        self._namespace_id = ""
+        """Empty while it is not known."""
+
+    def known_in(self, namespace_id: str) -> None:
+        """Take the id of the namespace in which the runs are from now on."""
+        self._namespace_id = namespace_id
 
     def keep(self, workflow_id: str, decided: Decided, start: Start) -> None:
         """Keep the state of a run that leads its workflow; called in the thread of its task."""
         with self._lock:
             if self._tickets.judge(workflow_id, start.ticket, decided.run_id) is Verdict.PASSES:
-                self._states.keep(workflow_id, start, Place(run_id=decided.run_id, length=decided.length))
+                place = Place(self._namespace_id, decided.run_id, decided.length, decided.at)
+                self._states.keep(workflow_id, start, place)
                 self._accepted(workflow_id, decided)
 
     def end(self, workflow_id: str, run_id: str, start: Start) -> bool:

@@ -165,6 +165,7 @@ async def test_a_pod_ends_alike_whoever_leads_it(client: Client, tmp_path: Path,
             assert world.led
             state, world.led = to_be_read_again(copied(world.led.hand_over())), None
             await lead
+            assert isinstance(state, PodStart)
             await ruled.temporal_leads(state)
         while await ruled.status() != status:
             await ruled.decided.wait()
