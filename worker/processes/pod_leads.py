@@ -33,10 +33,10 @@ from worker.host.temporal.takeover import open_pods
 from worker.payloads.receiving import ReceivingConverter
 from worker.stand_in.answers import Answers
 from worker.stand_in.comparing.comparing import Compared, Comparing
+from worker.stand_in.comparing.fence import Fence
 from worker.stand_in.comparing.looking import Looking
 from worker.stand_in.dues import Dues
 from worker.stand_in.failed_tasks import FailedTasks
-from worker.stand_in.comparing.fence import Fence
 from worker.stand_in.hand_back.returned import HandBack
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.journal.journal import Journal
