@@ -134,6 +134,7 @@ class Deliveries:
             except LeadUnavailable as error:
                 _log.debug("the worker does not say which pods it leads", err=str(error))
                 self._settled.clear()
+                self._version = ""  # all of the next answer is news
                 await asyncio.sleep(ASK_AGAIN.total_seconds())
 
     def take(self, leads: Leads) -> None:

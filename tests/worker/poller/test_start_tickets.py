@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from proto.temporal.ticket import Ticket
 from tests.patience import PATIENCE
 from tests.worker.delivery.fake_lead import FakeLead
+from worker.delivery import deliveries
 from worker.delivery.deliveries import Deliveries
 from worker.delivery.lead import Answer, LeadUnavailable
 from worker.poller.calls import start_tickets
@@ -108,13 +110,17 @@ async def test_without_a_worker_temporal_is_told(poller: Poller) -> None:
     assert await poller.ticket() == poller.tickets.of(POD)
 
 
-async def test_without_a_worker_nothing_is_settled(poller: Poller) -> None:
-    """So nothing counts as orphaned."""
+async def test_without_a_worker_nothing_is_settled(poller: Poller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So nothing counts as orphaned, until it answers again, even if nothing has changed."""
 
     async def silent(_: str) -> None:
         raise LeadUnavailable("no socket")
 
+    monkeypatch.setattr(deliveries, "ASK_AGAIN", timedelta())
+    answers = poller.lead.leads
     poller.lead.leads = silent  # type: ignore[method-assign, assignment]  # as above
     poller.lead._turn((), by_worker=False)
     while poller.deliveries.is_settled:  # noqa: ASYNC110 - nothing tells of it
         await asyncio.sleep(0)
+    poller.lead.leads = answers  # type: ignore[method-assign]  # as before
+    assert await poller.deliveries.settled(PATIENCE)

@@ -19,7 +19,8 @@ from proto.temporal.names import node_workflow_id
 WAITS: Final = timedelta(seconds=90)
 """Longer than a server holds such a call."""
 LOOK_AGAIN: Final = 1.0
-"""Seconds, while the node has no workflow, Temporal asks for fewer calls, or does not answer."""
+LONGEST_PAUSE: Final = 10.0
+"""Seconds, while the node has no workflow, or Temporal asks for fewer calls; the pauses grow."""
 _GONE: Final = frozenset(
     {RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED, RPCStatusCode.INTERNAL, RPCStatusCode.UNKNOWN}
 )
@@ -34,6 +35,7 @@ async def until_lost(client: Client, node: str) -> str:
         history_event_filter_type=HistoryEventFilterType.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT,
         skip_archival=True,
     )
+    pause = LOOK_AGAIN
     while True:
         try:
             page = await client.workflow_service.get_workflow_execution_history(request, retry=False, timeout=WAITS)
@@ -41,11 +43,12 @@ async def until_lost(client: Client, node: str) -> str:
             if error.status in _GONE:
                 return error.message
             request.next_page_token = b""
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
         except RuntimeError as error:  # the SDK's core could not connect
             return str(error)
         else:
-            request.next_page_token = page.next_page_token
+            request.next_page_token, pause = page.next_page_token, LOOK_AGAIN
             if page.history.events:  # the run has closed: the next call waits for the newest one
                 request.next_page_token = b""
                 await asyncio.sleep(LOOK_AGAIN)
