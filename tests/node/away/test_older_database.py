@@ -14,7 +14,7 @@ from tests.node.away.stopped_temporal import own_temporal, server_pid
 from tests.node.away.test_without_temporal import RETURNED, kill_container, until_returned
 from tests.node.containerd_view import containers_of
 from tests.node.operating import history
-from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
+from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node, wait
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -152,3 +152,23 @@ def test_a_temporal_that_is_killed_and_has_lost_its_last_commits(node: TempoletN
     pod.crashes(3)
     assert pod.hooks() == 4
     assert "while Temporal was away" in history(node, after)
+
+
+def test_a_workflow_that_was_terminated_while_the_worker_was_stopped(node: TempoletNode) -> None:
+    """Nobody has told the node; it finds out, and leads the pod in no outage."""
+    node.apply(pod_manifest("ended"))
+    pod = node.until_running("ended")
+    kept = node.root_dir / "tempolet" / "away" / pod.uid
+    node.until((kept / "state").exists, "its state is kept")
+    for role in reversed(node.roles):
+        node.stop(role)
+    wait(terminated(node, pod))
+    node.remove("ended")
+    start(node)
+    node.until(lambda: not kept.exists(), "it is forgotten")
+    assert "leads a pod without Temporal" not in node.log("worker")
+
+
+async def terminated(node: TempoletNode, pod: PodSnapshot) -> None:
+    """Terminate a pod's workflow, as an operator does."""
+    await (await node.workflow(pod)).terminate("by an operator")
