@@ -12,13 +12,15 @@ from temporalio import workflow
 
 PUBLISH: Final = "tempolet_publish_pod"
 """(PodSnapshot) -> None."""
-SETTLED: Final = "tempolet_action_settled"
-"""(workflow id, key) -> None. The history has the answer of this action."""
+RECEIVED: Final = "tempolet_answer_received"
+"""(workflow id, run id, key) -> None. The run has the answer of this action. The next state that it keeps has it, too."""
 KEEP_STATE: Final = "tempolet_keep_state"
 """(workflow id, Decided, PodStart or NodeStart) -> None. With this state another driver could go on.
 
 Its `observed` is the run's own, and changes after the function has returned.
 """
+ENDED: Final = "tempolet_run_ended"
+"""(workflow id, run id, PodStart or NodeStart) -> None. The run ends by itself; it was started with this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Decided:
     """When its next timer fires."""
     under_way: tuple[str, ...] = ()
     """The keys of its actions."""
+    at: datetime | None = None
+    """When its workflow task began."""
 
 
 def extern(name: str) -> Callable[..., None] | None:

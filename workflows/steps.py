@@ -19,7 +19,7 @@ from proto.temporal.failure_types import TICKET_REFUSED
 from workflows.decide.action_type import ActionType
 from workflows.decide.actions import Action
 from workflows.decide.node.actions import NodeAction
-from workflows.extern import SETTLED, extern
+from workflows.extern import RECEIVED, extern
 from workflows.loops.calls import action_type, retry_of, time_limit
 from workflows.loops.driver import Failed
 from workflows.received import NOT_OURS, MessageRefused, converted
@@ -63,13 +63,13 @@ async def execute(row: ActionType, action: Action | NodeAction, *, encrypted: bo
             raise asyncio.CancelledError from None
         failed = failure(error)
         if failed.reason != TICKET_REFUSED:  # else the action itself has not answered
-            settle(row.key(action))
+            receive(row.key(action))
         return failed
     try:
         answer = answer_of(raw, row.result, row.key(action), encrypted=encrypted)
     except MessageRefused as refused:
         return Failed(ANSWER_REFUSED, f"the answer of {row.name} is refused: {refused}")
-    settle(row.key(action))
+    receive(row.key(action))
     return answer
 
 
@@ -94,10 +94,11 @@ def answer_of(raw: RawValue | None, result: Any, activity_id: str, *, encrypted:
     return None
 
 
-def settle(key: str) -> None:
-    """Tell the process that it need not keep the answer of this action any more."""
-    if tell := extern(SETTLED):
-        tell(workflow.info().workflow_id, key)
+def receive(key: str) -> None:
+    """Tell the process that this run has the answer of this action."""
+    if tell := extern(RECEIVED):
+        info = workflow.info()
+        tell(info.workflow_id, info.run_id, key)
 
 
 async def read_at_once(row: ActionType, action: Action | NodeAction) -> Any:

@@ -80,7 +80,8 @@ class TemporalDriver:
             info = workflow.info()
             wakes_at = min((one.at for one in waits), default=None)
             length = info.get_current_history_length()
-            keep(info.workflow_id, Decided(info.run_id, length, wakes_at, tuple(under_way)), state())
+            decided = Decided(info.run_id, length, wakes_at, tuple(under_way), workflow.now())
+            keep(info.workflow_id, decided, state())
 
 
 class TemporalPodDriver(TemporalDriver):

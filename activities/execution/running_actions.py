@@ -4,7 +4,7 @@ Temporal may begin an attempt while an earlier one still runs here: after an out
 suspended, after continue-as-new or a reset. The new attempt then attaches to the work that runs, or gets the answer that
 no run has had yet. README.md in this folder says how long an answer is kept, and why.
 
-Use it from one event loop, except `settled`.
+Use it from one event loop, except `received`, `state_kept` and `settled`.
 """
 
 import asyncio
@@ -58,6 +58,8 @@ class Work:
         self.unheard_since = monotonic()
         self.is_answered = False
         """An attempt has ended with its end."""
+        self.received_by: set[str] = set()
+        """The runs that have its answer, while no state that was kept is known to have it."""
         self.task: asyncio.Task[Any]
 
     def is_final(self) -> bool:
@@ -133,19 +135,42 @@ class RunningActions:
             if self._works.get(asked.subject) is work:
                 del self._works[asked.subject]
 
+    def received(self, workflow_id: str, run_id: str, key: str) -> None:
+        """Note that a run has an answer: it is in the history. May be called in any thread."""
+        self._soon(self._receive, (workflow_id, key), run_id)
+
+    def state_kept(self, workflow_id: str, run_id: str) -> None:
+        """Drop the answers that a run has received: whoever leads on has them. May be called in any thread."""
+        self._soon(self._drop_received, workflow_id, run_id)
+
     def settled(self, workflow_id: str, key: str) -> None:
-        """Drop a kept answer, because the workflow's history has it; may be called in any thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._drop, (workflow_id, key))
+        """Drop a kept answer: whoever leads on has it. May be called in any thread."""
+        self._soon(self._drop, (workflow_id, key))
 
     def unsettled(self) -> list[Subject]:
         """Return the answers that attempts have given, and that no history is known to have."""
-        return [one.asked.subject for one in self._works.values() if one.is_answered and one.is_final()]
+        works = self._works.values()
+        return [one.asked.subject for one in works if one.is_answered and one.is_final() and not one.received_by]
 
     def details(self, workflow_id: str, key: str) -> Any:
         """Return what the work of an action says of itself; None if there is none."""
         work = self._works.get((workflow_id, key))
         return None if work is None else work.details
+
+    def _soon(self, change: Callable[..., None], *about: Any) -> None:
+        """Call it on the event loop, in the order of the calls, and before the loop hears of what the caller does next."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(change, *about)
+
+    def _receive(self, subject: Subject, run_id: str) -> None:
+        work = self._works.get(subject)
+        if work is not None and work.task.done():
+            work.received_by.add(run_id)
+
+    def _drop_received(self, workflow_id: str, run_id: str) -> None:
+        for subject, work in list(self._works.items()):
+            if subject[0] == workflow_id and run_id in work.received_by:
+                del self._works[subject]
 
     def _drop(self, subject: Subject) -> None:
         work = self._works.get(subject)

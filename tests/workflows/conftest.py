@@ -78,6 +78,10 @@ class Node:
     """Every snapshot, in its order."""
     kept: list[tuple[str, int, bytes]] = field(default_factory=list)
     """Every state that was kept: run id, length of its history, PodStart as JSON."""
+    ended: list[tuple[str, str]] = field(default_factory=list)
+    """Every run that has ended by itself: workflow and run id."""
+    decided: list[Decided] = field(default_factory=list)
+    """Where each was."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
@@ -87,9 +91,16 @@ class Node:
         self.told.append(snapshot)
         self.loop.call_soon_threadsafe(self.changed.set)
 
-    def keep(self, _: str, decided: Decided, start: PodStart | NodeStart) -> None:
+    def keep(self, workflow_id: str, decided: Decided, start: PodStart | NodeStart) -> None:
         """Receive a state from a workflow's thread."""
         self.kept.append((decided.run_id, decided.length, to_json(start)))
+        self.decided.append(decided)
+        self.running.state_kept(workflow_id, decided.run_id)
+
+    def end(self, workflow_id: str, run_id: str, start: PodStart | NodeStart) -> None:
+        """Receive the end of a run from its thread."""
+        assert isinstance(start, PodStart)
+        self.ended.append((workflow_id, run_id))
 
     def forget(self) -> None:
         """Discard the snapshots so far."""
@@ -193,7 +204,7 @@ async def node(client: Client) -> AsyncIterator[Node]:
         activities=made.runtime.activities(),
         workflow_runner=sandbox_runner(),
         interceptors=[
-            publishing(made.publish, made.running.settled, made.keep),
+            publishing(made.publish, made.running.received, made.keep, made.end),
             AttachingAttempts(made.running, made.present),
         ],
     ):

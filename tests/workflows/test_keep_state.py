@@ -43,7 +43,9 @@ async def test_it_is_what_continue_as_new_carries(node: Node, monkeypatch: pytes
     assert 0 < kept[0][0] < kept[-1][0], "each has its place in the history"
     assert not kept[-1][1]["under_way"]
     assert kept[-1][1]["observed"]["containers"]["web"]["post_start"]
+    assert not node.ended, "a run that continues as new does not end its workflow"
     await node.delete(newest)
+    assert node.ended == [(newest.id, run_id)]
 
 
 def carried(start: PodStart) -> list[dict[str, Any]]:

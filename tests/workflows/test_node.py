@@ -34,10 +34,12 @@ from proto.temporal.node import (
     RemoveImage,
     WatchImages,
 )
+from proto.temporal.pod import PodStart
 from tests.patience import PATIENCE
 from worker.host.pod_cache import publishing
 from worker.processes.worker import sandbox_runner
 from workflows.decide.versions import CURRENT_NODE
+from workflows.extern import Decided
 from workflows.node import NodeWorkflow
 
 POLICY = ImagePolicy(look_every=timedelta(milliseconds=100))
@@ -123,13 +125,17 @@ async def host(client: Client) -> AsyncIterator[Host]:
     made = Host(client, f"n{uuid.uuid4().hex[:8]}", Images())
     images = made.images
     running = RunningActions()
+
+    def keep(workflow_id: str, decided: Decided, _: PodStart | NodeStart) -> None:
+        running.state_kept(workflow_id, decided.run_id)
+
     async with Worker(
         client,
         task_queue=names.node_task_queue(made.name),
         workflows=[NodeWorkflow],
         activities=[images.watch_images, images.remove_image, images.prepull_image],
         workflow_runner=sandbox_runner(),
-        interceptors=[publishing(Mock(), running.settled), AttachingAttempts(running, PresentAttempts())],
+        interceptors=[publishing(Mock(), running.received, keep), AttachingAttempts(running, PresentAttempts())],
     ):
         yield made
         await client.get_workflow_handle(names.node_workflow_id(made.name)).terminate()

@@ -62,7 +62,7 @@ class SocketLead(Lead):
         try:
             pods = {str(one): PodLead(bool(by), int(epoch)) for one, (by, epoch) in found.get("pods", {}).items()}
             taken, unsure = (found.get(one) is True for one in ("nameTaken", "nameUnsure"))
-            return Leads(text(found, "version"), pods, taken, unsure)
+            return Leads(text(found, "version"), pods, taken, unsure, found.get("settled") is not False)
         except (FrameRefused, AttributeError, TypeError, ValueError):
             raise LeadUnavailable("the worker's answer cannot be read") from None
 

@@ -48,6 +48,8 @@ class Deliveries:
         """By workflow id: since when Temporal has not taken a message, in seconds of the monotonic clock."""
         self._name_taken = self._name_unsure = False
         self._name_told = asyncio.Event()
+        self._settled = asyncio.Event()
+        """The worker has compared what Temporal has with what the node has."""
         self._turned = asyncio.Event()
         self._listeners: list[Changed] = []
 
@@ -59,6 +61,18 @@ class Deliveries:
     def led_by_worker(self) -> frozenset[str]:
         """The workflow ids of the pods that the worker leads."""
         return frozenset(self._sides)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known which pods the worker leads, of all that this node has."""
+        return self._settled.is_set()
+
+    async def settled(self, within: float) -> bool:
+        """Wait until that is known, or for so many seconds; returns whether it is."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._settled.wait()
+        return self.is_settled
 
     async def send(
         self, message: Message, call: Callable[[], Awaitable[Taken]], *, taken: Taken, ask: Ask | None = None
@@ -119,6 +133,8 @@ class Deliveries:
                 self.take(await self.lead.leads(self._version))
             except LeadUnavailable as error:
                 _log.debug("the worker does not say which pods it leads", err=str(error))
+                self._settled.clear()
+                self._version = ""  # all of the next answer is news
                 await asyncio.sleep(ASK_AGAIN.total_seconds())
 
     def take(self, leads: Leads) -> None:
@@ -130,6 +146,7 @@ class Deliveries:
         self._name_told.set()
         self._name_told = asyncio.Event()
         self._seen = Seen(leads.pods)
+        (self._settled.set if leads.is_settled else self._settled.clear)()
         self._sides = {one: Side.WORKER for one, lead in leads.pods.items() if lead.by_worker}
         self._due_since = {one: since for one, since in self._due_since.items() if one not in turned}
         if turned:

@@ -22,6 +22,8 @@ class Answer(StrEnum):
     """The worker leads the pod and has taken the message; also if the pod has ended under its lead."""
     TEMPORAL_LEADS = "temporalLeads"
     """The message belongs to Temporal, and was not taken."""
+    NOT_SETTLED = "notSettled"
+    """Who leads the pod is not settled yet: nobody may start it."""
     UNKNOWN_POD = "unknownPod"
     """The worker knows no such pod; whether there is one, only Temporal can tell."""
 
@@ -73,6 +75,8 @@ class Leads:
     """Another machine has this node's name: nothing is sent to Temporal, because it would reach that one's pods."""
     name_unsure: bool = False
     """Temporal did not answer, so another machine may have taken the name meanwhile: what is for Temporal waits."""
+    is_settled: bool = True
+    """The worker has compared what Temporal has with what it has; until then nobody may take a pod for one without a workflow."""
 
 
 class LeadUnavailable(Exception):

@@ -198,7 +198,7 @@ class LeadServer:
             return {"version": known}
         pods = {one: [lead.by_worker, lead.epoch] for one, lead in found.pods.items()}
         name = {"nameTaken": found.name_taken, "nameUnsure": found.name_unsure}
-        return {"version": found.version, "pods": pods, **name}
+        return {"version": found.version, "pods": pods, "settled": found.is_settled, **name}
 
     def _replied(self, reply: Reply) -> Body:
         said: dict[str, Any] = {"answer": reply.answer}

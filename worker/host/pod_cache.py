@@ -11,16 +11,23 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from temporalio.worker import Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
+from temporalio import workflow
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
 
 from proto.pod_snapshot import PodSnapshot, is_over, pod_path, read_snapshots, snapshot_path
 from proto.temporal.node import NodeStart
 from proto.temporal.pod import PodStart
 from worker.daemon.troubles import TROUBLES, Troubles
 from worker.host.newest_writer import NewestWriter
-from workflows.extern import KEEP_STATE, PUBLISH, SETTLED, Decided
+from workflows.extern import ENDED, KEEP_STATE, PUBLISH, RECEIVED, Decided, extern
 
 PART: Final = "snapshots of pods"
+Start = PodStart | NodeStart
 
 
 class PodCache:
@@ -90,20 +97,29 @@ class PodCache:
 
 def publishing(
     write: Callable[[PodSnapshot], None],
-    settle: Callable[[str, str], None] | None = None,
-    keep: Callable[[str, Decided, PodStart | NodeStart], None] | None = None,
+    receive: Callable[[str, str, str], None] | None = None,
+    keep: Callable[[str, Decided, Start], None] | None = None,
+    end: Callable[[str, str, Start], None] | None = None,
 ) -> Interceptor:
     """Return an interceptor that gives every workflow the extern functions (`workflows/extern.py`)."""
-    functions = {PUBLISH: write, SETTLED: settle, KEEP_STATE: keep}
-
-    class Publisher(WorkflowInboundInterceptor):
-        """Adds only the extern functions."""
+    functions = {PUBLISH: write, RECEIVED: receive, KEEP_STATE: keep, ENDED: end}
 
     class Publishing(Interceptor):
         """Installs them when a workflow class is first used."""
 
         def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type[WorkflowInboundInterceptor]:  # noqa: A002 - the SDK's name
             input.unsafe_extern_functions.update({name: one for name, one in functions.items() if one})
-            return Publisher
+            return _Publisher
 
     return Publishing()
+
+
+class _Publisher(WorkflowInboundInterceptor):
+    """Says when a run has ended by itself; the rest is said by the workflow."""
+
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002 - the SDK's name
+        outcome = await super().execute_workflow(input)  # continue-as-new raises
+        if end := extern(ENDED):
+            info = workflow.info()
+            end(info.workflow_id, info.run_id, input.args[0])
+        return outcome

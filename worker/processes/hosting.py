@@ -8,7 +8,7 @@ identity of its own.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -21,12 +21,14 @@ from activities.execution.present_attempts import PresentAttempts
 from proto.temporal.names import node_workflow_id
 from worker.behaviours.commitment import Commitment
 from worker.behaviours.raising import Raising, raising_behaviours
+from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import NodeClient
 from worker.daemon.service import Service
 from worker.host.pod_cache import PodCache
 from worker.host.temporal.history_limit import limiting_history
 from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attempts
+from worker.host.temporal.lost_connection import until_lost, until_there
 from worker.host.temporal.node_name import NodeName
 from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
 from worker.host.temporal.takeover import take_over
@@ -52,6 +54,10 @@ class HostingDependencies:
     name: NodeName
     worker: Callable[[Client], Worker]
     """Makes the SDK's worker."""
+    compare: Callable[[Client], Awaitable[None]]
+    """Finds out whether Temporal has what this node has; what it lacks is led by the node until it is handed back."""
+    shut: Callable[[], None]
+    """Holds back what Temporal's runs do until the next comparison."""
     cache: PodCache
     present: PresentAttempts
     budget: CallBudget
@@ -73,6 +79,7 @@ class Hosting:
         client = deps.node.client
         await deps.name.until_ours(waits=deps.node.waits, refused=deps.node.refused)
         deps.node.goes_on()
+        await deps.compare(client)
         known = [node_workflow_id(deps.config.node_name), *(one.workflow_id for one in deps.cache.snapshots())]
         async with running(deps.worker(client)) as worker, self._looking_after(client):
             taken = await take_over(client, deps.config.node_name, client.identity, known)
@@ -99,12 +106,22 @@ class Hosting:
             client, config.node_name, deps.cache.snapshots, root_dir=config.root_dir, budget=deps.budget
         )
         async with (
+            in_background("the connection to Temporal", lambda: self._comparing(client)),
             raising_behaviours(raising, every),
             watching_paused_activities(paused, every),
             limiting_history(client, config.tempolet, deps.show_history),
             deps.name.watched(),
         ):
             yield
+
+    async def _comparing(self, client: Client) -> None:
+        """Compare again whenever the connection was lost: another database may answer next."""
+        while True:
+            why = await until_lost(client, self._deps.config.node_name)
+            self._deps.shut()
+            _log.info("the connection to Temporal was lost", err=why)
+            await until_there(client)
+            await self._deps.compare(client)
 
     async def _end_of(self, worker: "asyncio.Task[None]") -> str:
         """Wait until the worker has ended, the namespace is gone, or another machine has this node's name; returns why."""

@@ -8,9 +8,12 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+import structlog
 from temporalio.api.common.v1 import Payload
+from temporalio.client import Client
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from activities.execution.attempt import NotDelivered, current_attempt
@@ -19,15 +22,19 @@ from activities.execution.in_process import InProcessActivities
 from activities.execution.unexpected import UnexpectedErrors
 from activities.hosted import activities
 from activities.node_services import NodeServices
-from proto.pod_snapshot import PodSnapshot, is_over
+from proto.pod_snapshot import PodSnapshot
 from proto.temporal.node import NodeStart
 from proto.temporal.pod import PodStart
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.delivery.lead import Answer, LeadUnavailable, Message
 from worker.delivery.server import LeadServer, socket_path
+from worker.host.temporal.takeover import open_pods
 from worker.payloads.receiving import ReceivingConverter
 from worker.stand_in.answers import Answers
+from worker.stand_in.comparing.comparing import Compared, Comparing
+from worker.stand_in.comparing.fence import Fence
+from worker.stand_in.comparing.looking import Looking
 from worker.stand_in.dues import Dues
 from worker.stand_in.failed_tasks import FailedTasks
 from worker.stand_in.hand_back.returned import HandBack
@@ -37,9 +44,11 @@ from worker.stand_in.journal.kept import Kept, Place
 from worker.stand_in.leading import Leading
 from worker.stand_in.led_pods import NodeName, Parts
 from worker.stand_in.loop_lead import Means
+from worker.stand_in.performing import converted
 from worker.stand_in.pod_journal import PodJournal
+from worker.stand_in.run_states import RunStates
+from worker.temporal.call_budget import CallBudget
 from worker.temporal.keys import KeyFile
-from worker.tickets.held import Verdict
 from worker.tickets.seal import HEADER, TicketSeal
 from worker.tickets.tickets import Tickets
 from workflows.extern import Decided
@@ -47,8 +56,10 @@ from workflows.loops.node_loop import NodeLoop
 from workflows.loops.operator_requests import REQUESTS
 from workflows.loops.pod_loop import PodLoop
 
+STATE: Final = "its state"
 NOTE_EVERY: Final = 1.0
 """Seconds."""
+_log: Final = structlog.get_logger(__name__)
 SHAPES: Mapping[str, type] = {
     **NodeLoop.signal_shapes,
     **PodLoop.signal_shapes,
@@ -88,6 +99,9 @@ class PodLeads:
         """What an earlier worker knew, until it is looked at."""
         self._dues = Dues(present)
         self._failed = FailedTasks(deps.temporal.failed_tasks, self._dues.failed)
+        self.fence = Fence()
+        """Around what Temporal's runs do."""
+        self._states = RunStates(deps.tickets, self._journal, self._accepted)
         self._worker_id = secrets.token_hex(4)
         around = [AttachingAttempts(running, present), *deps.interceptors, UnexpectedErrors()]
         self._activities = InProcessActivities(activities(deps.services), around)
@@ -98,6 +112,7 @@ class PodLeads:
                 journal=self._journal,
                 tickets=deps.tickets,
                 means=self._means,
+                newest=self._states.newest,
                 temporal=deps.temporal,
                 unsettled=running.unsettled,
                 is_hosted=deps.is_hosted,
@@ -105,6 +120,9 @@ class PodLeads:
             ),
             worker_id=self._worker_id,
             away_seconds=deps.config.tempolet.temporal.away_after.total_seconds(),
+        )
+        self._comparing = Comparing(
+            Compared(self._journal, self._leading.take_over, self._states.known_in, self._settle)
         )
         self.engine = self._leading.engine
         """What to tell of Temporal."""
@@ -116,6 +134,9 @@ class PodLeads:
         """Lead pods when Temporal is away, and answer on the socket, while the block runs."""
         with self._journal:
             self._recovered = (await asyncio.to_thread(self._journal.read_all)).kept
+            for one in self._recovered:
+                if not one.is_complete:
+                    _log.warning("a part of a pod's story cannot be read", workflow=one.workflow_id)
             server = LeadServer(self.answers, ReceivingConverter(), SHAPES)
             socket = socket_path(self._deps.config.state_dir)
             async with (
@@ -131,19 +152,44 @@ class PodLeads:
         """What the Temporal worker puts around each run and each activity, to notice whether Temporal works for them."""
         return self._failed.interceptor, _Begun(self._dues)
 
+    async def compare(self, client: Client, budget: CallBudget) -> None:
+        """Find out whether Temporal has what this node has, before the SDK's worker begins."""
+        node = self._deps.config.node_name
+        await self._comparing.compare(Looking(client, budget), partial(open_pods, client, node))
+
+    def shut(self) -> None:
+        """Hold back what Temporal's runs do until the next comparison: the connection was lost."""
+        self.fence.shut()
+        self._leading.settle(False)  # noqa: FBT003 - the one thing that it takes
+
+    def _settle(self, is_settled: bool) -> None:  # noqa: FBT001 - a fact
+        self._leading.settle(is_settled)
+        if is_settled:
+            self.fence.open()
+
+    def received(self, workflow_id: str, run_id: str, key: str) -> None:
+        """Note that a run has an answer; called in the thread of its task."""
+        self._deps.services.running_actions.received(workflow_id, run_id, key)
+
     def keep(self, workflow_id: str, decided: Decided, start: PodStart | NodeStart) -> None:
         """Keep the state of a run that leads its workflow; called in the thread of its task."""
-        if self._deps.tickets.judge(workflow_id, start.ticket, decided.run_id) is Verdict.PASSES:
-            self._journal.keep(workflow_id, start, Place(run_id=decided.run_id, length=decided.length))
-            self._dues.decided(workflow_id, decided)
+        if self.fence.is_shut:  # the run changes its state as soon as it goes on
+            start = converted(start, type(start))
+        self.fence.say(workflow_id, STATE, lambda: self._states.keep(workflow_id, decided, start))
 
-    def publish(self, snapshot: PodSnapshot) -> None:
-        """Publish a snapshot of a workflow, and forget a pod that is over; one that is led here is forgotten when its story is told."""
-        self._deps.publish(snapshot)
-        if is_over(snapshot):
-            self._journal.forget(snapshot.workflow_id)
-            self._leading.forget(snapshot.workflow_id)
-            self._dues.forget(snapshot.workflow_id)
+    def end(self, workflow_id: str, run_id: str, start: PodStart | NodeStart) -> None:
+        """Forget a workflow that has ended by itself; called in the thread of its task. One that is led here is forgotten when its story is told."""
+        self.fence.say(workflow_id, STATE, lambda: self._end(workflow_id, run_id, start))
+
+    def _end(self, workflow_id: str, run_id: str, start: PodStart | NodeStart) -> None:
+        if self._states.end(workflow_id, run_id, start):
+            self._deps.services.running_actions.state_kept(workflow_id, run_id)
+            self._leading.forget(workflow_id)
+            self._dues.forget(workflow_id)
+
+    def _accepted(self, workflow_id: str, decided: Decided) -> None:
+        self._deps.services.running_actions.state_kept(workflow_id, decided.run_id)
+        self._dues.decided(workflow_id, decided)
 
     async def _lead(self) -> None:
         kept, self._recovered = self._recovered, ()

@@ -109,17 +109,21 @@ class Resync:
             try:
                 found = await self._list_open()
                 await self._look_after(found)
-                await deps.unused.look(found.pods)
+                if deps.workflows.deliveries.is_settled:
+                    await deps.unused.look(found.pods)
             except (TemporalUnavailable, CallRefused):
                 pause, retry = spread(retry), min(retry * 2, every)
             else:
                 retry = min(RETRY_VISIBILITY, every)
-                if pods is not None:
+                if pods is not None and deps.workflows.deliveries.is_settled:
                     there = {**pods, **only_remembered(pods, await asyncio.to_thread(deps.known.all))}
                     wanted = {uid for uid in there if may_be_listed(deps.known, deps.pods, uid)}
                     await deps.orphaned.look(there.values(), {OpenPod(one).id.uid for one in found.pods}, wanted)
             give_back_freed_memory()
-            await deps.workflows.pause(pause)
+            if deps.workflows.deliveries.is_settled:
+                await deps.workflows.pause(pause)
+            else:  # nothing may be taken for orphaned yet; then at once everything is looked at again
+                await deps.workflows.deliveries.settled(pause)
 
     async def _list_open(self) -> OpenWorkflows:
         """List the open workflows by visibility, and pass the pods on."""

@@ -136,6 +136,8 @@ async def work(
                 service=service,
                 name=name,
                 worker=lambda client: pod_worker(config, client, services, around=around, more=more),
+                compare=lambda client: leads.compare(client, budget),
+                shut=lambda: leads.shut(),  # noqa: PLW0108 - made below
                 cache=cache,
                 present=services.present_attempts,
                 budget=budget,
@@ -159,7 +161,10 @@ async def work(
         telemetry.texts[WORKFLOW_ENGINE] = lambda: as_text(leads.engine())
         telemetry.metrics.show_workflow_engine(leads.engine)
         around = (
-            publishing(guard.only_of_leaders(leads.publish), services.running_actions.settled, leads.keep),
+            publishing(
+                guard.only_of_leaders(readiness.publish, leads.fence.say), leads.received, leads.keep, leads.end
+            ),
+            leads.fence.interceptor(),
             *guard.interceptors(services.present_attempts, refusals),
             *leads.noticing,
         )

@@ -70,8 +70,11 @@ class Answers(Lead):
                 raise LeadUnavailable(f"no query {other[:60]}")
 
     async def lead(self, workflow_id: str) -> Answer:
-        """Return what a message to this pod would be answered."""
-        return Answer.TAKEN if workflow_id in self._leading.led else self._other(workflow_id)
+        """Return what a message to this pod would be answered, once no change of its lead is under way."""
+        async with self._leading.locked(workflow_id):
+            if workflow_id in self._leading.led:
+                return Answer.TAKEN
+            return self._other(workflow_id) if self._leading.is_settled else Answer.NOT_SETTLED
 
     async def leads(self, known: str) -> Leads:
         """Wait until the version is not `known`, and return who leads which pod."""

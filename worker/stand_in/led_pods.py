@@ -61,6 +61,8 @@ class Parts:
     tickets: Tickets
     means: Callable[[str, int, int], Means]
     """(workflow id, epoch, position up to which the state has the entries of the journal)."""
+    newest: Callable[[str], Start | None]
+    """(workflow id) -> its newest state, once its epoch was raised; blocks."""
     temporal: HandBack
     unsettled: Callable[[], Iterable[tuple[str, str]]]
     """Workflow and key of each answer that no history has."""
@@ -79,6 +81,8 @@ class LedPods:
         self.handed_back: dict[str, PodLead] = {}
         self.not_before: dict[str, float] = {}
         """When a pod is tried again that could not be led, or that Temporal did not take, in seconds of the monotonic clock."""
+        self.is_settled = False
+        """It was compared what Temporal has (`comparing/`)."""
         self._interrupted: list[str] = []
         """Pods that were led when all leads were interrupted."""
         self._version = 0
@@ -94,7 +98,7 @@ class LedPods:
         """Return who leads which pod."""
         by_worker = {one: PodLead(by_worker=True, epoch=led.epoch) for one, led in self.led.items()}
         name = self.parts.name
-        return Leads(self.version, self.handed_back | by_worker, bool(name.taken_by), name.unsure)
+        return Leads(self.version, self.handed_back | by_worker, bool(name.taken_by), name.unsure, self.is_settled)
 
     async def turned(self) -> None:
         """Wait for the next change of a lead."""
@@ -116,7 +120,7 @@ class LedPods:
             if kept is None and workflow_id not in self.parts.journal.workflows():
                 return
             tail = kept.tail.entries if kept else ()
-            read = partial(self.parts.journal.newest, workflow_id)
+            read = partial(self.parts.newest, workflow_id)
             await self.lead(workflow_id, (lambda: kept.start) if kept else read, why=why, tail=tail)
             if workflow_id in self.led:
                 _log.info(f"leads {subject(workflow_id)} without Temporal", workflow=workflow_id, reason=why)
@@ -130,10 +134,10 @@ class LedPods:
         since: datetime | None = None,
         tail: Sequence[NumberedEntry] = (),
     ) -> None:
-        """Lead a pod from this state, which is read once nothing else leads it; one that cannot be led is tried again later."""
+        """Lead a pod from this state, which is read, in a thread, once nothing else leads it; one that cannot be led is tried again later."""
         try:
             ticket = await asyncio.to_thread(self.parts.tickets.raise_epoch, workflow_id)
-            start = state()
+            start = await asyncio.to_thread(state)
             if start is None:
                 return
             means = self.parts.means(workflow_id, ticket.epoch, tail[-1].position if tail else 0)
@@ -179,6 +183,11 @@ class LedPods:
         """Remember nothing of a pod that is gone; any thread may call it."""
         self.handed_back.pop(workflow_id, None)
         self.not_before.pop(workflow_id, None)
+
+    def settle(self, is_settled: bool) -> None:  # noqa: FBT001 - a fact
+        """Take whether it is settled which pods Temporal leads."""
+        self.is_settled = is_settled
+        self.turn()
 
     def turn(self) -> None:
         """Tell that a lead has changed."""

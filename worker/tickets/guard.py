@@ -19,6 +19,10 @@ from worker.tickets.tickets import Tickets
 _log = structlog.get_logger(__name__)
 
 
+def _at_once(_workflow_id: str, _what: str, say: Callable[[], None]) -> None:
+    say()
+
+
 class TicketGuard:
     """The tickets of one worker's node."""
 
@@ -30,13 +34,22 @@ class TicketGuard:
         gate = TicketGate(self.tickets, self.seal, present, refusals)
         return ShowingTickets(self.tickets, self.seal), gate
 
-    def only_of_leaders(self, publish: Callable[[PodSnapshot], None]) -> Callable[[PodSnapshot], None]:
-        """Pass on the snapshots of runs that may act; those of others are shown nowhere. Called by the runs themselves."""
+    def only_of_leaders(
+        self, publish: Callable[[PodSnapshot], None], say: Callable[[str, str, Callable[[], None]], None] = _at_once
+    ) -> Callable[[PodSnapshot], None]:
+        """Pass on the snapshots of runs that may act; those of others are shown nowhere. Called by the runs themselves.
+
+        `say` is given the workflow, what is said of it, and what says it, at once or later.
+        """
 
         def publish_if_it_leads(snapshot: PodSnapshot) -> None:
             run_id = workflow.info().run_id
-            if self.tickets.judge(snapshot.workflow_id, snapshot.ticket, run_id) is Verdict.PASSES:
-                publish(snapshot)
+
+            def if_it_leads() -> None:
+                if self.tickets.judge(snapshot.workflow_id, snapshot.ticket, run_id) is Verdict.PASSES:
+                    publish(snapshot)
+
+            say(snapshot.workflow_id, "its snapshot", if_it_leads)
 
         return publish_if_it_leads
 

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from proto.temporal.dropped import DroppedSignals
 from proto.temporal.signals import BehaviourCommitted
@@ -29,6 +29,7 @@ class Dropped:
     reason: str
 
 
+NEXT_RUN: Final = "the next run"
 Arrival = TypeVar("Arrival")
 DriverOf = TypeVar("DriverOf", bound=Driver)
 

@@ -36,6 +36,7 @@ from workflows.decide.versions import (
     require_known,
 )
 from workflows.loops import taking_back
+from workflows.loops.arrival_loop import NEXT_RUN
 from workflows.loops.driver import Driver, Failed
 from workflows.loops.node_card import node_card
 from workflows.loops.taking_back import TakingBack
@@ -145,6 +146,7 @@ class NodeLoop(TakingBack[Arrival, Driver]):
         if wanted and not self.arrived and not ending:
             if self.start.behaviour < NODE_CARRIED_PREPULL:
                 self.cancel_actions(list(self.under_way))
+            self.driver.keep(self.state, [Wake(self.driver.now(), NEXT_RUN)], self.under_way)
             self.driver.continue_as_new(replace(self.state(), behaviour=behaviour))
 
     def state(self) -> NodeStart:

@@ -22,7 +22,7 @@ from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
 from proto.temporal.pod_inputs import CarriedAction
 from proto.temporal.signals import BehaviourCommitted
 from workflows.decide import carrying
-from workflows.decide.actions import Action, is_endless, key
+from workflows.decide.actions import Action, Wake, is_endless, key
 from workflows.decide.explain.explain import explanation
 from workflows.decide.hooks import hooks, own_hooks
 from workflows.decide.lifecycle import lifecycle
@@ -39,6 +39,7 @@ from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.steps.termination import is_stopping
 from workflows.decide.versions import CARRIED_ACTIONS, DROPPED_SIGNALS_COUNT, TIMER_PER_WAIT, require_known
 from workflows.loops import taking_back
+from workflows.loops.arrival_loop import NEXT_RUN
 from workflows.loops.calls import summary
 from workflows.loops.card import card, outage_words, strangers_words, with_outage
 from workflows.loops.driver import Failed, PodDriver
@@ -216,6 +217,7 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
             self.cancel_waits()
         carried = self.carried()
         if carried is not None and not self.arrived:
+            self.keep_last()
             self.observed.signals = 0
             self.continue_with(self.observed, self.start.pod, carried)
 
@@ -230,6 +232,10 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
             return () if all(is_endless(one) for one in actions) else None
         return carrying.carried(actions)
 
+    def keep_last(self) -> None:
+        """Keep the state of a run that continues as new: the next run is due at once, and must get none of this run's answers."""
+        self.driver.keep(self.state, [Wake(self.driver.now(), NEXT_RUN)], self.under_way)
+
     def state(self) -> PodStart:
         """Return the input with which another driver could go on now: what continue-as-new would carry, as far as it fits."""
         actions = [action for action, _ in self.under_way.values()]
@@ -237,6 +243,7 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
 
     def start_again(self) -> NoReturn:
         """Start the pod again as its source now lists it, in a new run."""
+        self.keep_last()
         pod = without_ephemeral(self.observed.listed_pod or self.start.pod)
         self.continue_with(observed_again(self.observed, pod, self.driver.now(), self.start.behaviour), pod)
 

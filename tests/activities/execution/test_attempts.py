@@ -177,13 +177,46 @@ async def test_a_new_action_with_an_old_key_runs(process: Process) -> None:
 
 
 async def test_a_folded_answer_is_given_to_no_later_run(process: Process) -> None:
-    """The workflow says that it has it."""
+    """The state that was kept has it."""
     await ended(process, process.attempt())
-    process.running.settled(POD, KEY)
+    process.running.received(POD, "run-1", KEY)
+    process.running.state_kept(POD, "run-1")
     await until_idle()
     assert len(process.running) == 0
     await process.attempt(workflow_run_id="run-2", scheduled_time=LATER).task
     assert len(process.runs) == 2
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        pytest.param((), id="no-state-was-kept"),
+        pytest.param([(POD, "run-2")], id="another-run's-state"),
+        pytest.param([("pod/n1/default/db/2", "run-1")], id="another-workflow's-state"),
+    ],
+)
+async def test_an_answer_that_no_kept_state_has_is_given_to_whoever_leads_next(
+    process: Process, kept: list[tuple[str, str]]
+) -> None:
+    """The run that received it may never keep its state; no history owes the answer any more."""
+    await ended(process, process.attempt())
+    await until_idle()
+    assert process.running.unsettled() == [(POD, KEY)]
+    process.running.received(POD, "run-1", KEY)
+    for one in kept:
+        process.running.state_kept(*one)
+    await until_idle()
+    assert process.running.unsettled() == []
+    assert await process.attempt(workflow_run_id="run-2", scheduled_time=LATER).task == "done"
+    assert len(process.runs) == 1
+
+
+async def test_a_settled_answer_is_given_to_nobody(process: Process) -> None:
+    """The process that leads has it on its disk."""
+    await ended(process, process.attempt())
+    process.running.settled(POD, KEY)
+    await until_idle()
+    assert len(process.running) == 0
 
 
 async def test_settling_does_not_touch_what_runs(process: Process) -> None:
@@ -191,6 +224,8 @@ async def test_settling_does_not_touch_what_runs(process: Process) -> None:
     first = process.attempt()
     await until_idle()
     process.running.settled(POD, KEY)
+    process.running.received(POD, "run-1", KEY)
+    process.running.state_kept(POD, "run-1")
     assert await ended(process, first, process.attempt(attempt=2)) == ["done", "done"]
     assert len(process.runs) == 1
 

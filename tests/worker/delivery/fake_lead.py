@@ -17,6 +17,7 @@ class FakeLead:
     pods: dict[str, PodLead] = field(default_factory=dict)
     takes_new: bool = False
     """It takes every pod that it is told of."""
+    is_settled: bool = True
     unknown: set[str] = field(default_factory=set)
     told: list[tuple[str, str, Any]] = field(default_factory=list)
     """What was taken: workflow id, name, value."""
@@ -43,6 +44,11 @@ class FakeLead:
     def rename(self, *, taken: bool = False, unsure: bool = False) -> None:
         """Change whose this node's name is."""
         self.name_taken, self.name_unsure = taken, unsure
+        self._turn((), by_worker=False)
+
+    def settle(self) -> None:
+        """Know from now on what Temporal has."""
+        self.is_settled = True
         self._turn((), by_worker=False)
 
     def _turn(self, workflow_ids: tuple[str, ...], *, by_worker: bool) -> None:
@@ -101,10 +107,12 @@ class FakeLead:
         """Return who leads."""
         if workflow_id in self.unknown:
             return Answer.UNKNOWN_POD
-        return Answer.TAKEN if self.pods.get(workflow_id, PodLead()).by_worker else Answer.TEMPORAL_LEADS
+        if self.pods.get(workflow_id, PodLead()).by_worker:
+            return Answer.TAKEN
+        return Answer.TEMPORAL_LEADS if self.is_settled else Answer.NOT_SETTLED
 
     async def leads(self, known: str) -> Leads:
         """Wait for a change."""
         while known == str(self.version):
             await self.changed.wait()
-        return Leads(str(self.version), dict(self.pods), self.name_taken, self.name_unsure)
+        return Leads(str(self.version), dict(self.pods), self.name_taken, self.name_unsure, self.is_settled)

@@ -100,6 +100,18 @@ async def test_changes_are_awaited(tmp_path: Path) -> None:
         assert (await asyncio.wait_for(waiting, PATIENCE)).pods == {POD: PodLead(False, 2)}
 
 
+async def test_it_is_told_whether_the_leads_are_settled(tmp_path: Path) -> None:
+    """And that a pod may not be started until then."""
+    async with serving(tmp_path, Limits()) as served:
+        served.lead.is_settled = False
+        before = await served.client.leads("")
+        assert not before.is_settled
+        assert await served.client.lead("pod/n/default/other/u9") is Answer.NOT_SETTLED
+        served.lead.settle()
+        assert (await served.client.leads(before.version)).is_settled
+        assert await served.client.lead("pod/n/default/other/u9") is Answer.TEMPORAL_LEADS
+
+
 async def test_a_worker_that_leads_nothing_says_so(tmp_path: Path) -> None:
     """The default lead."""
     server = LeadServer(TemporalLeads(), ReceivingConverter(), SHAPES, limits=Limits(poll=0.01))

@@ -24,6 +24,9 @@ from tests.patience import PATIENCE
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from worker.daemon.config import NodeConfig
 from worker.daemon.service import Service
+from worker.delivery.lead import TemporalLeads
+from worker.delivery.server import LeadServer, socket_path
+from worker.payloads.receiving import ReceivingConverter
 from worker.processes.poller import run_poller
 
 MANIFEST = """
@@ -150,6 +153,14 @@ class Node:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+    @asynccontextmanager
+    async def worker_that_leads_nothing(self) -> AsyncIterator[None]:
+        """Answer as a worker that knows what Temporal has: without one, nothing counts as orphaned."""
+        path = socket_path(self.config().state_dir)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        async with LeadServer(TemporalLeads(), ReceivingConverter(), {}).serving(path):
+            yield
 
     async def open(self) -> dict[str, str]:
         """List the open pods by visibility: workflow id by `name tag`."""

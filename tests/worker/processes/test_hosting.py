@@ -13,7 +13,7 @@ from temporalio.client import Client
 
 from activities.execution.present_attempts import PresentAttempts
 from tests.patience import PATIENCE
-from tests.worker.processes.poller_node import Line
+from tests.worker.processes.poller_node import Line, eventually
 from worker.daemon import loop_restarts
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
@@ -50,6 +50,7 @@ class Host:
 
     def __init__(self, config: NodeConfig, node: NodeClient, cache: PodCache) -> None:
         self.workers: asyncio.Queue[Played] = asyncio.Queue()
+        self.compared: list[str] = []
         self.node = node
         self.name = NodeName(node.client, config.node_name, lambda: None)
         self.hosting = Hosting(
@@ -59,12 +60,26 @@ class Host:
                 service=Service(lambda: "", {}),
                 name=self.name,
                 worker=self._begin,  # type: ignore[arg-type]  # plays Worker
+                compare=self._compare,
+                shut=lambda: self.compared.append("shut"),
                 cache=cache,
                 present=PresentAttempts(),
                 budget=CallBudget(),
                 show_history=lambda *_: None,
             )
         )
+
+    async def until_compared(self, count: int) -> None:
+        """Wait for so many comparisons, and losses of the connection."""
+
+        async def is_so() -> bool:
+            return len(self.compared) >= count
+
+        await eventually(is_so)
+
+    async def _compare(self, client: Client) -> None:
+        assert self.workers.empty(), "before any worker asks for work, or after the test has taken it"
+        self.compared.append(client.identity)
 
     def _begin(self, client: Client) -> Played:
         begun = Played(client.identity)
@@ -118,6 +133,7 @@ async def test_after_an_end_another_begins_with_an_identity_of_its_own(host: Hos
         second = await host.workers.get()
         assert first.shut_down.is_set()
         assert second.identity == f"{first.identity}/2"
+        assert host.compared == [first.identity, second.identity]
         assert not second.shut_down.is_set()
 
 
@@ -130,3 +146,15 @@ async def test_it_ends_when_another_machine_has_the_name(host: Host) -> None:
         second = await host.workers.get()
         assert host.name.taken_by == ""
         assert not second.shut_down.is_set()
+
+
+async def test_after_a_lost_connection_it_is_compared_again(host: Host, line: Line) -> None:
+    """The same worker goes on; until then what Temporal's runs do is held back."""
+    async with asyncio.timeout(PATIENCE), in_background("Temporal", host.hosting.run):
+        worker = await host.workers.get()
+        await line.cut()
+        await host.until_compared(2)
+        await line.mend()
+        await host.until_compared(3)
+        assert host.compared == [worker.identity, "shut", worker.identity]
+        assert not worker.shut_down.is_set()

@@ -12,6 +12,8 @@ from proto.temporal.names import node_workflow_id
 from proto.temporal.node import NodeConfigured
 from tests.patience import PATIENCE
 from worker.daemon.config import NodeConfig
+from worker.delivery.deliveries import Deliveries
+from worker.delivery.lead import Leads, TemporalLeads
 from worker.poller.calls.open_workflows import OpenWorkflows
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.processes import resync
@@ -24,6 +26,8 @@ class FakeWorkflows:
     def __init__(self, *answers: OpenWorkflows | Exception) -> None:
         self.answers = list(answers)
         self.started = 0
+        self.deliveries = Deliveries(TemporalLeads(), lambda _: False)
+        self.deliveries.take(Leads("first"))
         self.configured = asyncio.Event()
         self.failures: list[Exception] = []
 
@@ -50,7 +54,7 @@ async def nothing(*_: Any) -> None:
     """Do nothing."""
 
 
-def made(tmp_path: Path, workflows: FakeWorkflows) -> Resync:
+def made(tmp_path: Path, workflows: FakeWorkflows, **parts: Any) -> Resync:
     """Build a comparison of a node without pods."""
     quiet: Any = SimpleNamespace(
         turn=lambda *_: None,
@@ -61,7 +65,7 @@ def made(tmp_path: Path, workflows: FakeWorkflows) -> Resync:
         look=nothing,
     )
     config = NodeConfig("n", root_dir=tmp_path, sync_frequency=timedelta(minutes=1))
-    named: Any = dict.fromkeys(("pods", "known", "watch", "orphaned", "unused", "health"), quiet)
+    named: Any = dict.fromkeys(("pods", "known", "watch", "orphaned", "unused", "health"), quiet) | parts
     return Resync(ResyncDependencies(config=config, workflows=workflows, cluster=None, **named))  # type: ignore[arg-type]
 
 
@@ -91,6 +95,31 @@ async def test_a_temporal_that_does_not_answer_is_asked_less_and_less(
         assert 0.7 * expected < pause < 1.3 * expected
     assert pauses[8] == 60
     assert len(set(pauses[5:8])) == 3
+
+
+async def test_nothing_counts_as_orphaned_until_the_worker_knows_what_temporal_has(tmp_path: Path) -> None:
+    """As soon as it does, everything is listed anew: which pods the worker leads is known then."""
+    workflows, looked = FakeWorkflows(OpenWorkflows(node=True)), asyncio.Event()
+    workflows.deliveries.take(Leads("unsettled", is_settled=False))
+    listed = asyncio.Event()
+
+    async def look(*_: Any) -> None:
+        looked.set()
+
+    async def compare_as_backstop() -> dict[str, Any]:
+        listed.set()
+        return {}
+
+    watch = SimpleNamespace(compare_as_backstop=compare_as_backstop, restarted=list)
+    one: Any = SimpleNamespace(look=look)
+    comparing = asyncio.create_task(made(tmp_path, workflows, watch=watch, orphaned=one, unused=one).run())
+    async with asyncio.timeout(PATIENCE):
+        await listed.wait()
+        assert not await workflows.deliveries.settled(0.1)
+        assert not looked.is_set()
+        workflows.deliveries.take(Leads("settled"))
+        await looked.wait()
+    comparing.cancel()
 
 
 async def test_the_nodes_workflow_is_started_again_if_it_is_gone(

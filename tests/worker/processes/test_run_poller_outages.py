@@ -147,7 +147,7 @@ async def test_a_pod_without_workflow_and_manifest_is_removed_and_no_other(node:
     """A foreign pod, an adopted one and one whose workflow is open stay."""
     node.sync_frequency = timedelta(seconds=1)
     node.write("web.yaml")
-    async with node.poller():
+    async with node.worker_that_leads_nothing(), node.poller():
         handle = await node.handle()
         pod_id = PodWorkflowId.parse(handle.id)
         node.runtime.add(sandbox(pod_id.uid, "s1", node=node.name, name=pod_id.name), container("c1", "s1"))

@@ -119,6 +119,7 @@ class Node:
             journal=self.states,  # type: ignore[arg-type]  # has what is called
             tickets=self.tickets,
             means=self.means,
+            newest=self.states.newest,
             temporal=self.temporal,
             unsettled=tuple,
             is_hosted=lambda: self.is_hosted,

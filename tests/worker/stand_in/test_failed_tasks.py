@@ -121,7 +121,7 @@ class Noticed:
     async def running(self) -> AsyncIterator[None]:
         """Work while the block runs."""
         node, watch = self.node, asyncio.create_task(self.failed.watch())
-        interceptors = [publishing(node.publish, node.running.settled, node.keep), self.failed.interceptor]
+        interceptors = [publishing(node.publish, node.running.received, node.keep), self.failed.interceptor]
         try:
             async with Worker(
                 node.client,

@@ -125,6 +125,21 @@ async def test_a_disk_that_takes_no_ticket_leaves_the_pods_alone(node: Node) -> 
     assert node.led() == {"a", "b", "c"}
 
 
+async def test_nobody_starts_a_pod_before_it_is_settled_what_temporal_has(node: Node) -> None:
+    """Who asks for the leads is told of the change."""
+    before = await node.answers.leads("")
+    assert not before.is_settled
+    assert await node.answers.lead(workflow_id("a")) is Answer.NOT_SETTLED
+    waiting = asyncio.create_task(node.answers.leads(before.version))
+    node.leading.settle(is_settled=True)
+    assert (await waiting).is_settled
+    assert await node.answers.lead(workflow_id("a")) is Answer.TEMPORAL_LEADS
+    assert await node.answers.lead(workflow_id("new")) is Answer.UNKNOWN_POD
+    node.leading.settle(is_settled=False)
+    await away(node)
+    assert await node.answers.lead(workflow_id("a")) is Answer.TAKEN
+
+
 async def test_a_pod_begins_without_temporal(node: Node) -> None:
     """Only while Temporal is away for all."""
     new, listed = named_world("new").start(), said("new", names.POD_LISTED, PodListed("file"))

@@ -84,7 +84,7 @@ async def node(client: Client, key_file: Path, tmp_path: Path) -> AsyncIterator[
         activities=made.runtime.activities(),
         workflow_runner=sandbox_runner(),
         interceptors=[
-            publishing(guard.only_of_leaders(made.publish), made.running.settled),
+            publishing(guard.only_of_leaders(made.publish), made.running.received, made.keep),
             *guard.interceptors(made.present, Refusals(made.count, made.refused_runs.add)),
             AttachingAttempts(made.running, made.present),
         ],

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from temporalio.client import WorkflowContinuedAsNewError, WorkflowHandle
+from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
 from proto.temporal.pod import PodJson, PodOutcome, ProbeKind
@@ -98,6 +99,35 @@ async def test_what_is_under_way_goes_on_in_the_next_run(
     assert (len(node.runtime.sandboxes), len(node.runtime.live())) == (1, len(pod["spec"]["containers"]))
     assert len(node.runtime.containers) == len(node.runtime.live())
     await node.delete(node.newest(pod))
+
+
+async def test_the_next_run_gets_no_answer_of_the_one_before(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pull has failed in the task that continues as new. The next run's first pull has the same key, and is another one."""
+    pod, gate = pod_json(), asyncio.Event()
+    node.runtime.held[names.PULL_IMAGE] = gate
+    node.runtime.failing[names.PULL_IMAGE] = [ApplicationError("away", type="ErrImagePull", non_retryable=True)]
+    handle = await node.start(pod)
+    await node.called(names.PULL_IMAGE)
+    monkeypatch.setattr("workflows.temporal_driver.EVENTS_PER_RUN", await length_once_only_one_is_under_way(handle) + 1)
+    gate.set()
+    with pytest.raises(WorkflowContinuedAsNewError):
+        await asyncio.wait_for(handle.result(follow_runs=False), PATIENCE)
+    monkeypatch.undo()
+    await node.until(pod, lambda one: one.ready)
+    assert len(node.runtime.named(names.PULL_IMAGE)) == 2
+    events = [event async for event in node.newest(pod).fetch_history_events()]
+    scheduled = [event.activity_task_scheduled_event_attributes.activity_type.name for event in events]
+    assert scheduled.count(names.PULL_IMAGE) == 1
+    await node.delete(node.newest(pod))
+
+
+async def length_once_only_one_is_under_way(handle: Handle) -> int:
+    """Wait until nothing happens any more but one activity; returns the number of events."""
+    while True:
+        seen = (await handle.describe()).raw_description
+        if len(seen.pending_activities) == 1 and not seen.HasField("pending_workflow_task"):
+            return seen.workflow_execution_info.history_length
+        await asyncio.sleep(0.05)  # nothing tells that a run is idle
 
 
 async def test_a_stop_goes_on_with_its_grace(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

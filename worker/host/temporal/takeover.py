@@ -37,15 +37,15 @@ class TakenOver:
     """The workflows of which Temporal said nothing; `lost_attempts` asks again."""
 
 
-async def open_pods(client: Client, node: str) -> set[str]:
-    """List the ids of this node's open pod workflows; empty if visibility does not answer."""
+async def open_pods(client: Client, node: str) -> set[str] | None:
+    """List the ids of this node's open pod workflows; None if visibility does not answer."""
     query = f"WorkflowType = '{POD_WORKFLOW}' AND PodNode = '{node}' AND {OPEN}"
     try:
         async with asyncio.timeout(FIRST_ANSWER.total_seconds()):
             return {execution.id async for execution in list_executions(client, query)}
     except (RPCError, RuntimeError, TimeoutError) as error:  # RuntimeError: the SDK's core could not connect
-        _log.warning("visibility does not answer: taking over the pods that this node has snapshots of", err=str(error))
-        return set()
+        _log.warning("visibility does not answer: only what this node knows itself is looked at", err=str(error))
+        return None
 
 
 async def take_over(client: Client, node: str, identity: str, known: Iterable[str] = ()) -> TakenOver:
@@ -68,7 +68,7 @@ async def take_over(client: Client, node: str, identity: str, known: Iterable[st
                 _log.warning("could not take over activities; trying again", workflow=workflow_id, err=str(error))
                 return 0
 
-    workflow_ids = {*known, *await open_pods(client, node)}
+    workflow_ids = {*known, *(await open_pods(client, node) or ())}
     attempts = sum(await asyncio.gather(*map(one, sorted(workflow_ids))))
     return TakenOver(attempts, frozenset(unknown))
 

@@ -29,6 +29,7 @@ from worker.behaviours.commitment import Commitment
 from worker.delivery.deliveries import Ask, Deliveries
 from worker.delivery.lead import Lead, LeadUnavailable, Message, NameTaken, TemporalLeads
 from worker.poller.calls.open_workflows import OpenWorkflows, sort_out, with_led
+from worker.poller.calls.start_tickets import ticket_to_start
 from worker.poller.calls.temporal_calls import (
     CallRefused,
     NumberOutdated,
@@ -112,8 +113,7 @@ class PodWorkflows:
 
     async def _start(self, start: PodStart, said: Message) -> None:
         workflow_id = self._id_of(start)
-        ticket = await asyncio.to_thread(self._tickets.draw, str(workflow_id))
-        start = replace(start, ticket=ticket)
+        start = replace(start, ticket=await ticket_to_start(self._tickets, self.deliveries, str(workflow_id)))
         name = f"{workflow_id.namespace}/{workflow_id.name}"
         where = f"`{start.path}`" if start.path else "the API server"
         await self._settle_numbers(said.number)

@@ -166,6 +166,12 @@ class Journal:
             return known.recovered.start if known and known.recovered else None
         return uncaptured(self._sealing, known.newest)
 
+    def places(self) -> dict[str, Place]:
+        """Return where each workflow was whose state is known."""
+        with self._lock:
+            places = {one: known.newest or known.recovered for one, known in self._known.items()}
+        return {one: found.place for one, found in places.items() if found}
+
     def workflows(self) -> list[str]:
         """Return the workflows whose state is known."""
         with self._lock:

@@ -33,6 +33,8 @@ class Place:
     run_id: str = ""
     length: int = 0
     """Events in the history of the run."""
+    at: datetime | None = None
+    """When the workflow task began whose start is the last of them, by Temporal's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,8 @@ def values_of(sealing: SealedValues, state: State) -> list[Payload]:
 
 
 def digest_of(sealing: SealedValues, values: Sequence[Payload]) -> bytes:
-    """Return what two equal states have in common; how long the history is does not count."""
-    place = replace(sealing.value(values[0], Place), length=0)
+    """Return what two equal states have in common; where in the history they stand does not count."""
+    place = replace(sealing.value(values[0], Place), length=0, at=None)
     found = hashlib.blake2b(repr(place).encode(), digest_size=16)
     for part in values[1:]:
         found.update(len(part.data).to_bytes(8))
