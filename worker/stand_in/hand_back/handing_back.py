@@ -119,7 +119,12 @@ class HandingBack:
         if is_foreign or not seen.is_open:  # a run that is told a story does nothing before it has the state
             policy = WorkflowIDConflictPolicy
             conflict = policy.TERMINATE_EXISTING if is_foreign else policy.USE_EXISTING
-            run_id = await self._start(waiting(pod.start), pod.workflow_id, conflict, WhileAway(ticket.epoch, 0))
+            run_id = await self._start(
+                waiting(pod.start),
+                pod.workflow_id,
+                conflict,
+                WhileAway(ticket.epoch, 0, incarnation=ticket.incarnation),
+            )
         for part in signals.parts:
             await self._signal(pod.workflow_id, run_id, part)
         await self._signal(pod.workflow_id, run_id, signals.state)
@@ -217,8 +222,7 @@ class HandingBack:
 
 def _is_foreign(seen: NewestRun, ticket: Ticket) -> bool:
     """Report whether the newest run is of another life: of another machine that had this node's name, or of an older database."""
-    incarnation = seen.start.ticket.incarnation if seen.start else ""
-    return incarnation not in {"", ticket.incarnation} and bool(ticket.incarnation)
+    return seen.start is not None and not seen.start.ticket.is_of_life(ticket.incarnation)
 
 
 def _has(seen: NewestRun, ticket: Ticket) -> bool:

@@ -46,7 +46,7 @@ def returned(node: Node, pod: PodJson, observed: Observed | None, epoch: int = 1
     """Hand a pod back in this state."""
     start = PodStart(node.name, pod, path="web.yaml", behaviour=4, settings=QUICK, observed=observed)
     outcome: PodOutcome | None = more.pop("outcome", None)
-    start = replace(start, ticket=Ticket("", epoch), **more)
+    start = replace(start, ticket=Ticket(more.pop("life", ""), epoch), **more)
     return Returned(node.workflow_id(pod), start, outcome, SINCE, Story(ENTRIES))
 
 
@@ -128,6 +128,22 @@ async def test_an_open_run_takes_it(node: Node) -> None:
     assert positions(runs) == Counter(range(1, 6))
     assert waits_told(runs) == ["1", "2", "3", "4", "5"]
     assert len(node.runtime.named(names.START_CONTAINER)) == before
+    await node.delete(node.newest(pod))
+
+
+@pytest.mark.parametrize(
+    "is_over", [True, False], ids=["its-manifest-came-back-while-away", "somebody-has-captured-its-start"]
+)
+async def test_a_run_of_an_earlier_life_has_not_taken_it(node: Node, is_over: bool) -> None:
+    """Its epoch is higher, because that life had more outages; its workflow id is the same."""
+    pod, handing = pod_json(), HandingBack(node.client, taken_within=timedelta(seconds=1))
+    earlier = returned(node, pod, OVER if is_over else Observed(started_at=SINCE), 5, life="earlier")
+    assert await handing.hand_back(earlier) is HandedOver.TAKEN
+    assert await handing.hand_back(returned(node, pod, Observed(started_at=SINCE), 1, life="now")) is HandedOver.TAKEN
+    await node.until(pod, lambda one: one.ready)
+    runs = await runs_of(node, pod)
+    assert starts(runs)[-1].ticket == Ticket("now", 1)
+    assert is_open_run(await describe_execution(node.client, node.workflow_id(pod)))
     await node.delete(node.newest(pod))
 
 
