@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import History
 
 from proto.temporal.names import ACTIVITY, NAMESPACE
@@ -88,18 +87,3 @@ def _history(data: bytes, cipher: PayloadCipher, original: Run, copy: Run) -> by
                 of = plain.metadata.get(ACTIVITY, b"").decode()
                 payload.CopyFrom(cipher.encrypt(plain, NAMESPACE, copy.workflow_id, of))
     return History.FromString(_exchanged(history.SerializeToString(), words)).SerializeToString()
-
-
-def tried_tasks(database: Path, run: Run, after: int) -> int:
-    """Return how often the first workflow task after an event was tried."""
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        query = "SELECT data FROM history_node WHERE tree_id = ? AND node_id > ? ORDER BY node_id"
-        batches = connection.execute(query, (run.key, after)).fetchall()
-    events = [event for (data,) in batches for event in History.FromString(data).events]
-    tried = 0
-    for event in events:
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED:
-            tried = event.workflow_task_scheduled_event_attributes.attempt
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-            break
-    return tried
