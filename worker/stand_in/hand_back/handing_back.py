@@ -6,6 +6,7 @@ every step may have been done before by a worker that has ended since. Nothing i
 
 import asyncio
 import hashlib
+import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -203,7 +204,7 @@ class HandingBack:
     async def _signal(self, workflow_id: str, run_id: str, signal: WhileAway | State) -> None:
         """Signal this run, and no later one, which may have been told already; raises RPCError.
 
-        A part of the story has an id of its content, by which Temporal drops it if the run has it already.
+        A part of the story has an id of its positions and times, by which Temporal drops it if the run has it already.
         """
         request = SignalWorkflowExecutionRequest(
             namespace=self._client.namespace,
@@ -240,8 +241,11 @@ def _name(signal: WhileAway | State) -> str:
 
 
 def _request_id(signal: WhileAway | State) -> str:
-    told_by = (signal.first, signal.entries, signal.left_out) if isinstance(signal, WhileAway) else signal
-    return hashlib.sha256(_name(signal).encode() + to_json(told_by)).hexdigest()
+    """Return the id by which Temporal drops a signal that it has already; ids are not encrypted, so it tells nothing of the content."""
+    if not isinstance(signal, WhileAway):
+        return str(uuid.uuid4())  # each try hands back what is known by then
+    told_by = (signal.first, [one.at for one in signal.entries], signal.left_out)
+    return hashlib.sha256(to_json(told_by)).hexdigest()
 
 
 def _paused(workflow_id: str) -> HandedOver:

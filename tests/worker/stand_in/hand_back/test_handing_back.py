@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal import names
 from proto.temporal.activities.requests import StartContainer
-from proto.temporal.away import EntryKind, StoryEntry, WhileAway
+from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
 from proto.temporal.pod import Lifecycle, Observed, PodJson, PodOutcome, PodStart
 from proto.temporal.ticket import Ticket
 from tests.patience import PATIENCE
@@ -145,6 +145,19 @@ async def test_a_run_of_an_earlier_life_has_not_taken_it(node: Node, is_over: bo
     assert starts(runs)[-1].ticket == Ticket("now", 1)
     assert is_open_run(await describe_execution(node.client, node.workflow_id(pod)))
     await node.delete(node.newest(pod))
+
+
+def test_the_id_of_a_signal_tells_nothing_of_its_content() -> None:
+    """Ids are not encrypted: whoever reads the database could try out what somebody has written into a pod."""
+    entry = ENTRIES[0].entry
+    part = WhileAway(1, 1, (entry,))
+    ids = [handing_back._request_id(one) for one in (part, replace(part, entries=(replace(entry, value="guess"),)))]
+    assert ids[0] == ids[1]
+    assert handing_back._request_id(replace(part, first=2)) != ids[0]
+    later = replace(part, entries=(replace(entry, at=entry.at + timedelta(microseconds=1)),))
+    assert handing_back._request_id(later) != ids[0], "the journal was lost, and its positions begin anew"
+    state = HandedBack(1, SINCE, SINCE, Observed(started_at=SINCE), pod_json())
+    assert handing_back._request_id(state) != handing_back._request_id(state)
 
 
 class WorkerEnded(Exception):
