@@ -24,10 +24,10 @@ from proto.temporal import names
 from proto.temporal.away import WhileAway
 from proto.temporal.ticket import Ticket
 from worker.stand_in.hand_back.returned import HandedOver, Returned
-from worker.stand_in.hand_back.story_parts import told
+from worker.stand_in.hand_back.story_parts import Told, told
 from worker.stand_in.hand_back.subjects import State, begin_of, handed_on, waiting
 from worker.stand_in.journal.kept import Start
-from worker.temporal.call_budget import is_too_large
+from worker.temporal.call_budget import is_busy, is_full, is_too_large
 from worker.temporal.executions import PAUSED, NewestRun, describe_execution, newest_run
 
 TAKEN_WITHIN: Final = timedelta(seconds=30)
@@ -49,6 +49,8 @@ _CALL_REFUSED: Final = frozenset(
         RPCStatusCode.UNAUTHENTICATED,
         RPCStatusCode.OUT_OF_RANGE,
         RPCStatusCode.UNIMPLEMENTED,
+        RPCStatusCode.NOT_FOUND,
+        RPCStatusCode.ABORTED,
     }
 )
 _CALL_AGAIN: Final = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.ABORTED})
@@ -126,16 +128,25 @@ class HandingBack:
                 conflict,
                 WhileAway(ticket.epoch, 0, incarnation=ticket.incarnation),
             )
-        for part in signals.parts:
-            await self._signal(pod.workflow_id, run_id, part)
-        await self._signal(pod.workflow_id, run_id, signals.state)
-        outcome = await self._outcome(pod.workflow_id, ticket)
+        outcome = await self._tell(pod.workflow_id, run_id, signals, ticket)
         if outcome is not None:
             return outcome
         _log.warning("a run does not take back what is handed to it: another run replaces it", workflow=pod.workflow_id)
         start = handed_on(pod.start, signals.state)
         await self._start(start, pod.workflow_id, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
         return HandedOver.TAKEN
+
+    async def _tell(self, workflow_id: str, run_id: str, signals: Told, ticket: Ticket) -> HandedOver | None:
+        """Send a run the signals, and wait for the outcome; None if it does not take them in time, or takes no signal any more."""
+        try:
+            for part in signals.parts:
+                await self._signal(workflow_id, run_id, part)
+            await self._signal(workflow_id, run_id, signals.state)
+            return await self._outcome(workflow_id, ticket)
+        except RPCError as error:
+            if not is_full(error):
+                raise
+            return None
 
     # --- what Temporal has
 
@@ -232,8 +243,8 @@ def _has(seen: NewestRun, ticket: Ticket) -> bool:
 
 
 def is_refused(error: RPCError) -> bool:
-    """Report whether Temporal would refuse the same call again."""
-    return error.status in _CALL_REFUSED or is_too_large(error)
+    """Report whether Temporal refuses this workflow's call, and not those of others."""
+    return error.status in _CALL_REFUSED or is_too_large(error) or is_busy(error)
 
 
 def _name(signal: WhileAway | State) -> str:

@@ -8,7 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from google.protobuf.any_pb2 import Any as AnyMessage
 from pydantic import TypeAdapter
+from temporalio.api.common.v1 import GrpcStatus
+from temporalio.api.errordetails.v1 import ResourceExhaustedFailure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import PauseWorkflowExecutionRequest
 from temporalio.client import WorkflowHandle
@@ -27,6 +30,7 @@ from worker.stand_in.hand_back import handing_back
 from worker.stand_in.hand_back.handing_back import HandingBack
 from worker.stand_in.hand_back.returned import HandedOver, Returned
 from worker.stand_in.journal.kept import NumberedEntry, Story
+from worker.temporal.call_budget import BUSY
 from worker.temporal.executions import COMPLETED, describe_execution, is_open, list_executions
 
 __all__ = ["client", "node"]  # fixtures of other files
@@ -319,36 +323,59 @@ async def test_a_paused_run_is_not_forced(node: Node) -> None:
     assert info.history_length <= length + 1
 
 
+BUSY_DETAIL = AnyMessage()
+BUSY_DETAIL.Pack(ResourceExhaustedFailure(cause=BUSY))
+BUSY_STATUS = GrpcStatus(details=[BUSY_DETAIL]).SerializeToString()
+
+
 @pytest.mark.parametrize(
-    ("status", "message", "calls", "expected"),
+    ("error", "calls", "expected"),
     [
-        pytest.param(RPCStatusCode.UNAVAILABLE, "no connection", 1, HandedOver.AWAY, id="away"),
-        pytest.param(RPCStatusCode.DEADLINE_EXCEEDED, "", 1, HandedOver.AWAY, id="unanswered"),
-        pytest.param(RPCStatusCode.RESOURCE_EXHAUSTED, "slow down", 4, HandedOver.AWAY, id="throttled-again-and-again"),
-        pytest.param(RPCStatusCode.NOT_FOUND, "closed meanwhile", 4, HandedOver.AWAY, id="never-found"),
-        pytest.param(RPCStatusCode.INVALID_ARGUMENT, "too large", 1, HandedOver.REFUSED, id="refused"),
-        pytest.param(RPCStatusCode.RESOURCE_EXHAUSTED, "x larger than max", 4, HandedOver.REFUSED, id="too-large"),
+        pytest.param(RPCError("no connection", RPCStatusCode.UNAVAILABLE, b""), 1, HandedOver.AWAY, id="away"),
+        pytest.param(RPCError("", RPCStatusCode.DEADLINE_EXCEEDED, b""), 1, HandedOver.AWAY, id="unanswered"),
+        pytest.param(
+            RPCError("slow down", RPCStatusCode.RESOURCE_EXHAUSTED, b""), 4, HandedOver.AWAY, id="throttled-for-long"
+        ),
+        pytest.param(
+            RPCError("closed meanwhile", RPCStatusCode.NOT_FOUND, b""), 4, HandedOver.REFUSED, id="never-found"
+        ),
+        pytest.param(
+            RPCError("busy", RPCStatusCode.RESOURCE_EXHAUSTED, BUSY_STATUS), 4, HandedOver.REFUSED, id="kept-busy"
+        ),
+        pytest.param(RPCError("too large", RPCStatusCode.INVALID_ARGUMENT, b""), 1, HandedOver.REFUSED, id="refused"),
+        pytest.param(
+            RPCError("x larger than max", RPCStatusCode.RESOURCE_EXHAUSTED, b""), 4, HandedOver.REFUSED, id="too-large"
+        ),
     ],
 )
 async def test_an_error_ends_the_try(
-    node: Node,
-    monkeypatch: pytest.MonkeyPatch,
-    status: RPCStatusCode,
-    message: str,
-    calls: int,
-    expected: HandedOver,
+    node: Node, monkeypatch: pytest.MonkeyPatch, error: RPCError, calls: int, expected: HandedOver
 ) -> None:
-    """After a bounded number of calls; nothing is raised."""
+    """After a bounded number of calls; nothing is raised. What concerns one workflow alone does not hold up the others."""
     monkeypatch.setattr(handing_back, "FIRST_PAUSE", timedelta())
     handing, asked = HandingBack(node.client), []
 
     async def fail(workflow_id: str) -> Any:
         asked.append(workflow_id)
-        raise RPCError(message, status, b"")
+        raise error
 
     monkeypatch.setattr(handing, "_look", fail)
     assert await handing.hand_back(returned(node, pod_json(), OVER)) is expected
     assert len(asked) == calls
+
+
+async def test_a_run_that_takes_no_signal_any_more_is_replaced(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strangers have sent it as many as Temporal allows in one run."""
+    pod, _, observed = await running(node)
+    handing = HandingBack(node.client)
+
+    async def full(*_: Any) -> None:
+        raise RPCError("exceeded workflow execution limit for signal events", RPCStatusCode.INVALID_ARGUMENT, b"")
+
+    monkeypatch.setattr(handing, "_signal", full)
+    assert await handing.hand_back(returned(node, pod, observed)) is HandedOver.TAKEN
+    assert [one.ticket.epoch for one in starts(await runs_of(node, pod))] == [0, 1]
+    await node.delete(node.newest(pod))
 
 
 async def test_a_run_that_closes_meanwhile_is_followed_by_another_one(
