@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from proto.node_images import read_node_images
 from tests.node.away.stopped_temporal import own_temporal
 from tests.node.load.writes import Writes, changed, changed_rows, transitions, writes_of
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node, wait
@@ -22,6 +23,9 @@ PODS = 110
 MINUTES = float(os.environ.get("TEMPOLET_IDLE_MINUTES", "3"))
 ALL_STARTED_WITHIN = 1200.0
 QUIET_FOR = 60.0
+MAY_CHANGE = {"tempolet/images.json", "tempolet/runtime.json"}
+"""When the images were last looked at, every five minutes; whether the runtime answers, which a busy machine's may not."""
+LOOKED_WITHIN = 600.0
 LENIENT = {"periodSeconds": 10, "timeoutSeconds": 60, "failureThreshold": 10}
 """A busy machine changes no verdict."""
 
@@ -48,6 +52,12 @@ def probed(name: str) -> dict[str, Any]:
     return manifest
 
 
+def until_images_are_known(node: TempoletNode) -> None:
+    """Wait for the next look at the images, which finds out that pods use them now, and says so in a heartbeat."""
+    before = read_node_images(node.root_dir)
+    node.until(lambda: read_node_images(node.root_dir) != before, "another look at the images", LOOKED_WITHIN)
+
+
 def until_quiet(node: TempoletNode) -> None:
     """Wait until no workflow has changed for a while."""
     deadline, before = time.monotonic() + ALL_STARTED_WITHIN, wait(transitions(node))
@@ -72,10 +82,11 @@ def told(before: Writes, after: Writes) -> str:
 
 @pytest.mark.stress
 def test_a_full_node_writes_nothing_while_nothing_happens(node: TempoletNode) -> None:
-    """No state transition of any workflow, and no file of the node."""
+    """No state transition of any workflow, nothing in the journal, and no other file of the node."""
     for number in range(PODS):
         node.apply(probed(f"idle-{number}"))
     node.until(lambda: sum(one.ready for one in node.snapshots()) == PODS, "all ready", ALL_STARTED_WITHIN)
+    until_images_are_known(node)
     until_quiet(node)
     before = wait(writes_of(node))
     assert len(before.workflows) == PODS + 1, "one for each pod and one for the node"
@@ -84,6 +95,6 @@ def test_a_full_node_writes_nothing_while_nothing_happens(node: TempoletNode) ->
     after = wait(writes_of(node))
     print(f"after {MINUTES:g} minutes:\n{told(before, after)}")
     assert not changed(before.workflows, after.workflows)
-    assert not changed(before.files, after.files)
+    assert changed(before.files, after.files).keys() <= MAY_CHANGE
     assert sum(one.ready for one in node.snapshots()) == PODS
     assert not sum(one.restarts for one in node.snapshots())
