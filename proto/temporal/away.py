@@ -79,6 +79,8 @@ class WhileAway:
     """When Temporal was found to be away."""
     until: datetime | None = None
     """When it was found to be back."""
+    incarnation: str = ""
+    """As that of HandedBack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ class HandedBack:
     """Actions that go on, which the next run begins again: pulls, hooks."""
     position: int = 0
     """That of the newest entry in the story; 0 if it has none."""
+    incarnation: str = ""
+    """The life of the pod that it belongs to, as in its ticket: a later one under the same workflow id ignores it. Empty in older ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +114,4 @@ class NodeHandedBack:
     observed: NodeObserved
     entries: int = 0
     position: int = 0
+    incarnation: str = ""

@@ -17,6 +17,13 @@ class Ticket:
     epoch: int = 0
     """Raised when something else than the run takes the lead: the run may do nothing more until it has the new number."""
 
+    def is_of_life(self, incarnation: str) -> bool:
+        """Report whether this may be a ticket of that life: a pod that comes back has another one under the same workflow id.
+
+        Where one of the two is not known, a release that drew no tickets, or named none, has written it.
+        """
+        return self.incarnation in ("", incarnation) or not incarnation
+
 
 UNTICKETED: Final = Ticket()
 """The ticket of a run that has none."""

@@ -255,6 +255,28 @@ async def test_a_run_goes_on_if_the_state_does_not_come() -> None:
     assert (await run.next_start()).ticket.epoch == 4
 
 
+@pytest.mark.parametrize("arrival", [STORY, HANDED], ids=["its-story", "its-state"])
+async def test_a_hand_back_of_another_life_is_ignored(arrival: Any) -> None:
+    """Somebody has captured it and sends it again, while the pod's manifest is back and its workflow has the same id."""
+    run = await Run(replace(START, ticket=Ticket("next-life", 0))).begin()
+    run.arrive(replace(arrival, incarnation="life", epoch=3), GOING)
+    await run.settled()
+    assert not run.loop.is_handed_back
+    assert run.loop.observed.deletion
+    run.arrive(replace(HANDED, incarnation="next-life", epoch=1))
+    assert (await run.next_start()).ticket == Ticket("next-life", 1)
+
+
+@pytest.mark.parametrize(
+    "ticket", [Ticket(), Ticket("life", 2)], ids=["of-a-run-without-ticket", "of-a-release-without"]
+)
+async def test_a_hand_back_whose_life_is_not_known_is_taken(ticket: Ticket) -> None:
+    """Histories that exist have such ones."""
+    run = await Run(replace(START, ticket=ticket)).begin()
+    run.arrive(replace(HANDED, incarnation="" if ticket.incarnation else "drawn-since"))
+    assert (await run.next_start()).ticket == replace(ticket, epoch=3)
+
+
 @pytest.mark.parametrize("epoch", [1, 2])
 async def test_an_earlier_hand_back_is_ignored(epoch: int) -> None:
     """It was sent twice: this run began with it, or with a later one."""

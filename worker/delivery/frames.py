@@ -6,7 +6,6 @@ described without its content, because nothing of it may be logged.
 
 import asyncio
 import json
-import math
 import struct
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,6 +19,8 @@ LARGEST: Final = 4 * 1024 * 1024
 """Bytes of a frame; Temporal's own limit of a message is 4 MB, too."""
 LONGEST: Final = 1000
 """Characters of an id or a name, as in Temporal."""
+_LONGEST_DURATION: Final = 1e9
+"""Seconds; a whole number may be larger than any float."""
 _LENGTH: Final = struct.Struct(">I")
 
 Body = Mapping[str, Any]
@@ -71,7 +72,7 @@ def whole_number(body: Body, name: str) -> int:
 def seconds(body: Body, name: str) -> float:
     """Read a duration; a missing one is 0."""
     value = body.get(name, 0)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not (math.isfinite(value) and value >= 0):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= _LONGEST_DURATION:
         raise FrameRefused(f"its {name} is not a duration")
     return float(value)
 

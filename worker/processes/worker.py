@@ -7,10 +7,10 @@ and containers keep running.
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from temporalio.client import Client
 from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker
@@ -220,19 +220,27 @@ def pod_worker(
     more: Sequence[Interceptor] = (),
 ) -> Worker:
     """Create the Temporal worker of this node; interceptors `around` see each attempt, `more` each work of an activity."""
+    interceptors = [
+        *around,
+        AttachingAttempts(services.running_actions, services.present_attempts),
+        *more,
+        UnexpectedErrors(),
+    ]
+    return node_worker(client, config.node_name, activities(services), interceptors)
+
+
+def node_worker(
+    client: Client, node: str, hosted: Sequence[Callable[..., Any]], interceptors: Sequence[Interceptor]
+) -> Worker:
+    """Create a worker of our workflows with these activities, within the limits of a node."""
     return Worker(
         client,
-        task_queue=node_task_queue(config.node_name),
+        task_queue=node_task_queue(node),
         build_id=BUILD,
         workflows=[NodeWorkflow, PodWorkflow],
-        activities=activities(services),
+        activities=hosted,
         workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
-        interceptors=[
-            *around,
-            AttachingAttempts(services.running_actions, services.present_attempts),
-            *more,
-            UnexpectedErrors(),
-        ],
+        interceptors=interceptors,
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=ACTIVITIES,
         sticky_queue_schedule_to_start_timeout=STICKY,

@@ -54,6 +54,8 @@ class Leading(LedPods):
         self._clock = AttentiveClock(monotonic())
         self._connection = Connection(away_seconds)
         self._pause, self._next_try = FIRST_PAUSE, 0.0
+        self._last_first = ""
+        """The pod that has shown alone whether Temporal works, the last time."""
 
     def engine(self) -> WorkflowEngine | None:
         """Return what to tell of Temporal; None: this process cannot tell yet. Any thread may call it."""
@@ -139,7 +141,8 @@ class Leading(LedPods):
         if not (self.parts.is_hosted() and await self.parts.temporal.is_there()):
             self._postpone()
             return
-        first, *others = ready or ("",)  # one alone shows whether Temporal works
+        first = next((one for one in ready if one > self._last_first), ready[0] if ready else "")
+        self._last_first = first  # each has its turn: whoever keeps one workflow from answering holds up no other
         if first and await self._hand_back(first) is HandedOver.AWAY:
             self._postpone()
             return
@@ -154,8 +157,9 @@ class Leading(LedPods):
                 await self._hand_back(workflow_id)
 
         async with asyncio.TaskGroup() as group:
-            for one in others:
-                group.create_task(hand_back(one))
+            for one in ready:
+                if one != first:
+                    group.create_task(hand_back(one))
         if self.led:
             self._postpone()
 

@@ -22,6 +22,7 @@ FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 60.0
 """Seconds between two calls."""
 BUSY: Final = ResourceExhaustedCause.RESOURCE_EXHAUSTED_CAUSE_BUSY_WORKFLOW
+_IS_FULL: Final = "limit for signal events"  # of Temporal's message: history.maximumSignalsPerExecution
 JITTER: Final = 0.5
 """Share of a pause by which it varies."""
 
@@ -38,6 +39,11 @@ def is_throttling(error: RPCError) -> bool:
 def is_too_large(error: RPCError) -> bool:
     """Report whether the call's message is larger than gRPC takes, so that it will never be taken."""
     return "larger than max" in error.message
+
+
+def is_full(error: RPCError) -> bool:
+    """Report whether the run has taken as many signals as Temporal allows."""
+    return _IS_FULL in error.message
 
 
 def is_busy(error: RPCError) -> bool:

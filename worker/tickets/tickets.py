@@ -209,7 +209,7 @@ def _parse(data: bytes) -> tuple[str, Held]:
             None if earlier is None else Earlier(_ticket(earlier["ticket"]), str(earlier["run_id"])),
         )
         return str(said["workflow_id"]), held
-    except (KeyError, TypeError, RecursionError) as error:
+    except (KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(f"no ticket: {type(error).__name__} {error}") from error
 
 

@@ -59,7 +59,7 @@ class NodeLoop(TakingBack[Arrival, Driver]):
     }
 
     def __init__(self, start: NodeStart, driver: Driver) -> None:
-        super().__init__(driver, start.ticket.epoch)
+        super().__init__(driver, start.ticket)
         self.start = start
         self.observed = start.observed or NodeObserved()
         self.under_way: dict[str, asyncio.Task[None]] = {}

@@ -68,7 +68,7 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
     )
 
     def __init__(self, start: PodStart, driver: PodDriver) -> None:
-        super().__init__(driver, start.ticket.epoch)
+        super().__init__(driver, start.ticket)
         meta = start.pod["metadata"]
         self.start = start
         self.pod = PodKey(meta["namespace"], meta["name"], meta["uid"])

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 from proto.temporal import names
 from proto.temporal.away import HandedBack, NodeHandedBack, WhileAway
+from proto.temporal.ticket import Ticket
 from workflows.decide.actions import Wake
 from workflows.decide.record import hand_back
 from workflows.decide.refusal import Refusal
@@ -26,10 +27,10 @@ class TakingBack(ArrivalLoop[Arrival, DriverOf]):
     subject: ClassVar[str] = "the pod"
     """What is handed back."""
 
-    def __init__(self, driver: DriverOf, epoch: int) -> None:
-        """Take the epoch of this run: signals of an earlier hand-back are ignored."""
+    def __init__(self, driver: DriverOf, ticket: Ticket) -> None:
+        """Take the ticket of this run: signals of an earlier hand-back, or of another life, are ignored."""
         super().__init__(driver)
-        self._epoch = epoch
+        self._ticket = ticket
         self._handed: State | None = None
         self.is_handed_back = False
         """A hand-back has begun."""
@@ -38,7 +39,7 @@ class TakingBack(ArrivalLoop[Arrival, DriverOf]):
         """Queue an arrival; a hand-back is kept apart, because it comes before everything else."""
         if not isinstance(arrival, WhileAway | State):
             super().queue(arrival)
-        elif arrival.epoch > self._epoch:
+        elif hand_back.is_for(self._ticket, arrival):
             self.is_handed_back = True
             if isinstance(arrival, State) and (self._handed is None or arrival.epoch > self._handed.epoch):
                 self._handed = arrival

@@ -52,6 +52,7 @@ VALUE = {"metadata": {"encoding": "json/plain"}, "data": '{"source":"event"}'}
         pytest.param(frame({**GOOD, "value": VALUE, "number": True}), id="not-a-number"),
         pytest.param(frame({**GOOD, "value": VALUE, "number": 1 << 63}), id="a-number-too-large"),
         pytest.param(frame({**GOOD, "value": VALUE, "dueFor": float("nan")}), id="not-a-duration"),
+        pytest.param(frame({**GOOD, "value": VALUE, "dueFor": 10**400}), id="a-duration-above-any-float"),
         pytest.param(frame({**GOOD, "do": "start", "value": VALUE, "start": VALUE}), id="a-start-of-no-type"),
         pytest.param(
             frame({**GOOD, "do": "start", "value": VALUE, "start": {**VALUE, "metadata": {"shape": "PodStart"}}}),

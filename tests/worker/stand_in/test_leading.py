@@ -21,7 +21,7 @@ from worker.stand_in.answers import SWITCHED_WITHIN
 from worker.stand_in.away import FAILED_TASKS
 from worker.stand_in.connection import NOT_CONNECTED
 from worker.stand_in.hand_back.returned import HandedOver
-from worker.stand_in.leading import LONGEST_PAUSE, STEP
+from worker.stand_in.leading import FIRST_PAUSE, LONGEST_PAUSE, STEP
 from worker.stand_in.led_pods import TRIED_AGAIN
 from workflows.decide.versions import CURRENT_NODE
 
@@ -153,9 +153,9 @@ async def test_a_pod_begins_without_temporal(node: Node) -> None:
 async def test_one_pod_is_handed_back_before_the_others(node: Node) -> None:
     """If Temporal does not take it, the others are not touched, and are led on."""
     await away(node)
-    node.temporal.answers = {workflow_id("a"): HandedOver.AWAY}
-    await back(node)
-    assert set(node.temporal.tried()) == {"a"}
+    node.temporal.answers = {workflow_id(name): HandedOver.AWAY for name in "abc"}
+    await back(node, FIRST_PAUSE)
+    assert list(node.temporal.tried()) == ["a"]
     assert node.led() == {"a", "b", "c"}
     assert node.leading.away
     node.temporal.answers = {}
@@ -163,6 +163,15 @@ async def test_one_pod_is_handed_back_before_the_others(node: Node) -> None:
     assert node.led() == set()
     assert node.leading.away is None
     assert sorted(node.states.ended) == [workflow_id(name) for name in "abc"]
+
+
+async def test_one_pod_whose_calls_fail_keeps_no_other(node: Node) -> None:
+    """Whoever keeps one workflow from answering does not keep the node from handing back the others: each is the first in turn."""
+    await away(node)
+    node.temporal.answers = {workflow_id("a"): HandedOver.AWAY}
+    await back(node, 4 * LONGEST_PAUSE)
+    assert node.led() == {"a"}
+    assert node.leading.away is None
 
 
 async def test_the_next_run_has_a_higher_epoch(node: Node) -> None:

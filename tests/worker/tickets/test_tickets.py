@@ -12,6 +12,9 @@ from worker.tickets.held import Held, Verdict
 from worker.tickets.tickets import FOLDER, Tickets
 
 POD: Final = "pod/node-1/default/web/u1"
+ENDLESS: Final = (
+    b'{"workflow_id": "pod/node-1/default/web/u1", "ticket": {"incarnation": "x", "epoch": Infinity}, "earlier": null}'
+)
 
 
 @pytest.fixture
@@ -101,8 +104,8 @@ def test_lost_tickets_are_found_in_snapshots(tickets: Tickets) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"null", b'{"ticket": 1}', b"[" * 60_000, b"\xff" * 100, b" " * 10_000_000],
-    ids=["empty", "cut", "a-list", "null", "another-form", "deep", "no-text", "10-megabytes"],
+    [b"", b"{", b"[]", b"null", b'{"ticket": 1}', b"[" * 60_000, b"\xff" * 100, b" " * 10_000_000, ENDLESS],
+    ids=["empty", "cut", "a-list", "null", "another-form", "deep", "no-text", "10-megabytes", "an-endless-epoch"],
 )
 def test_a_damaged_file_counts_as_absent(tickets: Tickets, tmp_path: Path, content: bytes) -> None:
     """Nothing passes by it, and the next draw replaces it."""

@@ -14,7 +14,7 @@ import structlog
 from temporalio.service import RPCError, RPCStatusCode
 
 from worker.delivery.lead import NameTaken
-from worker.temporal.call_budget import CallBudget, is_busy, is_throttling, is_too_large
+from worker.temporal.call_budget import CallBudget, is_busy, is_full, is_throttling, is_too_large
 
 MOST_CALLS: Final = 16
 """Concurrent calls: 110 manifests at once would otherwise time out on a small node's Temporal."""
@@ -27,7 +27,6 @@ _NOT_PASSING: Final = frozenset(
     }
 )
 
-_IS_FULL: Final = "limit for signal events"  # of Temporal's message: history.maximumSignalsPerExecution
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -76,7 +75,7 @@ class TemporalCalls:
             except RPCError as error:
                 if is_throttling(error) or is_busy(error):
                     raise TemporalUnavailable(error.message) from error  # logged by the budget
-                if _IS_FULL in error.message:
+                if is_full(error):
                     raise RunFull(error.message) from error
                 if error.status in _NOT_PASSING or is_too_large(error):
                     self._note_back()

@@ -6,6 +6,7 @@ every step may have been done before by a worker that has ended since. Nothing i
 
 import asyncio
 import hashlib
+import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -23,10 +24,10 @@ from proto.temporal import names
 from proto.temporal.away import WhileAway
 from proto.temporal.ticket import Ticket
 from worker.stand_in.hand_back.returned import HandedOver, Returned
-from worker.stand_in.hand_back.story_parts import told
+from worker.stand_in.hand_back.story_parts import Told, told
 from worker.stand_in.hand_back.subjects import State, begin_of, handed_on, waiting
 from worker.stand_in.journal.kept import Start
-from worker.temporal.call_budget import is_too_large
+from worker.temporal.call_budget import is_busy, is_full, is_too_large
 from worker.temporal.executions import PAUSED, NewestRun, describe_execution, newest_run
 
 TAKEN_WITHIN: Final = timedelta(seconds=30)
@@ -48,6 +49,8 @@ _CALL_REFUSED: Final = frozenset(
         RPCStatusCode.UNAUTHENTICATED,
         RPCStatusCode.OUT_OF_RANGE,
         RPCStatusCode.UNIMPLEMENTED,
+        RPCStatusCode.NOT_FOUND,
+        RPCStatusCode.ABORTED,
     }
 )
 _CALL_AGAIN: Final = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.RESOURCE_EXHAUSTED, RPCStatusCode.ABORTED})
@@ -119,17 +122,31 @@ class HandingBack:
         if is_foreign or not seen.is_open:  # a run that is told a story does nothing before it has the state
             policy = WorkflowIDConflictPolicy
             conflict = policy.TERMINATE_EXISTING if is_foreign else policy.USE_EXISTING
-            run_id = await self._start(waiting(pod.start), pod.workflow_id, conflict, WhileAway(ticket.epoch, 0))
-        for part in signals.parts:
-            await self._signal(pod.workflow_id, run_id, part)
-        await self._signal(pod.workflow_id, run_id, signals.state)
-        outcome = await self._outcome(pod.workflow_id, ticket)
+            run_id = await self._start(
+                waiting(pod.start),
+                pod.workflow_id,
+                conflict,
+                WhileAway(ticket.epoch, 0, incarnation=ticket.incarnation),
+            )
+        outcome = await self._tell(pod.workflow_id, run_id, signals, ticket)
         if outcome is not None:
             return outcome
         _log.warning("a run does not take back what is handed to it: another run replaces it", workflow=pod.workflow_id)
         start = handed_on(pod.start, signals.state)
         await self._start(start, pod.workflow_id, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
         return HandedOver.TAKEN
+
+    async def _tell(self, workflow_id: str, run_id: str, signals: Told, ticket: Ticket) -> HandedOver | None:
+        """Send a run the signals, and wait for the outcome; None if it does not take them in time, or takes no signal any more."""
+        try:
+            for part in signals.parts:
+                await self._signal(workflow_id, run_id, part)
+            await self._signal(workflow_id, run_id, signals.state)
+            return await self._outcome(workflow_id, ticket)
+        except RPCError as error:
+            if not is_full(error):
+                raise
+            return None
 
     # --- what Temporal has
 
@@ -198,7 +215,7 @@ class HandingBack:
     async def _signal(self, workflow_id: str, run_id: str, signal: WhileAway | State) -> None:
         """Signal this run, and no later one, which may have been told already; raises RPCError.
 
-        A part of the story has an id of its content, by which Temporal drops it if the run has it already.
+        A part of the story has an id of its positions and times, by which Temporal drops it if the run has it already.
         """
         request = SignalWorkflowExecutionRequest(
             namespace=self._client.namespace,
@@ -217,8 +234,7 @@ class HandingBack:
 
 def _is_foreign(seen: NewestRun, ticket: Ticket) -> bool:
     """Report whether the newest run is of another life: of another machine that had this node's name, or of an older database."""
-    incarnation = seen.start.ticket.incarnation if seen.start else ""
-    return incarnation not in {"", ticket.incarnation} and bool(ticket.incarnation)
+    return seen.start is not None and not seen.start.ticket.is_of_life(ticket.incarnation)
 
 
 def _has(seen: NewestRun, ticket: Ticket) -> bool:
@@ -227,8 +243,8 @@ def _has(seen: NewestRun, ticket: Ticket) -> bool:
 
 
 def is_refused(error: RPCError) -> bool:
-    """Report whether Temporal would refuse the same call again."""
-    return error.status in _CALL_REFUSED or is_too_large(error)
+    """Report whether Temporal refuses this workflow's call, and not those of others."""
+    return error.status in _CALL_REFUSED or is_too_large(error) or is_busy(error)
 
 
 def _name(signal: WhileAway | State) -> str:
@@ -236,8 +252,11 @@ def _name(signal: WhileAway | State) -> str:
 
 
 def _request_id(signal: WhileAway | State) -> str:
-    told_by = (signal.first, signal.entries, signal.left_out) if isinstance(signal, WhileAway) else signal
-    return hashlib.sha256(_name(signal).encode() + to_json(told_by)).hexdigest()
+    """Return the id by which Temporal drops a signal that it has already; ids are not encrypted, so it tells nothing of the content."""
+    if not isinstance(signal, WhileAway):
+        return str(uuid.uuid4())  # each try hands back what is known by then
+    told_by = (signal.first, [one.at for one in signal.entries], signal.left_out)
+    return hashlib.sha256(to_json(told_by)).hexdigest()
 
 
 def _paused(workflow_id: str) -> HandedOver:

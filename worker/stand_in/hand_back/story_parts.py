@@ -32,20 +32,23 @@ def told(pod: Returned, until: datetime, before: HandBack | None = None) -> Told
     `before`: what the newest run was handed. A worker that ended had told that much of the same story.
     """
     start, story = pod.start, pod.story
-    epoch = start.ticket.epoch
+    epoch, incarnation = start.ticket.epoch, start.ticket.incarnation
     groups = list(_groups([one for one in story.entries if not _is_told(one, before)]))
     sent = groups[:STORY_SIGNALS]
     missing = sum(story.left_out.counts.values()) + story.unreadable
     left_out = missing + sum(map(len, groups[STORY_SIGNALS:]))
     known = len(story.entries) + missing
     parts = [
-        WhileAway(epoch, group[0].position, tuple(one.entry for one in group), 0, pod.since, until) for group in sent
+        WhileAway(epoch, group[0].position, tuple(one.entry for one in group), 0, pod.since, until, incarnation)
+        for group in sent
     ]
     if left_out:
-        last = parts.pop() if parts else WhileAway(epoch, story.left_out.position, (), 0, pod.since, until)
+        last = parts.pop() if parts else WhileAway(epoch, story.left_out.position, (), 0, pod.since, until, incarnation)
         parts.append(replace(last, left_out=left_out))
     newest = story.entries[-1].position if story.entries else 0
-    state = state_of(start, epoch=epoch, since=pod.since, until=until, entries=known, position=newest)
+    state = state_of(
+        start, epoch=epoch, since=pod.since, until=until, entries=known, position=newest, incarnation=incarnation
+    )
     return Told(tuple(parts), state)
 
 

@@ -4,10 +4,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from proto.temporal.away import HandedBack, NodeHandedBack
+from proto.temporal.away import HandedBack, NodeHandedBack, WhileAway
 from proto.temporal.node import NodeStart
 from proto.temporal.pod import PodStart
 from proto.temporal.pod_inputs import HandBack
+from proto.temporal.ticket import Ticket
 from workflows.decide.refusal import Refusal
 
 LONGEST: Final = timedelta(minutes=10)
@@ -16,6 +17,11 @@ REFUSAL: Final = Refusal(
     "HandBackUnderWay", "Temporal was away, and the node is handing the pod back to it; ask again in a few seconds"
 )
 """Why an Update is rejected meanwhile: what it changed would be lost with the run."""
+
+
+def is_for(ticket: Ticket, told: WhileAway | HandedBack | NodeHandedBack) -> bool:
+    """Report whether a run with this ticket is told: whoever reaches Temporal may send again what it has captured."""
+    return ticket.is_of_life(told.incarnation) and told.epoch > ticket.epoch
 
 
 def next_start(start: PodStart, handed: HandedBack) -> PodStart:

@@ -8,7 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from google.protobuf.any_pb2 import Any as AnyMessage
 from pydantic import TypeAdapter
+from temporalio.api.common.v1 import GrpcStatus
+from temporalio.api.errordetails.v1 import ResourceExhaustedFailure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import PauseWorkflowExecutionRequest
 from temporalio.client import WorkflowHandle
@@ -17,7 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal import names
 from proto.temporal.activities.requests import StartContainer
-from proto.temporal.away import EntryKind, StoryEntry, WhileAway
+from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
 from proto.temporal.pod import Lifecycle, Observed, PodJson, PodOutcome, PodStart
 from proto.temporal.ticket import Ticket
 from tests.patience import PATIENCE
@@ -27,6 +30,7 @@ from worker.stand_in.hand_back import handing_back
 from worker.stand_in.hand_back.handing_back import HandingBack
 from worker.stand_in.hand_back.returned import HandedOver, Returned
 from worker.stand_in.journal.kept import NumberedEntry, Story
+from worker.temporal.call_budget import BUSY
 from worker.temporal.executions import COMPLETED, describe_execution, is_open, list_executions
 
 __all__ = ["client", "node"]  # fixtures of other files
@@ -46,7 +50,7 @@ def returned(node: Node, pod: PodJson, observed: Observed | None, epoch: int = 1
     """Hand a pod back in this state."""
     start = PodStart(node.name, pod, path="web.yaml", behaviour=4, settings=QUICK, observed=observed)
     outcome: PodOutcome | None = more.pop("outcome", None)
-    start = replace(start, ticket=Ticket("", epoch), **more)
+    start = replace(start, ticket=Ticket(more.pop("life", ""), epoch), **more)
     return Returned(node.workflow_id(pod), start, outcome, SINCE, Story(ENTRIES))
 
 
@@ -129,6 +133,35 @@ async def test_an_open_run_takes_it(node: Node) -> None:
     assert waits_told(runs) == ["1", "2", "3", "4", "5"]
     assert len(node.runtime.named(names.START_CONTAINER)) == before
     await node.delete(node.newest(pod))
+
+
+@pytest.mark.parametrize(
+    "is_over", [True, False], ids=["its-manifest-came-back-while-away", "somebody-has-captured-its-start"]
+)
+async def test_a_run_of_an_earlier_life_has_not_taken_it(node: Node, is_over: bool) -> None:
+    """Its epoch is higher, because that life had more outages; its workflow id is the same."""
+    pod, handing = pod_json(), HandingBack(node.client, taken_within=timedelta(seconds=1))
+    earlier = returned(node, pod, OVER if is_over else Observed(started_at=SINCE), 5, life="earlier")
+    assert await handing.hand_back(earlier) is HandedOver.TAKEN
+    assert await handing.hand_back(returned(node, pod, Observed(started_at=SINCE), 1, life="now")) is HandedOver.TAKEN
+    await node.until(pod, lambda one: one.ready)
+    runs = await runs_of(node, pod)
+    assert starts(runs)[-1].ticket == Ticket("now", 1)
+    assert is_open_run(await describe_execution(node.client, node.workflow_id(pod)))
+    await node.delete(node.newest(pod))
+
+
+def test_the_id_of_a_signal_tells_nothing_of_its_content() -> None:
+    """Ids are not encrypted: whoever reads the database could try out what somebody has written into a pod."""
+    entry = ENTRIES[0].entry
+    part = WhileAway(1, 1, (entry,))
+    ids = [handing_back._request_id(one) for one in (part, replace(part, entries=(replace(entry, value="guess"),)))]
+    assert ids[0] == ids[1]
+    assert handing_back._request_id(replace(part, first=2)) != ids[0]
+    later = replace(part, entries=(replace(entry, at=entry.at + timedelta(microseconds=1)),))
+    assert handing_back._request_id(later) != ids[0], "the journal was lost, and its positions begin anew"
+    state = HandedBack(1, SINCE, SINCE, Observed(started_at=SINCE), pod_json())
+    assert handing_back._request_id(state) != handing_back._request_id(state)
 
 
 class WorkerEnded(Exception):
@@ -290,36 +323,59 @@ async def test_a_paused_run_is_not_forced(node: Node) -> None:
     assert info.history_length <= length + 1
 
 
+BUSY_DETAIL = AnyMessage()
+BUSY_DETAIL.Pack(ResourceExhaustedFailure(cause=BUSY))
+BUSY_STATUS = GrpcStatus(details=[BUSY_DETAIL]).SerializeToString()
+
+
 @pytest.mark.parametrize(
-    ("status", "message", "calls", "expected"),
+    ("error", "calls", "expected"),
     [
-        pytest.param(RPCStatusCode.UNAVAILABLE, "no connection", 1, HandedOver.AWAY, id="away"),
-        pytest.param(RPCStatusCode.DEADLINE_EXCEEDED, "", 1, HandedOver.AWAY, id="unanswered"),
-        pytest.param(RPCStatusCode.RESOURCE_EXHAUSTED, "slow down", 4, HandedOver.AWAY, id="throttled-again-and-again"),
-        pytest.param(RPCStatusCode.NOT_FOUND, "closed meanwhile", 4, HandedOver.AWAY, id="never-found"),
-        pytest.param(RPCStatusCode.INVALID_ARGUMENT, "too large", 1, HandedOver.REFUSED, id="refused"),
-        pytest.param(RPCStatusCode.RESOURCE_EXHAUSTED, "x larger than max", 4, HandedOver.REFUSED, id="too-large"),
+        pytest.param(RPCError("no connection", RPCStatusCode.UNAVAILABLE, b""), 1, HandedOver.AWAY, id="away"),
+        pytest.param(RPCError("", RPCStatusCode.DEADLINE_EXCEEDED, b""), 1, HandedOver.AWAY, id="unanswered"),
+        pytest.param(
+            RPCError("slow down", RPCStatusCode.RESOURCE_EXHAUSTED, b""), 4, HandedOver.AWAY, id="throttled-for-long"
+        ),
+        pytest.param(
+            RPCError("closed meanwhile", RPCStatusCode.NOT_FOUND, b""), 4, HandedOver.REFUSED, id="never-found"
+        ),
+        pytest.param(
+            RPCError("busy", RPCStatusCode.RESOURCE_EXHAUSTED, BUSY_STATUS), 4, HandedOver.REFUSED, id="kept-busy"
+        ),
+        pytest.param(RPCError("too large", RPCStatusCode.INVALID_ARGUMENT, b""), 1, HandedOver.REFUSED, id="refused"),
+        pytest.param(
+            RPCError("x larger than max", RPCStatusCode.RESOURCE_EXHAUSTED, b""), 4, HandedOver.REFUSED, id="too-large"
+        ),
     ],
 )
 async def test_an_error_ends_the_try(
-    node: Node,
-    monkeypatch: pytest.MonkeyPatch,
-    status: RPCStatusCode,
-    message: str,
-    calls: int,
-    expected: HandedOver,
+    node: Node, monkeypatch: pytest.MonkeyPatch, error: RPCError, calls: int, expected: HandedOver
 ) -> None:
-    """After a bounded number of calls; nothing is raised."""
+    """After a bounded number of calls; nothing is raised. What concerns one workflow alone does not hold up the others."""
     monkeypatch.setattr(handing_back, "FIRST_PAUSE", timedelta())
     handing, asked = HandingBack(node.client), []
 
     async def fail(workflow_id: str) -> Any:
         asked.append(workflow_id)
-        raise RPCError(message, status, b"")
+        raise error
 
     monkeypatch.setattr(handing, "_look", fail)
     assert await handing.hand_back(returned(node, pod_json(), OVER)) is expected
     assert len(asked) == calls
+
+
+async def test_a_run_that_takes_no_signal_any_more_is_replaced(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strangers have sent it as many as Temporal allows in one run."""
+    pod, _, observed = await running(node)
+    handing = HandingBack(node.client)
+
+    async def full(*_: Any) -> None:
+        raise RPCError("exceeded workflow execution limit for signal events", RPCStatusCode.INVALID_ARGUMENT, b"")
+
+    monkeypatch.setattr(handing, "_signal", full)
+    assert await handing.hand_back(returned(node, pod, observed)) is HandedOver.TAKEN
+    assert [one.ticket.epoch for one in starts(await runs_of(node, pod))] == [0, 1]
+    await node.delete(node.newest(pod))
 
 
 async def test_a_run_that_closes_meanwhile_is_followed_by_another_one(

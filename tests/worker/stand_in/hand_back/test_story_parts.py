@@ -52,6 +52,13 @@ def test_the_parts(entries: list[NumberedEntry], parts: list[tuple[int, int]]) -
     assert (sent.state.entries, sent.state.epoch, sent.state.since, sent.state.until) == (len(entries), 4, NOW, UNTIL)
 
 
+def test_each_signal_names_the_life_of_its_pod() -> None:
+    """So that it means nothing to a later one."""
+    sent = told_of(numbered(7, 9), LeftOut(10, {"waited": 1}))
+    assert {*(one.incarnation for one in sent.parts), sent.state.incarnation} == {"life"}
+    assert {one.incarnation for one in told_of([], LeftOut(10, {"waited": 1})).parts} == {"life"}
+
+
 def test_a_longer_story_is_divided_alike() -> None:
     """So that Temporal drops the parts that a run has already."""
     entries = numbered(*range(1, 30), size=5_000)

@@ -1,0 +1,1 @@
+"""Whole nodes full of pods: what they write while nothing happens, and how they start again."""
