@@ -101,7 +101,10 @@ def _deletion(state: StoryState, signal: signals.DeletionRequested) -> Iterator[
     state.deleted_by[f"{signal.reason}: {signal.message}"] = f"the {signal.source} source"
     grace = f", grace {seconds(signal.grace)}" if signal.grace is not None else ""
     why = f": {signal.message}" if signal.message else ""
-    yield f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
+    text = f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
+    if text not in state.deletions:
+        state.deletions.add(text)
+        yield text
 
 
 def _changed(_: StoryState, __: signals.RuntimeChanged) -> Iterator[str]:
@@ -142,6 +145,8 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
 
 def _sandbox_ready(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     made: requests.PodSandbox = done.answer
+    if made.sandbox_id in state.ready_sandboxes:
+        return  # Temporal and the node both learn it if an outage begins meanwhile
     state.ready_sandboxes.add(made.sandbox_id)
     how = "found" if made.adopted else f"ready in {seconds(done.took)}"
     addresses = f", {', '.join(made.ips)}" if made.ips else ""

@@ -7,7 +7,7 @@ from typing import Any
 from proto.temporal.away import StoryEntry
 from proto.temporal.pod_inputs import HandBack
 from worker.history.facts import AskedActivity, Waits
-from worker.history.story_state import StoryState
+from worker.history.story_state import ContainerStory, StoryState
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +63,7 @@ class StoryBuilder:
     """Update id -> name."""
     waits: Waits = field(default_factory=Waits)
     outages: ToldOutages = field(default_factory=ToldOutages)
+    containers_before: dict[str, ContainerStory] = field(default_factory=dict)
+    """What was known of the containers when the latest run began."""
     handed_back: HandBack | None = None
     """As the latest run has it."""

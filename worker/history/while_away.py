@@ -93,7 +93,7 @@ def _completed(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
     if asked is None:
         yield from facts.read_at_once(builder.state, entry.name, _reader(entry), entry.at)
     else:
-        yield from facts.completed(builder.state, asked, _reader(entry), entry.at)
+        yield from facts.completed(builder.state, asked, _reader(entry), entry.at, is_entry=True)
 
 
 def _failed(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
