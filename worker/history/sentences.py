@@ -111,8 +111,11 @@ def _changed(_: StoryState, __: signals.RuntimeChanged) -> Iterator[str]:
     yield from ()  # only a hint: the runtime read that follows reports what changed
 
 
-def _verdict(_: StoryState, signal: signals.ProbeVerdict) -> Iterator[str]:
-    yield describe_verdict(signal)
+def _verdict(state: StoryState, signal: signals.ProbeVerdict) -> Iterator[str]:
+    told = state.verdicts.get((signal.container_id, signal.probe))
+    state.verdicts[signal.container_id, signal.probe] = signal
+    if told is None or told.success != signal.success or told.turns < signal.turns:
+        yield describe_verdict(signal)
 
 
 def _status_given(_: StoryState, signal: signals.StatusGiven) -> Iterator[str]:

@@ -20,6 +20,7 @@ from proto.temporal.away import HandedBack, WhileAway
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.history import container_sentences, facts, sentences, while_away
 from worker.history.failures import describe_failure, failure_message
+from worker.history.late_events import in_order
 from worker.history.sentences import parse_payload
 from worker.history.start_sentences import at_first, pod_listed, taken_back
 from worker.history.story_builder import Dated, Saying, StoryBuilder
@@ -36,7 +37,8 @@ def build_story(runs: Iterable[Iterable[HistoryEvent]], untold: while_away.Untol
     ended_at = None
     for number, events in enumerate(runs, start=1):
         builder.asked.clear()
-        for event in events:
+        builder.told_by_node.clear()
+        for event in in_order(events, _part_of_story):
             at = event.event_time.ToDatetime(tzinfo=UTC)
             ended_at = at if event.event_type in ENDS else None
             for saying in _say(builder, event, at):
@@ -85,6 +87,8 @@ def _started(builder: StoryBuilder, event: HistoryEvent, at: datetime) -> Iterat
     is_continued = bool(attributes.continued_execution_run_id)
     if before and start.handed_back not in (None, handed_before):
         yield taken_back(by_the_run_before=is_continued)
+    elif not is_continued and before and not begins:
+        yield "another run goes on with the pod"
     elif not is_continued:
         yield from _listed(start, at)
     elif begins:
@@ -95,6 +99,13 @@ def _started(builder: StoryBuilder, event: HistoryEvent, at: datetime) -> Iterat
         yield "the history had grown long: continued in a new run"
     if begins:
         yield from at_first(start)
+
+
+def _part_of_story(event: HistoryEvent) -> WhileAway | None:
+    """Read the part of an outage's story that a signal brings; None of another event."""
+    attributes = event.workflow_execution_signaled_event_attributes
+    part = _read(attributes.input, WhileAway) if attributes.signal_name == names.WHILE_AWAY else None
+    return part if isinstance(part, WhileAway) else None
 
 
 def _listed(start: PodStart, at: datetime) -> Iterator[Saying]:
@@ -150,6 +161,8 @@ def _activity_started(builder: StoryBuilder, event: HistoryEvent, _: datetime) -
 
 def _activity_completed(builder: StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[Saying]:
     attributes = event.activity_task_completed_event_attributes
+    if attributes.scheduled_event_id in builder.told_by_node:
+        return
     asked = builder.asked.pop(attributes.scheduled_event_id, None)
     yield from facts.completed(builder.state, asked, partial(_read, attributes.result), at)
 

@@ -57,6 +57,8 @@ class StoryBuilder:
     state: StoryState = field(default_factory=StoryState)
     asked: dict[int | str, AskedActivity] = field(default_factory=dict)
     """By the id of the event that scheduled it, or by its key if it began while Temporal was away."""
+    told_by_node: set[int | str] = field(default_factory=set)
+    """Those that the node did in an outage: its story tells how they ended."""
     identity: str = ""
     attributes: dict[str, Any] = field(default_factory=dict)
     updates: dict[str, str] = field(default_factory=dict)

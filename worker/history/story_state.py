@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from proto.temporal.activities.requests import RuntimeContainer, ShortenStop
-from proto.temporal.pod import NodeSettings, PodJson
+from proto.temporal.pod import NodeSettings, PodJson, ProbeKind
+from proto.temporal.signals import ProbeVerdict
 from workflows.decide.containers.backoff import Backoff
 
 
@@ -75,6 +76,8 @@ class StoryState:
     """By name."""
     started: set[str] = field(default_factory=set)
     """Ids of containers of which a start was reported."""
+    verdicts: dict[tuple[str, ProbeKind], ProbeVerdict] = field(default_factory=dict)
+    """The newest of each probe, by the container's id."""
     ready_sandboxes: set[str] = field(default_factory=set)
     pod: PodJson = field(default_factory=dict)
     """As written by its source, with every edit applied so far."""

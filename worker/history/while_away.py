@@ -84,6 +84,7 @@ def _scheduled(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
     before = _of_key(builder, entry.key)
     if before is not None:
         del builder.asked[before]
+        builder.told_by_node.add(before)
     builder.asked[entry.key] = facts.scheduled(builder.state, entry.key, entry.name, _reader(entry), at=entry.at)
     yield from ()
 

@@ -10,9 +10,9 @@ from proto.temporal import names
 from proto.temporal.activities import requests
 from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
 from proto.temporal.hooks import Hook, HookEnded
-from proto.temporal.pod import ContainerFacts, Observed
+from proto.temporal.pod import ContainerFacts, Observed, ProbeKind
 from proto.temporal.pod_inputs import HandBack
-from proto.temporal.signals import DeletionRequested
+from proto.temporal.signals import DeletionRequested, ProbeVerdict
 from tests.worker.history.story_recorder import (
     LISTED,
     POD,
@@ -73,9 +73,12 @@ def test_entries_are_told_with_their_own_times(recorded: Recorder) -> None:
     assert rows(lines[1:], wide=False)[-1].endswith("   container web started (1.00 s)")
 
 
-def test_an_activity_that_began_before_ends_while_it_is_away(recorded: Recorder) -> None:
+def test_an_activity_that_began_before_ends_while_it_is_away() -> None:
     """It is found by its key, and no longer under way."""
+    recorded = Recorder()
+    recorded.begin()
     recorded.ask(names.PULL_IMAGE, requests.PullImage(POD, "busybox:9", "Always"))
+    recorded.after(200)
     failed = StoryEntry(
         after(1), EntryKind.FAILED, names.PULL_IMAGE, "a", reason="ErrImagePull", message="not found", attempts=2
     )
@@ -270,3 +273,36 @@ def test_a_pod_that_came_while_it_was_away_is_told_from_its_beginning() -> None:
     lines = build_story([recorder.events]).lines
     assert [(line.at, line.since_start) for line in lines[:2]] == [(SINCE, timedelta())] * 2
     assert lines[-1].text.endswith(": policy Always after exit 1, without back-off")
+
+
+def test_what_the_run_finds_when_temporal_is_back_is_told_by_the_story() -> None:
+    """It reads that a container has ended, before it is told that the node stopped it, and why."""
+    recorder = Recorder()
+    recorder.begin()
+    recorder.do(names.START_CONTAINER, START_WEB, seen())
+    recorder.after(200)
+    end = seen(exit_code=0, reason="Completed", finished_at=after(9))
+    recorder.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), requests.PodRuntime(containers=(end,)))
+    stop = requests.StopContainer(POD, "web", "c1", timedelta(seconds=5), after(8), "its probe failed")
+    recorder.signal(names.WHILE_AWAY, part(0, *entries_of(names.STOP_CONTAINER, stop, end, begun=8)))
+    told = [text for text in recorder.texts() if text.startswith("container web ")]
+    assert told[1:] == ["container web stopped: exit 0 Completed, after 1.00 s of 5.00 s grace; why: its probe failed"]
+
+
+def test_a_verdict_that_is_told_anew_is_told_once(recorded: Recorder) -> None:
+    """Whoever probes repeats it after a switch; another verdict is another sentence."""
+    verdict = ProbeVerdict("web", "c1", ProbeKind.LIVENESS, success=False, sequence=1)
+    told = StoryEntry(after(1), EntryKind.SIGNALLED, names.PROBE_VERDICT, value=verdict)
+    recorded.signal(names.WHILE_AWAY, part(0, told, replace(told, at=after(2))))
+    recorded.signal(names.PROBE_VERDICT, replace(verdict, success=True, sequence=2))
+    assert recorded.texts()[2:] == [
+        "container web failed its liveness probe",
+        "container web passed its liveness probe",
+    ]
+
+
+def test_a_run_that_replaces_one_that_was_ended_is_no_new_pod(recorded: Recorder) -> None:
+    """It waits for the story; the pod was listed long before."""
+    recorded.event("WORKFLOW_EXECUTION_TERMINATED", reason="TerminateIfRunning")
+    recorded.begin(replace(STARTED, observed=Observed(directories=True)))
+    assert recorded.texts()[2:] == ["another run goes on with the pod"]
