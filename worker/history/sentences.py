@@ -17,7 +17,7 @@ from proto.temporal.activities import requests, resize, volumes
 from proto.temporal.pod import PodOutcome
 from proto.temporal.resources import RuntimeResources
 from worker.history import container_sentences, edit_sentences, resize_sentences, volume_sentences
-from worker.history.probe_sentences import describe_verdict
+from worker.history.probe_sentences import verdict
 from worker.history.story_state import CompletedActivity, StoryState, seconds
 from workflows.decide.actions import ACTIONS
 
@@ -111,13 +111,6 @@ def _changed(_: StoryState, __: signals.RuntimeChanged) -> Iterator[str]:
     yield from ()  # only a hint: the runtime read that follows reports what changed
 
 
-def _verdict(state: StoryState, signal: signals.ProbeVerdict) -> Iterator[str]:
-    told = state.verdicts.get((signal.container_id, signal.probe))
-    state.verdicts[signal.container_id, signal.probe] = signal
-    if told is None or told.success != signal.success or told.turns < signal.turns:
-        yield describe_verdict(signal)
-
-
 def _status_given(_: StoryState, signal: signals.StatusGiven) -> Iterator[str]:
     if signal.ended:
         why = ": ".join(filter(None, (signal.ended.reason, signal.ended.message)))
@@ -135,7 +128,7 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
     names.POD_LISTED: SignalRow(signals.PodListed, edit_sentences.listed),
     names.DELETION_REQUESTED: SignalRow(signals.DeletionRequested, _deletion),
     names.RUNTIME_CHANGED: SignalRow(signals.RuntimeChanged, _changed),
-    names.PROBE_VERDICT: SignalRow(signals.ProbeVerdict, _verdict),
+    names.PROBE_VERDICT: SignalRow(signals.ProbeVerdict, verdict),
     names.OBJECTS_CHANGED: SignalRow(signals.ObjectsChanged, volume_sentences.changed),
     names.STORAGE_EXCEEDED: SignalRow(signals.StorageExceeded, volume_sentences.exceeded),
     names.STATUS_GIVEN: SignalRow(signals.StatusGiven, _status_given),

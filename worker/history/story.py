@@ -20,7 +20,6 @@ from proto.temporal.away import HandedBack, WhileAway
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.history import container_sentences, facts, sentences, while_away
 from worker.history.failures import describe_failure, failure_message
-from worker.history.late_events import in_order
 from worker.history.sentences import parse_payload
 from worker.history.start_sentences import at_first, pod_listed, taken_back
 from worker.history.story_builder import Dated, Saying, StoryBuilder
@@ -38,7 +37,7 @@ def build_story(runs: Iterable[Iterable[HistoryEvent]], untold: while_away.Untol
     for number, events in enumerate(runs, start=1):
         builder.asked.clear()
         builder.told_by_node.clear()
-        for event in in_order(events, _part_of_story):
+        for event in while_away.in_order(events, _part_of_story):
             at = event.event_time.ToDatetime(tzinfo=UTC)
             ended_at = at if event.event_type in ENDS else None
             for saying in _say(builder, event, at):

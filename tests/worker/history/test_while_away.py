@@ -240,11 +240,13 @@ def test_what_was_under_way_when_it_went_away_is_told_once(
 
 
 def test_the_same_action_at_another_time_is_told_again(recorded: Recorder) -> None:
-    """A hook without an instance of its own, for example, of a start that failed."""
-    end = HookEnded(succeeded=True)
-    recorded.signal(names.WHILE_AWAY, part(0, *entries_of(names.RUN_HOOK, HOOK, end)))
-    recorded.do(names.RUN_HOOK, HOOK, end)
-    assert [text.startswith("postStart of web done") for text in recorded.texts()].count(True) == 2
+    """A hook before a start that failed runs again before the next try; a hook of an instance runs once."""
+    end, before = HookEnded(succeeded=True), replace(HOOK, hook=Hook.PRE_START, container_id="")
+    for hook in (before, HOOK):
+        recorded.signal(names.WHILE_AWAY, part(0, *entries_of(names.RUN_HOOK, hook, end)))
+        recorded.do(names.RUN_HOOK, hook, end)
+    told = sorted(text.split()[0] for text in recorded.texts() if " done" in text)
+    assert told == ["postStart", "preStart", "preStart"]
 
 
 def test_a_deletion_that_is_told_anew_after_each_switch_is_told_once(recorded: Recorder) -> None:
