@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
@@ -9,6 +10,8 @@ from typing import Final
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode
 
+LISTED_WITHIN: Final = 30.0
+"""Seconds: visibility lags."""
 FACTS: Final = tuple(
     (re.compile(pattern), fact)
     for pattern, fact in (
@@ -47,8 +50,15 @@ def difference(told: Counter[str], expected: Counter[str]) -> list[str]:
 def told_of(node: TempoletNode, pod: str, uid: str) -> list[str]:
     """Return the lines of a pod's history, as `tempolet history` tells them; none if there is no history."""
     selected = ("--uid", uid, "-o", "json", f"default/{pod}-{node.name}")
-    code, said = tempolet(node, "history", *selected)
-    return [line["text"] for line in json.loads(said)[0]["lines"]] if code == 0 else []
+    deadline = time.monotonic() + LISTED_WITHIN
+    while True:
+        code, said = tempolet(node, "history", *selected)
+        if code == 0:
+            return [line["text"] for line in json.loads(said)[0]["lines"]]
+        if time.monotonic() > deadline:
+            return []
+        print(f"no history of {pod} yet: {said.strip()}", flush=True)
+        time.sleep(1)
 
 
 def _fact(text: str) -> Iterable[str]:
