@@ -42,7 +42,7 @@ cluster-down:  ## end that cluster, leave nothing of it (root)
 	@$(SETUP) --dev --root-for "make cluster-down"
 	@$(BIN)/python -m tests.cluster down $(ARGS)
 
-conformance:  ## the official node and storage tests (root, Go or TEMPOLET_KUBE_BIN); FOCUS, PROCS=8, PEER=kubelet, ARGS="…"
+conformance:  ## the official node and storage tests (root, Go or TEMPOLET_KUBE_BIN); FOCUS, PROCS=8, PEER=kubelet, ARGS=--without-temporal
 	@$(SETUP) --dev --root-for "make conformance"
 	@$(BIN)/python -m tests.cluster conformance $(if $(PEER),--peer $(PEER)) $(if $(PROCS),--procs $(PROCS)) \
 		$(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)

@@ -14,11 +14,13 @@ from typing import Final
 from tests.bench.peers.kubelet import NoKubelet
 from tests.cluster.binaries import CONTROL_PLANE, NoBinaries, find_binaries
 from tests.cluster.conformance.conformance_run import Choice, ConformanceFailed, run_official_tests
+from tests.cluster.conformance.without_temporal import NotHandedBack
 from tests.cluster.control_plane import ControlPlaneFailed
 from tests.cluster.one_node import PEERS, ClusterFailed, OneNode
 from tests.own_number import NoNumberLeft
 from worker.standalone.down import DownFailed
 from worker.standalone.progress import Progress
+from worker.standalone.temporal_server import TemporalFailed
 from worker.standalone.up import UpFailed
 
 CLUSTER: Final = OneNode(Path("/var/lib/tempolet-cluster"))
@@ -30,6 +32,8 @@ NOT_UP: Final = (
     NoKubelet,
     ClusterFailed,
     ConformanceFailed,
+    NotHandedBack,
+    TemporalFailed,
     NoNumberLeft,
     TimeoutError,
 )
@@ -44,11 +48,15 @@ def main() -> int:
         elif given.command == "down":
             CLUSTER.stop(Progress())
         else:
-            return run_official_tests(Choice(given.peer, given.procs, given.focus, given.skip, given.out))
+            return run_official_tests(_choice(given))
     except NOT_UP as error:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def _choice(given: argparse.Namespace) -> Choice:
+    return Choice(given.peer, given.procs, given.focus, given.skip, given.out, given.without_temporal)
 
 
 def _arguments() -> argparse.Namespace:
@@ -59,7 +67,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--focus", default="", help="regular expression of test names [Conformance, NodeConformance]")
     parser.add_argument("--skip", default="", help="regular expression of names to leave out")
     parser.add_argument("--out", type=Path, default=None, help="folder of log and junit files")
-    return parser.parse_args()
+    parser.add_argument(
+        "--without-temporal",
+        action="store_true",
+        help="end Temporal while the tests run, then look for the pods' stories",
+    )
+    given = parser.parse_args()
+    if given.without_temporal and given.peer != "tempolet":
+        parser.error("--without-temporal is for tempolet's node: the kubelet has no Temporal")
+    return given
 
 
 def _up() -> None:

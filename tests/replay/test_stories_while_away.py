@@ -121,11 +121,14 @@ def as_outage(events: Sequence[HistoryEvent], cut: int) -> list[HistoryEvent]:
     entries = [(number, entry) for number, event in enumerate(events) for entry in convert.of(event)]
     away = tuple(entry for number, entry in entries if number >= cut)
     half = len(away) // 2
-    since, at = events[cut].event_time.ToDatetime(tzinfo=UTC), events[-1].event_time.ToDatetime(tzinfo=UTC)
+    since = events[cut].event_time.ToDatetime(tzinfo=UTC)
     parts = [WhileAway(1, 7, away[: half + 1]), WhileAway(1, 7 + half // 2, away[half // 2 :])]
     return [
         *events[:cut],
-        *(part_event(WhileAway(one.epoch, one.first, one.entries, 0, since, since + AWAY), at) for one in parts),
+        *(
+            part_event(WhileAway(one.epoch, one.first, one.entries, 0, since, since + AWAY), since + AWAY)
+            for one in parts
+        ),
     ]
 
 

@@ -41,6 +41,10 @@ def started(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     asked: StartContainer = done.asked
     seen: RuntimeContainer = done.answer
     known = state.of(seen.name)
+    if seen.container_id in state.started:  # Temporal and the node both learn it if an outage begins meanwhile
+        yield from ends(state, [seen])
+        return
+    state.started.add(seen.container_id)
     again = f", restart {seen.attempt}" if seen.attempt else ""
     why = restart_words(known, asked, done.at) if seen.attempt and seen.container_id != known.container_id else ""
     new_instance(state, known, seen)
@@ -89,6 +93,7 @@ def continued(state: StoryState, observed: Observed | None) -> bool:
     if observed is None or is_blank(observed):
         state.containers.clear()
         state.deletion = False
+        state.deletions.clear()
         return True
     for name, facts in observed.containers.items():
         known = state.of(name)

@@ -4,11 +4,15 @@ A fact comes from an event of the history (`story`), or from an entry of the sto
 the same rows. A `Read` parses the fact's value as a type, and returns None if it cannot be read.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pydantic_core import to_json
+
+from proto.temporal.activities.requests import RunHook
 from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from worker.history import sentences, update_sentences
 from worker.history.story_state import CompletedActivity, StoryState, seconds
@@ -97,16 +101,30 @@ def scheduled(state: StoryState, activity_id: str, activity: str, read: Read, *,
     return AskedActivity(activity_id, activity, request, at)
 
 
-def completed(state: StoryState, asked: AskedActivity | None, read: Read, at: datetime) -> Iterator[str]:
-    """Report an activity's answer."""
+def completed(
+    state: StoryState, asked: AskedActivity | None, read: Read, at: datetime, *, is_entry: bool = False
+) -> Iterator[str]:
+    """Report an activity's answer; `is_entry`: the story of an outage tells it."""
     row = sentences.ACTIVITIES.get(asked.activity) if asked else None
     if asked is None or row is None or asked.request is None:
         yield f"{asked.activity if asked else 'an activity'} done"
         return
     answer = read(row.answer) if row.answer is not None else None
+    # a hook of an instance runs once: the node may be given the answer that the workflow had just got
+    begun_at = datetime.min.replace(tzinfo=UTC) if _is_of_instance(asked.request) else asked.at
+    if not state.is_new_outcome(_digest(asked, answer), begun_at, at, is_entry=is_entry):
+        return
     done = CompletedActivity(asked.request, answer, asked.at, at - asked.at)
     for number, text in enumerate(row.say(state, done)):
         yield text + (asked.counted_tries if number == 0 else "")
+
+
+def _is_of_instance(request: Any) -> bool:
+    return isinstance(request, RunHook) and bool(request.container_id)
+
+
+def _digest(asked: AskedActivity, answer: Any) -> bytes:
+    return hashlib.sha256(to_json((asked.activity, asked.request, answer), fallback=str)).digest()
 
 
 def read_at_once(state: StoryState, activity: str, read: Read, at: datetime) -> Iterator[str]:

@@ -1,7 +1,18 @@
 """Sentences about probe results."""
 
+from collections.abc import Iterator
+
 from proto.temporal.pod import ProbeKind
 from proto.temporal.signals import ProbeVerdict
+from worker.history.story_state import StoryState
+
+
+def verdict(state: StoryState, signal: ProbeVerdict) -> Iterator[str]:
+    """Report a verdict, once if it is told anew after a switch between Temporal and the node."""
+    told = state.verdicts.get((signal.container_id, signal.probe))
+    state.verdicts[signal.container_id, signal.probe] = signal
+    if told is None or told.success != signal.success or told.turns < signal.turns:
+        yield describe_verdict(signal)
 
 
 def describe_verdict(verdict: ProbeVerdict) -> str:

@@ -17,7 +17,7 @@ from proto.temporal.activities import requests, resize, volumes
 from proto.temporal.pod import PodOutcome
 from proto.temporal.resources import RuntimeResources
 from worker.history import container_sentences, edit_sentences, resize_sentences, volume_sentences
-from worker.history.probe_sentences import describe_verdict
+from worker.history.probe_sentences import verdict
 from worker.history.story_state import CompletedActivity, StoryState, seconds
 from workflows.decide.actions import ACTIONS
 
@@ -101,15 +101,14 @@ def _deletion(state: StoryState, signal: signals.DeletionRequested) -> Iterator[
     state.deleted_by[f"{signal.reason}: {signal.message}"] = f"the {signal.source} source"
     grace = f", grace {seconds(signal.grace)}" if signal.grace is not None else ""
     why = f": {signal.message}" if signal.message else ""
-    yield f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
+    text = f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
+    if text not in state.deletions:
+        state.deletions.add(text)
+        yield text
 
 
 def _changed(_: StoryState, __: signals.RuntimeChanged) -> Iterator[str]:
     yield from ()  # only a hint: the runtime read that follows reports what changed
-
-
-def _verdict(_: StoryState, signal: signals.ProbeVerdict) -> Iterator[str]:
-    yield describe_verdict(signal)
 
 
 def _status_given(_: StoryState, signal: signals.StatusGiven) -> Iterator[str]:
@@ -129,7 +128,7 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
     names.POD_LISTED: SignalRow(signals.PodListed, edit_sentences.listed),
     names.DELETION_REQUESTED: SignalRow(signals.DeletionRequested, _deletion),
     names.RUNTIME_CHANGED: SignalRow(signals.RuntimeChanged, _changed),
-    names.PROBE_VERDICT: SignalRow(signals.ProbeVerdict, _verdict),
+    names.PROBE_VERDICT: SignalRow(signals.ProbeVerdict, verdict),
     names.OBJECTS_CHANGED: SignalRow(signals.ObjectsChanged, volume_sentences.changed),
     names.STORAGE_EXCEEDED: SignalRow(signals.StorageExceeded, volume_sentences.exceeded),
     names.STATUS_GIVEN: SignalRow(signals.StatusGiven, _status_given),
@@ -142,6 +141,8 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
 
 def _sandbox_ready(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     made: requests.PodSandbox = done.answer
+    if made.sandbox_id in state.ready_sandboxes:
+        return  # Temporal and the node both learn it if an outage begins meanwhile
     state.ready_sandboxes.add(made.sandbox_id)
     how = "found" if made.adopted else f"ready in {seconds(done.took)}"
     addresses = f", {', '.join(made.ips)}" if made.ips else ""

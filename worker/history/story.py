@@ -22,8 +22,11 @@ from worker.history import container_sentences, facts, sentences, while_away
 from worker.history.failures import describe_failure, failure_message
 from worker.history.sentences import parse_payload
 from worker.history.start_sentences import at_first, pod_listed, taken_back
-from worker.history.story_builder import Saying, StoryBuilder
+from worker.history.story_builder import Dated, Saying, StoryBuilder
 from worker.history.story_state import Line, Story, UnderWay, seconds
+
+ANNOUNCED: Final = 2
+"""The event of the signal with which a run is started that waits for a story."""
 
 
 def build_story(runs: Iterable[Iterable[HistoryEvent]], untold: while_away.Untold | None = None) -> Story:
@@ -33,11 +36,13 @@ def build_story(runs: Iterable[Iterable[HistoryEvent]], untold: while_away.Untol
     ended_at = None
     for number, events in enumerate(runs, start=1):
         builder.asked.clear()
-        for event in events:
+        builder.told_by_node.clear()
+        for event in while_away.in_order(events, _part_of_story):
             at = event.event_time.ToDatetime(tzinfo=UTC)
-            began = placed[0][1] if placed else at
             ended_at = at if event.event_type in ENDS else None
-            placed += [(number, at, _line(saying, event, began, number)) for saying in _say(builder, event, at)]
+            for saying in _say(builder, event, at):
+                line = _line(saying, event, placed[0][2].at if placed else None, number)
+                placed.append((number, at, line))
     # an activity that completed during a workflow task is written after it
     placed.sort(key=lambda one: one[:2])
     lines = [line for *_, line in placed]
@@ -48,12 +53,16 @@ def build_story(runs: Iterable[Iterable[HistoryEvent]], untold: while_away.Untol
     return Story(tuple(lines), tuple(under_way), ended_at)
 
 
-def _line(saying: Saying, event: HistoryEvent, began: datetime, run: int) -> Line:
-    """Write a line; what happened while Temporal was away has its own time, and the place of the signal that told it."""
-    if isinstance(saying, str):
-        at = event.event_time.ToDatetime(tzinfo=UTC)
-        return Line(at, at - began, saying, event.event_id, run)
-    return Line(saying.at, saying.at - began, saying.text, event.event_id, run, while_away=saying.is_entry)
+def _line(saying: Saying, event: HistoryEvent, began: datetime | None, run: int) -> Line:
+    """Write a line; what happened while Temporal was away has its own time, and the place of the signal that told it.
+
+    `began`: the time of the first line.
+    """
+    dated = (
+        Dated(event.event_time.ToDatetime(tzinfo=UTC), saying, is_entry=False) if isinstance(saying, str) else saying
+    )
+    since = dated.at - (began or dated.at)
+    return Line(dated.at, since, dated.text, event.event_id, run, while_away=dated.is_entry)
 
 
 def _say(builder: StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[Saying]:
@@ -63,7 +72,7 @@ def _say(builder: StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[S
         yield from teller_of_kind(builder, event, at)
 
 
-def _started(builder: StoryBuilder, event: HistoryEvent, __: datetime) -> Iterator[Saying]:
+def _started(builder: StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[Saying]:
     attributes = event.workflow_execution_started_event_attributes
     start = _read(attributes.input, PodStart)
     if start is None:
@@ -71,13 +80,16 @@ def _started(builder: StoryBuilder, event: HistoryEvent, __: datetime) -> Iterat
         return
     builder.state.settings, builder.state.pod = start.settings, start.pod
     before, builder.state.behaviour = builder.state.behaviour, start.behaviour
+    builder.containers_before = {name: replace(one) for name, one in builder.state.containers.items()}
     begins = container_sentences.continued(builder.state, start.observed)
     handed_before, builder.handed_back = builder.handed_back, start.handed_back
     is_continued = bool(attributes.continued_execution_run_id)
     if before and start.handed_back not in (None, handed_before):
         yield taken_back(by_the_run_before=is_continued)
+    elif not is_continued and before and not begins:
+        yield "another run goes on with the pod"
     elif not is_continued:
-        yield pod_listed(start)
+        yield from _listed(start, at)
     elif begins:
         yield "its source lists the pod again: it starts over"
     elif before and before < start.behaviour:
@@ -88,12 +100,28 @@ def _started(builder: StoryBuilder, event: HistoryEvent, __: datetime) -> Iterat
         yield from at_first(start)
 
 
+def _part_of_story(event: HistoryEvent) -> WhileAway | None:
+    """Read the part of an outage's story that a signal brings; None of another event."""
+    attributes = event.workflow_execution_signaled_event_attributes
+    part = _read(attributes.input, WhileAway) if attributes.signal_name == names.WHILE_AWAY else None
+    return part if isinstance(part, WhileAway) else None
+
+
+def _listed(start: PodStart, at: datetime) -> Iterator[Saying]:
+    """Report how the pod came to this node; one that came while Temporal was away was there before its workflow."""
+    began = start.observed.started_at if start.observed else None
+    yield Dated(began, pod_listed(start), is_entry=False) if began and began < at else pod_listed(start)
+
+
 def _signaled(builder: StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[Saying]:
     attributes = event.workflow_execution_signaled_event_attributes
     read = partial(_read, attributes.input)
     match attributes.signal_name:
         case names.WHILE_AWAY:
-            yield from while_away.told(builder, read(WhileAway), at)
+            part = read(WhileAway)
+            if part and event.event_id == ANNOUNCED:  # the run's input has what the containers are after the story
+                builder.state.containers = builder.containers_before
+            yield from while_away.told(builder, part, at)
         case names.HANDED_BACK:
             yield from while_away.handed_back(builder, read(HandedBack))
         case name:
@@ -132,6 +160,8 @@ def _activity_started(builder: StoryBuilder, event: HistoryEvent, _: datetime) -
 
 def _activity_completed(builder: StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[Saying]:
     attributes = event.activity_task_completed_event_attributes
+    if attributes.scheduled_event_id in builder.told_by_node:
+        return
     asked = builder.asked.pop(attributes.scheduled_event_id, None)
     yield from facts.completed(builder.state, asked, partial(_read, attributes.result), at)
 

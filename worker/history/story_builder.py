@@ -7,7 +7,7 @@ from typing import Any
 from proto.temporal.away import StoryEntry
 from proto.temporal.pod_inputs import HandBack
 from worker.history.facts import AskedActivity, Waits
-from worker.history.story_state import StoryState
+from worker.history.story_state import ContainerStory, StoryState
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,15 @@ class StoryBuilder:
     state: StoryState = field(default_factory=StoryState)
     asked: dict[int | str, AskedActivity] = field(default_factory=dict)
     """By the id of the event that scheduled it, or by its key if it began while Temporal was away."""
+    told_by_node: set[int | str] = field(default_factory=set)
+    """Those that the node did in an outage: its story tells how they ended."""
     identity: str = ""
     attributes: dict[str, Any] = field(default_factory=dict)
     updates: dict[str, str] = field(default_factory=dict)
     """Update id -> name."""
     waits: Waits = field(default_factory=Waits)
     outages: ToldOutages = field(default_factory=ToldOutages)
+    containers_before: dict[str, ContainerStory] = field(default_factory=dict)
+    """What was known of the containers when the latest run began."""
     handed_back: HandBack | None = None
     """As the latest run has it."""

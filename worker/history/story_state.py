@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from proto.temporal.activities.requests import RuntimeContainer, ShortenStop
-from proto.temporal.pod import NodeSettings, PodJson
+from proto.temporal.pod import NodeSettings, PodJson, ProbeKind
+from proto.temporal.signals import ProbeVerdict
 from workflows.decide.containers.backoff import Backoff
 
 
@@ -73,13 +74,21 @@ class StoryState:
     ended: set[str] = field(default_factory=set)
     containers: dict[str, ContainerStory] = field(default_factory=dict)
     """By name."""
+    started: set[str] = field(default_factory=set)
+    """Ids of containers of which a start was reported."""
+    verdicts: dict[tuple[str, ProbeKind], ProbeVerdict] = field(default_factory=dict)
+    """The newest of each probe, by the container's id."""
     ready_sandboxes: set[str] = field(default_factory=set)
     pod: PodJson = field(default_factory=dict)
     """As written by its source, with every edit applied so far."""
     phase: str = ""
     deletion: bool = False
+    deletions: set[str] = field(default_factory=set)
+    """The requests that were reported: every sender repeats its own after a switch between Temporal and the node."""
     deleted_by: dict[str, str] = field(default_factory=dict)
     """Reason and message of a deletion, as repeated by each stop -> who asked: a source or an operator."""
+    outcomes: dict[bytes, tuple[datetime, bool]] = field(default_factory=dict)
+    """By a digest of request and answer when an action was reported, and whether by the story of an outage; see `is_new_outcome`."""
     settings: NodeSettings = field(default_factory=NodeSettings)
     behaviour: int = 0
     """That of the run before; 0: there was none."""
@@ -87,6 +96,16 @@ class StoryState:
     def of(self, name: str) -> ContainerStory:
         """Return what is known of a container."""
         return self.containers.setdefault(name, ContainerStory())
+
+    def is_new_outcome(self, told: bytes, begun_at: datetime, ended_at: datetime, *, is_entry: bool) -> bool:
+        """Report whether an action's end was not told yet; then it is.
+
+        Of what was under way when Temporal went away, both learn the end: the workflow from the worker, once Temporal is back, and
+        the node, whose story has it too. The same action at another time is another one.
+        """
+        before, by_entry = self.outcomes.get(told, (begun_at, False))
+        self.outcomes[told] = (ended_at, is_entry)
+        return before <= begun_at or not (is_entry or by_entry)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ Each entry has its own time, by the node's clock, and is told by the same rows a
 twice, because the worker ended in between: the position of each entry tells which ones are new.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_json
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
 
 from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
 from proto.temporal.pod import PodStart
@@ -84,6 +86,7 @@ def _scheduled(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
     before = _of_key(builder, entry.key)
     if before is not None:
         del builder.asked[before]
+        builder.told_by_node.add(before)
     builder.asked[entry.key] = facts.scheduled(builder.state, entry.key, entry.name, _reader(entry), at=entry.at)
     yield from ()
 
@@ -93,7 +96,7 @@ def _completed(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
     if asked is None:
         yield from facts.read_at_once(builder.state, entry.name, _reader(entry), entry.at)
     else:
-        yield from facts.completed(builder.state, asked, _reader(entry), entry.at)
+        yield from facts.completed(builder.state, asked, _reader(entry), entry.at, is_entry=True)
 
 
 def _failed(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
@@ -160,3 +163,39 @@ def _parse(value: Any, kind: Any) -> Any:
         return None if value is None else parse_payload(to_json(value), kind)
     except PydanticSerializationError:
         return None
+
+
+STAY: Final = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED,
+        EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES,  # each says what has changed since the one before
+    }
+)
+
+
+def in_order(
+    events: Iterable[HistoryEvent], story_of: Callable[[HistoryEvent], WhileAway | None]
+) -> list[HistoryEvent]:
+    """Put what a run recorded after an outage had begun behind the outage's story, which `story_of` reads from a signal.
+
+    When Temporal is back, a run that is open goes on for a moment, until it is told what the node did meanwhile. It reads the
+    runtime, and records as news what the story explains: that a container has ended, which the node has stopped.
+    """
+    ordered = list(events)
+    parts = [(number, story) for number, event in enumerate(ordered) if (story := story_of(event))]
+    begun = _begun(ordered[parts[0][0]], parts[0][1]) if parts else None
+    if begun is None:
+        return ordered
+    first, last = parts[0][0], parts[-1][0]
+    late = [one for one in ordered[:first] if one.event_type not in STAY and _at(one) > begun]
+    kept = [one for one in ordered[:first] if one.event_type in STAY or _at(one) <= begun]
+    return [*kept, *ordered[first : last + 1], *late, *ordered[last + 1 :]]
+
+
+def _begun(told: HistoryEvent, story: WhileAway) -> datetime | None:
+    """Return when the outage began by Temporal's clock: the story is told at its end by the node's clock, which may differ."""
+    return _at(told) - (story.until - story.since) if story.since and story.until else None
+
+
+def _at(event: HistoryEvent) -> datetime:
+    return event.event_time.ToDatetime(tzinfo=UTC)

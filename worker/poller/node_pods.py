@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from proto.temporal.names import API_SOURCE, PodWorkflowId
-from worker.poller.calls.pod_workflows import OpenPod
+from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.cluster.api_pods import ApiPods
 from worker.poller.manifests.manifest_pods import ManifestPods
 from worker.poller.runtime.known_pods import KnownPods

@@ -20,6 +20,7 @@ from temporalio.client import Client
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from proto.node_runtime import NodeRuntime
+from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import NodeSettings
 from worker.behaviours.commitment import Commitment
 from worker.daemon.api_access import open_api
@@ -32,6 +33,7 @@ from worker.delivery.client import SocketLead
 from worker.delivery.server import socket_path
 from worker.documents.manifest_refusal import LARGEST_FILE
 from worker.payloads.sending import SendingConverter
+from worker.poller.calls.first_decisions import FirstDecisions
 from worker.poller.calls.open_workflows import is_pod_of
 from worker.poller.calls.pod_workflows import SENDER, PodWorkflows
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
@@ -154,6 +156,8 @@ class Poller:
         )
         self._resync = Resync(compared)
         self._workflows.deliveries.on_change(self._tell_anew)
+        self._first_decisions = FirstDecisions(self._is_undecided, self._pods.tell_anew)
+        self._workflows.started = self._first_decisions.started
 
     async def run(self) -> None:
         """Run all loops until cancelled; one that fails is restarted."""
@@ -162,6 +166,7 @@ class Poller:
                 for name, loop in self._loops().items():
                     loops.create_task(restart_on_error(name, loop), name=name)
         finally:
+            self._first_decisions.close()
             await self._pods.close()
             await self._orphaned_pods.close()
             await self._runtime.close()
@@ -188,10 +193,15 @@ class Poller:
     def _tell_anew(self, workflow_ids: Collection[str]) -> None:
         """Tell everything again to the pods whose lead has changed: the former one may have taken it."""
         pods = [one for one in workflow_ids if is_pod_of(self._config.node_name, one)]
-        self._pods.tell_anew(pods)
+        undecided = self._first_decisions.undecided() if self._workflows.deliveries.led_by_worker else []
+        self._pods.tell_anew([*pods, *undecided])
         self._watch.tell_anew(pods)
         self._objects.tell_anew(pods)
         self._resync.tell_anew(workflow_ids)
+
+    def _is_undecided(self, workflow_id: str) -> bool:
+        uid = PodWorkflowId.parse(workflow_id).uid
+        return self._known.of(uid) is None and self._pods.may_list(uid)
 
     async def _list_manifests(self) -> None:
         """Follow the manifest folder; without one, list nothing, so that pods listed before are deleted."""

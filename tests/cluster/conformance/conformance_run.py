@@ -3,19 +3,22 @@
 `make conformance`: builds what is missing, starts everything, runs, prints result and time, leaves only log and junit file.
 """
 
+import contextlib
 import re
 import subprocess
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tests.cluster.binaries import CONTROL_PLANE, KUBELET, OFFICIAL_TESTS, find_binaries
 from tests.cluster.conformance.official_images import OfficialImages
-from tests.cluster.one_node import OneNode, cluster_number
+from tests.cluster.conformance.pod_ledger import PodLedger
+from tests.cluster.conformance.without_temporal import Stories, find_stories, until_handed_back, until_no_pods
+from tests.cluster.one_node import NODE, OneNode, cluster_number
 from tests.node.images.debian_registry import DebianRegistry
 from worker.standalone.progress import Progress
 
@@ -39,6 +42,8 @@ class Choice:
     focus: str = ""
     skip: str = ""
     out: Path | None = None
+    without_temporal: bool = False
+    """Whether Temporal is ended while the tests run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,34 +78,73 @@ class Result:
 def run_official_tests(choice: Choice) -> int:
     """Start a cluster, run the tests, remove the cluster; returns an exit code."""
     programs = find_binaries((*CONTROL_PLANE, *OFFICIAL_TESTS, *(KUBELET if choice.peer == "kubelet" else ())))
-    out = (choice.out or OUT / choice.peer).absolute()
+    out = (choice.out or OUT / (f"{choice.peer}-alone" if choice.without_temporal else choice.peer)).absolute()
     out.mkdir(parents=True, exist_ok=True)
     with cluster_number() as number:
         home = Path(tempfile.mkdtemp(prefix="tplc.", dir="/tmp"))
-        result, seconds = _run_on(OneNode(home, number, choice.peer, programs), out, choice)
-    print("\n".join(result.lines()))
-    print(f"{choice.peer}, {choice.procs} processes: {seconds / 60:.1f} min; log and junit file in {out}")
-    return 1 if result.missed else 0
+        result, seconds, stories = _run_on(OneNode(home, number, choice.peer, programs), out, choice)
+    how = f"{choice.peer}, {choice.procs} processes{', without Temporal' if choice.without_temporal else ''}"
+    said = [*result.lines(), *(stories.lines() if stories else ())]
+    said.append(f"{how}: {seconds / 60:.1f} min; log and junit file in {out}")
+    (out / "summary").write_text("\n".join([*said, ""]))
+    print("\n".join(said))
+    return 1 if result.missed or (stories and stories.wrong) else 0
 
 
-def _run_on(cluster: OneNode, out: Path, choice: Choice) -> tuple[Result, float]:
-    """Run on a cluster that is started and always stopped; returns the duration of the tests."""
+def _run_on(cluster: OneNode, out: Path, choice: Choice) -> tuple[Result, float, Stories | None]:
+    """Run on a cluster that is started and always stopped; returns the duration of the tests, too."""
     show, programs = Progress(), cluster.plane.programs
     try:
         with DebianRegistry(out / "registry") as registry:
             cluster.start(show)
             with show.step("test images"):
                 OfficialImages(out.parent / "images", programs).give(cluster.settings.containerd, registry)
-            with show.step("official tests") as step:
-                begun = time.monotonic()
-                run_ginkgo(programs, cluster.plane.admin_kubeconfig, out, choice)
-                seconds = time.monotonic() - begun
-                result = read_result(out, owed_by(choice))
-                step.detail = result.lines()[-1]
-        return result, seconds
+            ledger = PodLedger(programs / "kubectl", cluster.plane.admin_kubeconfig, NODE, out / "pods")
+            if not choice.without_temporal:
+                return *_test(cluster, out, choice, show), None
+            with ledger:
+                with _temporal_ended(cluster, show):
+                    result, seconds = _test(cluster, out, choice, show)
+                stories = _stories(cluster, ledger, show)
+        return result, seconds, stories
     finally:
         cluster.keep_logs(out)
         cluster.stop(show)
+
+
+def _test(cluster: OneNode, out: Path, choice: Choice, show: Progress) -> tuple[Result, float]:
+    """Run the tests; returns their result and duration."""
+    with show.step("official tests") as step:
+        begun = time.monotonic()
+        run_ginkgo(cluster.plane.programs, cluster.plane.admin_kubeconfig, out, choice)
+        seconds = time.monotonic() - begun
+        result = read_result(out, owed_by(choice))
+        step.detail = result.lines()[-1]
+    return result, seconds
+
+
+@contextlib.contextmanager
+def _temporal_ended(cluster: OneNode, show: Progress) -> Iterator[None]:
+    """End the node's Temporal while the block runs; if that fails, the cluster is stopped anyway."""
+    temporal = cluster.settings.temporal
+    with show.step("no Temporal") as step:
+        temporal.stop()
+        step.detail = "ended"
+    yield
+    with show.step("Temporal") as step:
+        temporal.start()
+        step.detail = temporal.address
+
+
+def _stories(cluster: OneNode, ledger: PodLedger, show: Progress) -> Stories:
+    """Wait until every pod was handed back, and look whether each that lived has its story."""
+    until_no_pods(cluster.plane.api, NODE)
+    with show.step("hand-back") as step:
+        step.detail = f"{until_handed_back(cluster.settings)} pods were left when Temporal was back"
+    with show.step("stories") as step:
+        stories = find_stories(cluster.settings, ledger.seen())
+        step.detail = stories.lines()[-1]
+    return stories
 
 
 def run_ginkgo(programs: Path, kubeconfig: Path, out: Path, choice: Choice, *, seed: int = 0) -> None:

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import POD_WORKFLOW
 from tests.node.away.stopped_temporal import own_temporal, resume, suspend
 from tests.node.containerd_view import container_pid, containers_of
 from tests.node.operating import history, tempolet
-from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
+from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node, wait
 from worker.commands.show.history import REST_WAITS
 from worker.history.while_away import AWAY_STILL
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
+from worker.temporal.executions import list_executions
 
 __all__ = ["own_temporal"]  # a fixture
 RETURNED = "handed a pod back to Temporal"
@@ -66,6 +68,27 @@ def test_pods_are_restarted_started_and_deleted(node: TempoletNode) -> None:
     assert "exit 137" in told.split("while Temporal was away")[1]
     assert "main" in history(node, deleted).split("while Temporal was away")[1], "how it was stopped"
     assert "while Temporal was away" in history(node, born)
+
+
+def test_a_pod_that_temporal_had_taken_before_is_started(node: TempoletNode) -> None:
+    """Its start was answered, and Temporal went away before the first decision: nobody else would tell the worker of it."""
+    node.stop("worker")
+    node.apply(pod_manifest("taken"))
+    node.until(lambda: wait(pods_in_temporal(node)), "the pod's workflow")
+    suspend(node.temporal)
+    node.start("worker")
+    born = node.until_running("taken")
+    before = {one.id for one in containers_of(node.containerd, born.uid)}
+    resume(node.temporal)
+    until_returned(node, 1)
+    assert {one.id for one in containers_of(node.containerd, born.uid)} == before
+    kill_container(node, born)
+    node.until_pod("taken", lambda one: one.ready and one.restarts == 1)
+
+
+async def pods_in_temporal(node: TempoletNode) -> list[str]:
+    """List the workflows of pods by visibility."""
+    return [one.id async for one in list_executions(await node.client(), f"WorkflowType = '{POD_WORKFLOW}'")]
 
 
 def test_a_worker_that_dies_during_the_outage_goes_on(node: TempoletNode) -> None:

@@ -9,9 +9,20 @@ import pytest
 from proto.temporal import names
 from proto.temporal.activities import requests
 from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
-from proto.temporal.pod import Observed
+from proto.temporal.hooks import Hook, HookEnded
+from proto.temporal.pod import ContainerFacts, Observed, ProbeKind
 from proto.temporal.pod_inputs import HandBack
-from tests.worker.history.story_recorder import LISTED, POD, START, START_WEB, STARTED, Recorder, seen
+from proto.temporal.signals import DeletionRequested, ProbeVerdict
+from tests.worker.history.story_recorder import (
+    LISTED,
+    POD,
+    RUN_SANDBOX,
+    START,
+    START_WEB,
+    STARTED,
+    Recorder,
+    seen,
+)
 from worker.commands.show.history import rows
 from worker.history.story import build_story
 from worker.history.while_away import AWAY_STILL, Untold
@@ -62,9 +73,12 @@ def test_entries_are_told_with_their_own_times(recorded: Recorder) -> None:
     assert rows(lines[1:], wide=False)[-1].endswith("   container web started (1.00 s)")
 
 
-def test_an_activity_that_began_before_ends_while_it_is_away(recorded: Recorder) -> None:
+def test_an_activity_that_began_before_ends_while_it_is_away() -> None:
     """It is found by its key, and no longer under way."""
+    recorded = Recorder()
+    recorded.begin()
     recorded.ask(names.PULL_IMAGE, requests.PullImage(POD, "busybox:9", "Always"))
+    recorded.after(200)
     failed = StoryEntry(
         after(1), EntryKind.FAILED, names.PULL_IMAGE, "a", reason="ErrImagePull", message="not found", attempts=2
     )
@@ -185,3 +199,112 @@ def test_what_only_the_journal_has_is_told_after_the_history(recorded: Recorder)
     ]
     assert lines[-1].since_start == after(300) - lines[0].at
     assert "-/-" in rows(lines, wide=True)[-1]
+
+
+def entries_of(name: str, request: Any, answer: Any, begun: float = 1.0) -> tuple[StoryEntry, StoryEntry]:
+    """Write the entries of an action that the node has done."""
+    return (
+        StoryEntry(after(begun), EntryKind.SCHEDULED, name, "a", request),
+        StoryEntry(after(begun + 1), EntryKind.COMPLETED, name, "a", answer),
+    )
+
+
+HOOK = requests.RunHook(POD, "web", "c1", Hook.POST_START, {})
+MADE = requests.PodSandbox("s1", 0, ("10.0.0.1",))
+
+
+@pytest.mark.parametrize(
+    ("name", "request_", "first", "second", "said"),
+    [
+        pytest.param(names.START_CONTAINER, START_WEB, seen(), seen(), "container web started", id="a-start"),
+        pytest.param(
+            *(names.RUN_POD_SANDBOX, RUN_SANDBOX, MADE, replace(MADE, adopted=True), "sandbox attempt 0"),
+            id="a-sandbox-that-the-second-try-finds",
+        ),
+        pytest.param(
+            *(names.RUN_HOOK, HOOK, HookEnded(succeeded=True), HookEnded(succeeded=True)),
+            "postStart of web done",
+            id="a-hook",
+        ),
+    ],
+)
+def test_what_was_under_way_when_it_went_away_is_told_once(
+    name: str, request_: Any, first: Any, second: Any, said: str
+) -> None:
+    """Both learn the end: the workflow gets the worker's answer once Temporal is back, and the story has it, too."""
+    recorder = Recorder()
+    recorder.begin()
+    recorder.do(name, request_, first, took=300)
+    recorder.signal(names.WHILE_AWAY, part(0, *entries_of(name, request_, second)))
+    assert [text.startswith(said) for text in recorder.texts()].count(True) == 1
+
+
+def test_the_same_action_at_another_time_is_told_again(recorded: Recorder) -> None:
+    """A hook before a start that failed runs again before the next try; a hook of an instance runs once."""
+    end, before = HookEnded(succeeded=True), replace(HOOK, hook=Hook.PRE_START, container_id="")
+    for hook in (before, HOOK):
+        recorded.signal(names.WHILE_AWAY, part(0, *entries_of(names.RUN_HOOK, hook, end)))
+        recorded.do(names.RUN_HOOK, hook, end)
+    told = sorted(text.split()[0] for text in recorded.texts() if " done" in text)
+    assert told == ["postStart", "preStart", "preStart"]
+
+
+def test_a_deletion_that_is_told_anew_after_each_switch_is_told_once(recorded: Recorder) -> None:
+    """Every sender repeats what it has said to another driver; another grace is another request."""
+    deletion = DeletionRequested("file", "ManifestRemoved", "gone")
+    told = StoryEntry(after(1), EntryKind.SIGNALLED, names.DELETION_REQUESTED, value=deletion)
+    recorded.signal(names.WHILE_AWAY, part(0, told))
+    recorded.signal(names.DELETION_REQUESTED, deletion)
+    recorded.signal(names.DELETION_REQUESTED, replace(deletion, grace=timedelta()))
+    assert recorded.texts()[2:] == [
+        "deletion requested by file: ManifestRemoved: gone",
+        "deletion requested by file: ManifestRemoved: gone, grace 0.00 s",
+    ]
+
+
+def test_a_pod_that_came_while_it_was_away_is_told_from_its_beginning() -> None:
+    """Its run is started with the state after the story: the back-off in it is of a restart that is told first."""
+    facts = ContainerFacts(1, "c2", "s1", backoff=timedelta(seconds=10), backoff_at=after(9))
+    recorder = Recorder()
+    recorder.after(200)
+    recorder.begin(replace(STARTED, observed=Observed(started_at=SINCE, containers={"web": facts})))
+    recorder.signal(names.WHILE_AWAY, part(0))
+    first = entries_of(names.START_CONTAINER, START_WEB, seen(exit_code=1, finished_at=after(5)))
+    second = entries_of(names.START_CONTAINER, replace(START_WEB, attempt=1), seen("c2", attempt=1), begun=6)
+    recorder.signal(names.WHILE_AWAY, part(0, *first, *second))
+    lines = build_story([recorder.events]).lines
+    assert [(line.at, line.since_start) for line in lines[:2]] == [(SINCE, timedelta())] * 2
+    assert lines[-1].text.endswith(": policy Always after exit 1, without back-off")
+
+
+def test_what_the_run_finds_when_temporal_is_back_is_told_by_the_story() -> None:
+    """It reads that a container has ended, before it is told that the node stopped it, and why."""
+    recorder = Recorder()
+    recorder.begin()
+    recorder.do(names.START_CONTAINER, START_WEB, seen())
+    recorder.after(200)
+    end = seen(exit_code=0, reason="Completed", finished_at=after(9))
+    recorder.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), requests.PodRuntime(containers=(end,)))
+    stop = requests.StopContainer(POD, "web", "c1", timedelta(seconds=5), after(8), "its probe failed")
+    recorder.signal(names.WHILE_AWAY, part(0, *entries_of(names.STOP_CONTAINER, stop, end, begun=8)))
+    told = [text for text in recorder.texts() if text.startswith("container web ")]
+    assert told[1:] == ["container web stopped: exit 0 Completed, after 1.00 s of 5.00 s grace; why: its probe failed"]
+
+
+def test_a_verdict_that_is_told_anew_is_told_once(recorded: Recorder) -> None:
+    """Whoever probes repeats it after a switch; another verdict is another sentence."""
+    verdict = ProbeVerdict("web", "c1", ProbeKind.LIVENESS, success=False, sequence=1)
+    told = StoryEntry(after(1), EntryKind.SIGNALLED, names.PROBE_VERDICT, value=verdict)
+    recorded.signal(names.WHILE_AWAY, part(0, told, replace(told, at=after(2))))
+    recorded.signal(names.PROBE_VERDICT, replace(verdict, success=True, sequence=2))
+    assert recorded.texts()[2:] == [
+        "container web failed its liveness probe",
+        "container web passed its liveness probe",
+    ]
+
+
+def test_a_run_that_replaces_one_that_was_ended_is_no_new_pod(recorded: Recorder) -> None:
+    """It waits for the story; the pod was listed long before."""
+    recorded.event("WORKFLOW_EXECUTION_TERMINATED", reason="TerminateIfRunning")
+    recorded.begin(replace(STARTED, observed=Observed(directories=True)))
+    assert recorded.texts()[2:] == ["another run goes on with the pod"]

@@ -14,8 +14,8 @@ from tests.patience import PATIENCE
 from tests.worker.poller.cluster.test_api_pods import GATED, GOING, UID, WEB, WORKFLOW, Node
 from tests.worker.poller.manifests.test_manifest_pods import NEW, OLD, A, Temporal, lister, listing, web, workflow_id
 from tests.worker.poller.snapshots import snapshot, write
-from worker.poller.calls.open_workflows import OpenWorkflows, with_led
-from worker.poller.calls.pod_workflows import OpenPod, PodWorkflows
+from worker.poller.calls.open_workflows import OpenPod, OpenWorkflows, with_led
+from worker.poller.calls.pod_workflows import PodWorkflows
 from worker.poller.node_pods import NodePods
 from worker.poller.object_watch import ObjectWatch
 from worker.poller.runtime.known_pods import KnownPods

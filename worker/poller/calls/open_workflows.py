@@ -14,6 +14,21 @@ from worker.temporal.interventions import LONGEST
 
 
 @dataclass(frozen=True, slots=True)
+class OpenPod:
+    """A pod whose workflow is open; its source and the path of its manifest if they are known."""
+
+    workflow_id: str
+    path: str = ""
+    source: str = ""
+    """file, http or api; empty if not known."""
+
+    @property
+    def id(self) -> PodWorkflowId:
+        """The parts of the workflow id."""
+        return PodWorkflowId.parse(self.workflow_id)
+
+
+@dataclass(frozen=True, slots=True)
 class OpenWorkflows:
     """The open workflows of one node, by their ids."""
 

@@ -7,7 +7,7 @@ a return value, not an error.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Final, TypeVar
@@ -56,21 +56,6 @@ Taken = TypeVar("Taken")
 _log: Final = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPod:
-    """A pod whose workflow is open; its source and the path of its manifest if they are known."""
-
-    workflow_id: str
-    path: str = ""
-    source: str = ""
-    """file, http or api; empty if not known."""
-
-    @property
-    def id(self) -> PodWorkflowId:
-        """The parts of the workflow id."""
-        return PodWorkflowId.parse(self.workflow_id)
-
-
 class PodWorkflows:
     """The pod workflows of one node, called by one client."""
 
@@ -86,6 +71,8 @@ class PodWorkflows:
     ) -> None:
         """Take what the calls need; without a `lead`, Temporal leads all pods."""
         self.deliveries = Deliveries(lead or TemporalLeads(), is_away)
+        self.started: Callable[[str], None] = lambda _: None
+        """Called with the workflow id of a pod whose start was taken."""
         self._tickets = tickets
         self.numbers = numbers
         """Sequence numbers of all signals sent by this process."""
@@ -110,6 +97,7 @@ class PodWorkflows:
             await self._send(
                 message, partial(self._start, start, message), None, lambda one: self.deliveries.lead.start(start, one)
             )
+        self.started(workflow_id)
 
     async def _start(self, start: PodStart, said: Message) -> None:
         workflow_id = self._id_of(start)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from worker.poller.calls.pod_workflows import OpenPod
+from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.cluster.api_pod import ApiPod
 from workflows.decide.record.listing import lasting
 

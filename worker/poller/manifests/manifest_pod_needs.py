@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from worker.poller.calls.pod_workflows import OpenPod
+from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, StaticPod
 from workflows.decide.record.listing import lasting

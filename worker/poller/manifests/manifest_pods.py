@@ -20,7 +20,8 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed
-from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, OpenPod, PodWorkflows, marked
+from worker.poller.calls.open_workflows import OpenPod
+from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows, marked
 from worker.poller.calls.reconciler import Reconciler
 from worker.poller.calls.signal_pace import SignalPace
 from worker.poller.calls.temporal_calls import CallRefused

@@ -7,7 +7,7 @@ the folder's pod runs; the other one runs after that is gone.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from worker.poller.calls.pod_workflows import OpenPod
+from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.static_pod import SOURCE, StaticPod
 

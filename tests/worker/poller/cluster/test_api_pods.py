@@ -16,7 +16,7 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import Ended, GivenCondition, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from tests.worker.poller.noted_calls import NotedCalls
-from worker.poller.calls.pod_workflows import OpenPod
+from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.cluster.api_pod import ApiPod, read_api_pod
 from worker.poller.cluster.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus

@@ -12,7 +12,7 @@ from proto.temporal.pod import NodeSettings, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.poller.manifests.manifests import static_pod
 from tests.worker.poller.noted_calls import NotedCalls
-from worker.poller.calls.pod_workflows import OpenPod
+from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.manifest_pod_needs import Delete, PodName, Start

@@ -15,7 +15,7 @@ from activities.clients import manifest_url
 from activities.clients.manifest_url import ManifestsUnreadable, ManifestUrl
 from tests.patience import PATIENCE
 from tests.worker.poller.manifests.manifests import static_pod
-from worker.poller.calls.pod_workflows import OpenPod
+from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.manifests.manifest import NodeOfManifests
 from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.merged_listings import ManifestListings
