@@ -60,6 +60,7 @@ def version() -> None:
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
 
+    from worker.host.replays.build import build_id
     from worker.settings.kubelet.schema import load_schema
 
     try:
@@ -67,6 +68,7 @@ def version() -> None:
     except PackageNotFoundError:
         ours = "from a checkout"
     typer.echo(f"tempolet {ours} (kubelet configuration and feature gates of Kubernetes {load_schema().version})")
+    typer.echo(f"build {build_id()}, as Temporal shows it")
 
 
 @app.command(short_help="Show the node's pods, refused manifests and the runtime's state.")

@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from temporalio.client import Client
-from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker
+from temporalio.common import WorkerDeploymentVersion
+from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.execution.attempts import AttachingAttempts
@@ -41,6 +42,7 @@ from worker.host.orphaned_volumes import unmounting_orphaned_volumes
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodMetrics
+from worker.host.replays.build import DEPLOYMENT, build_id
 from worker.host.temporal.node_name import NodeName
 from worker.host.temporal.refused_runs import RefusedRuns, ending_refused_runs
 from worker.host.terminating_pods import TerminationTracker
@@ -59,7 +61,6 @@ from worker.tickets.gate import Refusals
 from worker.tickets.guard import TicketGuard, know_pods
 from worker.tickets.seal import TicketSeal
 from worker.tickets.tickets import Tickets
-from workflows.decide.versions import CURRENT
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 
@@ -79,8 +80,6 @@ HEARTBEATS: Final = timedelta(seconds=2)
 """A cancellation reaches an activity with its next heartbeat."""
 EAGER: Final = 16
 LEADS: Final = "leads"
-BUILD: Final = f"behaviour-{CURRENT}"
-"""What Temporal shows of this worker; without it, the SDK would hash the code of every module at each start."""
 SHUTDOWN_GRACE: Final = timedelta(seconds=5)
 """For running activities on a stop; below TimeoutStopSec of the unit."""
 
@@ -218,7 +217,7 @@ def pod_worker(
     return Worker(
         client,
         task_queue=node_task_queue(config.node_name),
-        build_id=BUILD,
+        deployment_config=deployment(),
         workflows=[NodeWorkflow, PodWorkflow],
         activities=activities(services),
         workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
@@ -236,6 +235,11 @@ def pod_worker(
         max_eager_activity_reservations_per_workflow_task=EAGER,
         graceful_shutdown_timeout=SHUTDOWN_GRACE,
     )
+
+
+def deployment() -> WorkerDeploymentConfig:
+    """Return what Temporal shows of this build. Queues are not versioned: it allows 100 of them a version, which are 100 nodes."""
+    return WorkerDeploymentConfig(WorkerDeploymentVersion(DEPLOYMENT, build_id()), use_worker_versioning=False)
 
 
 def sandbox_runner() -> SandboxedWorkflowRunner:
