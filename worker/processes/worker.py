@@ -43,6 +43,7 @@ from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodMetrics
 from worker.host.replays.build import DEPLOYMENT, build_id
+from worker.host.replays.replay_check import REPLAYS, CheckDependencies, ReplayCheck
 from worker.host.temporal.node_name import NodeName
 from worker.host.temporal.refused_runs import RefusedRuns, ending_refused_runs
 from worker.host.terminating_pods import TerminationTracker
@@ -128,6 +129,16 @@ async def work(
         refused = RefusedRuns(node.client, config.node_name, budget)
         refusals = Refusals(telemetry.metrics.activity_refused, refused.add)
         name = NodeName(node.client, config.node_name, partial(tickets.of, node_workflow_id(config.node_name)))
+        check = ReplayCheck(
+            CheckDependencies(
+                node=config.node_name,
+                state_dir=config.state_dir,
+                key_file=config.payload_key_file,
+                lead=lambda workflow_id, why: leads.lead_instead(workflow_id, why),  # noqa: PLW0108 - made below
+                note=partial(service.note, about=REPLAYS),
+                count=telemetry.metrics.history_replayed,
+            )
+        )
         hosting = Hosting(
             HostingDependencies(
                 config=config,
@@ -139,6 +150,7 @@ async def work(
                 present=services.present_attempts,
                 budget=budget,
                 show_history=telemetry.metrics.history,
+                replay=check.run,
             )
         )
         leads = PodLeads(
@@ -152,6 +164,7 @@ async def work(
                 temporal=HandingBack(node.client, is_ours=name.is_ours),
                 name=name,
                 is_hosted=lambda: hosting.is_running,
+                is_replaying=lambda: check.is_running,
                 note=partial(service.note, about=LEADS),
             )
         )
