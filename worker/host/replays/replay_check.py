@@ -8,6 +8,7 @@ three failed tasks the node leads the pod, too.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Final
 import structlog
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import Client, WorkflowHistory
+from temporalio.runtime import Runtime
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner
 
@@ -36,6 +38,7 @@ LARGEST: Final = 16 << 20
 CALL_LIMIT: Final = timedelta(seconds=10)
 ENDED_WITHIN: Final = 1.0
 """Seconds for a replay that is interrupted; the thread of one that hangs is left behind."""
+THREADS: Final = 2
 REPLAYS: Final = "replays"
 """Names the part in the record of troubles, and in the status line."""
 _DONE: Final = "it has closed meanwhile, or is paused"
@@ -50,6 +53,8 @@ class CheckDependencies:
     node: str
     state_dir: Path
     key_file: Path
+    runtime: Runtime | None = None
+    """The SDK's, which the process has already; None: its default one."""
     lead: Callable[[str, str], Awaitable[bool]]
     """Leads a pod here, for this reason; False if no state of it is known."""
     note: Callable[[str], None]
@@ -87,13 +92,15 @@ class ReplayCheck:
     async def _within_limit(self, client: Client, known: Iterable[str]) -> bool:
         """Return whether the check is done: False if Temporal did not answer, so that the next start repeats it."""
         workflows = sorted({*known, *await open_pods(client, self._deps.node)})
-        keys, results = KeyFile(self._deps.key_file), list[Found]()
-        task = asyncio.create_task(self._replay_all(client, workflows, keys, results), name="replays of open histories")
+        histories = Histories(client, KeyFile(self._deps.key_file), self._deps.runtime)
+        results = list[Found]()
+        task = asyncio.create_task(self._replay_all(histories, workflows, results), name="replays of open histories")
         try:
             await asyncio.wait({task}, timeout=self._deps.within.total_seconds())
         finally:
             task.cancel()
             await asyncio.wait({task}, timeout=ENDED_WITHIN)
+            histories.close()
         left = workflows[len(results) :]
         for _ in left:
             self._deps.count(Finding.UNCHECKED)
@@ -107,13 +114,13 @@ class ReplayCheck:
             raise ended_by
         return True
 
-    async def _replay_all(self, client: Client, workflows: list[str], keys: KeyFile, results: list[Found]) -> None:
+    async def _replay_all(self, histories: "Histories", workflows: list[str], results: list[Found]) -> None:
         """Replay one after the other; raises RPCError, RuntimeError, KeyMissing."""
         unkept = list[str]()
         self._deps.troubles.works(REPLAYS)
         for number, workflow_id in enumerate(workflows, start=1):
             self._deps.note(f"replaying open histories with new code: {number} of {len(workflows)}")
-            one = await self._replay(client, workflow_id, keys)
+            one = await histories.replay(workflow_id)
             self._deps.count(one.finding)
             if one.finding is Finding.DIFFERS and not await self._lead(one):
                 unkept.append(f"{one.workflow_id}: {reason(build_id(), one.why)}")
@@ -135,43 +142,55 @@ class ReplayCheck:
         )
         return False
 
-    async def _replay(self, client: Client, workflow_id: str, keys: KeyFile) -> Found:
+
+class Histories:
+    """Reads the newest histories of workflows, and replays them; nothing of it outlives `close`."""
+
+    def __init__(self, client: Client, keys: KeyFile, runtime: Runtime | None) -> None:
+        self._client, self._keys, self._runtime = client, keys, runtime
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="replay")
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def replay(self, workflow_id: str) -> Found:
         """Replay the newest run of a workflow; raises RPCError, RuntimeError, KeyMissing."""
         try:
-            info = (await describe_execution(client, workflow_id, limit=CALL_LIMIT)).workflow_execution_info
+            info = (await describe_execution(self._client, workflow_id, limit=CALL_LIMIT)).workflow_execution_info
             if not is_open(info.status) or info.status == PAUSED or info.type.name not in KINDS:
                 return Found(workflow_id, Finding.UNCHECKED, _DONE)
-            history = await _read(client, info)
+            history = await self._read(info)
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
             return Found(workflow_id, Finding.UNCHECKED, _DONE)
         if history is None:
             return Found(workflow_id, Finding.UNCHECKED, f"its history has more than {LARGEST >> 20} MiB")
-        plain = await asyncio.to_thread(opened, history, keys, client.namespace)
+        plain = await asyncio.to_thread(opened, history, self._keys, self._client.namespace)
         behaviour = _behaviour(plain)
         if behaviour is None:
             return Found(workflow_id, Finding.UNCHECKED, "its input is not ours")
         try:
-            verdict = await replay(workflow_id, plain, UnsandboxedWorkflowRunner())
+            runner = UnsandboxedWorkflowRunner()  # as the worker's
+            verdict = await replay(workflow_id, plain, runner, runtime=self._runtime, threads=self._threads)
         except Exception as error:  # noqa: BLE001 - one odd history must not end the check of the others
             return Found(workflow_id, Finding.UNCHECKED, f"{type(error).__name__}: {error}")
         return found(workflow_id, KINDS[info.type.name], behaviour, verdict.failure)
 
-
-async def _read(client: Client, info: WorkflowExecutionInfo) -> WorkflowHistory | None:
-    """Read a run's history; None if it is too large. Raises RPCError."""
-    if info.history_size_bytes > LARGEST:
-        return None
-    workflow_id, run_id = info.execution.workflow_id, info.execution.run_id
-    events, size = [], 0
-    handle = client.get_workflow_handle(workflow_id, run_id=run_id)
-    async for event in handle.fetch_history_events(rpc_timeout=CALL_LIMIT):
-        events.append(event)
-        size += event.ByteSize()
-        if size > LARGEST:
+    async def _read(self, info: WorkflowExecutionInfo) -> WorkflowHistory | None:
+        """Read a run's history; None if it is too large. Raises RPCError."""
+        if info.history_size_bytes > LARGEST:
             return None
-    return WorkflowHistory(workflow_id, events)
+        workflow_id, run_id = info.execution.workflow_id, info.execution.run_id
+        events, size = [], 0
+        handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
+        async for event in handle.fetch_history_events(rpc_timeout=CALL_LIMIT):
+            events.append(event)
+            size += event.ByteSize()
+            if size > LARGEST:
+                return None
+        return WorkflowHistory(workflow_id, events)
 
 
 def _behaviour(history: WorkflowHistory) -> int | None:

@@ -1,9 +1,11 @@
 """Replays histories against this code's workflows; used by the worker at its start, by `tempolet replay` and by the tests."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
 from temporalio.client import WorkflowHistory
+from temporalio.runtime import Runtime
 from temporalio.worker import Replayer, WorkflowRunner
 
 from worker.temporal.codec import PayloadCipher, plain_data_converter
@@ -31,13 +33,22 @@ class Verdict:
         return f"fits    {self.name} ({self.events} events)"
 
 
-async def replay(name: str, history: WorkflowHistory, runner: WorkflowRunner) -> Verdict:
-    """Replay one decoded history against this code's workflows."""
+async def replay(
+    name: str,
+    history: WorkflowHistory,
+    runner: WorkflowRunner,
+    *,
+    runtime: Runtime | None = None,
+    threads: ThreadPoolExecutor | None = None,
+) -> Verdict:
+    """Replay one decoded history against this code's workflows; without `runtime` and `threads`, with some of its own."""
     replayer = Replayer(
         workflows=[NodeWorkflow, PodWorkflow],
         workflow_runner=runner,
         data_converter=plain_data_converter(),
         debug_mode=True,  # without the detector of deadlocks, which takes a loaded machine for a difference
+        runtime=runtime,
+        workflow_task_executor=threads,
         build_id="replay",  # without one, the SDK would hash the code of every module
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)

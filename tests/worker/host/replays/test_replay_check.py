@@ -25,7 +25,7 @@ from tests.workflows.model_runtime import ModelRuntime
 from worker.daemon.troubles import Troubles
 from worker.host.pod_cache import publishing
 from worker.host.replays import replay_check
-from worker.host.replays.build import build_id
+from worker.host.replays.build import build_id, digest
 from worker.host.replays.findings import Finding
 from worker.host.replays.replay_check import CheckDependencies, ReplayCheck
 from worker.processes.worker import sandbox_runner
@@ -151,7 +151,6 @@ async def test_another_build_replays_again(
 ) -> None:
     """Also the same one after it."""
     pod = await of_this_release(node)
-    digest = replay_check.digest
     for build in ("other", digest(), "other"):
         monkeypatch.setattr(replay_check, "digest", lambda build=build: build)
         checking = Checking(node, tmp_path, key_file)
