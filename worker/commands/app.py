@@ -250,6 +250,25 @@ def replay(  # noqa: PLR0917 - one parameter an option, as typer requires
     return run(node(root_dir, own_config, name), files or [])
 
 
+@app.command(short_help="Switch this machine's node to this release.")
+def upgrade(  # noqa: PLR0917 - one parameter an option, as typer requires
+    force: Annotated[  # noqa: FBT002 - an option
+        bool,
+        typer.Option(
+            "--force", help="Also if the histories of pods do not replay: another run takes the place of each."
+        ),
+    ] = False,
+    within: Annotated[float, typer.Option(help="Seconds that each process has to work.", min=1)] = 120.0,
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+) -> int:
+    """Restart worker, poller and node process with this release, and bring the release before back if one does not work."""
+    from worker.commands.upgrade import run
+
+    return run(node(root_dir, own_config, name), within=within, force=force)
+
+
 @app.command(short_help="Show the keys that encrypt payloads, or add one.")
 def keys(
     rotate: Annotated[bool, typer.Option("--rotate", help="Add a key, used from the next start on.")] = False,  # noqa: FBT002 - an option

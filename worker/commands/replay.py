@@ -17,7 +17,7 @@ from proto.temporal.names import NODE_WORKFLOW, POD_WORKFLOW
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.temporal_access import client_of, executions, namespace_of, quoted
 from worker.daemon.config import NodeConfig
-from worker.host.replays.replaying import opened, replay
+from worker.host.replays.replaying import Verdict, opened, replay
 from worker.processes.worker import sandbox_runner
 from worker.temporal.executions import OPEN
 from worker.temporal.keys import KeyFile
@@ -38,6 +38,11 @@ async def _run(config: NodeConfig, files: Sequence[Path]) -> Exit:
     differing = sum(1 for one in verdicts if one.failure)
     print(f"{len(verdicts)} replayed, {differing} differ")
     return Exit.REPLAY_DIFFERS if differing else Exit.DONE
+
+
+async def live(config: NodeConfig) -> list[Verdict]:
+    """Replay the node's open workflows; raises CommandFailed."""
+    return [await replay(name, history, sandbox_runner()) async for name, history in _live(config)]
 
 
 def read_history(path: Path) -> WorkflowHistory:

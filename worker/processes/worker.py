@@ -53,6 +53,7 @@ from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
 from worker.stand_in.hand_back.handing_back import HandingBack
 from worker.telemetry.process import Telemetry, open_telemetry
+from worker.telemetry.process_state import PROCESS, state_of
 from worker.telemetry.workflow_engine import WORKFLOW_ENGINE, as_text
 from worker.temporal.call_budget import CallBudget
 from worker.temporal.keys import KeyFile
@@ -134,6 +135,7 @@ async def work(
                 node=config.node_name,
                 state_dir=config.state_dir,
                 key_file=config.payload_key_file,
+                runtime=telemetry.runtime,
                 lead=lambda workflow_id, why: leads.lead_instead(workflow_id, why),  # noqa: PLW0108 - made below
                 note=partial(service.note, about=REPLAYS),
                 count=telemetry.metrics.history_replayed,
@@ -169,6 +171,7 @@ async def work(
             )
         )
         telemetry.texts[WORKFLOW_ENGINE] = lambda: as_text(leads.engine())
+        telemetry.texts[PROCESS] = lambda: state_of(service, hosts=hosting.is_running)
         telemetry.metrics.show_workflow_engine(leads.engine)
         around = (
             publishing(guard.only_of_leaders(leads.publish), services.running_actions.settled, leads.keep),
