@@ -16,14 +16,18 @@ from typing import Final
 
 import grpc
 
+from activities.files.pod_paths import UnsafeName
 from proto.node_runtime import read_node_runtime
 from proto.pod_snapshot import read_snapshots
 from worker.behaviours.commitment import Commitment
 from worker.commands import replay
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.daemon.config import NodeConfig
+from worker.daemon.node_lock import hold_node_lock
 from worker.host.replays.build import build_id
 from worker.settings.tempolet_configuration import AT_START
+from worker.stand_in.journal.kept import folder_of, is_node
+from worker.stand_in.journal.reading import AWAY
 from worker.standalone.settings import Settings, recorded
 from worker.telemetry.process_state import ProcessState, process_state
 from worker.upgrades.containers import RunningContainers
@@ -33,7 +37,6 @@ from worker.upgrades.up_processes import UpProcesses
 from worker.upgrades.upgrade import Upgrade, WentBack, interrupted, under_way
 
 ASKED_WITHIN: Final = timedelta(seconds=2)
-NODE_WORKFLOW: Final = "node/"
 
 
 def run(config: NodeConfig, *, within: float, force: bool) -> Exit:
@@ -41,9 +44,10 @@ def run(config: NodeConfig, *, within: float, force: bool) -> Exit:
     if os.geteuid() != 0:
         raise CommandFailed("`tempolet upgrade` needs root", Exit.USAGE)
     try:
-        services = services_of(config)
-        _refuse_differing(config, force=force)
-        return switch(config, services, within)
+        with hold_node_lock(config.root_dir, "upgrade"):
+            services = services_of(config)
+            _refuse_differing(config, force=force)
+            return switch(config, services, within)
     except (CannotUpgrade, WentBack) as error:
         raise CommandFailed(str(error)) from error
     except grpc.RpcError as error:
@@ -113,13 +117,21 @@ def _refuse_differing(config: NodeConfig, *, force: bool) -> None:
     for one in differing:
         print(one, flush=True)
     print(f"{len(verdicts)} open histories replayed, {len(differing)} differ", flush=True)
-    if not differing or (force and not any(one.name.startswith(NODE_WORKFLOW) for one in differing)):
+    stay = [one.name for one in differing if not (force and _can_be_led(config, one.name))]
+    if not stay:
         return
-    names = ", ".join(one.name for one in differing)
-    hint = "; with --force the new worker leads these pods itself, and another run takes the place of each"
+    hint = ": the node has no state of them" if force else "; with --force another run takes the place of each"
     raise CommandFailed(
-        f"nothing was changed: {names} cannot go on with this release{'' if force else hint}", Exit.REPLAY_DIFFERS
+        f"nothing was changed: {', '.join(stay)} cannot go on with this release{hint}", Exit.REPLAY_DIFFERS
     )
+
+
+def _can_be_led(config: NodeConfig, workflow_id: str) -> bool:
+    """Report whether the new worker can lead this pod, and start another run with the state that is kept of it."""
+    try:
+        return not is_node(workflow_id) and (config.state_dir / AWAY / folder_of(workflow_id)).is_dir()
+    except (ValueError, UnsafeName):  # no workflow of ours
+        return False
 
 
 def _commit(config: NodeConfig) -> None:

@@ -55,7 +55,7 @@ class Units:
     """The program of this release."""
     run: Systemctl = systemctl
     _ended: dict[str, int] = field(default_factory=dict)
-    """NRestarts of each unit when it was started."""
+    """NRestarts of each unit before the upgrade started it."""
 
     @classmethod
     def found(cls, new: Path, *, old: str = "", run: Systemctl = systemctl) -> Self:
@@ -96,14 +96,18 @@ class Units:
 
     def restart(self, role: str) -> None:
         """Restart a unit."""
+        self._ended[role] = _number(show(self.run, role), "NRestarts")
         self.run("restart", "--no-block", unit_of(role))
 
     def look(self, role: str) -> Process:
         """Ask systemd for a unit."""
         told = show(self.run, role)
         active = (told.get("ActiveState"), told.get("SubState")) == ("active", "running")
+        restarts = _number(told, "NRestarts")
+        if restarts < self._ended.get(role, 0):  # a start by hand counts anew
+            self._ended[role] = 0
         words = told.get("StatusText") or f"{told.get('ActiveState')} ({told.get('SubState')})"
-        return Process(_number(told, "MainPID"), active, _number(told, "NRestarts"), words=words)
+        return Process(_number(told, "MainPID"), active, restarts - self._ended.get(role, 0), words=words)
 
     def _lead_to(self, program: Path) -> None:
         new = self.link.with_name(f".{self.link.name}.new")

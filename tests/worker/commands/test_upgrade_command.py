@@ -8,12 +8,14 @@ from worker.commands import replay, upgrade
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.daemon.config import NodeConfig
 from worker.host.replays.replaying import Verdict
+from worker.stand_in.journal.reading import AWAY
 from worker.standalone.settings import Settings
 from worker.upgrades.services import CannotUpgrade
 from worker.upgrades.up_processes import UpProcesses
 
 FITS = Verdict("pod/n/default/web/u1", 20)
 POD = Verdict("pod/n/default/api/u2", 30, "TMPRL1100")
+UNKNOWN = Verdict("pod/n/default/old/u3", 30, "TMPRL1100")
 NODE = Verdict("node/n", 10, "TMPRL1100")
 
 
@@ -24,6 +26,9 @@ NODE = Verdict("node/n", 10, "TMPRL1100")
         pytest.param([FITS], False, "", id="all-fit"),
         pytest.param([FITS, POD], False, "pod/n/default/api/u2 cannot go on", id="a-pod-differs"),
         pytest.param([FITS, POD], True, "", id="the-worker-leads-it-if-forced"),
+        pytest.param(
+            [POD, UNKNOWN], True, "nothing was changed: pod/n/default/old/u3 cannot", id="not-without-a-state"
+        ),
         pytest.param([NODE], True, "node/n cannot go on", id="nothing-leads-the-nodes-own"),
     ],
 )
@@ -37,6 +42,7 @@ def test_what_differs_is_named(
 
     monkeypatch.setattr(replay, "live", live)
     config = NodeConfig("n", root_dir=tmp_path)
+    (config.state_dir / AWAY / "u2").mkdir(parents=True)
     if not refused:
         upgrade._refuse_differing(config, force=force)
         return
