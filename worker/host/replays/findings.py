@@ -1,5 +1,6 @@
 """What follows from the replay of an open history, before the worker takes its tasks. Pure."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -9,6 +10,7 @@ from workflows.decide.versions import BEHAVIOURS, NODE_BEHAVIOURS
 KNOWN: Final = {"pods": frozenset(BEHAVIOURS), "node": frozenset(NODE_BEHAVIOURS)}
 LONGEST_FAILURE: Final = 200
 """Characters that are repeated."""
+_MESSAGE: Final = re.compile(r'message: "(?P<message>(?:[^"\\]|\\.)+)')
 
 
 class Finding(StrEnum):
@@ -37,8 +39,14 @@ def found(workflow_id: str, kind: str, behaviour: int, failure: str) -> Found:
     if behaviour not in KNOWN[kind]:
         return Found(workflow_id, Finding.OTHER_RELEASE, f"it follows behaviour {behaviour}")
     if failure:
-        return Found(workflow_id, Finding.DIFFERS, failure[:LONGEST_FAILURE])
+        return Found(workflow_id, Finding.DIFFERS, in_short(failure))
     return Found(workflow_id, Finding.FITS)
+
+
+def in_short(failure: str) -> str:
+    """Return the message inside the words of the SDK's core, which print a whole structure."""
+    named = _MESSAGE.search(failure)
+    return (named["message"] if named else failure)[:LONGEST_FAILURE]
 
 
 def reason(build: str, failure: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.host.replays.findings import LONGEST_FAILURE, Finding, found, reason
+from worker.host.replays.findings import LONGEST_FAILURE, Finding, found, in_short, reason
 from workflows.decide.versions import CURRENT, CURRENT_NODE, OLDEST
 
 POD = "pod/n/default/web/u1"
@@ -23,6 +23,24 @@ POD = "pod/n/default/web/u1"
 def test_what_follows(kind: str, behaviour: int, failure: str, finding: Finding) -> None:
     """A run of an unknown behaviour is never led here: its state is not for this release."""
     assert found(POD, kind, behaviour, failure).finding is finding
+
+
+@pytest.mark.parametrize(
+    ("failure", "short"),
+    [
+        pytest.param(
+            'completion failed: Failure { failure: Some(Failure { message: "[TMPRL1100] no \\"x\\" here", source: "" }) }',
+            '[TMPRL1100] no \\"x\\" here',
+            id="the-message-inside-a-structure",
+        ),
+        pytest.param('Failure { message: "[TMPRL1100] cut of', "[TMPRL1100] cut of", id="also-of-one-that-was-cut-off"),
+        pytest.param("RuntimeError: no", "RuntimeError: no", id="another-text-as-it-is"),
+        pytest.param('message: "', 'message: "', id="an-empty-message"),
+    ],
+)
+def test_a_failure_is_told_in_short(failure: str, short: str) -> None:
+    """Operators read it in `tempolet explain`."""
+    assert in_short(failure) == short
 
 
 def test_a_reason_names_the_release_and_is_short() -> None:
