@@ -77,7 +77,7 @@ def switch(config: NodeConfig, services: Services, within: float) -> Exit:
     def ask(role: str) -> ProcessState | None:
         return asyncio.run(process_state(config.state_dir, role, ASKED_WITHIN))
 
-    with under_way(config.state_dir, services.before), _interrupted_by(signal.SIGTERM, signal.SIGHUP):
+    with _interrupted_by(signal.SIGTERM, signal.SIGHUP), under_way(config.state_dir, services.before):
         Upgrade(services, ask, _say, within).run()
     compared = containers.since(before)
     print(f"✓ {compared.unchanged} containers run on with the same pids")
