@@ -26,7 +26,7 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.node_lock import hold_node_lock
 from worker.host.replays.build import build_id
 from worker.settings.tempolet_configuration import AT_START
-from worker.stand_in.journal.kept import folder_of, is_node
+from worker.stand_in.journal.kept import folder_of
 from worker.stand_in.journal.reading import AWAY
 from worker.standalone.settings import Settings, recorded
 from worker.telemetry.process_state import ProcessState, process_state
@@ -127,9 +127,9 @@ def _refuse_differing(config: NodeConfig, *, force: bool) -> None:
 
 
 def _can_be_led(config: NodeConfig, workflow_id: str) -> bool:
-    """Report whether the new worker can lead this pod, and start another run with the state that is kept of it."""
+    """Report whether the new worker can lead this pod, or the node's images, and start another run with the state that is kept of it."""
     try:
-        return not is_node(workflow_id) and (config.state_dir / AWAY / folder_of(workflow_id)).is_dir()
+        return (config.state_dir / AWAY / folder_of(workflow_id)).is_dir()
     except (ValueError, UnsafeName):  # no workflow of ours
         return False
 

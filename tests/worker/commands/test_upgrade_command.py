@@ -29,7 +29,7 @@ NODE = Verdict("node/n", 10, "TMPRL1100")
         pytest.param(
             [POD, UNKNOWN], True, "nothing was changed: pod/n/default/old/u3 cannot", id="not-without-a-state"
         ),
-        pytest.param([NODE], True, "node/n cannot go on", id="nothing-leads-the-nodes-own"),
+        pytest.param([NODE], True, "node/n cannot go on", id="nor-the-nodes-own-without-one"),
     ],
 )
 def test_what_differs_is_named(

@@ -123,7 +123,8 @@ class HandingBack:
         for part in signals.parts:
             await self._signal(pod.workflow_id, run_id, part)
         await self._signal(pod.workflow_id, run_id, signals.state)
-        outcome = await self._outcome(pod.workflow_id, ticket) if pod.replays or not seen.is_open else None
+        may_take = pod.replays or is_foreign or not seen.is_open
+        outcome = await self._outcome(pod.workflow_id, ticket) if may_take else None
         if outcome is not None:
             return outcome
         _log.warning("a run does not take back what is handed to it: another run replaces it", workflow=pod.workflow_id)
