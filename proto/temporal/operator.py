@@ -216,3 +216,5 @@ class Explanation:
     lifecycle: str
     phase: str
     sentences: tuple[Sentence, ...] = ()
+    led_because: str = ""
+    """Why the node leads the pod itself; empty if Temporal does."""

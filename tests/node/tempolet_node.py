@@ -35,6 +35,7 @@ COMPARES_EVERY: Final = "10m"
 STARTS_WITHIN: Final = 240.0
 LOOK_AGAIN: Final = 0.01
 ROOT: Final = Path(__file__).parents[2]
+RELEASE: Final = "worker.cli"
 
 
 def pod_manifest(name: str, command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
@@ -65,6 +66,8 @@ class TempoletNode:
     """How long Temporal may be silent before the node leads its pods itself: a busy machine is no outage."""
     flags: list[str] = field(default_factory=list)
     """More flags of worker and poller."""
+    release: str = RELEASE
+    """The module that is started as worker and poller: this release, or one that a test plays."""
     processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @property
@@ -140,7 +143,7 @@ class TempoletNode:
         """Start one of the processes; its log is `<role>.log`."""
         arguments = ["--config", self.directory / "kubelet.json", "--tempolet-config", self.directory / "tempolet.json"]
         arguments += ["--root-dir", self.root_dir, "--hostname-override", self.name, *self.flags]
-        command = [sys.executable, "-m", "worker.cli", role, *map(str, arguments)]
+        command = [sys.executable, "-m", self.release, role, *map(str, arguments)]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")}
         with (self.directory / f"{role}.log").open("ab") as log:
             self.processes[role] = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from worker.commands.replay import read_history, replay
+from worker.commands.replay import read_history
+from worker.host.replays.replaying import replay
+from worker.processes.worker import sandbox_runner
 from workflows.decide.versions import BEHAVIOURS, NODE_BEHAVIOURS
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
@@ -32,14 +34,14 @@ FIRST_RAISED = 3
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 async def test_a_recorded_life_replays(path: Path) -> None:
     """The commands are the same, in the same order."""
-    verdict = await replay(path.stem, read_history(path))
+    verdict = await replay(path.stem, read_history(path), sandbox_runner())
     assert not verdict.failure
 
 
 @pytest.mark.parametrize("path", NODE_HISTORIES, ids=lambda path: path.stem)
 async def test_the_recorded_life_of_a_node_replays(path: Path) -> None:
     """So does the workflow that collects the node's images."""
-    verdict = await replay(path.stem, read_history(path))
+    verdict = await replay(path.stem, read_history(path), sandbox_runner())
     assert not verdict.failure
 
 
@@ -83,4 +85,4 @@ async def test_a_life_that_was_led_otherwise_is_told(tmp_path: Path) -> None:
     text = json.dumps(content).replace("RunPodSandbox", "WalkPodSandbox")
     changed = tmp_path / "changed.json"
     changed.write_text(text)
-    assert (await replay("changed", read_history(changed))).failure
+    assert (await replay("changed", read_history(changed), sandbox_runner())).failure

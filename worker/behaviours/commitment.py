@@ -8,6 +8,7 @@ follow a number it does not know. So a new release keeps the committed numbers u
 
 import json
 import os
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -18,6 +19,10 @@ from activities.files.atomic_files import write_json
 from workflows.decide.versions import BEHAVIOURS, CURRENT, CURRENT_NODE, NODE_BEHAVIOURS, OLDEST, OLDEST_NODE
 
 FILE: Final = "behaviour.json"
+UPGRADE: Final = "upgrade.json"
+"""The file is there while `tempolet upgrade` may still go back to the release before (worker/upgrades/)."""
+HELD_FOR: Final = 3600.0
+"""Seconds after which such a file is that of an upgrade that was interrupted."""
 SIGN_OF_A_POLLER: Final = "poller.signals"
 """The file exists if a poller has ever run on this node (worker/temporal/signal_numbers.py)."""
 
@@ -59,6 +64,7 @@ class Commitment:
     def __init__(self, state_dir: Path) -> None:
         self._file = state_dir / FILE
         self._sign = state_dir / SIGN_OF_A_POLLER
+        self._upgrade = state_dir / UPGRADE
 
     def settle(self, *, at_start: bool = False) -> Behaviours:
         """Write the file if there is none, and with `at_start` commit the node to this release; returns `numbers`.
@@ -77,7 +83,7 @@ class Commitment:
                 f"{OLDEST_NODE} to {CURRENT_NODE} of the node: run an older release first, and commit to it "
                 "(`tempolet behaviour --commit`)"
             )
-        if at_start and kept.at_most(NEWEST) != NEWEST:
+        if at_start and kept.at_most(NEWEST) != NEWEST and not self._is_held():
             self._try_to_write(raised(kept))
         numbers = self.numbers
         _log.info("the node is committed to behaviours", pods=numbers.pods, node=numbers.node, newest=str(NEWEST))
@@ -92,6 +98,13 @@ class Commitment:
         """Commit the node to this release's newest numbers; they never go down. Raises OSError, also if no node has run here."""
         self._write(raised(self._load() or NEWEST))
         return self.numbers
+
+    def _is_held(self) -> bool:
+        """Report whether an upgrade may still go back to the release before, which does not know this release's numbers."""
+        try:
+            return 0 <= time.time() - self._upgrade.lstat().st_mtime < HELD_FOR
+        except OSError:
+            return False
 
     def _load(self) -> Behaviours | None:
         try:

@@ -60,6 +60,7 @@ def version() -> None:
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
 
+    from worker.host.replays.build import build_id
     from worker.settings.kubelet.schema import load_schema
 
     try:
@@ -67,6 +68,7 @@ def version() -> None:
     except PackageNotFoundError:
         ours = "from a checkout"
     typer.echo(f"tempolet {ours} (kubelet configuration and feature gates of Kubernetes {load_schema().version})")
+    typer.echo(f"build {build_id()}, as Temporal shows it")
 
 
 @app.command(short_help="Show the node's pods, refused manifests and the runtime's state.")
@@ -246,6 +248,25 @@ def replay(  # noqa: PLR0917 - one parameter an option, as typer requires
     if live == bool(files):
         raise CommandFailed("give --live or files of exported histories", Exit.USAGE)
     return run(node(root_dir, own_config, name), files or [])
+
+
+@app.command(short_help="Switch this machine's node to this release.")
+def upgrade(  # noqa: PLR0917 - one parameter an option, as typer requires
+    force: Annotated[  # noqa: FBT002 - an option
+        bool,
+        typer.Option(
+            "--force", help="Also if the histories of pods do not replay: another run takes the place of each."
+        ),
+    ] = False,
+    within: Annotated[float, typer.Option(help="Seconds that each process has to work.", min=1)] = 120.0,
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+) -> int:
+    """Restart worker, poller and node process with this release, and bring the release before back if one does not work."""
+    from worker.commands.upgrade import run
+
+    return run(node(root_dir, own_config, name), within=within, force=force)
 
 
 @app.command(short_help="Show the keys that encrypt payloads, or add one.")

@@ -8,39 +8,19 @@ the tests), encrypted or not. Prints one result a history; the exit code says wh
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from temporalio.client import WorkflowHistory
-from temporalio.worker import Replayer
 
 from proto.temporal.names import NODE_WORKFLOW, POD_WORKFLOW
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.temporal_access import client_of, executions, namespace_of, quoted
 from worker.daemon.config import NodeConfig
+from worker.host.replays.replaying import Verdict, opened, replay
 from worker.processes.worker import sandbox_runner
-from worker.temporal.codec import PayloadCipher, plain_data_converter
-from worker.temporal.decoded_history import decode_history, is_encrypted
 from worker.temporal.executions import OPEN
 from worker.temporal.keys import KeyFile
-from workflows.node import NodeWorkflow
-from workflows.pod import PodWorkflow
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The result of replaying one history."""
-
-    name: str
-    events: int
-    failure: str = ""
-    """Empty if it replays."""
-
-    def __str__(self) -> str:
-        if self.failure:
-            return f"DIFFERS {self.name} ({self.events} events): {self.failure}"
-        return f"fits    {self.name} ({self.events} events)"
 
 
 def run(config: NodeConfig, files: Sequence[Path]) -> Exit:
@@ -52,7 +32,7 @@ async def _run(config: NodeConfig, files: Sequence[Path]) -> Exit:
     histories = _from_files(config, files) if files else _live(config)
     verdicts = []
     async for name, history in histories:
-        verdict = await replay(name, history)
+        verdict = await replay(name, history, sandbox_runner())
         print(verdict, flush=True)
         verdicts.append(verdict)
     differing = sum(1 for one in verdicts if one.failure)
@@ -60,17 +40,9 @@ async def _run(config: NodeConfig, files: Sequence[Path]) -> Exit:
     return Exit.REPLAY_DIFFERS if differing else Exit.DONE
 
 
-async def replay(name: str, history: WorkflowHistory) -> Verdict:
-    """Replay one decoded history against this code's workflows."""
-    replayer = Replayer(
-        workflows=[NodeWorkflow, PodWorkflow],
-        workflow_runner=sandbox_runner(),
-        data_converter=plain_data_converter(),
-        debug_mode=True,  # without the detector of deadlocks, which takes a loaded machine for a difference
-    )
-    result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
-    failure = result.replay_failure
-    return Verdict(name, len(history.events), _describe(failure) if failure else "")
+async def live(config: NodeConfig) -> list[Verdict]:
+    """Replay the node's open workflows; raises CommandFailed."""
+    return [await replay(name, history, sandbox_runner()) async for name, history in _live(config)]
 
 
 def read_history(path: Path) -> WorkflowHistory:
@@ -90,7 +62,7 @@ def read_history(path: Path) -> WorkflowHistory:
 
 async def _from_files(config: NodeConfig, files: Sequence[Path]) -> AsyncIterator[tuple[str, WorkflowHistory]]:
     for path in files:
-        yield str(path), _opened(config, read_history(path), namespace_of(config))
+        yield str(path), opened(read_history(path), KeyFile(config.payload_key_file), namespace_of(config))
 
 
 async def _live(config: NodeConfig) -> AsyncIterator[tuple[str, WorkflowHistory]]:
@@ -98,21 +70,9 @@ async def _live(config: NodeConfig) -> AsyncIterator[tuple[str, WorkflowHistory]
     open_here = [f"PodNode = {quoted(config.node_name)}", OPEN]
     async for one in executions(client, open_here, (NODE_WORKFLOW, POD_WORKFLOW)):
         history = await client.get_workflow_handle(one.id, run_id=one.run_id).fetch_history()
-        yield one.id, _opened(config, history, client.namespace)
-
-
-def _opened(config: NodeConfig, history: WorkflowHistory, namespace: str) -> WorkflowHistory:
-    if not is_encrypted(history):
-        return history
-    return decode_history(history, PayloadCipher(KeyFile(config.payload_key_file)), namespace)
+        yield one.id, opened(history, KeyFile(config.payload_key_file), client.namespace)
 
 
 def _workflow_id_in(content: Any) -> str:
     started = content["events"][0].get("workflowExecutionStartedEventAttributes", {})
     return str(started.get("workflowId", ""))
-
-
-def _describe(failure: BaseException) -> str:
-    """Describe in one line how a replay differs."""
-    text = " ".join(str(failure).split())
-    return text if len(text) <= 500 else f"{text[:499]}…"

@@ -95,9 +95,11 @@ async def _poller(config: NodeConfig) -> None:
     from worker.daemon.service import Service
     from worker.processes.poller import PollerMonitoring, run_poller
     from worker.telemetry.process import open_telemetry
+    from worker.telemetry.process_state import PROCESS, state_of
 
     health = LoopHealth()
     async with Service(health) as service, open_telemetry(config, "poller", health) as telemetry:
+        telemetry.texts[PROCESS] = lambda: state_of(service)
         node = await node_client(config, service, role="poller", runtime=telemetry.runtime, plugins=telemetry.plugins)
         if await kubeconfig_awaited(config, service):
             async with in_background("Temporal", node.stay):

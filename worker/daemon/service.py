@@ -55,6 +55,8 @@ class Service:
         """Take a quick function, called on the event loop, that returns a reason to be restarted or an empty string."""
         self._health = health
         self._notifier = Notifier(os.environ if environment is None else environment)
+        self.is_ready = False
+        """It has told that it is ready."""
         self._stop = asyncio.Event()
         self._feeding: asyncio.Task[None] | None = None
         self._status = ""
@@ -86,25 +88,27 @@ class Service:
 
     def ready(self, status: str) -> None:
         """Notify systemd that the service is ready."""
-        self._status = status
-        self._notifier.send("READY=1", f"STATUS={self._line()}")
+        self._status, self.is_ready = status, True
+        self._notifier.send("READY=1", f"STATUS={self.line}")
 
     def status(self, text: str) -> None:
         """Set the status line; an unchanged one is not sent again."""
-        before, self._status = self._line(), text
+        before, self._status = self.line, text
         self._send_changed(before)
 
     def note(self, text: str, about: str = "") -> None:
         """Set what stands behind every status, such as what is awaited; empty: nothing. Each subject has a note of its own."""
-        before = self._line()
+        before = self.line
         self._notes[about] = text
         self._send_changed(before)
 
-    def _line(self) -> str:
+    @property
+    def line(self) -> str:
+        """Return the status line."""
         return _one_line("; ".join(filter(None, (self._status, *self._notes.values()))))
 
     def _send_changed(self, before: str) -> None:
-        if (line := self._line()) != before:
+        if (line := self.line) != before:
             self._notifier.send(f"STATUS={line}")
 
     def stopping(self) -> None:

@@ -8,7 +8,7 @@ identity of its own.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -62,6 +62,8 @@ class HostingDependencies:
     present: PresentAttempts
     budget: CallBudget
     show_history: Callable[[int, int], None]
+    replay: Callable[[Client, Iterable[str]], Awaitable[None]]
+    """Replays what is open, these workflows among it, before the SDK's worker takes tasks; raises nothing."""
 
 
 class Hosting:
@@ -81,6 +83,7 @@ class Hosting:
         deps.node.goes_on()
         await deps.compare(client)
         known = [node_workflow_id(deps.config.node_name), *(one.workflow_id for one in deps.cache.snapshots())]
+        await deps.replay(client, known)
         async with running(deps.worker(client)) as worker, self._looking_after(client):
             taken = await take_over(client, deps.config.node_name, client.identity, known)
             _log.info("worker started", node=deps.config.node_name, taken_over=taken.attempts)

@@ -6,6 +6,7 @@ runtime that is down; one that fails for another reason is restarted, and that i
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final
 
@@ -14,6 +15,7 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from worker.api.server import serve_api
 from worker.daemon.api_access import open_api
+from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.daemon.health import LoopHealth
@@ -30,6 +32,8 @@ from worker.node.process.dependencies import NodeDependencies
 from worker.node.process.healthz import serving_healthz
 from worker.node.process.node_metrics import NodeMetrics
 from worker.node.process.peers import PeerProcesses
+from worker.telemetry.local_socket import keep_serving_texts, socket_path
+from worker.telemetry.process_state import PROCESS, state_of
 
 PARTS: Final[Mapping[str, Callable[[NodeDependencies], Coroutine[object, object, None]]]] = {
     "client certificate": rotate_client_certificate,
@@ -48,7 +52,7 @@ async def run_node(config: NodeConfig) -> None:
     assert config.cluster is not None
     health, processes = LoopHealth("node"), PeerProcesses(config.root_dir)
     with hold_node_lock(config.root_dir, "node"):
-        async with Service(health) as service, serving_healthz(config, health, processes):
+        async with Service(health) as service, serving_healthz(config, health, processes), _telling(config, service):
             if not await _bootstrapped(config, service):
                 return
             metrics = NodeMetrics(config.node_name)
@@ -70,6 +74,12 @@ async def run_node(config: NodeConfig) -> None:
                     await _run_parts(dependencies)
                 finally:
                     await runtime.close()
+
+
+def _telling(config: NodeConfig, service: Service) -> AbstractAsyncContextManager[None]:
+    """Tell on a local socket whether this process works, while the block runs."""
+    texts = {PROCESS: lambda: state_of(service)}
+    return in_background("an endpoint", partial(keep_serving_texts, socket_path(config.state_dir, "node"), texts))
 
 
 async def _run_parts(dependencies: NodeDependencies) -> None:

@@ -84,6 +84,8 @@ class LeadDependencies:
     is_hosted: Callable[[], bool]
     """Whether the SDK's worker runs."""
     name: NodeName
+    is_replaying: Callable[[], bool]
+    """Whether it is about to run: Temporal answers, and open histories are being replayed."""
     note: Callable[[str], None]
     """Takes what the process's status line says of Temporal."""
 
@@ -117,6 +119,7 @@ class PodLeads:
                 unsettled=running.unsettled,
                 is_hosted=deps.is_hosted,
                 name=deps.name,
+                is_replaying=deps.is_replaying,
             ),
             worker_id=self._worker_id,
             away_seconds=deps.config.tempolet.temporal.away_after.total_seconds(),
@@ -126,6 +129,8 @@ class PodLeads:
         )
         self.engine = self._leading.engine
         """What to tell of Temporal."""
+        self.lead_instead = self._leading.lead_instead
+        """Leads a pod whose open run this code cannot replay."""
         self.answers = Answers(self._leading)
         """Who leads a pod, for the senders of messages."""
 

@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from temporalio.client import Client
-from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker
+from temporalio.common import WorkerDeploymentVersion
+from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.execution.attempts import AttachingAttempts
@@ -41,6 +42,8 @@ from worker.host.orphaned_volumes import unmounting_orphaned_volumes
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodMetrics
+from worker.host.replays.build import DEPLOYMENT, build_id
+from worker.host.replays.replay_check import REPLAYS, CheckDependencies, ReplayCheck
 from worker.host.temporal.node_name import NodeName
 from worker.host.temporal.refused_runs import RefusedRuns, ending_refused_runs
 from worker.host.terminating_pods import TerminationTracker
@@ -50,6 +53,7 @@ from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
 from worker.stand_in.hand_back.handing_back import HandingBack
 from worker.telemetry.process import Telemetry, open_telemetry
+from worker.telemetry.process_state import PROCESS, state_of
 from worker.telemetry.workflow_engine import WORKFLOW_ENGINE, as_text
 from worker.temporal.call_budget import CallBudget
 from worker.temporal.keys import KeyFile
@@ -59,7 +63,6 @@ from worker.tickets.gate import Refusals
 from worker.tickets.guard import TicketGuard, know_pods
 from worker.tickets.seal import TicketSeal
 from worker.tickets.tickets import Tickets
-from workflows.decide.versions import CURRENT
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 
@@ -79,8 +82,6 @@ HEARTBEATS: Final = timedelta(seconds=2)
 """A cancellation reaches an activity with its next heartbeat."""
 EAGER: Final = 16
 LEADS: Final = "leads"
-BUILD: Final = f"behaviour-{CURRENT}"
-"""What Temporal shows of this worker; without it, the SDK would hash the code of every module at each start."""
 SHUTDOWN_GRACE: Final = timedelta(seconds=5)
 """For running activities on a stop; below TimeoutStopSec of the unit."""
 
@@ -129,6 +130,17 @@ async def work(
         refused = RefusedRuns(node.client, config.node_name, budget)
         refusals = Refusals(telemetry.metrics.activity_refused, refused.add)
         name = NodeName(node.client, config.node_name, partial(tickets.of, node_workflow_id(config.node_name)))
+        check = ReplayCheck(
+            CheckDependencies(
+                node=config.node_name,
+                state_dir=config.state_dir,
+                key_file=config.payload_key_file,
+                runtime=telemetry.runtime,
+                lead=lambda workflow_id, why: leads.lead_instead(workflow_id, why),  # noqa: PLW0108 - made below
+                note=partial(service.note, about=REPLAYS),
+                count=telemetry.metrics.history_replayed,
+            )
+        )
         hosting = Hosting(
             HostingDependencies(
                 config=config,
@@ -142,6 +154,7 @@ async def work(
                 present=services.present_attempts,
                 budget=budget,
                 show_history=telemetry.metrics.history,
+                replay=check.run,
             )
         )
         leads = PodLeads(
@@ -155,10 +168,12 @@ async def work(
                 temporal=HandingBack(node.client, is_ours=name.is_ours),
                 name=name,
                 is_hosted=lambda: hosting.is_running,
+                is_replaying=lambda: check.is_running,
                 note=partial(service.note, about=LEADS),
             )
         )
         telemetry.texts[WORKFLOW_ENGINE] = lambda: as_text(leads.engine())
+        telemetry.texts[PROCESS] = lambda: state_of(service, hosts=hosting.is_running)
         telemetry.metrics.show_workflow_engine(leads.engine)
         around = (
             publishing(
@@ -236,7 +251,7 @@ def node_worker(
     return Worker(
         client,
         task_queue=node_task_queue(node),
-        build_id=BUILD,
+        deployment_config=deployment(),
         workflows=[NodeWorkflow, PodWorkflow],
         activities=hosted,
         workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
@@ -249,6 +264,11 @@ def node_worker(
         max_eager_activity_reservations_per_workflow_task=EAGER,
         graceful_shutdown_timeout=SHUTDOWN_GRACE,
     )
+
+
+def deployment() -> WorkerDeploymentConfig:
+    """Return what Temporal shows of this build. Queues are not versioned: it allows 100 of them a version, which are 100 nodes."""
+    return WorkerDeploymentConfig(WorkerDeploymentVersion(DEPLOYMENT, build_id()), use_worker_versioning=False)
 
 
 def sandbox_runner() -> SandboxedWorkflowRunner:

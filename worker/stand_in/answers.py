@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from typing import Any, Final
 
 from proto.temporal import names
@@ -61,7 +62,7 @@ class Answers(Lead):
             return Reply(self._other(asked.workflow_id))
         match asked.name, led.stand_in:
             case names.EXPLAIN, StandIn() as pod:
-                return Reply(Answer.TAKEN, pod.explain())
+                return Reply(Answer.TAKEN, replace(pod.explain(), led_because=led.why))
             case names.POD_STATUS, StandIn() as pod:
                 return Reply(Answer.TAKEN, pod.pod_status())
             case names.NODE_STATUS, NodeStandIn() as images:

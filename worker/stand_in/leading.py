@@ -101,7 +101,7 @@ class Leading(LedPods):
             return
         known = self.parts.journal.workflows()
         due, committed = self.parts.dues.look(self.parts.unsettled(), now, datetime.now(UTC))
-        if not self._connection.look(self.parts.is_hosted(), now):
+        if not self._connection.look(self.parts.is_hosted() or self.parts.is_replaying(), now):
             due += [Due(one, "the connection", self._connection.worked_at) for one in known]
         verdict = judge(due, committed, now, self._away_seconds)
         if verdict.away_since is not None and self.away is None:
@@ -198,7 +198,9 @@ class Leading(LedPods):
         story = await asyncio.to_thread(self.parts.journal.entries, workflow_id)
         result = HandedOver.REFUSED
         try:
-            result = await self.parts.temporal.hand_back(Returned(workflow_id, start, outcome, led.since, story))
+            replays = workflow_id not in self.replaced
+            returned = Returned(workflow_id, start, outcome, led.since, story, replays=replays)
+            result = await self.parts.temporal.hand_back(returned)
         finally:
             if result is not HandedOver.TAKEN:
                 del self.led[workflow_id]
@@ -207,6 +209,7 @@ class Leading(LedPods):
             self.not_before[workflow_id] = monotonic() + TRIED_AGAIN
         if result is HandedOver.TAKEN:
             del self.led[workflow_id]
+            self.replaced.discard(workflow_id)
             self.handed_back[workflow_id] = PodLead(epoch=ticket.epoch)
             self.turn()
             await self._end_story(workflow_id, story, outcome)

@@ -69,6 +69,8 @@ class Parts:
     is_hosted: Callable[[], bool]
     """Whether the SDK's worker runs: without it, everything of every pod is due."""
     name: NodeName
+    is_replaying: Callable[[], bool] = lambda: False
+    """Whether it is about to run: Temporal answers, and open histories are being replayed."""
 
 
 class LedPods:
@@ -83,6 +85,8 @@ class LedPods:
         """When a pod is tried again that could not be led, or that Temporal did not take, in seconds of the monotonic clock."""
         self.is_settled = False
         """It was compared what Temporal has (`comparing/`)."""
+        self.replaced: set[str] = set()
+        """Pods whose open run does not replay, so that nobody needs to wait whether it takes them back."""
         self._interrupted: list[str] = []
         """Pods that were led when all leads were interrupted."""
         self._version = 0
@@ -124,6 +128,12 @@ class LedPods:
             await self.lead(workflow_id, (lambda: kept.start) if kept else read, why=why, tail=tail)
             if workflow_id in self.led:
                 _log.info(f"leads {subject(workflow_id)} without Temporal", workflow=workflow_id, reason=why)
+
+    async def lead_instead(self, workflow_id: str, why: str) -> bool:
+        """Lead a pod whose open run this code cannot replay, until another run takes its place; False if its state is not known."""
+        self.replaced.add(workflow_id)
+        await self.take_over(workflow_id, why)
+        return workflow_id in self.led
 
     async def lead(
         self,
@@ -183,6 +193,7 @@ class LedPods:
         """Remember nothing of a pod that is gone; any thread may call it."""
         self.handed_back.pop(workflow_id, None)
         self.not_before.pop(workflow_id, None)
+        self.replaced.discard(workflow_id)
 
     def settle(self, is_settled: bool) -> None:  # noqa: FBT001 - a fact
         """Take whether it is settled which pods Temporal leads."""

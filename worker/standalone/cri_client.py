@@ -4,6 +4,7 @@ Blocking on purpose: its callers are sequential programs without an event loop. 
 `activities/clients`.
 """
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -93,6 +94,23 @@ class CriClient:
     def sandboxes(self) -> list[Any]:
         """List every sandbox of the runtime."""
         return list(self.runtime.ListPodSandbox(cri.ListPodSandboxRequest(), timeout=10).items)
+
+    def running_containers(self) -> list[Any]:
+        """List every container that runs."""
+        state = cri.ContainerStateValue(state=cri.ContainerState.CONTAINER_RUNNING)
+        request = cri.ListContainersRequest(filter=cri.ContainerFilter(state=state))
+        return list(self.runtime.ListContainers(request, timeout=10).containers)
+
+    def container(self, container_id: str) -> tuple[int, int | None]:
+        """Return a container's pid, 0 if the runtime does not tell, and its exit code, None if it runs; raises RpcError."""
+        request = cri.ContainerStatusRequest(container_id=container_id, verbose=True)
+        answer = self.runtime.ContainerStatus(request, timeout=10)
+        runs = answer.status.state == cri.ContainerState.CONTAINER_RUNNING
+        try:
+            pid = int(json.loads(answer.info["info"])["pid"])
+        except (KeyError, ValueError, TypeError):
+            pid = 0
+        return pid, None if runs else answer.status.exit_code
 
     def answers(self) -> bool:
         """Report whether a runtime answers on the socket."""

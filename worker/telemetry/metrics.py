@@ -114,6 +114,11 @@ class Metrics:
         )
 
     def _make_history(self) -> None:
+        self._replayed = self._counter(
+            "tempolet_replayed_histories_total",
+            "Open histories that were replayed before the worker took tasks, because its code had changed.",
+            "finding",
+        )
         self._history_bytes = self._gauge(
             "tempolet_history_database_bytes", "Bytes of the database of histories that are in use."
         )
@@ -137,6 +142,10 @@ class Metrics:
             available
         )
         self._gauge("tempolet_pods_led_without_temporal", "Pods that this node leads itself.").set_function(led)
+
+    def history_replayed(self, finding: str) -> None:
+        """Count what was found of an open history."""
+        self._replayed.labels(finding).inc()
 
     def history(self, used: int, limit: int) -> None:
         """Show the size of the database of histories and its limit."""

@@ -74,7 +74,7 @@ def settings(own_temporal: TemporalServer, key_file: Path) -> TemporalSettings:
 @asynccontextmanager
 async def working(node: Node, client: Client, *more: Interceptor) -> AsyncIterator[None]:
     """Run a worker with the limits of a node's while the block runs."""
-    publish = publishing(node.publish, node.running.settled, node.keep)
+    publish = publishing(node.publish, node.running.received, node.keep, node.end)
     around = [publish, AttachingAttempts(node.running, node.present), *more]
     async with node_worker(client, node.name, node.runtime.activities(), around):
         yield

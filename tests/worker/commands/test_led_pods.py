@@ -143,11 +143,13 @@ async def test_a_pod_of_another_node_is_temporal_s(tmp_path: Path, led: LedNode)
 async def test_a_pod_that_the_worker_leads_is_explained(led: LedNode) -> None:
     """And who leads it."""
     led.lead.take(ID)
-    led.lead.answers[names.EXPLAIN] = Explanation("sync", "Running", (Sentence(SentenceKind.STANDS, "Running"),))
+    stands, why = (Sentence(SentenceKind.STANDS, "Running"),), "its history does not replay"
+    led.lead.answers[names.EXPLAIN] = Explanation("sync", "Running", stands, why)
     answer = await explain._ask(led.config, WEB)
     lines = list(explain.lines(answer, datetime.now(UTC)))
-    assert lines == ["default/web on n, UID u1", explain.LED_BY_WORKER, "state: Running"]
-    assert explain.as_json(WEB, answer, [])["ledByWorker"] is True
+    assert lines == ["default/web on n, UID u1", explain.LED_BY_WORKER.format(why), "state: Running"]
+    as_json = explain.as_json(WEB, answer, [])
+    assert (as_json["ledByWorker"], as_json["ledBecause"]) == (True, why)
     led.lead.answers[names.EXPLAIN] = None
     with pytest.raises(CommandFailed):
         await explain._ask(led.config, WEB)

@@ -4,7 +4,7 @@ On a real Temporal; the test plays the SDK's worker.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,6 +53,7 @@ class Host:
         self.compared: list[str] = []
         self.node = node
         self.name = NodeName(node.client, config.node_name, lambda: None)
+        self.replayed: list[str] = []
         self.hosting = Hosting(
             HostingDependencies(
                 config=config,
@@ -66,6 +67,7 @@ class Host:
                 present=PresentAttempts(),
                 budget=CallBudget(),
                 show_history=lambda *_: None,
+                replay=self._replay,
             )
         )
 
@@ -80,6 +82,11 @@ class Host:
     async def _compare(self, client: Client) -> None:
         assert self.workers.empty(), "before any worker asks for work, or after the test has taken it"
         self.compared.append(client.identity)
+
+    async def _replay(self, client: Client, known: Iterable[str]) -> None:
+        assert self.workers.empty()
+        assert set(known) == {"node/node-1"}
+        self.replayed.append(client.identity)
 
     def _begin(self, client: Client) -> Played:
         begun = Played(client.identity)
@@ -114,6 +121,7 @@ async def test_a_worker_begins_when_temporal_has_come_and_is_shut_down_in_order(
             assert host.workers.empty()
             await line.mend()
             worker = await host.workers.get()
+            assert host.replayed == [worker.identity]
             assert not worker.shut_down.is_set()
         assert worker.shut_down.is_set()
 

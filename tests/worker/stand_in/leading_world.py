@@ -112,6 +112,7 @@ class Node:
         self.worlds = {workflow_id(name): named_world(name) for name in names}
         self.states, self.tickets, self.temporal = States(), FullDisk(folder), Temporal()
         self.dues, self.is_hosted, self.jumped = Dues(PresentAttempts()), True, 0.0
+        self.is_replaying = False
         self.leads_begun: list[str] = []
         self.name = SimpleNamespace(taken_by="", unsure=False)
         parts = Parts(
@@ -124,6 +125,7 @@ class Node:
             unsettled=tuple,
             is_hosted=lambda: self.is_hosted,
             name=self.name,
+            is_replaying=lambda: self.is_replaying,
         )
         for one, world in self.worlds.items():
             self.states.newest_of[one] = world.start()

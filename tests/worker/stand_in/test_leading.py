@@ -12,6 +12,7 @@ import pytest
 from proto.temporal import names
 from proto.temporal.names import node_workflow_id
 from proto.temporal.node import NodeConfigured, NodeStart, NodeStatus
+from proto.temporal.operator import Explanation
 from proto.temporal.pod import PodStart
 from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.worker.stand_in.leading_world import AWAY_SECONDS, Node, named_world, said, workflow_id
@@ -360,3 +361,37 @@ async def test_leads_that_were_interrupted_go_on(node: Node) -> None:
     assert node.led() == {"a", "b", "c"}
     await back(node, 100)
     assert node.led() == set()
+
+
+async def test_a_pod_whose_run_does_not_replay_is_led_and_replaced(node: Node) -> None:
+    """It alone, with the reason, also for `explain`; the next hand-back of the same pod is an ordinary one."""
+    node.temporal.is_up = False
+    assert await node.leading.lead_instead(workflow_id("b"), "its history does not replay")
+    assert node.led() == {"b"}
+    await asyncio.sleep(STEP)
+    engine = node.leading.engine()
+    assert engine
+    assert (engine.away_since, engine.why, engine.pods_led) == (None, "its history does not replay", 1)
+    explained = await node.answers.query(said("b", names.EXPLAIN, None), Explanation)
+    assert explained.value.led_because == "its history does not replay"
+    await back(node)
+    await away(node)
+    await back(node)
+    assert [one.replays for one in node.temporal.returned if one.workflow_id == workflow_id("b")] == [False, True]
+    assert {one.replays for one in node.temporal.returned if one.workflow_id != workflow_id("b")} == {True}
+
+
+async def test_a_pod_of_which_no_state_is_known_is_not_led(node: Node) -> None:
+    """Whoever asks for it has to tell."""
+    assert not await node.leading.lead_instead(workflow_id("unknown"), "its history does not replay")
+    assert node.led() == set()
+
+
+async def test_temporal_is_not_away_while_histories_are_replayed(node: Node) -> None:
+    """It answers, and the SDK's worker is about to run; what is due for long is judged as always."""
+    node.is_hosted, node.is_replaying = False, True
+    await asyncio.sleep(10 * LATER)
+    assert node.led() == set()
+    node.is_replaying = False
+    await asyncio.sleep(LATER)
+    assert node.led() == {"a", "b", "c"}

@@ -7,7 +7,7 @@
 | 2 | wrong usage or configuration: do not retry |
 | 3 | not found, for example the `history` of an unknown pod |
 | 4 | another worker or poller already runs for this node |
-| 5 | `replay`: a history does not replay with this code |
+| 5 | `replay`, `upgrade`: a history does not replay with this code |
 | 130 | interrupted |
 """
 

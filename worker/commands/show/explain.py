@@ -41,8 +41,9 @@ from worker.temporal.executions import COMPLETED, PAUSED, describe_execution, is
 from worker.temporal.interventions import paused_words, told_paused
 
 LED_BY_WORKER: Final = (
-    "Temporal is away: the node's worker leads this pod; what happens meanwhile is added to its history"
+    "the node's worker leads this pod itself, because {}; what happens meanwhile is added to its history"
 )
+LONGEST_REASON: Final = 400
 LABELS: Final = {
     SentenceKind.STANDS: "state",
     SentenceKind.UNDER_WAY: "under way",
@@ -183,7 +184,8 @@ def lines(answer: Answer, now: datetime) -> Iterator[str]:
     pod = answer.pod
     yield f"{pod.namespace}/{pod.name} on {pod.node}, UID {pod.uid}"
     if answer.led_by_worker:
-        yield LED_BY_WORKER
+        because = answer.explanation.led_because[:LONGEST_REASON] if answer.explanation else ""
+        yield LED_BY_WORKER.format(because or "Temporal is away")
     if answer.gone:
         yield f"{answer.gone} (`tempolet history {pod.namespace}/{pod.name}` shows what happened)"
     if answer.paused:
@@ -222,6 +224,7 @@ def as_json(selector: PodSelector, answer: Answer | None, remarks: list[str]) ->
         known["paused"] = answer.paused
     if answer.led_by_worker:
         known["ledByWorker"] = True
+        known["ledBecause"] = answer.explanation.led_because if answer.explanation else ""
     if answer.explanation is not None:
         explanation = answer.explanation
         known |= {"lifecycle": explanation.lifecycle, "phase": explanation.phase}

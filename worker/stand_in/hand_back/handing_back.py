@@ -128,7 +128,8 @@ class HandingBack:
                 conflict,
                 WhileAway(ticket.epoch, 0, incarnation=ticket.incarnation),
             )
-        outcome = await self._tell(pod.workflow_id, run_id, signals, ticket)
+        may_take = pod.replays or is_foreign or not seen.is_open
+        outcome = await self._tell(pod.workflow_id, run_id, signals, ticket if may_take else None)
         if outcome is not None:
             return outcome
         _log.warning("a run does not take back what is handed to it: another run replaces it", workflow=pod.workflow_id)
@@ -136,13 +137,16 @@ class HandingBack:
         await self._start(start, pod.workflow_id, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
         return HandedOver.TAKEN
 
-    async def _tell(self, workflow_id: str, run_id: str, signals: Told, ticket: Ticket) -> HandedOver | None:
-        """Send a run the signals, and wait for the outcome; None if it does not take them in time, or takes no signal any more."""
+    async def _tell(self, workflow_id: str, run_id: str, signals: Told, ticket: Ticket | None) -> HandedOver | None:
+        """Send a run the signals, and wait until it has the ticket, if one is given.
+
+        Returns None if it does not take them in time, or takes no signal any more.
+        """
         try:
             for part in signals.parts:
                 await self._signal(workflow_id, run_id, part)
             await self._signal(workflow_id, run_id, signals.state)
-            return await self._outcome(workflow_id, ticket)
+            return await self._outcome(workflow_id, ticket) if ticket else None
         except RPCError as error:
             if not is_full(error):
                 raise

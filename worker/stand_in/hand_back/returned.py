@@ -29,6 +29,8 @@ class Returned:
     """None while it lives."""
     since: datetime
     story: Story
+    replays: bool = True
+    """Whether an open run may take it, as far as this node knows."""
 
 
 class HandBack(Protocol):

@@ -293,13 +293,22 @@ async def test_a_pod_that_was_born_and_is_gone_has_its_story(node: Node) -> None
     assert not [one for one in node.runtime.named(names.START_CONTAINER) if isinstance(one, StartContainer)]
 
 
-async def test_a_run_that_does_not_take_it_is_replaced(node: Node) -> None:
+@pytest.mark.parametrize(
+    ("replays", "taken_within"),
+    [
+        pytest.param(True, timedelta(seconds=1), id="after-a-while"),
+        pytest.param(False, timedelta(days=1), id="at-once-if-it-is-known-not-to-replay"),
+    ],
+)
+async def test_a_run_that_does_not_take_it_is_replaced(node: Node, replays: bool, taken_within: timedelta) -> None:
     """Its code does not replay, for example; the history joins both runs."""
     broken = replace(node, behaviour=999)
     other = pod_json()
     await broken.start(other)  # its workflow tasks fail
-    handing = HandingBack(node.client, taken_within=timedelta(seconds=1))
-    assert await handing.hand_back(returned(node, other, Observed(started_at=SINCE))) is HandedOver.TAKEN
+    handing = HandingBack(node.client, taken_within=taken_within)
+    pod = replace(returned(node, other, Observed(started_at=SINCE)), replays=replays)
+    async with asyncio.timeout(PATIENCE):
+        assert await handing.hand_back(pod) is HandedOver.TAKEN
     await node.until(other, lambda one: one.ready)
     runs = await runs_of(node, other)
     assert [one.ticket.epoch for one in starts(runs)] == [0, 1]
