@@ -13,7 +13,7 @@ from tests.workflows.decide.runtime_model import RuntimeModel
 from workflows.decide.actions import Action
 
 HookRun = tuple[str, str, str]
-"""Container, hook, and what distinguishes the instance."""
+"""Container, hook, and the key of the action, which names the instance."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Ledger:
     hooked: list[HookRun] = field(default_factory=list)
     """The runs of hooks that began."""
     broken_off: list[HookRun] = field(default_factory=list)
-    """Those whose worker died before it could answer."""
+    """Those whose worker died before their outcome was recorded."""
     broken: list[str] = field(default_factory=list)
     """What may never happen, as it happened."""
 

@@ -14,14 +14,17 @@ from temporalio.exceptions import ApplicationError
 from activities.execution.attempt import NotDelivered, current_attempt
 from proto.temporal import names
 from proto.temporal.activities import requests
+from proto.temporal.away import EntryKind
 from proto.temporal.pod import ContainerState, PodJson, ProbeKind
 from proto.temporal.signals import ProbeVerdict, RuntimeChanged
 from tests.chaos.model.halfway_model import HalfwayModel, HookRun
 from tests.worker.stand_in.world import BEGAN, World
-from workflows.decide.actions import Action
+from workflows.decide.actions import Action, key
 
 HALF: Final = 0.02
 """Seconds from one moment of a call to the next."""
+
+ENDS: Final = (EntryKind.COMPLETED, EntryKind.FAILED)
 
 
 class Moment(StrEnum):
@@ -106,8 +109,7 @@ class HaltingWorld(World):
     async def _hook(self, number: int, request: requests.RunHook) -> Any:
         """Run a hook for a second."""
         ledger = self.model.ledger
-        instance = request.container_id or f"{request.sandbox_id}/{request.attempt}"
-        one = (request.name, str(request.hook), instance)
+        one = (request.name, str(request.hook), key(request))
         ledger.hooked.append(one)
         self.hooks_now[one] += 1
         if self.hooks_now[one] > 1:
@@ -118,12 +120,16 @@ class HaltingWorld(World):
             await asyncio.sleep(1)
             answer = self._do(request)
             await self._halt(number, Moment.AFTER)
-        except asyncio.CancelledError:
-            ledger.broken_off.append(one)
-            raise
         finally:
             self.hooks_now[one] -= 1
         return answer
+
+    def break_off_hooks(self) -> None:
+        """Write down which hooks' outcomes are not recorded now that the worker dies."""
+        ledger, ended = self.model.ledger, Counter(one.key for one in self.journal.stories if one.kind in ENDS)
+        for one, runs in Counter(ledger.hooked).items():
+            if runs > ended[one[2]] + ledger.broken_off.count(one):
+                ledger.broken_off.append(one)
 
     def _give_end(self, one: requests.RuntimeContainer) -> None:
         """Let a new container end as its shape says."""

@@ -151,6 +151,8 @@ class Leading:
 
     async def _change(self, switch: Switch) -> None:
         if not self.outcome.done():
+            if switch is killed:
+                self.world.break_off_hooks()
             self.follow(await switch(self.world, self.lead))
 
     async def _end(self) -> None:
