@@ -7,6 +7,7 @@ from datetime import datetime
 
 from proto.temporal.activities import requests
 from proto.temporal.activities.requests import RuntimeContainer
+from proto.temporal.activities.volumes import MountVolumes
 from proto.temporal.hooks import Hook
 from proto.temporal.pod import ContainerState
 from tests.workflows.decide.runtime_model import RuntimeModel
@@ -57,7 +58,7 @@ class HalfwayModel(RuntimeModel):
                 self._signal(action)
             case requests.RemovePodSandbox(sandbox_id=sandbox_id):
                 self.stop_sandbox(sandbox_id)
-            case requests.MountVolumes():
+            case MountVolumes():
                 self.mounted = True
             case requests.MakePodDirectories():
                 self.directories = True

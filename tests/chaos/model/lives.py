@@ -62,6 +62,8 @@ class Life:
     restarts: tuple[dict[str, int], ...]
     """Of each container, in each snapshot."""
     phases: tuple[str, ...]
+    struck: bool
+    """The fault has happened."""
     left: tuple[str, ...]
     """What was left of the pod."""
     defects: tuple[str, ...]
@@ -173,6 +175,7 @@ class Leading:
             model.ledger,
             tuple(restart_counts(shot.status) for shot in world.snapshots),
             tuple(shot.phase for shot in world.snapshots),
+            world.reached.is_set(),
             tuple(left),
             tuple(world.defects),
         )
@@ -190,5 +193,10 @@ async def live(course: Course) -> Life:
 
 
 def boundaries(life: Life) -> list[Boundary]:
-    """Name every boundary of a life without a fault."""
-    return [Boundary(number, moment) for number in range(len(life.calls)) for moment in Moment]
+    """Name every boundary of a life without a fault; probing ends with its container, and has no answer."""
+    return [
+        Boundary(number, moment)
+        for number, (name, _) in enumerate(life.calls)
+        for moment in Moment
+        if (name, moment) != (names.PROBE_CONTAINER, Moment.AFTER)
+    ]

@@ -2,7 +2,7 @@
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -21,7 +21,7 @@ OPERATOR: Final = "root@node-1"
 CALM: Final = 30.0
 """Seconds after which a started pod is calm."""
 GOING: Final = DeletionRequested("file", "ManifestRemoved", "web.yaml is gone")
-Happening = Callable[[HaltingWorld], Awaitable[None]]
+Happening = Callable[[HaltingWorld], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from tests.chaos.node.ledger import Call, Ledger, made_by, subject
 THREADS: Final = 96
 """Each call under way takes one."""
 LARGEST: Final = 64 << 20
+LONGEST: Final = 30 * 24 * 3600.0
+"""Seconds of a deadline; a call without one has some that no timer takes."""
 STREAMS: Final = ("GetContainerEvents", "Stream")
 """How the names of methods begin that answer with a stream."""
 OPTIONS: Final = (("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST))
@@ -83,7 +85,7 @@ class CriProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes no
         self.faults: list[CallFault] = []
         self._lock = threading.Lock()
         self._upstream = grpc.insecure_channel(containerd, options=OPTIONS)
-        self._server = grpc.server(futures.ThreadPoolExecutor(THREADS), handlers=(self,), options=OPTIONS)
+        self._server = grpc.server(futures.ThreadPoolExecutor(THREADS), handlers=[self], options=OPTIONS)
         self._server.add_insecure_port(self.endpoint)
 
     def __enter__(self) -> Self:
@@ -108,7 +110,9 @@ class CriProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes no
         fault = self._due(method)
         call.fault = f"{fault.name}, {fault.where}" if fault else ""
         self._at(Where.BEFORE, fault, context, call)
-        under_way = self._upstream.unary_unary(path).future(request, timeout=context.time_remaining())
+        left = context.time_remaining()
+        limit = None if left is None or left > LONGEST else left
+        under_way = self._upstream.unary_unary(path, None, None).future(request, timeout=limit)
         if not context.add_callback(under_way.cancel):
             under_way.cancel()
         self._at(Where.MIDDLE, fault, context, call)
@@ -118,18 +122,18 @@ class CriProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes no
             call.ended = time.monotonic()
             code = error.code() if isinstance(error, grpc.RpcError) else grpc.StatusCode.CANCELLED
             call.code = code.name
-            context.abort(code, error.details() if isinstance(error, grpc.RpcError) else "cancelled")
+            context.abort(code, (error.details() or "") if isinstance(error, grpc.RpcError) else "cancelled")
         call.made, call.ended, call.code = made_by(method, answer), time.monotonic(), "OK"
         self._at(Where.AFTER, fault, context, call)
         return answer
 
     def _stream(self, path: str, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
-        stream = self._upstream.unary_stream(path)(request)
+        stream = self._upstream.unary_stream(path, None, None)(request)
         context.add_callback(stream.cancel)
         try:
             yield from stream
         except grpc.RpcError as error:
-            context.abort(error.code(), error.details())
+            context.abort(error.code(), error.details() or "")
 
     def _due(self, method: str) -> CallFault | None:
         with self._lock:

@@ -6,7 +6,6 @@ at the end.
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -25,20 +24,14 @@ from tests.node.containerd_view import container_pid, sandboxes_of
 STRUCK_WITHIN: Final = 25.0
 """Seconds after which a fault at a call happens anyway: the scenario may have fewer such calls."""
 MOST_CALLS: Final = 12
-CALLS: Final = (
-    "RunPodSandbox",
-    "CreateContainer",
-    "StartContainer",
-    "StopContainer",
-    "StopPodSandbox",
-    "RemovePodSandbox",
-)
+STARTS: Final = ("RunPodSandbox", "CreateContainer", "StartContainer")
+STOPS: Final = ("StopContainer", "StopPodSandbox", "RemovePodSandbox")
 GARBAGE: Final = (b"", b"{", b"\x00" * 512, b'{"uid": 17}', b"\xff\xfe" * 99)
 
 
 @contextlib.contextmanager
 def worker_killed_at_a_call(scene: Scene) -> Iterator[None]:
-    """Kill -9 of the worker before, in, or after a CRI call whose reply it then never sees."""
+    """A kill -9 of the worker before, in, or after a CRI call whose reply it then never sees."""
     where = scene.rng.choice(list(Where))
     methods = frozenset({scene.rng.choice(STOPS if scene.phase == "deleting" else STARTS)})
     skip = scene.rng.randrange(1 if scene.phase == "running" else 3)
@@ -53,7 +46,7 @@ def worker_killed_at_a_call(scene: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def worker_killed_again_and_again(scene: Scene) -> Iterator[None]:
-    """Kill -9 of the worker three times, each after a few calls."""
+    """A kill -9 of the worker three times, each after a few calls."""
     yield
     for _ in range(3):
         scene.after_calls(scene.rng.randrange(1, 5), patience=8)
@@ -63,7 +56,7 @@ def worker_killed_again_and_again(scene: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def poller_killed(scene: Scene) -> Iterator[None]:
-    """Kill -9 of the poller."""
+    """A kill -9 of the poller."""
     yield
     scene.after_calls(scene.rng.randrange(MOST_CALLS))
     scene.kill("poller")
@@ -72,7 +65,7 @@ def poller_killed(scene: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def everything_killed(scene: Scene) -> Iterator[None]:
-    """Kill -9 of worker, poller and Temporal at once."""
+    """A kill -9 of worker, poller and Temporal at once."""
     yield
     scene.after_calls(scene.rng.randrange(MOST_CALLS))
     scene.kill("worker")
@@ -85,7 +78,7 @@ def everything_killed(scene: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def temporal_killed(scene: Scene) -> Iterator[None]:
-    """Kill -9 of Temporal, which stays away long enough for the node to lead its pods, or not."""
+    """A kill -9 of Temporal, which stays away long enough for the node to lead its pods, or not."""
     yield
     scene.after_calls(scene.rng.randrange(MOST_CALLS))
     _kill_temporal(scene)
@@ -134,7 +127,7 @@ def containerd_suspended(scene: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def containerd_killed(scene: Scene) -> Iterator[None]:
-    """Kill -9 of containerd; its containers run on."""
+    """A kill -9 of containerd; its containers run on."""
     yield
     scene.after_calls(scene.rng.randrange(MOST_CALLS))
     pid = scene.containerd_pid()
@@ -147,7 +140,7 @@ def containerd_killed(scene: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shim_killed(scene: Scene) -> Iterator[None]:
-    """Kill -9 of a containerd shim, and so of its pod."""
+    """A kill -9 of a containerd shim, and so of its pod."""
     yield
     scene.after_calls(scene.rng.randrange(MOST_CALLS))
     if shims := scene.shims():
@@ -159,7 +152,7 @@ def shim_killed(scene: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def pause_killed(scene: Scene) -> Iterator[None]:
-    """Kill -9 of a pod's pause process."""
+    """A kill -9 of a pod's pause process."""
     yield
     scene.after_calls(scene.rng.randrange(MOST_CALLS))
     ready = sorted(one for one, is_ready in sandboxes_of(scene.containerd, "") if is_ready)
@@ -304,4 +297,3 @@ FAULTS: Final[dict[str, Fault]] = {
     "disk-read-only": Fault(disk_read_only),
     "files-corrupt": Fault(files_corrupt),
 }
-assert shutil.which("mount")

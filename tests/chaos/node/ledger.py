@@ -71,11 +71,11 @@ def subject(method: str, request: bytes) -> dict[str, Any]:
             return {"uid": meta.uid, "attempt": meta.attempt}
         case "CreateContainer":
             asked = cri.CreateContainerRequest.FromString(request)
-            meta, labels = asked.config.metadata, asked.config.labels
+            named = asked.config.metadata
             return {
-                "uid": labels[POD_UID],
-                "name": meta.name,
-                "attempt": meta.attempt,
+                "uid": asked.config.labels[POD_UID],
+                "name": named.name,
+                "attempt": named.attempt,
                 "sandbox": asked.pod_sandbox_id,
             }
         case "StopPodSandbox" | "RemovePodSandbox":

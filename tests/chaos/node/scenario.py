@@ -79,7 +79,9 @@ class Scenario:
                     self._play()
             except (Broken, TimeoutError) as error:
                 proxy.ledger.write(self.folder / "ledger.jsonl")
-                raise Broken(f"{error}\n{self.told()}") from error
+                told = f"{error}\n{self.told()}"
+                (self.folder / "broken.txt").write_text(told)
+                raise Broken(told) from error
 
     def told(self) -> str:
         """Tell what reproduces and explains it."""
