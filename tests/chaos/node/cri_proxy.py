@@ -114,7 +114,7 @@ class CriProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes no
         limit = None if left is None or left > LONGEST else left
         under_way = self._upstream.unary_unary(path, None, None).future(request, timeout=limit)
         if not context.add_callback(under_way.cancel):
-            under_way.cancel()
+            under_way.cancel()  # type: ignore[no-untyped-call]  # grpc-stubs leaves it out
         self._at(Where.MIDDLE, fault, context, call)
         try:
             answer: bytes = under_way.result()

@@ -7,7 +7,6 @@ at the end.
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from activities.files import mounts
+from activities.files.mounts import MountFlag
 from proto.pod_snapshot import FILE_NAME
 from tests.chaos.node.cri_proxy import CallFault, Where
 from tests.chaos.node.scene import Scene, gateway_pid, has_ended
@@ -205,15 +206,18 @@ def disk_full(scene: Scene) -> Iterator[None]:
 
 @contextlib.contextmanager
 def disk_read_only(scene: Scene) -> Iterator[None]:
-    """The file system of the node's state becomes read-only, as after an error of the disk."""
+    """Worker and poller are killed, and find the file system of the node's state read-only when they start."""
     yield
     scene.after_calls(scene.rng.randrange(MOST_CALLS))
     state = scene.node.root_dir / "tempolet"
-    # an emergency remount does not ask who has files open; a plain one would be refused
-    done = subprocess.run(["mount", "-o", "remount,ro", str(state)], capture_output=True, text=True, check=False)
-    scene.note(f"the state's disk is read-only: {done.returncode} {done.stderr.strip()}")
-    time.sleep(6)
-    subprocess.run(["mount", "-o", "remount,rw", str(state)], check=True, capture_output=True)
+    for role in scene.node.roles:
+        scene.kill(role)
+        scene.node.processes[role].wait()
+    mounts.mount("", state, flags=MountFlag.REMOUNT | MountFlag.READ_ONLY)
+    scene.note("the state's disk is read-only")
+    scene.node.start_all()
+    time.sleep(8)
+    mounts.mount("", state, flags=MountFlag.REMOUNT)
     scene.note("the state's disk can be written")
 
 

@@ -1,7 +1,7 @@
 """What must hold after a scenario: from the ledger of CRI calls, containerd's view, the files that are left, and the histories."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def settled_wrong(scene: Scene, pods: Iterable[Expected], *, restarts: bool) -> 
             yield f"I3: {expected.name} tells the restart counts {told}, the attempts are {dict(attempts)}"
 
 
-def ledger_wrong(ledger: Ledger, order: dict[str, tuple[str, ...]]) -> Iterator[str]:
+def ledger_wrong(ledger: Ledger, order: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     """Check the calls: `order` has the containers of each pod, by its UID."""
     yield from _attempts(ledger)
     yield from _hooks(ledger)
@@ -69,7 +69,7 @@ def _hooks(ledger: Ledger) -> Iterator[str]:
                 yield f"I6: the preStop hook of {container} ran twice at once"
 
 
-def _order(ledger: Ledger, order: dict[str, tuple[str, ...]]) -> Iterator[str]:
+def _order(ledger: Ledger, order: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     first: dict[str, list[str]] = defaultdict(list)
     uids: dict[str, str] = {}
     for call in ledger.of("CreateContainer"):

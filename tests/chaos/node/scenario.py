@@ -33,6 +33,7 @@ AWAY_AFTER: Final = 4.0
 STATE_BYTES: Final = 24 << 20
 BYSTANDER: Final = "bystander"
 SETTLES_WITHIN: Final = 2 * PATIENCE
+LOOK_AGAIN: Final = 0.1
 STAYS: Final = 1.0
 """Seconds for which the end must stay as it is."""
 
@@ -114,7 +115,7 @@ class Scenario:
             self._settle(restarts=FAULTS[self.fault].restarts)
             self.recovery = time.monotonic() - mended
             self._delete()
-        node.until_gone(*(expected.name for expected in self.expected), patience=SETTLES_WITHIN)
+        self._until_empty(lambda: self._there([expected.name for expected in self.expected]))
         self.recovery = self.recovery or time.monotonic() - mended
         self._unaffected(bystander, quiet)
         self._end()
@@ -124,7 +125,8 @@ class Scenario:
         scene, found = self.scene, ["nothing was seen yet"]
         deadline = time.monotonic() + SETTLES_WITHIN
         while found and time.monotonic() < deadline:
-            time.sleep(0.1)
+            time.sleep(LOOK_AGAIN)
+            scene.supervise()
             found = list(oracle.settled_wrong(scene, self.expected, restarts=restarts))
         if not found:
             time.sleep(STAYS)
@@ -169,7 +171,7 @@ class Scenario:
         """Delete what is left, and check the whole."""
         scene, node = self.scene, self.scene.node
         node.remove(BYSTANDER)
-        node.until_gone(BYSTANDER, patience=SETTLES_WITHIN)
+        self._until_empty(lambda: self._there([BYSTANDER]))
         self._until_empty(lambda: oracle.left_behind(scene, self.alive))
         self._until_empty(lambda: oracle.links_left(scene))
         ids = [shot.workflow_id for shot in self.alive.values()]
@@ -183,6 +185,11 @@ class Scenario:
         self._require([*oracle.ledger_wrong(scene.proxy.ledger, orders), *scene.seen])
         self._require(asyncio.run(oracle.histories_wrong(node, ids, self.folder)))
 
+    def _there(self, names: list[str]) -> list[str]:
+        """Name the pods that are not gone."""
+        found = [self.scene.node.pod(name) for name in names]
+        return [f"I2: {shot.name} is {shot.lifecycle}: {shot.message}" for shot in found if shot]
+
     def _asked_temporal(self, ids: list[str]) -> list[str]:
         try:
             return asyncio.run(oracle.open_workflows(self.scene.node, ids))
@@ -190,9 +197,10 @@ class Scenario:
             return [f"I8: {error}"]
 
     def _until_empty(self, look: Callable[[], list[str]]) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + SETTLES_WITHIN
         while (found := look()) and time.monotonic() < deadline:
-            time.sleep(0.2)
+            self.scene.supervise()
+            time.sleep(LOOK_AGAIN)
         self._require(found)
 
     def _require(self, found: list[str]) -> None:

@@ -69,6 +69,13 @@ class Scene:
         self.node.start(role)
         self.note(f"{role} started again")
 
+    def supervise(self) -> None:
+        """Start the node's processes that have ended by themselves, as systemd does."""
+        for role in self.node.roles:
+            if (code := self.node.processes[role].poll()) is not None:
+                self.note(f"{role} had ended with {code}, started again")
+                self.node.start(role)
+
     @contextlib.contextmanager
     def suspended(self, pid: int, what: str) -> Iterator[None]:
         """Suspend a process while the block runs."""
