@@ -12,7 +12,7 @@ from random import SystemRandom
 from typing import Final
 
 MINUTES: Final = 22.0
-"""After which no other round of scenarios begins; with what then still runs, the whole takes 25."""
+"""In which rounds of scenarios are begun, as long as one more fits in."""
 MODEL: Final = ("tests/chaos/model", "-m", "stress or not stress")
 SCENARIOS: Final = ("tests/chaos/node/test_scenarios.py", "-s")
 SEEDS: Final = 1_000_000
@@ -25,7 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--seed", type=int, help="play each scenario once, with this seed")
     parser.add_argument("--scenario", default="", help="play only the scenario of this name")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="begin no other round after so long")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="for rounds of scenarios")
     asked = parser.parse_args()
     if asked.seed is not None or asked.scenario:
         return _scenarios(asked.seed if asked.seed is not None else _draw(), asked.scenario)
@@ -33,11 +33,11 @@ def main() -> int:
 
 
 def _whole(minutes: float) -> int:
-    over, log = time.monotonic() + minutes * 60, Path(".build/chaos-model.log")
+    began, log = time.monotonic(), Path(".build/chaos-model.log")
     with log.open("wb") as out, subprocess.Popen(_pytest(*MODEL), stdout=out, stderr=out) as model:
         print(f"every boundary on the model: {log}", flush=True)
         codes = [_scenarios(_draw(), "")]
-        while time.monotonic() + (time.monotonic() - over + minutes * 60) / len(codes) < over:
+        while (spent := time.monotonic() - began) + spent / len(codes) < minutes * 60:  # there is time for one more
             codes.append(_scenarios(_draw(), ""))
         codes.append(model.wait())
     print(log.read_text()[-2000:])

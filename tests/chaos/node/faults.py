@@ -21,6 +21,8 @@ from tests.chaos.node.cri_proxy import CallFault, Where
 from tests.chaos.node.scene import Scene, gateway_pid, has_ended
 from tests.node.away.stopped_temporal import server_pid
 from tests.node.containerd_view import container_pid, sandboxes_of
+from tests.patience import PATIENCE
+from worker.standalone.temporal_server import TemporalFailed
 
 STRUCK_WITHIN: Final = 25.0
 """Seconds after which a fault at a call happens anyway: the scenario may have fewer such calls."""
@@ -266,7 +268,17 @@ def _kill_temporal(scene: Scene) -> None:
 
 
 def _start_temporal(scene: Scene) -> None:
-    scene.temporal.start()
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            scene.temporal.start()
+        except TemporalFailed as error:  # the ports of the one that was killed may not be free yet
+            scene.note(f"Temporal does not start: {error}")
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+        else:
+            break
     scene.note("Temporal started again")
 
 

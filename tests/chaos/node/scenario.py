@@ -67,6 +67,8 @@ class Scenario:
             "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
             "syncFrequency": "10s",
         }
+        self.containerd.start()  # an earlier scenario may have failed between a kill and the start after it
+        self.temporal.start()
         with (
             CriProxy(self.folder / "cri", self.containerd.endpoint) as proxy,
             own_disk(self.folder / "node" / "kubelet" / "tempolet"),
@@ -78,9 +80,9 @@ class Scenario:
             try:
                 with self.scene.observed():
                     self._play()
-            except (Broken, TimeoutError) as error:
+            except Exception as error:
                 proxy.ledger.write(self.folder / "ledger.jsonl")
-                told = f"{error}\n{self.told()}"
+                told = f"{type(error).__name__}: {error}\n{self.told()}"
                 (self.folder / "broken.txt").write_text(told)
                 raise Broken(told) from error
 
