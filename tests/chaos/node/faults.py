@@ -192,10 +192,9 @@ def disk_full(scene: Scene) -> Iterator[None]:
     yield
     scene.after_calls(scene.rng.randrange(MOST_CALLS))
     filler = scene.node.root_dir / "tempolet" / "filler"
-    with filler.open("wb") as file, contextlib.suppress(OSError):
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(b"x" * 4096)
-            file.flush()
     scene.note("the state's disk is full")
     if scene.rng.random() < 0.5:
         time.sleep(2)

@@ -130,9 +130,9 @@ class Scenario:
             time.sleep(LOOK_AGAIN)
             scene.supervise()
             found = list(oracle.settled_wrong(scene, self.expected, restarts=restarts))
-        if not found:
-            time.sleep(STAYS)
-            found = list(oracle.settled_wrong(scene, self.expected, restarts=restarts))
+            if not found:
+                time.sleep(STAYS)
+                found = list(oracle.settled_wrong(scene, self.expected, restarts=restarts))
         for expected in self.expected:
             if shot := scene.node.pod(expected.name):
                 self.alive[shot.uid] = shot
