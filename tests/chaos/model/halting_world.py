@@ -62,6 +62,8 @@ class HaltingWorld(World):
             prestopped=frozenset(one["name"] for one in everyone if "preStop" in one.get("lifecycle", {})),
         )
         self.reached, self.go_on = asyncio.Event(), asyncio.Event()
+        self.passed: list[Boundary] = []
+        """The boundaries that were reached: a call that is cancelled has no end, and a probe none either."""
         self.kills = False
         """The fault at the boundary ends the process, so that a call is broken off in its middle."""
         self.failing_probes: Counter[str] = Counter()
@@ -95,6 +97,7 @@ class HaltingWorld(World):
 
     async def _halt(self, number: int, moment: Moment, broken_off: Action | None = None) -> None:
         """Stop at the boundary until the fault is over."""
+        self.passed.append(Boundary(number, moment))
         if self.boundary != Boundary(number, moment) or self.reached.is_set():
             return
         if self.kills and broken_off is not None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from proto.temporal import names
 from proto.temporal.pod import PodOutcome
 from tests.chaos.model.halfway_model import Ledger
-from tests.chaos.model.halting_world import Boundary, HaltingWorld, Moment
+from tests.chaos.model.halting_world import Boundary, HaltingWorld
 from tests.chaos.model.shapes import CALM, GOING, Shape, deliver
 from tests.worker.stand_in.switches import Switch, handed_over, killed, settled, taken
 from worker.stand_in.loop_lead import NotLed
@@ -62,6 +62,8 @@ class Life:
     restarts: tuple[dict[str, int], ...]
     """Of each container, in each snapshot."""
     phases: tuple[str, ...]
+    boundaries: tuple[Boundary, ...]
+    """Those that were reached, where a fault may happen."""
     struck: bool
     """The fault has happened."""
     left: tuple[str, ...]
@@ -175,6 +177,7 @@ class Leading:
             model.ledger,
             tuple(restart_counts(shot.status) for shot in world.snapshots),
             tuple(shot.phase for shot in world.snapshots),
+            tuple(world.passed),
             world.reached.is_set(),
             tuple(left),
             tuple(world.defects),
@@ -190,13 +193,3 @@ def restart_counts(status: Mapping[str, Any]) -> dict[str, int]:
 async def live(course: Course) -> Life:
     """Lead a pod through one life."""
     return await Leading(course).live()
-
-
-def boundaries(life: Life) -> list[Boundary]:
-    """Name every boundary of a life without a fault; probing ends with its container, and has no answer."""
-    return [
-        Boundary(number, moment)
-        for number, (name, _) in enumerate(life.calls)
-        for moment in Moment
-        if (name, moment) != (names.PROBE_CONTAINER, Moment.AFTER)
-    ]

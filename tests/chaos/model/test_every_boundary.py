@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.chaos.model.invariants import broken
-from tests.chaos.model.lives import Course, Fault, boundaries, live
+from tests.chaos.model.lives import Course, Fault, live
 from tests.chaos.model.shapes import SHAPES, Shape
 
 pytestmark = pytest.mark.jumping_clock
@@ -46,7 +46,7 @@ async def all_hold(shape: Shape, faults: Iterable[Fault], deleted_at: int | None
     courses = [
         Course(shape, fault, boundary, deleted_at)
         for fault in faults
-        for boundary in boundaries(without)
+        for boundary in without.boundaries
         if boundary.call >= (deleted_at or 0)
     ]
     assert not broken(Course(shape, deleted_at=deleted_at), without, without)

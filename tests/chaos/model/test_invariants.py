@@ -21,6 +21,7 @@ GOOD = Life(
     ledger=Ledger(made=[("main", 0), ("main", 1)], signalled=["main"], hooked=[HOOK]),
     restarts=({"main": 0}, {"main": 1}),
     phases=("Pending", "Running", "Failed"),
+    boundaries=(),
     struck=True,
     left=(),
     defects=(),

@@ -83,8 +83,8 @@ def _order(ledger: Ledger, order: Mapping[str, tuple[str, ...]]) -> Iterator[str
             yield f"I7: the containers of {uids[sandbox]} were created in the order {names}, not {wanted}"
 
 
-def left_behind(scene: Scene, uids: Iterable[str]) -> list[str]:
-    """Name what is left of pods that are gone: I2."""
+def left_behind(scene: Scene, uids: Iterable[str], *, shims: bool) -> list[str]:
+    """Name what is left of pods that are gone: I2. containerd itself may forget the shim of a pod whose processes were killed."""
     node, found = scene.node, []
     made = {call.made for call in scene.proxy.ledger.of("RunPodSandbox")}
     for uid in uids:
@@ -95,7 +95,8 @@ def left_behind(scene: Scene, uids: Iterable[str]) -> list[str]:
         found += [f"mount {one}" for one in leftovers.mounts_below(node.root_dir / "pods") if uid in one]
         for top in leftovers.cgroup_directories(scene.containerd.cgroup):
             found += [f"cgroup {one}" for one in leftovers.directories_below(top) if uid in one.name]
-    found += [f"shim {pid} of {one}" for pid in scene.shims() for one in made if one in _command(pid)]
+    if shims:
+        found += [f"shim {pid} of {one}" for pid in scene.shims() for one in made if one in _command(pid)]
     for file in (scene.containerd.places.addresses / scene.containerd.network.bridge).glob("[0-9]*"):
         if file.read_text().split()[:1] and file.read_text().split()[0] in made:
             found.append(f"address {file.name}")

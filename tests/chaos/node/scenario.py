@@ -174,7 +174,7 @@ class Scenario:
         scene, node = self.scene, self.scene.node
         node.remove(BYSTANDER)
         self._until_empty(lambda: self._there([BYSTANDER]))
-        self._until_empty(lambda: oracle.left_behind(scene, self.alive))
+        self._until_empty(lambda: oracle.left_behind(scene, self.alive, shims=not FAULTS[self.fault].ends_pods))
         self._until_empty(lambda: oracle.links_left(scene))
         ids = [shot.workflow_id for shot in self.alive.values()]
         self._until_empty(lambda: self._asked_temporal(ids))
