@@ -58,6 +58,8 @@ class Life:
     """The pod's, when it was calm."""
     outcome: PodOutcome
     calls: tuple[tuple[str, Action], ...]
+    lived: int
+    """The number of calls before the deletion of a calm pod."""
     ledger: Ledger
     restarts: tuple[dict[str, int], ...]
     """Of each container, in each snapshot."""
@@ -83,6 +85,7 @@ class Leading:
         self.outcome: asyncio.Future[PodOutcome] = asyncio.get_running_loop().create_future()
         self.lead: asyncio.Task[Any]
         self.tasks: list[asyncio.Task[Any]] = []
+        self.lived = 0
 
     def follow(self, lead: "asyncio.Task[Any]") -> None:
         """Take this as the lead, and its end as the pod's."""
@@ -125,6 +128,7 @@ class Leading:
         if self.course.shape.then:
             self.tasks.append(asyncio.create_task(self.course.shape.then(self.world)))
         await asyncio.sleep(LASTS - CALM)
+        self.lived = len(self.world.calls)
         return settled(self.world.led.pod_status()) if self.world.led and not self.outcome.done() else None
 
     async def _strike(self) -> None:
@@ -174,6 +178,7 @@ class Leading:
             status,
             outcome,
             tuple(world.calls),
+            self.lived,
             model.ledger,
             tuple(restart_counts(shot.status) for shot in world.snapshots),
             tuple(shot.phase for shot in world.snapshots),

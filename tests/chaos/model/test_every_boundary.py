@@ -35,8 +35,7 @@ async def test_every_fault_at_every_boundary_changes_nothing(shape: Shape) -> No
 @EVERY_SHAPE
 async def test_a_fault_in_the_deletion_in_each_phase_leaves_nothing(shape: Shape) -> None:
     """The pod is deleted when each of its calls begins, and at every boundary from there on the worker is killed, or the lead changes."""
-    calls = len((await live(Course(shape))).calls)
-    for call in range(calls):
+    for call in range((await live(Course(shape))).lived):
         await all_hold(shape, [Fault.KILLED, Fault.HANDED_OVER], call)
 
 

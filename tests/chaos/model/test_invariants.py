@@ -18,6 +18,7 @@ GOOD = Life(
     status={"phase": "Running"},
     outcome=PodOutcome("Failed", "ManifestRemoved", 1),
     calls=(),
+    lived=0,
     ledger=Ledger(made=[("main", 0), ("main", 1)], signalled=["main"], hooked=[HOOK]),
     restarts=({"main": 0}, {"main": 1}),
     phases=("Pending", "Running", "Failed"),
