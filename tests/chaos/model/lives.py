@@ -107,7 +107,7 @@ class Leading:
         if deleted_at is not None:
             world.begins[deleted_at] = asyncio.Event()
         self.follow(world.lead(world.start()))
-        self.tasks = [asyncio.create_task(self._strike())]
+        self.tasks = [asyncio.create_task(self._strike()), asyncio.create_task(self._then())]
         status = None
         try:
             async with asyncio.timeout(PATIENCE):
@@ -124,12 +124,15 @@ class Leading:
 
     async def _lasts(self) -> Any:
         """Let the pod live; returns its status then."""
-        await asyncio.sleep(CALM)
-        if self.course.shape.then:
-            self.tasks.append(asyncio.create_task(self.course.shape.then(self.world)))
-        await asyncio.sleep(LASTS - CALM)
+        await asyncio.sleep(LASTS)
         self.lived = len(self.world.calls)
         return settled(self.world.led.pod_status()) if self.world.led and not self.outcome.done() else None
+
+    async def _then(self) -> None:
+        """Let happen to the calm pod what its shape says."""
+        await asyncio.sleep(CALM)
+        if self.course.shape.then:
+            await self.course.shape.then(self.world)
 
     async def _strike(self) -> None:
         """Wait for the boundary; there the fault happens."""
