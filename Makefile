@@ -26,6 +26,10 @@ stress:  ## the tests that load a node for long, which `make test` leaves out (r
 	@$(SETUP) --dev --root-for "make stress"
 	@$(BIN)/python -m pytest -m stress $(ARGS)
 
+chaos:  ## faults at every moment, on a model and on real containerd (root); 25 minutes; ARGS="--seed N --scenario NAME" plays one again
+	@$(SETUP) --dev --root-for "make chaos"
+	@$(BIN)/python -m tests.chaos $(ARGS)
+
 lint:  ## style, types, import contracts, sizes and circles of folders
 	@$(SETUP) --dev --without-parts
 	@$(BIN)/ruff check
@@ -81,4 +85,4 @@ lock:  ## pin the newest packages that pyproject.toml allows, with hashes; Tempo
 	@$(LOCK) --output-file .build/requirements-temporal.txt requirements-temporal.in
 	@$(BIN)/python -m deploy.parts.temporal_release .build/requirements-temporal.txt requirements-temporal.txt
 
-.PHONY: help up down test stress lint cluster cluster-down conformance bench record record-lives screenshot parts stubs lock
+.PHONY: help up down test stress chaos lint cluster cluster-down conformance bench record record-lives screenshot parts stubs lock

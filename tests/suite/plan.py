@@ -1,6 +1,7 @@
 """Which test files run in one pytest session, and which session runs next. Pure.
 
-Sessions of one kind share what starts once a session: containerd and Temporal for `node`, a control plane too for `cluster`.
+Sessions of one kind share what starts once a session: containerd and Temporal for `node`, a control plane too for `cluster`. Those of
+`chaos` kill and suspend it, so no other test may share it.
 A kind that takes long is split, so that no lane works on alone at the end.
 """
 
@@ -28,6 +29,7 @@ class Kind:
 
 KINDS: Final = (
     Kind("cluster", "tests/cluster/", longest=300, guess=30, at_once=1),
+    Kind("chaos", "tests/chaos/node/", longest=400, guess=300, at_once=1),
     Kind("node", "tests/node/", longest=240, guess=20, at_once=2),
     Kind("rest", "", longest=100, guess=2, at_once=2),
 )

@@ -11,13 +11,14 @@ from tests.suite.plan import KINDS, Planned, expected, kind_of, next_session, pl
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("tests/deploy", "tests/suite")
-CLUSTER, NODE, REST = KINDS
+CLUSTER, CHAOS, NODE, REST = KINDS
 
 
 @pytest.mark.parametrize(
     ("file", "kind"),
     [
         pytest.param("tests/cluster/streams/test_kubectl.py", CLUSTER, id="of-the-cluster"),
+        pytest.param("tests/chaos/node/test_scenarios.py", CHAOS, id="with-a-runtime-that-is-killed"),
         pytest.param("tests/node/volumes/test_csi.py", NODE, id="of-a-node-in-a-folder"),
         pytest.param("tests/worker/node/object/test_own_node.py", REST, id="only-the-first-folder-counts"),
         pytest.param("tests/test_session_end.py", REST, id="in-no-folder"),

@@ -1,9 +1,7 @@
 """Does a pod end as it would have, whenever its lead changes, and is nothing done twice?"""
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Iterable
-from datetime import timedelta
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -12,7 +10,8 @@ import pytest
 from proto.temporal import names
 from proto.temporal.pod import PodStart
 from proto.temporal.signals import DeletionRequested
-from tests.worker.stand_in.world import World, copied
+from tests.worker.stand_in.switches import Switch, frozen, handed_over, killed, settled, taken
+from tests.worker.stand_in.world import World
 
 pytestmark = pytest.mark.jumping_clock
 SEEDS = range(8)
@@ -20,48 +19,6 @@ MANY_SEEDS = range(8, 100)
 LIVED = 120.0
 """Seconds until nothing happens any more."""
 GOING = DeletionRequested("file", "ManifestRemoved", "web.yaml is gone")
-Switch = Callable[[World, "asyncio.Task[Any]"], Awaitable["asyncio.Task[Any]"]]
-COUNTING = ("containerID", "imageID", "startedAt", "finishedAt", "startTime", "lastTransitionTime", "lastProbeTime")
-"""Fields with times, and with ids that count."""
-
-
-async def handed_over(world: World, lead: "asyncio.Task[Any]") -> "asyncio.Task[Any]":
-    """End the lead at this very moment, whatever is under way."""
-    assert world.led
-    start, world.led = copied(world.led.hand_over()), None
-    assert await lead is None
-    await asyncio.sleep(0.2)
-    return world.lead(start)
-
-
-async def frozen(world: World, lead: "asyncio.Task[Any]") -> "asyncio.Task[Any]":
-    """End the lead once nothing is under way that changes something."""
-    assert world.led
-    assert await world.led.freeze(timedelta(minutes=1))
-    return await handed_over(world, lead)
-
-
-async def taken(world: World, lead: "asyncio.Task[Any]") -> "asyncio.Task[Any]":
-    """Go on from what the journal has, in the same process."""
-    assert world.led
-    world.led.hand_over()
-    world.led = None
-    await lead
-    return world.lead(*world.journal.newest())
-
-
-async def killed(world: World, lead: "asyncio.Task[Any]") -> "asyncio.Task[Any]":
-    """Go on from what the journal has, in another process; all that ran has ended somewhere in the middle."""
-    world.led = None
-    lead.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await lead
-    await world.activities.stop(timedelta())
-    for work in list(world.running._works.values()):
-        work.task.cancel()
-    world.boot()
-    await asyncio.sleep(0.2)
-    return world.lead(*world.journal.newest())
 
 
 async def lived(world: World, start: PodStart, switch: Switch | None = None, rate: float = 0.0) -> list[Any]:
@@ -82,13 +39,6 @@ async def lived(world: World, start: PodStart, switch: Switch | None = None, rat
     assert not world.defects
     assert (world.model.sandboxes, world.model.containers) == ({}, {})
     return [status, outcome]
-
-
-def settled(value: Any) -> Any:
-    """Leave out times and ids."""
-    if isinstance(value, dict):
-        return {name: settled(one) for name, one in value.items() if name not in COUNTING}
-    return [settled(one) for one in value] if isinstance(value, list) else value
 
 
 SWITCHES = pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from proto.temporal import names
 from proto.temporal.pod import NodeSettings, PodStart
 from tests.activities.jumping_clock import JumpingClock
 from tests.patience import PATIENCE
+from tests.worker.stand_in.switches import settled
 from tests.worker.stand_in.test_stand_in import plain_pod
-from tests.worker.stand_in.test_switches import GOING, lived, settled
+from tests.worker.stand_in.test_switches import GOING, lived
 from tests.worker.stand_in.world import World, copied
 from tests.workflows.conftest import QUICK, client
 from worker.host.pod_cache import publishing

@@ -26,7 +26,6 @@ NUMBER: Final = "OUTAGES"
 """The variable with the number of outages of a long run."""
 OUTAGES: Final = 34
 PODS: Final = 30
-UNTIL_ANSWERS: Final = "what the node knows of its runs is not compared with Temporal's yet (issue 15, point 11)"
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ def test_pods_live_through_three_outages_as_without(node: TempoletNode, ledger: 
     assert run.switches >= len(SHAPES)
 
 
-@pytest.mark.skip(reason=UNTIL_ANSWERS)
+@pytest.mark.stress
 @pytest.mark.parametrize("kind", ["deleted", "restored"])
 def test_pods_live_on_when_temporal_comes_back_with_less(node: TempoletNode, ledger: Ledger, kind: str) -> None:
     """With an empty database, or with one from before."""
@@ -82,7 +81,7 @@ def test_pods_live_on_when_temporal_comes_back_with_less(node: TempoletNode, led
     "kinds",
     [
         pytest.param(sorted(KEEPING), id="keeping"),
-        pytest.param(sorted(KINDS), id="all", marks=pytest.mark.skip(reason=UNTIL_ANSWERS)),
+        pytest.param(sorted(KINDS), id="all"),
     ],
 )
 def test_thirty_pods_live_through_many_outages(node: TempoletNode, ledger: Ledger, kinds: Sequence[str]) -> None:

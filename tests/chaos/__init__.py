@@ -1,0 +1,1 @@
+"""Faults at every moment, on a model of the runtime and on real containerd."""
