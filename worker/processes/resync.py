@@ -6,7 +6,7 @@ again where somebody has ended it, and tells what others did in Temporal.
 
 import asyncio
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,7 @@ from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.node_pods import NodePods, may_be_listed
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods
-from worker.poller.runtime.relist import only_remembered
+from worker.poller.runtime.relist import RuntimePod, only_remembered
 from worker.poller.runtime.unused_tickets import UnusedTickets
 from worker.poller.runtime.watch import RuntimeWatch
 from worker.temporal.interventions import LONGEST, Interventions, told_paused
@@ -69,6 +69,8 @@ class Resync:
         self._configure = asyncio.Event()
         self._configure.set()
         self._restart_told = False
+        self._unshown: dict[str, bool] = {}
+        """Open pods that the runtime has and whose snapshot cannot be read, and whether they were told to read the runtime."""
 
     async def learn_open_pods(self) -> None:
         """Find out which pods are open before the first listing, so that deletions are requested before starts."""
@@ -115,6 +117,8 @@ class Resync:
                 pause, retry = spread(retry), min(retry * 2, every)
             else:
                 retry = min(RETRY_VISIBILITY, every)
+                if pods is not None:
+                    self._tell_unshown(pods.values(), found)
                 if pods is not None and deps.workflows.deliveries.is_settled:
                     there = {**pods, **only_remembered(pods, await asyncio.to_thread(deps.known.all))}
                     wanted = {uid for uid in there if may_be_listed(deps.known, deps.pods, uid)}
@@ -138,6 +142,21 @@ class Resync:
             deps.watch.restarted(pod.workflow_id for pod in pods)
             self._restart_told = True
         return found
+
+    def _tell_unshown(self, pods: Iterable[RuntimePod], found: OpenWorkflows) -> None:
+        """Tell pods without a readable snapshot at two comparisons in a row to read the runtime, once: so it is written again.
+
+        A run in the worker's cache, or one that nothing has reached since the worker's start, would not write it by itself.
+        """
+        missing = {one.workflow_id for one in pods if self._deps.known.of(one.uid) is None}
+        unshown = [one for one in found.pods if one in missing]
+        again = [one for one in unshown if self._unshown.get(one) is False]
+        self._unshown = {one: one in self._unshown for one in unshown}
+        if again:
+            _log.warning(
+                "the snapshots of pods are missing or damaged: these pods read the runtime again", workflows=again
+            )
+            self._deps.watch.tell_anew(again)
 
     async def _look_after(self, found: OpenWorkflows) -> None:
         """Start the node's workflow again if it was ended, and tell of paused and foreign workflows."""

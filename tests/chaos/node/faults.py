@@ -229,8 +229,7 @@ def files_corrupt(scene: Scene) -> Iterator[None]:
     scene.kill("worker")
     scene.node.processes["worker"].wait()
     root = scene.node.root_dir
-    # not observed.json: that of an idle pod is written again only after the pod's next decision, and until then nobody sees the pod
-    candidates = [*root.glob("pods/*/pod.json")]
+    candidates = [*root.glob("pods/*/*.json")]
     candidates += [one for folder in ("away", "tickets") for one in (root / "tempolet" / folder).rglob("*")]
     candidates += (root / "tempolet").glob("*.json")
     for path in sorted(one for one in candidates if one.is_file()):

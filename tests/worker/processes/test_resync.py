@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.names import node_workflow_id
+from proto.temporal.names import PodWorkflowId, node_workflow_id
 from proto.temporal.node import NodeConfigured
 from tests.patience import PATIENCE
 from worker.daemon.config import NodeConfig
@@ -16,6 +16,7 @@ from worker.delivery.deliveries import Deliveries
 from worker.delivery.lead import Leads, TemporalLeads
 from worker.poller.calls.open_workflows import OpenWorkflows
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
+from worker.poller.runtime.relist import RuntimePod
 from worker.processes import resync
 from worker.processes.resync import Resync, ResyncDependencies
 
@@ -120,6 +121,31 @@ async def test_nothing_counts_as_orphaned_until_the_worker_knows_what_temporal_h
         workflows.deliveries.take(Leads("settled"))
         await looked.wait()
     comparing.cancel()
+
+
+async def test_a_pod_whose_snapshot_cannot_be_read_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the second comparison in a row; not one that has a snapshot, nor one whose workflow is closed."""
+    shown, damaged, closed = (RuntimePod(str(PodWorkflowId("n", "default", one, one)), one, (), ()) for one in "abc")
+    workflows, told = (
+        FakeWorkflows(OpenWorkflows((shown.workflow_id, damaged.workflow_id), node=True)),
+        list[list[str]](),
+    )
+
+    async def compare_as_backstop() -> dict[str, RuntimePod]:
+        return {one.uid: one for one in (shown, damaged, closed)}
+
+    watch = SimpleNamespace(
+        compare_as_backstop=compare_as_backstop, restarted=list, tell_anew=lambda ids: told.append([*ids])
+    )
+    known = SimpleNamespace(all=dict, of=lambda uid: "a snapshot" if uid == shown.uid else None)
+    compared = made(tmp_path, workflows, watch=watch, known=known)
+    monkeypatch.setattr(resync, "may_be_listed", lambda *_: True)
+    await pauses_of(compared, 1, monkeypatch)
+    assert told == []
+    await pauses_of(compared, 3, monkeypatch)
+    assert told == [[damaged.workflow_id]]
 
 
 async def test_the_nodes_workflow_is_started_again_if_it_is_gone(

@@ -464,7 +464,8 @@ async def test_of_many_edits_the_newest_arrives(node: Node, monkeypatch: pytest.
     monkeypatch.setattr(growing_intervals, "FIRST_GAP", 0.05)
     await edited_often(node, 60, lambda one: read(f"busybox:{one + 2}"))
     await node.until(2 + AT_ONCE)
-    assert node.last_image == "busybox:61"
+    while node.last_image != "busybox:61":  # on a busy machine a gap may be over before the last edit
+        await node.until(len(node.calls) + 1)
 
 
 async def test_conditions_at_first_sight_come_with_the_start(node: Node) -> None:
