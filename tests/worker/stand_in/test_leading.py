@@ -24,7 +24,7 @@ from worker.stand_in.connection import NOT_CONNECTED
 from worker.stand_in.hand_back.returned import HandedOver
 from worker.stand_in.leading import FIRST_PAUSE, LONGEST_PAUSE, STEP
 from worker.stand_in.led_pods import TRIED_AGAIN
-from workflows.decide.versions import CURRENT_NODE
+from workflows.decide.versions import CURRENT, CURRENT_NODE
 
 pytestmark = pytest.mark.jumping_clock
 LATER = AWAY_SECONDS + 2 * STEP
@@ -91,6 +91,17 @@ async def test_pods_are_taken_over_on_a_verdict(node: Node) -> None:
     assert engine.away_since
     assert engine.pods_led == 3
     assert "the connection" in engine.why
+
+
+async def test_a_pod_of_another_release_keeps_its_ticket(node: Node) -> None:
+    """Nobody could lead it here, and its workflow would be refused afterwards."""
+    later = node.states.newest_of[workflow_id("b")]
+    node.states.newest_of[workflow_id("b")] = replace(later, behaviour=CURRENT + 1)
+    before = node.epoch("b")
+    node.is_hosted = False
+    await asyncio.sleep(LATER)
+    assert node.led() == {"a", "c"}
+    assert node.epoch("b") == before
 
 
 async def test_no_pod_is_led_twice(node: Node) -> None:
