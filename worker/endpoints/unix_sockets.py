@@ -24,9 +24,14 @@ _CREDENTIALS: Final = struct.Struct("3i")
 @contextlib.asynccontextmanager
 async def serving(path: Path, answer: Answer, *, longest_line: int = LONGEST_LINE) -> AsyncIterator[None]:
     """Serve while the block runs: `answer` gets each connection, and closes it. Raises OSError."""
+
+    async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.CancelledError):  # the process ends: asyncio would log it as a defect
+            await answer(reader, writer)
+
     listening = bound(path)
     try:
-        server = await asyncio.start_unix_server(answer, sock=listening, limit=longest_line)
+        server = await asyncio.start_unix_server(answered, sock=listening, limit=longest_line)
     except BaseException:
         listening.close()
         raise
