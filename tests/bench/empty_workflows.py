@@ -20,7 +20,8 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from proto.temporal.names import NAMESPACE
 from tests.bench.peers.peer import Process
 from tests.bench.usage import cpu_seconds
-from worker.standalone.temporal_server import TemporalServer, free_ports
+from tests.free_ports import free_ports
+from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.temporal_client import way_to
 
 WORKFLOWS: Final = 110

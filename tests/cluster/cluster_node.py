@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Final, Self
 from proto.pod_snapshot import PodSnapshot
 from tests.cluster.api import Api, Refused
 from tests.cluster.control_plane import ControlPlane
+from tests.free_ports import free_ports
 from tests.node.tempolet_node import PATIENCE, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine.links import delete_link
-from worker.standalone.temporal_server import free_ports
 
 NAMESPACE: Final = "default"
 MIRROR: Final = "kubernetes.io/config.mirror"

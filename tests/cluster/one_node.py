@@ -13,6 +13,7 @@ from typing import Any, Final
 from tests.cluster.cluster_node import add_address, condition
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.peers.real_kubelet import RealKubelet
+from tests.free_ports import free_ports
 from tests.killed_sessions import remove_leftovers
 from tests.own_number import own_number
 from worker.standalone.down import down, what_is_left
@@ -22,7 +23,6 @@ from worker.standalone.machine.links import delete_link
 from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Ports, Settings, recorded
-from worker.standalone.temporal_server import free_ports
 from worker.standalone.up import up
 
 NODE: Final = "node-1"

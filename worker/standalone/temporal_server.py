@@ -198,15 +198,6 @@ class TemporalServer:
             raise TemporalFailed(f"namespace {NAMESPACE} could not be set up: {done.stderr.strip()}")
 
 
-def free_ports(count: int) -> list[int]:
-    """Find unused loopback ports; for tests."""
-    with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in taken:
-            each.bind((LOOPBACK, 0))
-        return [each.getsockname()[1] for each in taken]
-
-
 def is_free(port: int) -> bool:
     """Report whether a loopback port is unused."""
     with socket.socket() as probe:

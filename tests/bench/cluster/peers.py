@@ -13,8 +13,8 @@ from tests.bench.manifests import NAMESPACE, Pod
 from tests.bench.peers.kubelet import Kubelet
 from tests.bench.peers.peer import Peer
 from tests.bench.peers.tempolet import Tempolet
+from tests.free_ports import free_ports
 from worker.standalone.given_configuration import GivenConfiguration
-from worker.standalone.temporal_server import free_ports
 
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"

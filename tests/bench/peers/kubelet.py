@@ -20,9 +20,9 @@ from typing import Any, ClassVar, Final
 from tests.bench.manifests import Pod
 from tests.bench.peers.peer import ManifestPeer
 from tests.bench.peers.place import NODE
+from tests.free_ports import free_ports
 from worker.standalone.machine.leftovers import CGROUP_MOUNT
 from worker.standalone.machine.process import Command, last_lines
-from worker.standalone.temporal_server import free_ports
 
 VARIABLE: Final = "TEMPOLET_KUBELET"
 BUILD: Final = Path(__file__).parents[1] / "kubelet" / "build.sh"

@@ -17,9 +17,9 @@ from tests.bench.cri import POD_NAME
 from tests.bench.manifests import NAMESPACE, OBJECT, Pod
 from tests.bench.peers.peer import ManifestPeer
 from tests.bench.peers.place import NODE
+from tests.free_ports import free_ports
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Ports, Settings
-from worker.standalone.temporal_server import free_ports
 from worker.standalone.up import up
 from worker.temporal.codec import data_converter
 from worker.temporal.keys import KeyFile

@@ -17,7 +17,7 @@ from typing import Any, Final
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.control_plane import ControlPlane
-from worker.standalone.temporal_server import free_ports
+from tests.free_ports import free_ports
 
 GROUP: Final = "metrics.k8s.io"
 VERSION: Final = "v1beta1"

@@ -14,8 +14,8 @@ from tests.cluster.cluster_node import ClusterNode
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.node.metrics_server import GROUP, VARIABLE, aggregating, metrics_server
+from tests.free_ports import free_ports
 from tests.node.tempolet_node import BUSYBOX
-from worker.standalone.temporal_server import free_ports
 
 BUSY = "while :; do :; done & sleep 3600"
 PROBE = {"exec": {"command": ["true"]}, "periodSeconds": 1}

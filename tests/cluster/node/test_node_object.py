@@ -14,9 +14,9 @@ from proto.kubernetes.resources.quantity import parse_quantity
 from tests.cluster.certificates import Authority
 from tests.cluster.cluster_node import ClusterNode, condition, lone_node
 from tests.cluster.control_plane import ControlPlane
+from tests.free_ports import free_ports
 from tests.node.tempolet_node import PATIENCE
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import free_ports
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ import pytest
 
 from tests.cluster.cluster_node import ClusterNode, NewNode
 from tests.cluster.kubectl import Kubectl
+from tests.free_ports import free_ports
 from tests.node.tempolet_node import pod_manifest
-from worker.standalone.temporal_server import TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalServer
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from tests.bench.peers.kubelet import NoKubelet
 from tests.cluster.cluster_node import pods_path
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.peers.real_kubelet import RealKubelet
+from tests.free_ports import free_ports
 from tests.killed_sessions import remove_leftovers
 from worker.standalone.given_configuration import GivenConfiguration
 from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.settings import Settings
-from worker.standalone.temporal_server import free_ports
 
 NAME: Final = "real-kubelet"
 

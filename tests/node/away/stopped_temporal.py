@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from worker.standalone.temporal_server import TemporalServer, free_ports
+from tests.free_ports import free_ports
+from worker.standalone.temporal_server import TemporalServer
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from deploy.parts.fetch import REGISTRY
 from tests import patience
+from tests.free_ports import free_ports
 from worker.standalone.machine import programs
-from worker.standalone.temporal_server import free_ports
 
 USER: Final = "robot"
 PASSWORD: Final = "wrench-canary-7Q"

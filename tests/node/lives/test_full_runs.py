@@ -14,13 +14,14 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
 
 from proto.pod_snapshot import PodSnapshot
+from tests.free_ports import free_ports
 from tests.node.containerd_view import containers_of, sandboxes_of
 from tests.node.lives.test_interventions import run_inside
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
 from worker.poller.calls.pod_workflows import ENDED_FULL
 from worker.standalone import temporal_server
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalServer
 
 MOST = 40
 """Signals that this Temporal takes in a run; 10,000 by default."""

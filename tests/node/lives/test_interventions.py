@@ -20,13 +20,14 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import NAMESPACE, PodWorkflowId, node_workflow_id
+from tests.free_ports import free_ports
 from tests.node.containerd_view import containers_of, sandboxes_of
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
 from worker.standalone import temporal_server
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import programs
-from worker.standalone.temporal_server import TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.executions import describe_execution, is_open
 
 RESET: Final = ("reset", "--reason", "a test", "--type")

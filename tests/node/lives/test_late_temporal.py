@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from proto.temporal.names import NAMESPACE
+from tests.free_ports import free_ports
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from tests.patience import PATIENCE
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import programs
-from worker.standalone.temporal_server import TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalServer
 
 POLLS_FAIL_WITHIN = 60.0
 """For so long the SDK's core repeats a poll that was refused."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests import patience
-from worker.standalone.temporal_server import free_ports
+from tests.free_ports import free_ports
 
 PROGRAMS: Final = ("chromium", "chromedriver")
 FLAGS: Final = (

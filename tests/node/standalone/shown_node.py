@@ -15,11 +15,12 @@ from urllib.parse import quote
 
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import NAMESPACE
+from tests.free_ports import free_ports
 from tests.node.containerd_view import container_pid
 from tests.node.standalone.browser import Browser
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, wait
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalServer
 
 INIT: Final = ("await-database", "migrate", "warm-cache")
 COLUMNS: Final = ("Status", "Workflow ID", "PodPhase", "PodReady", "PodReason", "PodRestarts")

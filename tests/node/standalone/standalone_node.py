@@ -10,6 +10,7 @@ from typing import Final
 
 from rich.console import Console
 
+from tests.free_ports import free_ports
 from tests.killed_sessions import remove_leftovers
 from tests.node.conftest import BUSYBOX
 from worker.standalone.down import down, what_is_left
@@ -18,7 +19,6 @@ from worker.standalone.machine.process import wait_for_end
 from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Ports, Settings
-from worker.standalone.temporal_server import free_ports
 
 POD: Final = f"""\
 apiVersion: v1

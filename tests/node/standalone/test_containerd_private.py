@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.free_ports import free_ports
 from tests.node.conftest import BUSYBOX
 from tests.node.standalone.private_containerd import fetch, private_containerd, run_pod, what_is_left
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import PAUSE_IMAGE
 from worker.standalone.cri_client import CriClient
 from worker.standalone.machine.process import wait_for_end
-from worker.standalone.temporal_server import TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalServer
 
 
 @pytest.fixture

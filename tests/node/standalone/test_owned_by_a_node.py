@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.free_ports import free_ports
 from tests.node.standalone.standalone_node import POD, kill, manifest, pids, silent, standalone_node
 from worker.standalone.down import DownFailed, down
 from worker.standalone.machine import leftovers, links, owner_marks, programs
 from worker.standalone.machine.links import LINKS
 from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.settings import Settings
-from worker.standalone.temporal_server import free_ports
 from worker.standalone.up import UpFailed, up
 
 

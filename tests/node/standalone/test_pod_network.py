@@ -13,13 +13,13 @@ from typing import Final
 import pytest
 
 from proto.cri.v1 import api_pb2 as cri
+from tests.free_ports import free_ports
 from tests.node.conftest import BUSYBOX
 from tests.node.standalone.private_containerd import fetch, private_containerd, rules, run_pod, what_is_left
 from worker.standalone.containerd import Containerd
 from worker.standalone.cri_client import CriClient
 from worker.standalone.machine import programs
 from worker.standalone.machine.process import wait_for_end
-from worker.standalone.temporal_server import free_ports
 
 ATTACK: Final = Path(__file__).with_name("loopback_attack.py")
 

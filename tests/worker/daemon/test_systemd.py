@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 import worker
-from tests.conftest import free_port
+from tests.free_ports import free_port
 from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible, wait_until
 from worker.temporal.temporal_client import TemporalSettings
 

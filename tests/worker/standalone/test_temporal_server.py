@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.free_ports import free_ports
 from worker.standalone.machine.process import Command
-from worker.standalone.temporal_server import TemporalFailed, TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalFailed, TemporalServer
 
 
 def test_a_temporal_of_an_earlier_release_is_told(tmp_path: Path) -> None:

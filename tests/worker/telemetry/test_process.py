@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import free_port
+from tests.free_ports import free_port
 from tests.patience import PATIENCE
 from worker.daemon.config import NodeConfig
 from worker.daemon.troubles import Troubles

@@ -17,7 +17,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import SEARCH_ATTRIBUTES
-from tests.conftest import free_port
+from tests.free_ports import free_port
 from worker.standalone.gateway.carrying import serve_connections
 from worker.standalone.gateway.frontend import Frontend
 from worker.standalone.gateway.own_network import listen_at_path

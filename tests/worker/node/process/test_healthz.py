@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import free_port
+from tests.free_ports import free_port
 from worker.commands.serve import own_healthz
 from worker.daemon.config import NodeConfig
 from worker.daemon.health import LoopHealth
