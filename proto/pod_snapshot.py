@@ -107,7 +107,7 @@ def pod_path(root_dir: Path, pod_uid: str) -> Path:
 
 
 def read_snapshots(root_dir: Path, *, whole_pods: bool = False) -> list[PodSnapshot]:
-    """Read every pod's snapshot; a damaged or missing one is left out, because the next relist finds the pod anyway.
+    """Read every pod's snapshot; a damaged or missing one is left out: the poller has its pod write it again.
 
     `whole_pods`: with the pod itself, if that was written.
     """

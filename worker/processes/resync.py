@@ -6,7 +6,7 @@ again where somebody has ended it, and tells what others did in Temporal.
 
 import asyncio
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -118,11 +118,7 @@ class Resync:
             else:
                 retry = min(RETRY_VISIBILITY, every)
                 if pods is not None:
-                    self._tell_unshown(pods.values(), found)
-                if pods is not None and deps.workflows.deliveries.is_settled:
-                    there = {**pods, **only_remembered(pods, await asyncio.to_thread(deps.known.all))}
-                    wanted = {uid for uid in there if may_be_listed(deps.known, deps.pods, uid)}
-                    await deps.orphaned.look(there.values(), {OpenPod(one).id.uid for one in found.pods}, wanted)
+                    await self._compare_snapshots(pods, found)
             give_back_freed_memory()
             if deps.workflows.deliveries.is_settled:
                 await deps.workflows.pause(pause)
@@ -143,12 +139,21 @@ class Resync:
             self._restart_told = True
         return found
 
-    def _tell_unshown(self, pods: Iterable[RuntimePod], found: OpenWorkflows) -> None:
+    async def _compare_snapshots(self, pods: Mapping[str, RuntimePod], found: OpenWorkflows) -> None:
+        """Look for open pods whose snapshots are missing, and, once it is settled who leads, for pods without a workflow."""
+        deps = self._deps
+        seen = await asyncio.to_thread(deps.known.all)
+        self._tell_unshown({one.workflow_id for uid, one in pods.items() if uid not in seen}, found)
+        if deps.workflows.deliveries.is_settled:
+            there = {**pods, **only_remembered(pods, seen)}
+            wanted = {uid for uid in there if may_be_listed(deps.known, deps.pods, uid)}
+            await deps.orphaned.look(there.values(), {OpenPod(one).id.uid for one in found.pods}, wanted)
+
+    def _tell_unshown(self, missing: Collection[str], found: OpenWorkflows) -> None:
         """Tell pods without a readable snapshot at two comparisons in a row to read the runtime, once: so it is written again.
 
         A run in the worker's cache, or one that nothing has reached since the worker's start, would not write it by itself.
         """
-        missing = {one.workflow_id for one in pods if self._deps.known.of(one.uid) is None}
         unshown = [one for one in found.pods if one in missing]
         again = [one for one in unshown if self._unshown.get(one) is False]
         self._unshown = {one: one in self._unshown for one in unshown}

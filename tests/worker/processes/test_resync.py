@@ -139,7 +139,7 @@ async def test_a_pod_whose_snapshot_cannot_be_read_is_told_once(
     watch = SimpleNamespace(
         compare_as_backstop=compare_as_backstop, restarted=list, tell_anew=lambda ids: told.append([*ids])
     )
-    known = SimpleNamespace(all=dict, of=lambda uid: "a snapshot" if uid == shown.uid else None)
+    known = SimpleNamespace(all=lambda: {shown.uid: SimpleNamespace(path="", source="file")})
     compared = made(tmp_path, workflows, watch=watch, known=known)
     monkeypatch.setattr(resync, "may_be_listed", lambda *_: True)
     await pauses_of(compared, 1, monkeypatch)
