@@ -7,14 +7,13 @@ python -m tests.suite --record            writes down, too, how long each file t
 
 import argparse
 import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import Final
 
 from tests.suite.files import find_test_files, read_durations, write_durations
 from tests.suite.plan import expected, plan
-from tests.suite.run import Run
+from tests.suite.run import LANES, Run
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -36,7 +35,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("below", nargs="*", default=["tests"], help="folders or files of tests [tests]")
     parser.add_argument("--record", action="store_true", help="write down how long each file took")
-    parser.add_argument("--lanes", type=int, default=(os.cpu_count() or 1) + 1, help="sessions side by side")
+    parser.add_argument("--lanes", type=int, default=LANES, help="sessions side by side")
     parser.add_argument("--root", type=Path, default=ROOT, help="another checkout than this")
     return parser.parse_args()
 

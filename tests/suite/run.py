@@ -19,6 +19,8 @@ from tests.suite.results import MOST_FLAKY, SessionResult, Verdict, file_of, jud
 from tests.suite.session import Session
 
 INTERRUPTED: Final = 2
+LANES: Final = (os.cpu_count() or 1) + 2
+"""Sessions side by side: more than processors, since most of them wait for a node."""
 _TAIL: Final = 4000
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -29,7 +31,7 @@ class Run:
 
     root: Path
     logs: Path
-    lanes: int = field(default_factory=lambda: (os.cpu_count() or 1) + 1)
+    lanes: int = LANES
     results: list[SessionResult] = field(default_factory=list)
     _sessions: list[Session] = field(default_factory=list)
     _running: list[Kind] = field(default_factory=list)
