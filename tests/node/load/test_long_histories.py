@@ -109,7 +109,7 @@ async def grown(node: Node, events: int) -> tuple[Run, int]:
 @pytest.mark.parametrize(
     ("behaviour", "events", "pods"),
     [
-        pytest.param(SHORT_RUNS - 1, 3850, 30, id="runs-that-continue-as-new-at-4096-events"),
+        pytest.param(SHORT_RUNS - 1, 3850, 110, id="runs-that-continue-as-new-at-4096-events"),
         pytest.param(CURRENT, 420, 110, id="runs-of-today"),
     ],
 )
