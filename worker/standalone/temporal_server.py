@@ -47,6 +47,8 @@ DYNAMIC_CONFIG: Final = (
 """Temporal breaks a workflow task off once so many events have arrived during it. With the default of 100, whoever signals a pod
 without pause ends each task of more than a fifth of a second, the next one replays more, and the run grows until it takes no
 signal any more. With these limits the task ends, and while a run waits to continue as new Temporal refuses further signals."""
+DAMAGED: Final = ("file is not a database", "database disk image is malformed", "no such table")
+"""SQLite's words for a file that was overwritten, or cut off."""
 ENVIRONMENT: Final = {"GODEBUG": "adaptivestackstart=1"}
 """A switch of Go's runtime: new goroutines start with the stack size that earlier ones needed. SQLite and the
 interceptors need deep stacks, and growing them was a tenth of Temporal's CPU while 110 pods started."""
@@ -180,13 +182,21 @@ class TemporalServer:
                     if check(HEALTH_REQUEST, timeout=2) == SERVING:
                         return
                 if not self.process.running():
-                    raise TemporalFailed(f"Temporal ended while starting; {self.log} ends:\n{last_lines(self.log)}")
+                    raise TemporalFailed(self._why_it_ended(last_lines(self.log)))
                 if time.monotonic() > until:
                     raise TemporalSilent(
                         f"Temporal at {self.address} does not serve after {READY_WITHIN.total_seconds():.0f} s; "
                         f"{self.log} ends:\n{last_lines(self.log)}"
                     )
                 time.sleep(BETWEEN_TRIES)
+
+    def _why_it_ended(self, told: str) -> str:
+        if any(one in told for one in DAMAGED):
+            return (
+                f"Temporal cannot read its database: {told}\nMove {self.database}* away and start again. No pod is restarted for it: the "
+                f"node keeps states and restart counts, and hands its pods to the empty database. Histories from before are lost."
+            )
+        return f"Temporal ended while starting; {self.log} ends:\n{told}"
 
     def _set_retention(self) -> None:
         """Set the retention of histories to RETENTION_DAYS; start-dev creates namespaces with one day."""

@@ -1,4 +1,4 @@
-"""The database of a Temporal under test: copied, put back and deleted while the server is stopped."""
+"""The database of a Temporal under test: copied, put back, damaged and deleted while the server is stopped."""
 
 import shutil
 from pathlib import Path
@@ -15,6 +15,13 @@ def delete(server: TemporalServer) -> None:
     """Delete the database."""
     for path in files(server):
         path.unlink()
+
+
+def damage(server: TemporalServer) -> None:
+    """Overwrite the beginning of the database, as a failing disk does."""
+    for path in files(server):
+        with path.open("r+b") as file:
+            file.write(b"\xff" * 8192)
 
 
 def copy(server: TemporalServer, folder: Path) -> Path:

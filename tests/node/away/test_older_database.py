@@ -12,11 +12,12 @@ from proto.pod_snapshot import PodSnapshot
 from tests.node.away import databases
 from tests.node.away.stopped_temporal import own_temporal, server_pid
 from tests.node.away.test_without_temporal import RETURNED, kill_container, until_returned
+from tests.node.conftest import QUICK
 from tests.node.containerd_view import containers_of
 from tests.node.operating import history
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node, wait
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
+from worker.standalone.temporal_server import TemporalFailed, TemporalServer
 
 __all__ = ["own_temporal"]  # a fixture
 SETTLED = "compared this node's pods with Temporal"
@@ -25,7 +26,7 @@ SETTLED = "compared this node's pods with Temporal"
 @pytest.fixture
 def node(tmp_path: Path, containerd: Containerd, own_temporal: TemporalServer) -> Iterator[TempoletNode]:
     """Run a node with a Temporal of its own, which no slowness of the machine makes an outage."""
-    with tempolet_node(tmp_path, containerd, own_temporal) as made:
+    with tempolet_node(tmp_path, containerd, own_temporal, keys=QUICK) as made:
         yield made
 
 
@@ -80,7 +81,7 @@ def ids(node: TempoletNode, *pods: PodSnapshot) -> set[str]:
     return {one.id for pod in pods for one in containers_of(node.containerd, pod.uid)}
 
 
-def test_a_database_that_was_deleted(node: TempoletNode) -> None:
+def test_a_database_that_was_damaged_and_then_deleted(node: TempoletNode) -> None:
     """Nothing of a pod begins anew: no hook, no container, no count. Its history says that Temporal was away."""
     pod = Hooked(node, "web")
     node.apply(pod.manifest())
@@ -88,6 +89,9 @@ def test_a_database_that_was_deleted(node: TempoletNode) -> None:
     lived, goes = pod.crashes(1), node.until_running("goes")
     before = ids(node, lived)
     stop(node)
+    databases.damage(node.temporal)
+    with pytest.raises(TemporalFailed, match=r"Move .* away and start again"):
+        node.temporal.start()
     databases.delete(node.temporal)
     node.remove("goes")
     start(node)
