@@ -179,10 +179,14 @@ def test_seccomp(
     assert (built.profile_type, built.localhost_ref) == told
 
 
-def test_a_seccomp_file_without_a_name_is_an_error() -> None:
-    """The API refuses it; so does the kubelet, should one come all the same."""
-    with pytest.raises(ValueError, match="localhostProfile must be set"):
-        container_security(inputs({"seccompProfile": {"type": "Localhost"}}))
+@pytest.mark.parametrize("name", [{}, {"localhostProfile": ""}, {"localhostProfile": None}], ids=str)
+@pytest.mark.parametrize("default", [False, True])
+def test_a_seccomp_file_without_a_name_is_an_error(name: dict[str, Any], default: bool) -> None:
+    """CVE-2023-2431: such a container once ran without seccomp. The API refuses it; so does the kubelet, should one come."""
+    nameless = {"seccompProfile": {"type": "Localhost", **name}}
+    for of_pod, own in ((nameless, {}), ({}, nameless), ({"seccompProfile": profile("RuntimeDefault")}, nameless)):
+        with pytest.raises(ValueError, match="localhostProfile must be set"):
+            container_security(inputs(of_pod, own, node=NodeSecurity(seccomp_default=default)))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,33 @@ def test_directories_that_are_moved_meanwhile_lead_nowhere(tree: Path, monkeypat
         remove_tree(tree)
     assert (elsewhere / "file").exists()
     assert (elsewhere / "deep").exists()
+
+
+@pytest.mark.parametrize("where", ["deep", "new"])
+def test_a_link_that_takes_a_directorys_place_meanwhile_is_not_followed(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """As Go's os.RemoveAll once followed it (kubernetes/kubernetes#132267): whoever shares a pod's uid can exchange the two."""
+    precious = tree.parents[1] / "precious"
+    found = tree / "volumes" / where
+    found.mkdir(exist_ok=True)
+    look = os.stat
+
+    def exchanging(name: Any, **how: Any) -> os.stat_result:
+        seen = look(name, **how)
+        if name == where and not found.is_symlink():
+            found.rename(tree / "moved")
+            found.symlink_to(precious)
+        return seen
+
+    monkeypatch.setattr("os.stat", exchanging)
+    with pytest.raises(NotADirectoryError):
+        remove_tree(tree)
+    assert (precious / "file").read_text() == "the node's"
+    monkeypatch.undo()
+    remove_tree(tree)
+    assert not tree.exists()
+    assert (precious / "file").read_text() == "the node's"
 
 
 @needs_root

@@ -1,6 +1,7 @@
 """Which users, groups, privileges, profiles and namespaces does a container have, seen from inside?"""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,15 +185,19 @@ def test_an_image_with_a_user(node: TempoletNode, tmp_path: Path) -> None:
 
 
 def test_a_container_that_starts_again_is_the_same_user(node: TempoletNode, tmp_path: Path) -> None:
-    """CVE-2019-11245: with the image on the node, a kubelet once started it as root the second time."""
+    """CVE-2019-11245: with the image on the node, a kubelet once started it as root, if the pod says nothing of users."""
     image = {"image": import_image_of(node.containerd, str(USER_ID), tmp_path), "imagePullPolicy": "Never"}
-    crashing = container(command="id -u; echo told; exit 1") | image
-    node.apply(pod_manifest("again", containers=[crashing], securityContext={"runAsNonRoot": True}))
-    pod = node.until_pod(
-        "again", lambda one: any(has["restartCount"] for has in one.status.get("containerStatuses", ()))
-    )
-    for file in ("0", "1"):
-        assert until_logged(node, log_path(node, pod, file=file), "told")[0] == str(USER_ID)
+    command = "id -u; echo told; exit 1"
+    crashing = [container("silent", command) | image, container("strict", command, runAsNonRoot=True) | image]
+    node.apply(pod_manifest("again", containers=crashing))
+
+    def restarted(name: str, pod: PodSnapshot) -> bool:
+        return any(one["restartCount"] for one in pod.status.get("containerStatuses", ()) if one["name"] == name)
+
+    for name in ("silent", "strict"):
+        pod = node.until_pod("again", partial(restarted, name))
+        for file in ("0", "1"):
+            assert until_logged(node, log_path(node, pod, name, file=file), "told")[0] == str(USER_ID)
     node.take_away("again")
 
 

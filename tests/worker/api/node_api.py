@@ -12,7 +12,7 @@ import aiohttp
 from yarl import URL
 
 from activities.clients.api_server.api_server import ApiServer
-from activities.clients.api_server.kubeconfig import Kubeconfig
+from activities.clients.api_server.kubeconfig import Kubeconfig, Material
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from tests.cluster.certificates import Authority, Signed
@@ -28,6 +28,7 @@ from worker.node.process.peers import PeerProcesses
 from worker.settings.cluster import Authentication, ClusterSettings, Serving
 
 NODE_NAME = "n1"
+NO_TOKEN = Material()
 REFUSED = (aiohttp.ClientError, ssl.SSLError, ConnectionError)
 """The error of a client whose certificate is not accepted: its handshake is aborted."""
 
@@ -130,9 +131,10 @@ async def node_api(
     authentication: Authentication | None = None,
     routes: Sequence[Route] = ROUTES,
     read_only: bool = False,
+    token: Material = NO_TOKEN,
     **changes: Any,
 ) -> AsyncIterator[NodeApi]:
-    """Serve the node's API while the block runs."""
+    """Serve the node's API while the block runs; `token` is the node's own, for the API server."""
     authority = Authority.make(folder / "authority")
     if authentication is None:
         authentication = Authentication(client_ca_file=authority.folder / "ca.crt")
@@ -142,7 +144,7 @@ async def node_api(
     open_it = open_read_only if read_only else open_server
     async with (
         Reviews().serving() as reviews,
-        node_around(node_config(folder, serving, **changes), Kubeconfig(server=reviews.url)) as around,
+        node_around(node_config(folder, serving, **changes), Kubeconfig(server=reviews.url, token=token)) as around,
         open_it(around, routes) as port,
     ):
         yield NodeApi(folder, reviews, authority, around, port)

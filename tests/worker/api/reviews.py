@@ -25,6 +25,8 @@ class Reviews:
     held_kinds: set[str] = field(default_factory=lambda: {"TokenReview", "SubjectAccessReview"})
     asked: Counter[str] = field(default_factory=Counter)
     specs: list[dict[str, Any]] = field(default_factory=list)
+    tokens: set[str] = field(default_factory=set)
+    """The credentials of those who requested them."""
     url: str = ""
 
     def allow(self, user: str, verb: str, *subresources: str) -> None:
@@ -36,6 +38,7 @@ class Reviews:
         kind = body["kind"]
         self.asked[kind] += 1
         self.specs.append(body["spec"])
+        self.tokens.add(request.headers.get("Authorization", ""))
         if self.held is not None and kind in self.held_kinds:
             await self.held.wait()
         if self.status:

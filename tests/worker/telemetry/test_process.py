@@ -62,6 +62,17 @@ async def test_metrics_stand_beside_healthz(tmp_path: Path) -> None:
         telemetry.metrics.runtime_operation("Version", 0.1, failed=False)
         text = await read(port, "/metrics")
         assert 'kubelet_runtime_operations_total{operation_type="version"} 1.0' in text
+        for path in (
+            "/debug/pprof/",
+            "/debug/pprof/goroutine",
+            "/debug/flags/v",
+            "/pods",
+            "/exec/a/b/c",
+            "/configz",
+            "/logs/",
+        ):
+            with pytest.raises(urllib.error.HTTPError, match="404"):  # nobody shows credentials here (CVE-2019-11248)
+                await read(port, path)
         assert telemetry.plugins == ()
     assert not listens(port)
 

@@ -1,6 +1,7 @@
 """Does the API determine users from certificates and tokens as the kubelet does, and ask the API server no more than needed?"""
 
 import asyncio
+import io
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -8,13 +9,16 @@ from pathlib import Path
 import pytest
 import structlog
 
+from activities.clients.api_server.kubeconfig import Material
 from tests.cluster.certificates import Authority
-from tests.worker.api.node_api import REFUSED, node_api
-from tests.worker.api.waiting import until
+from tests.worker.api.node_api import REFUSED, NodeApi, client_context, node_api
+from tests.worker.api.waiting import PATIENCE, until
 from worker.api.access import rate_limited_log, review
 from worker.api.access.authentication import bearer_token, check_authentication
 from worker.api.access.timed_cache import TASK_NAME, TimedCache
 from worker.api.access.users import ANONYMOUS_USER, User
+from worker.daemon.config import Logging
+from worker.daemon.logs import set_up_logs
 from worker.settings.cluster import Authentication, Authorization, Serving
 from worker.settings.kubelet.configuration import ConfigurationRefused
 
@@ -106,6 +110,33 @@ async def test_a_review_that_is_refused_is_not_tried_again(tmp_path: Path) -> No
         assert refused.status == 503
         assert "does not review it, and this node's log has the reason; retry" in refused.text
         assert api.reviews.asked == {"TokenReview": 1, "SubjectAccessReview": 1}
+
+
+async def test_no_token_is_logged_however_much_is(tmp_path: Path, logs_restored: None) -> None:  # noqa: ARG001 - for its end
+    """CVE-2019-11250, CVE-2020-8565: neither a client's nor the node's own, whatever the reviews and the server answer."""
+    said = io.StringIO()
+    set_up_logs(Logging(verbosity=10), said, changeable=True)
+    own = Material(data=b"nodes-cAnArY")
+    async with node_api(tmp_path, token=own) as api:
+        api.reviews.users["cAnArY"] = ALICE
+        api.reviews.allow("alice", "get", "configz")
+        assert (await api.ask("/configz", token="cAnArY")).status == 200
+        assert (await api.ask("/pods", token="cAnArY")).status == 403
+        assert (await api.ask("/pods", token="wrong-cAnArY")).status == 401
+        await said_on_the_wire(api, b"GET /pods HTTP/1.1\r\nAuthorization : Bearer cAnArY\r\n\r\n")
+        api.reviews.status = 500
+        assert (await api.ask("/pods", token="other-cAnArY")).status == 401
+        assert api.reviews.tokens == {"Bearer nodes-cAnArY"}
+    assert "Unable to authenticate the request" in said.getvalue()
+    assert "cAnArY" not in said.getvalue()
+
+
+async def said_on_the_wire(api: NodeApi, request: bytes) -> None:
+    """Send what is no proper HTTP, and wait until the connection is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", api.port, ssl=client_context(), server_hostname="")
+    writer.write(request)
+    await asyncio.wait_for(reader.read(), PATIENCE)
+    writer.transport.abort()
 
 
 async def test_a_client_that_vanishes_does_not_take_the_answer_along() -> None:

@@ -165,6 +165,26 @@ async def test_what_the_runtime_says_instead_is_told(
         await asyncio.wait_for(runtime.ended[0].wait(), PATIENCE)
 
 
+async def test_a_refused_upgrade_leaves_no_way_to_the_runtime(node_certificate: Signed) -> None:
+    """CVE-2018-1002105: through a proxy that keeps the connection, a client spoke on to the server behind it."""
+    heard = b""
+
+    async def refuse_and_listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal heard
+        writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")
+        heard = await reader.read()
+
+    async with led_to(refuse_and_listen, node_certificate) as (api, runtime):
+        reader, writer, head = await api.upgraded()
+        assert await answer_of(reader, head) == (403, "no")
+        writer.write(b"GET /exec/token HTTP/1.1\r\nHost: node\r\n\r\n")
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
+        assert await answer_of(reader, head) == (400, "Upgrade request required")
+        await asyncio.wait_for(runtime.ended[0].wait(), PATIENCE)  # while the client is still connected
+        assert (len(runtime.requests), heard) == (1, b"")
+        writer.close()
+
+
 async def test_a_runtime_that_is_away_is_told_without_its_url(node_certificate: Signed) -> None:
     """The URL contains a token."""
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -73,10 +73,13 @@ def test_what_is_said(old: Json, new: Json, differs: bool, status: Json | None) 
 
 
 def test_labels_and_annotations_are_said_too() -> None:
-    """And nothing else of the metadata."""
+    """And nothing else of the metadata, whatever a plugin or a bug writes there: no owner (CVE-2025-5187), no finalizer."""
     old = {"metadata": {"uid": "u", "labels": {"a": "1", "b": "2"}, "annotations": {"c": "3"}, "resourceVersion": "7"}}
-    new = {"metadata": {"uid": "u", "labels": {"a": "1", "b": "9"}, "annotations": {}, "resourceVersion": "7"}}
+    new: Json = {"metadata": {"uid": "u", "labels": {"a": "1", "b": "9"}, "annotations": {}, "resourceVersion": "7"}}
     assert changed(old, new)
+    assert node_patch(old, new) == {"metadata": {"uid": "u", "labels": {"b": "9"}, "annotations": {"c": None}}}
+    owner = {"apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "v"}
+    new["metadata"] |= {"ownerReferences": [owner], "finalizers": ["a/b"]}
     assert node_patch(old, new) == {"metadata": {"uid": "u", "labels": {"b": "9"}, "annotations": {"c": None}}}
 
 

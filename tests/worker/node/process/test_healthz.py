@@ -54,7 +54,15 @@ async def test_it_is_well_while_all_three_work(tmp_path: Path) -> None:
         assert await read(port, "/healthz/ping") == (200, "ok")
         health.turn("node status", timedelta(days=-1))  # overdue
         assert (await read(port, "/healthz"))[1] == "the node's loop for node status is stuck"
-        assert (await read(port, "/healthz/elsewhere"))[0] == 404
+        for path in (
+            "/healthz/elsewhere",
+            "/debug/pprof/",
+            "/debug/pprof/goroutine",
+            "/debug/flags/v",
+            "/pods",
+            "/configz",
+        ):
+            assert (await read(port, path))[0] == 404, "nobody shows credentials here (CVE-2019-11248)"
 
 
 async def test_on_port_0_nobody_answers(tmp_path: Path) -> None:
