@@ -48,6 +48,7 @@ def test_an_answer(response: cri.ExecSyncResponse, keep: slice, answer: ExecAnsw
     [
         pytest.param(b"\x0a\x05abc", id="longer-than-the-message"),
         pytest.param(b"\x0a" + b"\xff" * 100, id="a-length-without-an-end"),
+        pytest.param(b"\x7a" + b"\x80" * 9 + b"\x01", id="a-length-that-is-negative-in-64-bits"),
         pytest.param(b"\x0a", id="no-length"),
         pytest.param(b"\x0d\x01\x02\x03\x04", id="another-wire-type"),
     ],

@@ -124,6 +124,7 @@ def grpc_peers() -> dict[str, Serve]:
         "csi-many-capabilities": answers(lambda: message(capabilities.SerializeToString())),
         "csi-large-topology": answers(lambda: message(info.SerializeToString())),
         "csi-garbage": answers(lambda: message(b"\xff" * 100)),
+        "negative-length": answers(lambda: message(b"\x7a" + b"\x80" * 9 + b"\x01")),  # of a field to skip, in 64 bits
     }
 
 

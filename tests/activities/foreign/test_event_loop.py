@@ -184,9 +184,9 @@ ROWS: list[tuple[Client, tuple[str, ...]]] = [
     ),
     (exec_probe, ("exec-16-mib",)),
     (exec_hooks, ("exec-16-mib",)),
-    (plugin, ("plugin-many-versions", "plugin-far-version", "plugin-garbage", "grpc-pings")),
+    (plugin, ("plugin-many-versions", "plugin-far-version", "plugin-garbage", "negative-length", "grpc-pings")),
     (csi_capabilities, ("csi-many-capabilities", "csi-garbage", "grpc-zipped")),
-    (csi_info, ("csi-large-topology", "csi-garbage", "grpc-announced-gigabytes")),
+    (csi_info, ("csi-large-topology", "csi-garbage", "negative-length", "grpc-announced-gigabytes")),
     (manifest_url, ("interim-heads", "trickled-header", "endless-fields", "small-chunks", "zipped", "flood")),
 ]
 
