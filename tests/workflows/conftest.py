@@ -26,6 +26,7 @@ from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.patience import PATIENCE
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
+from worker.host.temporal.activation_limit import extend_activation_limit
 from worker.processes.worker import sandbox_runner
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 from workflows.decide.versions import CURRENT
@@ -197,7 +198,7 @@ async def client(settings: TemporalSettings) -> Client:
 async def node(client: Client) -> AsyncIterator[Node]:
     """Run a worker for a node of its own."""
     made = Node(client, f"n{uuid.uuid4().hex[:8]}", ModelRuntime())
-    async with Worker(
+    worker = Worker(
         client,
         task_queue=names.node_task_queue(made.name),
         workflows=[PodWorkflow],
@@ -207,5 +208,6 @@ async def node(client: Client) -> AsyncIterator[Node]:
             publishing(made.publish, made.running.received, made.keep, made.end),
             AttachingAttempts(made.running, made.present),
         ],
-    ):
+    )
+    async with extend_activation_limit(worker):
         yield made

@@ -44,6 +44,7 @@ from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodMetrics
 from worker.host.replays.build import DEPLOYMENT, build_id
 from worker.host.replays.replay_check import REPLAYS, CheckDependencies, ReplayCheck
+from worker.host.temporal.activation_limit import extend_activation_limit
 from worker.host.temporal.node_name import NodeName
 from worker.host.temporal.refused_runs import RefusedRuns, ending_refused_runs
 from worker.host.terminating_pods import TerminationTracker
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
 PASSED_THROUGH: Final = ("proto", "workflows", "kubernetes", "pydantic", "pydantic_core", "yaml", "dateutil", "urllib3")
 """Modules imported once a process instead of once a workflow: 6 ms and a megabyte each."""
 WORKFLOW_TASKS: Final = 8
-"""Concurrent tasks: more would queue on two cores until the deadlock detector reported them."""
+"""Concurrent tasks: more would only queue on two cores, while Temporal counts their 3 s."""
 ACTIVITIES: Final = 5000
 """Concurrent activities: slow pulls in 110 pods must leave room for every stop, and each probed container takes one."""
 STICKY: Final = timedelta(seconds=1)
@@ -248,7 +249,7 @@ def node_worker(
     client: Client, node: str, hosted: Sequence[Callable[..., Any]], interceptors: Sequence[Interceptor]
 ) -> Worker:
     """Create a worker of our workflows with these activities, within the limits of a node."""
-    return Worker(
+    worker = Worker(
         client,
         task_queue=node_task_queue(node),
         deployment_config=deployment(),
@@ -264,6 +265,7 @@ def node_worker(
         max_eager_activity_reservations_per_workflow_task=EAGER,
         graceful_shutdown_timeout=SHUTDOWN_GRACE,
     )
+    return extend_activation_limit(worker)
 
 
 def deployment() -> WorkerDeploymentConfig:
