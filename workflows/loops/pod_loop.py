@@ -75,6 +75,8 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
         self.spec = spec_of(start.pod)
         self.observed = start.observed or initially_observed(start, self.spec, driver.now())
         self.under_way: dict[str, tuple[Action, asyncio.Task[None]]] = {}
+        self.has_begun = False
+        """False: what the run was handed under way is still in its input alone."""
         self.refused_requests = 0
         """Malformed requests since the loop was created; the history has none of them."""
 
@@ -83,6 +85,7 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
         require_known(self.start.behaviour)
         await self.take_back_if_handed()
         self.begin([self.driver.converted(one.request, carrying.kind_of(one)) for one in self.start.under_way])
+        self.has_begun = True
         if self.start.handed_back and is_over(self.situation()):
             self.publish_status()  # nobody else would say how the pod ended
         while not is_over(self.situation()):
@@ -239,7 +242,8 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
     def state(self) -> PodStart:
         """Return the input with which another driver could go on now: what continue-as-new would carry, as far as it fits."""
         actions = [action for action, _ in self.under_way.values()]
-        return self.next_start(replace(self.observed, signals=0), self.start.pod, carrying.what_fits(actions))
+        under_way = carrying.what_fits(actions) if self.has_begun else self.start.under_way
+        return self.next_start(replace(self.observed, signals=0), self.start.pod, under_way)
 
     def start_again(self) -> NoReturn:
         """Start the pod again as its source now lists it, in a new run."""

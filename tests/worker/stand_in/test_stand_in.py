@@ -291,6 +291,24 @@ async def test_frozen_it_takes_messages_and_begins_nothing() -> None:
     assert (await world.lead(state)).reason == "ManifestRemoved"
 
 
+async def test_what_a_lead_was_handed_is_handed_on_before_it_has_begun() -> None:
+    """The lead changes twice in a moment, while a container is being started."""
+    world = quiet_world()
+    gate = world.held[names.START_CONTAINER] = asyncio.Event()
+    lead = world.lead(world.start())
+    await asyncio.sleep(SOON)
+    for _ in range(2):
+        assert world.led
+        state = copied(world.led.hand_over())
+        assert [one.name for one in state.under_way] == [names.START_CONTAINER]
+        assert await lead is None
+        lead = world.lead(state)
+    gate.set()
+    await asyncio.sleep(SOON)
+    assert world.led
+    assert phase(world.led) == ("Running", "True")
+
+
 async def test_what_must_end_does_not_end() -> None:
     """Then the pod is not handed back now, and goes on."""
     world = quiet_world()
