@@ -6,6 +6,7 @@ computed by the workflow's own rule in `workflows/decide/containers/backoff.py`.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -46,8 +47,8 @@ def started(state: StoryState, done: CompletedActivity) -> Iterator[str]:
         return
     state.started.add(seen.container_id)
     again = f", restart {seen.attempt}" if seen.attempt else ""
-    why = restart_words(known, asked, done.at) if seen.attempt and seen.container_id != known.container_id else ""
     new_instance(state, known, seen)
+    why = restart_words(known.before, asked, done.at) if seen.attempt and known.before else ""
     known.sandbox_id, known.spec = asked.sandbox_id, asked.container
     yield f"container {seen.name} started{again} ({seconds(start_took(done))}){why}{ignored_stop_signal(asked, seen)}"
     yield from ends(state, [seen])
@@ -72,6 +73,7 @@ def new_instance(state: StoryState, known: ContainerStory, seen: RuntimeContaine
     """Record a container's newest instance; the end of the previous one adds to the back-off, as in the workflow."""
     if known.container_id == seen.container_id:
         return
+    known.before = replace(known, before=None)
     if known.container_id and known.restarted_for in (
         "",
         seen.name,
@@ -97,6 +99,8 @@ def continued(state: StoryState, observed: Observed | None) -> bool:
         return True
     for name, facts in observed.containers.items():
         known = state.of(name)
+        if known.container_id != facts.container_id:
+            known.before = None
         known.container_id, known.sandbox_id = facts.container_id, facts.sandbox_id
         known.backoff = Backoff(facts.backoff, facts.backoff_at)
     return False

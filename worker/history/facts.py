@@ -8,16 +8,20 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import to_json
 
-from proto.temporal.activities.requests import RunHook
+from proto.temporal.activities.requests import RunHook, StartContainer
 from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from worker.history import sentences, update_sentences
 from worker.history.story_state import CompletedActivity, StoryState, seconds
+from workflows.decide.actions import ACTIONS
+from workflows.decide.keys import run_hook_key
 
 Read = Callable[[Any], Any]
+READS: Final = frozenset(row.name for row in ACTIONS.values() if row.at_once)
+"""Activities that take no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,33 +114,41 @@ def completed(
         yield f"{asked.activity if asked else 'an activity'} done"
         return
     answer = read(row.answer) if row.answer is not None else None
-    # a hook of an instance runs once: the node may be given the answer that the workflow had just got
-    begun_at = datetime.min.replace(tzinfo=UTC) if _is_of_instance(asked.request) else asked.at
-    if not state.is_new_outcome(_digest(asked, answer), begun_at, at, is_entry=is_entry):
+    if not _is_new(state, asked, answer, at, is_entry=is_entry):
         return
     done = CompletedActivity(asked.request, answer, asked.at, at - asked.at)
     for number, text in enumerate(row.say(state, done)):
         yield text + (asked.counted_tries if number == 0 else "")
 
 
-def _is_of_instance(request: Any) -> bool:
-    return isinstance(request, RunHook) and bool(request.container_id)
+def _is_new(state: StoryState, asked: AskedActivity, answer: Any, at: datetime, *, is_entry: bool) -> bool:
+    """Report whether an end was not told yet: the node may be given the answer that the workflow had just got.
 
-
-def _digest(asked: AskedActivity, answer: Any) -> bytes:
-    return hashlib.sha256(to_json((asked.activity, asked.request, answer), fallback=str)).digest()
+    A hook of an instance runs once, and two requests for it differ only in who asked when.
+    """
+    hook = asked.request if isinstance(asked.request, RunHook) else None
+    what = run_hook_key(hook) if hook else (asked.activity, asked.request)
+    told = hashlib.sha256(to_json((what, answer), fallback=str)).digest()
+    if hook and not hook.container_id and answer and answer.succeeded:
+        return state.is_new_preparation(hook.name, told)
+    begun_at = datetime.min.replace(tzinfo=UTC) if hook and hook.container_id else asked.at
+    return state.is_new_outcome(told, begun_at, at, is_entry=is_entry)
 
 
 def read_at_once(state: StoryState, activity: str, read: Read, at: datetime) -> Iterator[str]:
     """Report the answer of a read that took no time, and has no event or entry of its own for its begin."""
     row = sentences.ACTIVITIES.get(activity)
     answer = read(row.answer) if row else None
-    if row is not None and answer is not None:
+    if row is not None and activity not in READS:
+        yield f"{activity} done"  # the story has lost its begin
+    elif row is not None and answer is not None:
         yield from row.say(state, CompletedActivity(None, answer, at, timedelta()))
 
 
-def failed(asked: AskedActivity, failure: FailedActivity, at: datetime) -> Iterator[str]:
+def failed(state: StoryState, asked: AskedActivity, failure: FailedActivity, at: datetime) -> Iterator[str]:
     """Report an activity's failure."""
+    if isinstance(asked.request, StartContainer):
+        state.of(asked.request.container.get("name", "")).prepared.clear()
     if failure.type == PREDECESSOR_PRESENT:
         yield f"{asked.what} waits: {failure.message}"
     else:

@@ -171,7 +171,8 @@ def _activity_failed(builder: StoryBuilder, event: HistoryEvent, at: datetime) -
     asked = builder.asked.pop(attributes.scheduled_event_id, None)
     if asked is not None:
         kind = attributes.failure.application_failure_info.type
-        yield from facts.failed(asked, facts.FailedActivity(kind, failure_message(attributes.failure)), at)
+        failed = facts.FailedActivity(kind, failure_message(attributes.failure))
+        yield from facts.failed(builder.state, asked, failed, at)
 
 
 def _activity_timed_out(builder: StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[Saying]:

@@ -34,6 +34,8 @@ class ToldOutages:
     """By epoch the position after the newest part."""
     line: tuple[datetime, datetime | None] | None = None
     """Begin and end of the outage, as the last line above entries has them."""
+    told: set[datetime | None] = field(default_factory=set)
+    """The begin of each outage of which something was told; None: of one that is not known."""
     remarks: set[tuple[Any, ...]] = field(default_factory=set)
     """What was said beside the entries."""
 

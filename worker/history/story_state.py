@@ -65,6 +65,10 @@ class ContainerStory:
     """Name of the container whose exit restarted all containers."""
     skipped_by: str = ""
     """The operator who skipped the back-off of this end."""
+    before: "ContainerStory | None" = None
+    """What was known when the newest instance was first told of: why it was started. Its end may be told before its start."""
+    prepared: set[bytes] = field(default_factory=set)
+    """Digests of the preStart hooks that were reported since a start of it failed."""
 
 
 @dataclass(slots=True)
@@ -96,6 +100,13 @@ class StoryState:
     def of(self, name: str) -> ContainerStory:
         """Return what is known of a container."""
         return self.containers.setdefault(name, ContainerStory())
+
+    def is_new_preparation(self, name: str, told: bytes) -> bool:
+        """Report whether the success of a preStart hook was not told yet; then it is. It runs again only after a start that failed."""
+        known = self.of(name).prepared
+        is_new = told not in known
+        known.add(told)
+        return is_new
 
     def is_new_outcome(self, told: bytes, begun_at: datetime, ended_at: datetime, *, is_entry: bool) -> bool:
         """Report whether an action's end was not told yet; then it is.

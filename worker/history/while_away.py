@@ -46,14 +46,16 @@ def untold(builder: StoryBuilder, known: Untold, at: datetime) -> Iterator[Dated
 
 def told(builder: StoryBuilder, part: WhileAway | None, at: datetime) -> Iterator[Saying]:
     """Report a part of the story, which arrived at this time."""
+    outages = builder.outages
     if part is None:
+        outages.told.add(None)
         yield "a part of what happened while Temporal was away, which cannot be read"
         return
-    outages = builder.outages
     if not part.entries and not part.left_out:
         return  # it only announces the story
     missing = part.first - outages.next.get(part.epoch, part.first)
     if missing > 0 and outages.is_new_remark("missing", part.first):
+        outages.told.add(part.since)
         yield f"{missing} entries are missing here"
     outages.next[part.epoch] = part.first + len(part.entries)
     new = [entry for position, entry in enumerate(part.entries, part.first) if outages.is_new(position, entry)]
@@ -63,16 +65,18 @@ def told(builder: StoryBuilder, part: WhileAway | None, at: datetime) -> Iterato
                 outages.line = (part.since or at, part.until)
                 outage = f"while Temporal was away{duration(part.since, part.until)}:" if part.until else AWAY_STILL
                 yield Dated(part.since or at, outage, is_entry=False)
+            outages.told.add(part.since)
             yield Dated(entry.at, text)
     if part.left_out and outages.is_new_remark("left out", part.first + len(part.entries), part.left_out):
+        outages.told.add(part.since)
         yield f"{part.left_out} more entries had no room in this history"
 
 
 def handed_back(builder: StoryBuilder, handed: HandedBack | None) -> Iterator[Saying]:
-    """Report the end of an outage in which nothing happened; else the story was told before."""
+    """Report the end of an outage in which nothing happened that has a sentence; else the story was told before."""
     if handed is None:
         yield "the pod was handed back after Temporal was away, which cannot be read"
-    elif not handed.entries and builder.outages.is_new_remark("nothing happened", handed.since):
+    elif builder.outages.told.isdisjoint({handed.since, None}) and builder.outages.is_new_remark("quiet", handed.since):
         text = f"while Temporal was away{duration(handed.since, handed.until)} nothing happened"
         yield Dated(handed.since, text, is_entry=False)
 
@@ -101,7 +105,7 @@ def _completed(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
 
 def _failed(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:
     asked = _ended(builder, entry) or AskedActivity(entry.key, entry.name, None, entry.at)
-    yield from facts.failed(asked, FailedActivity(entry.reason, entry.message), entry.at)
+    yield from facts.failed(builder.state, asked, FailedActivity(entry.reason, entry.message), entry.at)
 
 
 def _cancelled(builder: StoryBuilder, entry: StoryEntry) -> Iterator[str]:

@@ -12,7 +12,7 @@ from proto.temporal.pod import PodStart
 from worker.stand_in.in_process_driver import InProcessDriver, Left
 from worker.stand_in.journal.kept import Start
 from worker.stand_in.loop_lead import LONGEST_NAME, WRONG_TYPE, LoopLead, Means, NotLed
-from worker.stand_in.recovery import fold
+from worker.stand_in.recovery import fold, known_ends
 from workflows.decide.refusal import Refusal
 from workflows.loops.node_loop import NodeLoop
 from workflows.loops.operator_requests import REQUESTS
@@ -39,6 +39,8 @@ class StandIn(LoopLead[PodLoop]):
         super().__init__(workflow_id, start, means)
         fold(self._loop, self._driver, tail)
         means.journal.keep(replace(self._loop.start, observed=self._loop.observed))
+        for entry in known_ends(self._loop.observed, self._driver.now()):
+            means.journal.note(entry)
 
     def _new_loop(self, start: PodStart, driver: InProcessDriver) -> PodLoop:
         return PodLoop(start, driver)

@@ -84,8 +84,10 @@ class HalfwayModel(RuntimeModel):
         super().stop_sandbox(sandbox_id)
 
     def end(self, container_id: str, code: int) -> None:
-        """Tell who waits for it."""
+        """End with containerd's reason, and tell who waits for it."""
         super().end(container_id, code)
+        one = self.containers[container_id]
+        self.containers[container_id] = replace(one, reason=one.reason or "Error")
         self.ended[container_id].set()
 
     def check(self, at: datetime) -> None:

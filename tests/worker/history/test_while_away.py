@@ -142,9 +142,11 @@ def test_what_is_missing_is_told(recorded: Recorder, parts: list[Any], said: str
 
 
 def test_an_outage_in_which_nothing_happened_is_told_once(recorded: Recorder) -> None:
-    """An idle pod has no entries."""
+    """Nothing of an idle pod has a sentence: it was read, and shown as before."""
+    read = StoryEntry(after(1), EntryKind.COMPLETED, names.READ_POD_RUNTIME, value=requests.PodRuntime())
+    recorded.signal(names.WHILE_AWAY, part(0, read))
     for _ in range(2):
-        recorded.signal(names.HANDED_BACK, HANDED_BACK)
+        recorded.signal(names.HANDED_BACK, replace(HANDED_BACK, entries=1))
     assert recorded.texts()[1:] == ["while Temporal was away (2 min 10 s) nothing happened"]
 
 
@@ -242,11 +244,54 @@ def test_what_was_under_way_when_it_went_away_is_told_once(
 def test_the_same_action_at_another_time_is_told_again(recorded: Recorder) -> None:
     """A hook before a start that failed runs again before the next try; a hook of an instance runs once."""
     end, before = HookEnded(succeeded=True), replace(HOOK, hook=Hook.PRE_START, container_id="")
+    start, failure = entries_of(names.START_CONTAINER, START_WEB, None, begun=4)
+    failed = replace(failure, kind=EntryKind.FAILED, reason="CreateContainerError")
     for hook in (before, HOOK):
-        recorded.signal(names.WHILE_AWAY, part(0, *entries_of(names.RUN_HOOK, hook, end)))
+        recorded.signal(names.WHILE_AWAY, part(0, *entries_of(names.RUN_HOOK, hook, end), start, failed))
         recorded.do(names.RUN_HOOK, hook, end)
     told = sorted(text.split()[0] for text in recorded.texts() if " done" in text)
     assert told == ["postStart", "preStart", "preStart"]
+
+
+def test_a_hook_before_a_start_is_told_once_although_the_node_gets_its_answer_again(recorded: Recorder) -> None:
+    """The history has its end, and Temporal went away before anything was decided: the registry answers the node."""
+    hook = replace(HOOK, hook=Hook.PRE_START, container_id="", sandbox_id="s1", reason="before its start")
+    recorded.do(names.RUN_HOOK, hook, HookEnded(succeeded=True), took=1)
+    recorded.after(200)
+    recorded.signal(names.WHILE_AWAY, part(0, *entries_of(names.RUN_HOOK, hook, HookEnded(succeeded=True), begun=150)))
+    assert len([text for text in recorded.texts() if text.startswith("preStart of web before its start done")]) == 1
+
+
+def test_a_hook_whose_stop_was_asked_for_twice_is_told_once(recorded: Recorder) -> None:
+    """Workflow and node have decided the same stop, each at its own time."""
+    hook = replace(HOOK, hook=Hook.PRE_STOP, asked_at=after(0), reason="its probe failed")
+    recorded.do(names.RUN_HOOK, hook, HookEnded(succeeded=True))
+    again = entries_of(names.RUN_HOOK, replace(hook, asked_at=after(1)), HookEnded(succeeded=True))
+    recorded.signal(names.WHILE_AWAY, part(0, *again))
+    assert len([text for text in recorded.texts() if text.startswith("preStop of web done")]) == 1
+
+
+def test_a_restart_is_told_with_its_reason_if_the_end_of_the_new_instance_is_told_before_it() -> None:
+    """The run has read the new end; the story of the outage has the start."""
+    recorder = Recorder()
+    recorder.begin()
+    ends: dict[str, Any] = {"exit_code": 7, "reason": "Error"}
+    recorder.do(names.START_CONTAINER, START_WEB, seen(finished_at=START, **ends))
+    second = seen("c2", attempt=1, finished_at=after(2), **ends)
+    recorder.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), requests.PodRuntime(containers=(second,)))
+    recorder.after(200)
+    recorder.signal(
+        names.WHILE_AWAY, part(0, *entries_of(names.START_CONTAINER, replace(START_WEB, attempt=1), second, begun=0))
+    )
+    told = [text for text in recorder.texts() if text.startswith("container web started, restart 1 ")]
+    assert [text.partition(": ")[2] for text in told] == ["policy Always after exit 7 Error, without back-off"]
+
+
+def test_an_answer_whose_request_was_lost_is_told_by_its_name(recorded: Recorder) -> None:
+    """The disk took no entry of its begin."""
+    completed = StoryEntry(after(6), EntryKind.COMPLETED, names.START_CONTAINER, "start/web", seen())
+    recorded.signal(names.WHILE_AWAY, part(0, completed))
+    assert recorded.texts()[2:] == ["StartContainer done"]
 
 
 def test_a_deletion_that_is_told_anew_after_each_switch_is_told_once(recorded: Recorder) -> None:

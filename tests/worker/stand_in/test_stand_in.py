@@ -10,7 +10,7 @@ from temporalio import activity
 
 from activities.execution.in_process import InProcessActivities
 from proto.temporal import names
-from proto.temporal.activities.requests import PulledImage
+from proto.temporal.activities.requests import PodRuntime, PulledImage
 from proto.temporal.away import EntryKind
 from proto.temporal.node import ImageUse, NodeConfigured, NodeStart, PrepullImage, WatchImages
 from proto.temporal.operator import SkipBackoff
@@ -19,8 +19,11 @@ from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.worker.stand_in.world import MemoryJournal, World, at_once, copied
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.loop_lead import Means, NotLed
+from worker.stand_in.performing import converted
 from worker.stand_in.pod_journal import PodJournal
+from worker.stand_in.recovery import known_ends
 from worker.stand_in.stand_in import NodeStandIn, RequestRefused, StandIn
+from workflows.decide.containers.instances import UNKNOWN_REASON
 from workflows.decide.versions import BEHAVIOURS, CURRENT_NODE
 
 pytestmark = pytest.mark.jumping_clock
@@ -307,6 +310,23 @@ async def test_what_a_lead_was_handed_is_handed_on_before_it_has_begun() -> None
     await asyncio.sleep(SOON)
     assert world.led
     assert phase(world.led) == ("Running", "True")
+
+
+async def test_a_lead_tells_the_ends_that_it_begins_with() -> None:
+    """The workflow task that has read them may never have been committed; ends of our own guess are left out."""
+    world = quiet_world()
+    stand_in, lead = await led(world)
+    await crashed(world, stand_in)
+    state = copied(stand_in.hand_over())
+    await lead
+    told, end = len(world.journal.stories), state.observed.containers["web"].exit
+    lead = world.lead(state)
+    await asyncio.sleep(1)
+    lead.cancel()
+    (one,) = converted(world.journal.stories[told].value, PodRuntime).containers
+    assert (one.container_id, one.exit_code, one.attempt) == (end.container_id, 1, 1)
+    state.observed.containers["web"].exit = replace(end, reason=UNKNOWN_REASON)
+    assert not list(known_ends(state.observed, world.clock()))
 
 
 async def test_what_must_end_does_not_end() -> None:

@@ -128,6 +128,9 @@ class World:
         self.temporal: Callable[[str, Any], Awaitable[None]] | None = None
         """Signals the pod's workflow, if Temporal leads."""
         self.leads = 0
+        self.led_from: list[tuple[PodStart, int]] = []
+        """What each lead began with, and how many entries the story had then."""
+        self.in_thread: Callable[..., Awaitable[Any]] = at_once
         self.settings, self.exits = QUICK, True
         self.behind = 0.0
         """Seconds by which the node's clock is late."""
@@ -151,8 +154,9 @@ class World:
     def lead(self, start: PodStart, tail: list[StoryEntry] | None = None) -> "asyncio.Task[Any]":
         """Lead the pod from now on."""
         self.leads += 1
+        self.led_from.append((copied(start), len(self.journal.stories)))
         journal = PodJournal(
-            self.journal, "pod/node-1/default/web/u", None, len(self.journal.stories), in_thread=at_once
+            self.journal, "pod/node-1/default/web/u", None, len(self.journal.stories), in_thread=self.in_thread
         )
         targets = Targets(self.snapshots.append, self.running.settled, self.deliver)
         means = Means(self.activities, journal, targets, f"lead {self.leads}", self.clock)
