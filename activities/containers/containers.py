@@ -29,7 +29,7 @@ from activities.logs.links import link_log, unlink_log
 from activities.objects.terminating_pods import PodTerminatingError
 from activities.runtime.confidential import Redaction, redact_status, redaction_of_status
 from activities.runtime.early_ends import end_or_status
-from activities.runtime.runtime_facts import runtime_container
+from activities.runtime.runtime_facts import is_interrupted, runtime_container
 from activities.sandbox.sandbox import first_free_attempt
 from proto.cri.labels import CONTAINER_HASH
 from proto.cri.v1 import api_pb2 as cri
@@ -147,7 +147,7 @@ class ContainerActivities:
             if found.adopted and found.state in (_CREATED, _RUNNING):
                 await self._resize_adopted(request, found.container_id)
             status = await self._start(found)
-            if not _interrupted(status):
+            if not is_interrupted(status):
                 break
             await self._remove_interrupted(request, found.container_id)
         await link_log(self._services.links, request.pod, status)
@@ -257,15 +257,6 @@ def _never_ran_outdated(found: cri.Container, request: StartContainer) -> bool:
     made_of = found.annotations.get(CONTAINER_HASH)
     wanted = container_hash(str(request.container["name"]), request.container.get("image") or "")
     return found.state == _CREATED and made_of not in (None, wanted)
-
-
-def _interrupted(status: cri.ContainerStatus) -> bool:
-    """Report whether its start failed only because the caller disappeared (a killed worker).
-
-    The words are containerd's; with other runtimes an interrupted start counts as an end with a StartError.
-    """
-    exited = status.state == cri.ContainerState.CONTAINER_EXITED
-    return exited and status.reason == "StartError" and status.message.endswith("context canceled")
 
 
 def _lost(request: StopContainer | ShortenStop) -> RuntimeContainer:

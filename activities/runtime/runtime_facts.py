@@ -75,7 +75,18 @@ class RuntimeFactsActivities:
             if error.remedy is Remedy.GONE:
                 return None
             raise
+        if is_interrupted(status):
+            return None  # the next start of this attempt removes it: its program never ran
         return await runtime_container(redact_status(status), listed.pod_sandbox_id)
+
+
+def is_interrupted(status: cri.ContainerStatus) -> bool:
+    """Report whether a container's start failed only because the caller disappeared (a killed worker).
+
+    The words are containerd's; with other runtimes an interrupted start counts as an end with a StartError.
+    """
+    exited = status.state == cri.ContainerState.CONTAINER_EXITED
+    return exited and status.reason == "StartError" and status.message.endswith("context canceled")
 
 
 def timestamp(nanoseconds: int) -> datetime | None:

@@ -176,9 +176,17 @@ async def work(
         telemetry.texts[WORKFLOW_ENGINE] = lambda: as_text(leads.engine())
         telemetry.texts[PROCESS] = lambda: state_of(service, hosts=hosting.is_running)
         telemetry.metrics.show_workflow_engine(leads.engine)
+        loop = asyncio.get_running_loop()
         around = (
             publishing(
-                guard.only_of_leaders(readiness.publish, leads.fence.say), leads.received, leads.keep, leads.end
+                guard.only_of_leaders(
+                    readiness.publish,
+                    leads.fence.say,
+                    refused=lambda *run: loop.call_soon_threadsafe(refused.add, *run),
+                ),
+                leads.received,
+                leads.keep,
+                leads.end,
             ),
             leads.fence.interceptor(),
             *guard.interceptors(services.present_attempts, refusals),

@@ -23,6 +23,10 @@ def _at_once(_workflow_id: str, _what: str, say: Callable[[], None]) -> None:
     say()
 
 
+def _nobody(_workflow_id: str, _run_id: str) -> None:
+    pass
+
+
 class TicketGuard:
     """The tickets of one worker's node."""
 
@@ -35,19 +39,27 @@ class TicketGuard:
         return ShowingTickets(self.tickets, self.seal), gate
 
     def only_of_leaders(
-        self, publish: Callable[[PodSnapshot], None], say: Callable[[str, str, Callable[[], None]], None] = _at_once
+        self,
+        publish: Callable[[PodSnapshot], None],
+        say: Callable[[str, str, Callable[[], None]], None] = _at_once,
+        *,
+        refused: Callable[[str, str], object] = _nobody,
     ) -> Callable[[PodSnapshot], None]:
-        """Pass on the snapshots of runs that may act; those of others are shown nowhere. Called by the runs themselves.
+        """Pass on the snapshots of runs that may act; those of others are shown nowhere. Called by the runs themselves, in any thread.
 
-        `say` is given the workflow, what is said of it, and what says it, at once or later.
+        `say` is given the workflow, what is said of it, and what says it, at once or later. `refused` is told the workflow and the
+        run that may not act: one whose ticket was lost may have nothing to do for days, and its pod would be shown nowhere so long.
         """
 
         def publish_if_it_leads(snapshot: PodSnapshot) -> None:
             run_id = workflow.info().run_id
 
             def if_it_leads() -> None:
-                if self.tickets.judge(snapshot.workflow_id, snapshot.ticket, run_id) is Verdict.PASSES:
+                verdict = self.tickets.judge(snapshot.workflow_id, snapshot.ticket, run_id)
+                if verdict is Verdict.PASSES:
                     publish(snapshot)
+                elif verdict is Verdict.REFUSED:
+                    refused(snapshot.workflow_id, run_id)
 
             say(snapshot.workflow_id, "its snapshot", if_it_leads)
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import platform
+import random
 import socket
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from temporalio.exceptions import ApplicationError
 
+from activities.clients.cri_error import CriError
 from proto.kubernetes.container_hash import container_hash
 from proto.temporal.activities.requests import (
     MakePodDirectories,
@@ -19,6 +21,7 @@ from proto.temporal.activities.requests import (
     RunPodSandbox,
     RuntimeContainer,
     ShortenStop,
+    StartContainer,
 )
 from proto.temporal.pod import ContainerState, PodKey
 from tests.node.acting import Acting, sandbox_spec, start_request, stop_request
@@ -68,6 +71,36 @@ async def test_a_created_container_is_started(acting: Acting) -> None:
     made = (await acting.containers._create(request, 0)).container_id
     web = await acting.run(acting.containers.start_container, request)
     assert (web.container_id, web.state) == (made, ContainerState.RUNNING)
+
+
+async def test_an_interrupted_start_is_no_end(acting: Acting) -> None:
+    """A worker died while the runtime started it, and nobody remembers that: it is not there, and is made again under its attempt."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    request = start_request(pod, sandbox)
+    async with asyncio.timeout(PATIENCE):
+        while not await _start_interrupted(acting, request):
+            pass  # it was broken off before the runtime had begun, or too late
+    assert (await acting.read(pod)).containers == ()
+    web = await acting.run(acting.containers.start_container, request)
+    assert (web.attempt, web.state) == (0, ContainerState.RUNNING)
+
+
+async def _start_interrupted(acting: Acting, request: StartContainer) -> bool:
+    """Break a start off at a random moment; leaves the container only if that was in its middle."""
+    runtime = acting.services.runtime
+    made = (await acting.containers._create(request, 0)).container_id
+    start = asyncio.create_task(runtime.start_container(made))
+    await asyncio.sleep(random.uniform(0, 0.1))  # the moment that the test is about
+    start.cancel()
+    await asyncio.wait([start])
+    while (await runtime.container_status(made)).reason != "StartError":
+        with contextlib.suppress(CriError):  # it is just starting
+            await runtime.stop_container(made, 1)
+            await runtime.remove_container(made)
+            return False
+        await asyncio.sleep(0.01)
+    return True
 
 
 async def test_a_created_container_of_an_image_that_nobody_wants_any_more_is_made_anew(acting: Acting) -> None:

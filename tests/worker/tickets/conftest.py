@@ -53,6 +53,11 @@ class TicketNode(Node):
         start = super()._start_of(pod, settings, first_sight)
         return replace(start, ticket=self.tickets.draw(self.workflow_id(pod))) if self.ticketed else start
 
+    def refuse_snapshot(self, workflow_id: str, run_id: str) -> None:
+        """Take a run whose snapshot was refused, and count that."""
+        self.refused_runs.add(workflow_id, run_id)
+        self.count()
+
     def count(self) -> None:
         """Count a refusal."""
         self.refused += 1
@@ -76,6 +81,7 @@ async def node(client: Client, key_file: Path, tmp_path: Path) -> AsyncIterator[
     name = f"n{uuid.uuid4().hex[:8]}"
     runs = RefusedRuns(client, name, CallBudget())
     made = TicketNode(client, name, ModelRuntime(), tickets=Tickets(tmp_path), refused_runs=runs)
+    loop = asyncio.get_running_loop()
     guard = TicketGuard(made.tickets, TicketSeal(KeyFile(key_file), client.namespace))
     async with Worker(
         client,
@@ -84,7 +90,13 @@ async def node(client: Client, key_file: Path, tmp_path: Path) -> AsyncIterator[
         activities=made.runtime.activities(),
         workflow_runner=sandbox_runner(),
         interceptors=[
-            publishing(guard.only_of_leaders(made.publish), made.running.received, made.keep),
+            publishing(
+                guard.only_of_leaders(
+                    made.publish, refused=lambda *run: loop.call_soon_threadsafe(made.refuse_snapshot, *run)
+                ),
+                made.running.received,
+                made.keep,
+            ),
             *guard.interceptors(made.present, Refusals(made.count, made.refused_runs.add)),
             AttachingAttempts(made.running, made.present),
         ],

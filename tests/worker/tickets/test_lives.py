@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
-from temporalio.client import WorkflowContinuedAsNewError, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.client import (
+    WorkflowContinuedAsNewError,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+)
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer
@@ -110,6 +115,23 @@ async def test_a_terminated_run_is_followed_by_another(node: TicketNode) -> None
     assert node.runtime.live() == before
     await crashes(node, pod)
     assert node.refused == 0
+
+
+async def test_a_run_whose_ticket_is_lost_ends_although_it_has_nothing_to_do(node: TicketNode) -> None:
+    """Its snapshot is refused, so nobody would see the pod any more; the run after it has the containers."""
+    pod = pod_json()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    before, workflow_id = node.runtime.live(), node.workflow_id(pod)
+    node.tickets.forget(workflow_id)
+    node.forget()
+    await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("resync"))
+    await node.until_refused()
+    await node.refused_runs.look()
+    assert (await handle.describe()).status is WorkflowExecutionStatus.TERMINATED
+    await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    assert node.runtime.live() == before
 
 
 async def test_a_pod_that_is_listed_again_later_has_another_ticket(node: TicketNode) -> None:

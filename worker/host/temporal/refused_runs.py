@@ -1,4 +1,4 @@
-"""Ends runs under the ids of this node's workflows that the gate has refused.
+"""Ends runs under the ids of this node's workflows that the gate has refused, or whose snapshots were.
 
 Somebody else has started such a run, or the node has lost its ticket. It could do nothing, but it would keep the id: the poller would
 take it for the pod's own run and signal it. Once it has ended, the poller starts a run of ours if a source lists the pod, and
@@ -35,7 +35,7 @@ class RefusedRuns:
         self._refused: set[tuple[str, str]] = set()
 
     def add(self, workflow_id: str, run_id: str) -> None:
-        """Take a run with a refused activity; one that is refused later is taken then."""
+        """Take a run with a refused activity or snapshot; one that is refused later is taken then."""
         if len(self._refused) < _MOST and self._is_ours(workflow_id):
             self._refused.add((workflow_id, run_id))
 
