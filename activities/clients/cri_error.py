@@ -36,6 +36,9 @@ _REMEDIES: Final = {
 _NAME_RESERVED: Final = re.compile(r'name "[^"]+" is reserved for "')
 """containerd answers UNKNOWN for it, CRI-O has other words; only the text shows it (containerd#4604)."""
 
+_LOST_TASK: Final = re.compile(r"cannot delete running task ([0-9a-f]{64})\b")
+"""containerd's words about a container without a running process that it knows of."""
+
 
 class CriError(Exception):
     """A failed runtime call: which call, what the runtime said, and what may be done."""
@@ -45,6 +48,8 @@ class CriError(Exception):
         self.code = code
         self.details = shorten(details)
         self.remedy = remedy_for(code, details)
+        self.lost_task = lost_task(details)
+        """The container whose task the runtime has lost, and which it does not remove for that; or empty."""
         super().__init__(f"{call}: {self.details}")
 
     @classmethod
@@ -57,6 +62,12 @@ class CriError(Exception):
         if len(texts) == 1:
             return errors[0]
         return cls(errors[0].call, grpc.StatusCode.UNKNOWN, f"[{', '.join(texts)}]")
+
+
+def lost_task(details: str) -> str:
+    """Read the id of a container whose task the runtime has lost."""
+    found = _LOST_TASK.search(details)
+    return found.group(1) if found else ""
 
 
 def remedy_for(code: grpc.StatusCode, details: str) -> Remedy:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from activities.clients.containerd_tasks import remove_task
 from activities.clients.cri_error import CriError
 from activities.clients.exec_sync import SHORT_ANSWER, WHOLE, ExecAnswer, ExecCalls
 from activities.clients.registry_login import Login
@@ -151,6 +152,10 @@ class RuntimeClient:
         """Remove a container; idempotent as CRI requires."""
         request = cri.RemoveContainerRequest(container_id=container_id)
         await self._ask(self._runtime.RemoveContainer, request, REQUEST_SECONDS)
+
+    async def remove_lost_task(self, container_id: str) -> bool:
+        """End what containerd runs of a container without its CRI's knowledge; returns whether that is removed."""
+        return await remove_task(self._channel, container_id, READ_SECONDS)
 
     async def list_containers(self, labels: Mapping[str, str] | None = None) -> Sequence[cri.Container]:
         """List the containers that have all of `labels`."""

@@ -5,6 +5,7 @@ import contextlib
 import platform
 import random
 import socket
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from proto.temporal.activities.requests import (
     MakePodDirectories,
     PodSandbox,
     RemoveContainer,
+    RemovePodSandbox,
     RunPodSandbox,
     RuntimeContainer,
     ShortenStop,
@@ -26,6 +28,8 @@ from proto.temporal.activities.requests import (
 from proto.temporal.pod import ContainerState, PodKey
 from tests.node.acting import Acting, sandbox_spec, start_request, stop_request
 from tests.node.tempolet_node import PATIENCE
+from worker.standalone.containerd import Containerd
+from worker.standalone.machine import programs
 
 
 async def test_a_container_is_started_once(acting: Acting) -> None:
@@ -115,6 +119,28 @@ async def test_a_created_container_of_an_image_that_nobody_wants_any_more_is_mad
     assert made not in {one.container_id for one in (await acting.read(pod)).containers}
     late = await acting.run(acting.containers.start_container, before)
     assert (late.container_id, late.hash) == (web.container_id, web.hash)
+
+
+@pytest.mark.parametrize("removed", ["container", "sandbox"])
+async def test_a_container_whose_task_the_runtime_has_lost_is_removed(
+    acting: Acting, containerd: Containerd, removed: str
+) -> None:
+    """A killed worker's start may leave one: containerd refuses to remove it until its processes are gone."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    made = (await acting.containers._create(start_request(pod, sandbox), 0)).container_id
+    # a task behind the back of containerd's CRI, which so knows nothing of it, as of one that it has lost
+    arguments = ("--address", containerd.socket, "--namespace", "k8s.io", "tasks", "start", "--detach", made)
+    subprocess.run([programs.find_program(programs.CTR), *arguments], check=True)  # noqa: ASYNC221 - a test may wait
+    with pytest.raises(CriError, match="cannot delete running task"):
+        await acting.services.runtime.remove_container(made)
+    if removed == "container":
+        await acting.run(acting.containers.remove_container, RemoveContainer(pod, "web", made))
+        assert not (await acting.read(pod)).containers
+    else:
+        await acting.services.runtime.stop_pod_sandbox(sandbox.sandbox_id)
+        await acting.run(acting.sandboxes.remove_pod_sandbox, RemovePodSandbox(pod, sandbox.sandbox_id))
+        assert not (await acting.read(pod)).sandboxes
 
 
 async def test_an_ended_container_is_answered_not_started_again(acting: Acting) -> None:
