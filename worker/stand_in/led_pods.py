@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import structlog
 
 from activities.execution.pod_locks import PodLocks
-from proto.temporal.pod import PodOutcome, PodStart
+from proto.temporal.pod import PodOutcome
 from worker.delivery.lead import Leads, PodLead
 from worker.stand_in.dues import Dues
 from worker.stand_in.hand_back.returned import HandBack
@@ -21,7 +21,7 @@ from worker.stand_in.journal.kept import Kept, NumberedEntry, Start, is_node
 from worker.stand_in.loop_lead import Means
 from worker.stand_in.stand_in import NodeStandIn, StandIn, stand_in_of
 from worker.tickets.tickets import Tickets
-from workflows.decide.versions import BEHAVIOURS, NODE_BEHAVIOURS
+from workflows.decide.versions import KNOWN, why_unknown
 
 TRIED_AGAIN: Final = 60.0
 """Seconds until a pod is tried again that could not be led, or whose workflow Temporal does not let take it."""
@@ -122,33 +122,22 @@ class LedPods:
         async with self.locked(workflow_id):
             if workflow_id in self.led or monotonic() < self.not_before.get(workflow_id, 0.0):
                 return
-            if kept is None and workflow_id not in self.parts.journal.workflows():
+            behaviour = kept.start.behaviour if kept else self.parts.journal.behaviour(workflow_id)
+            if behaviour is None or not self._can_lead(workflow_id, behaviour):
                 return
             tail = kept.tail.entries if kept else ()
             read = partial(self.parts.newest, workflow_id)
-            if not await self._can_lead(workflow_id, (lambda: kept.start) if kept else read):
-                return
             await self.lead(workflow_id, (lambda: kept.start) if kept else read, why=why, tail=tail)
             if workflow_id in self.led:
                 _log.info(f"leads {subject(workflow_id)} without Temporal", workflow=workflow_id, reason=why)
 
-    async def _can_lead(self, workflow_id: str, state: Callable[[], Start | None]) -> bool:
+    def _can_lead(self, workflow_id: str, behaviour: int) -> bool:
         """Report whether this release knows the behaviour of a workflow; otherwise its ticket stays as it is, for the release that does."""
-        try:
-            start = await asyncio.to_thread(state)
-        except Exception:  # noqa: BLE001 - a damaged state: whoever leads it tells
-            return True
-        known = BEHAVIOURS if isinstance(start, PodStart) else NODE_BEHAVIOURS
-        if start is None or start.behaviour in known:
-            return True
-        self.not_before[workflow_id] = monotonic() + TRIED_AGAIN
-        _log.error(
-            f"cannot lead {subject(workflow_id)} without Temporal: only another release can",
-            workflow=workflow_id,
-            behaviour=start.behaviour,
-            known=sorted(known),
-        )
-        return False
+        why = why_unknown(behaviour, KNOWN["node" if is_node(workflow_id) else "pods"])
+        if why:
+            self.not_before[workflow_id] = monotonic() + TRIED_AGAIN
+            _log.error(f"cannot lead {subject(workflow_id)} without Temporal", workflow=workflow_id, err=why)
+        return not why
 
     async def lead_instead(self, workflow_id: str, why: str) -> bool:
         """Lead a pod whose open run this code cannot replay, until another run takes its place; False if its state is not known."""

@@ -32,6 +32,9 @@ NODE_BEHAVIOURS: Final[dict[int, str]] = {
 OLDEST_NODE: Final = min(NODE_BEHAVIOURS)
 CURRENT_NODE: Final = max(NODE_BEHAVIOURS)
 
+KNOWN: Final[Mapping[str, Mapping[int, str]]] = {"pods": BEHAVIOURS, "node": NODE_BEHAVIOURS}
+"""The numbers of each kind of workflow."""
+
 FEWER_START_ACTIVITIES: Final = 2
 """From this behaviour on there is no activity for directories, and none for an image that is present."""
 TIMER_PER_WAIT: Final = 3
@@ -65,11 +68,17 @@ class UnknownBehaviourError(Exception):
     """This release does not know the run's behaviour: the workflow task fails and is retried until a worker knows it."""
 
 
+def why_unknown(behaviour: int, known: Mapping[int, str]) -> str:
+    """Say why this release can neither replay nor lead a run of this behaviour; empty if it can."""
+    if behaviour in known:
+        return ""
+    needed = "the newer release" if behaviour > max(known) else "an older release, which raises it"
+    return (
+        f"it follows behaviour {behaviour}, this release knows {min(known)} to {max(known)}: start a worker of {needed}"
+    )
+
+
 def require_known(behaviour: int, known: Mapping[int, str] = BEHAVIOURS) -> None:
     """Raise UnknownBehaviourError for a run that only a newer or an older release can replay."""
-    if behaviour in known:
-        return
-    needed = "the newer release" if behaviour > max(known) else "an older release, which raises it"
-    raise UnknownBehaviourError(
-        f"this run follows behaviour {behaviour}, this worker knows {min(known)} to {max(known)}: start a worker of {needed}"
-    )
+    if why := why_unknown(behaviour, known):
+        raise UnknownBehaviourError(f"this run cannot go on here: {why}")

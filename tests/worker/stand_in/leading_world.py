@@ -1,6 +1,7 @@
 """The leads of some pods: the real `Leading` and `Answers` over a runtime, a journal and a Temporal in memory."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,13 +41,20 @@ class States:
         self.newest_of: dict[str, PodStart | NodeStart] = {}
         self.ended: list[str] = []
         """Pods whose story is told."""
+        self.reads: Counter[str] = Counter()
 
     def workflows(self) -> frozenset[str]:
         """Return the pods that are known."""
         return frozenset(self.newest_of)
 
+    def behaviour(self, workflow: str) -> int | None:
+        """Return the number that it follows."""
+        newest = self.newest_of.get(workflow)
+        return newest.behaviour if newest else None
+
     def newest(self, workflow: str) -> PodStart | NodeStart | None:
         """Return the newest state."""
+        self.reads[workflow] += 1
         return self.newest_of.get(workflow)
 
     def entries(self, _workflow: str) -> Story:

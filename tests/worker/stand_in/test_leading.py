@@ -104,6 +104,14 @@ async def test_a_pod_of_another_release_keeps_its_ticket(node: Node) -> None:
     assert node.epoch("b") == before
 
 
+async def test_a_take_over_reads_the_state_once(node: Node) -> None:
+    """Its number is known without it: the state of a pod may have a megabyte."""
+    node.is_hosted = False
+    await asyncio.sleep(LATER)
+    assert node.led() == {"a", "b", "c"}
+    assert node.states.reads == {workflow_id(name): 1 for name in "abc"}
+
+
 async def test_no_pod_is_led_twice(node: Node) -> None:
     """Whoever finds first that Temporal is away."""
     await asyncio.sleep(LATER)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from workflows.decide import versions
-from workflows.decide.versions import BEHAVIOURS, NODE_BEHAVIOURS, UnknownBehaviourError, require_known
+from workflows.decide.versions import BEHAVIOURS, NODE_BEHAVIOURS, UnknownBehaviourError, require_known, why_unknown
 
 WORKFLOWS = Path(versions.__file__).parents[1]
 NUMBERED = pytest.mark.parametrize("numbers", [BEHAVIOURS, NODE_BEHAVIOURS], ids=["of-pods", "of-the-node"])
@@ -62,4 +62,5 @@ def test_a_run_of_another_release_is_refused(behaviour: int, known: Mapping[int,
 def test_a_known_run_is_let_in(numbers: Mapping[int, str]) -> None:
     """Every number of this release is known."""
     for number in numbers:
+        assert why_unknown(number, numbers) == ""
         require_known(number, numbers)

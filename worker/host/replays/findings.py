@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from workflows.decide.versions import BEHAVIOURS, NODE_BEHAVIOURS
+from workflows.decide.versions import KNOWN, why_unknown
 
-KNOWN: Final = {"pods": frozenset(BEHAVIOURS), "node": frozenset(NODE_BEHAVIOURS)}
 LONGEST_FAILURE: Final = 200
 """Characters that are repeated."""
 _MESSAGE: Final = re.compile(r'message: "(?P<message>(?:[^"\\]|\\.)+)')
@@ -36,8 +35,8 @@ class Found:
 
 def found(workflow_id: str, kind: str, behaviour: int, failure: str) -> Found:
     """Judge a replay; `kind` of the behaviour: "pods" or "node", `failure`: how the replay differs, empty if it does not."""
-    if behaviour not in KNOWN[kind]:
-        return Found(workflow_id, Finding.OTHER_RELEASE, f"it follows behaviour {behaviour}")
+    if why := why_unknown(behaviour, KNOWN[kind]):
+        return Found(workflow_id, Finding.OTHER_RELEASE, why)
     if failure:
         return Found(workflow_id, Finding.DIFFERS, in_short(failure))
     return Found(workflow_id, Finding.FITS)

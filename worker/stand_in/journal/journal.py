@@ -166,6 +166,13 @@ class Journal:
             return known.recovered.start if known and known.recovered else None
         return uncaptured(self._sealing, known.newest)
 
+    def behaviour(self, workflow_id: str) -> int | None:
+        """Return the number that a workflow follows, without reading the rest of its state; None if none is known."""
+        with self._lock:
+            known = self._known.get(workflow_id)
+        found = known and (known.newest or known.recovered)
+        return found.start.behaviour if found else None
+
     def places(self) -> dict[str, Place]:
         """Return where each workflow was whose state is known."""
         with self._lock:

@@ -43,6 +43,19 @@ def test_a_state_comes_back(tmp_path: Path) -> None:
     assert kept_in(tmp_path) == {"u1": Kept(U1, start("u1"), PLACE), "u2": Kept(U2, start("u2", value="other"))}
 
 
+def test_a_number_is_known_without_the_rest_of_the_state(tmp_path: Path) -> None:
+    """As long as the state is: also of one that an earlier process has kept."""
+    with journal_in(tmp_path) as journal:
+        assert journal.behaviour(U1) is None
+        journal.keep(U1, start("u1"), PLACE)
+        assert journal.behaviour(U1) == start("u1").behaviour
+    with journal_in(tmp_path) as journal:
+        journal.read_all()
+        assert journal.behaviour(U1) == start("u1").behaviour
+        journal.forget(U1)
+        assert journal.behaviour(U1) is None
+
+
 def test_the_node_has_a_journal_too(tmp_path: Path) -> None:
     """Its workflow leads the images."""
     node = NodeStart("n", 3, NodeObserved(to_prepull=("busybox",)))
