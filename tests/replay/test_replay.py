@@ -7,7 +7,7 @@ import pytest
 
 from worker.commands.replay import read_history
 from worker.host.replays.replaying import replay
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from workflows.decide.versions import BEHAVIOURS, NODE_BEHAVIOURS
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))

@@ -27,7 +27,7 @@ from tests.patience import PATIENCE
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
 from worker.host.temporal.activation_limit import extend_activation_limit
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 from workflows.decide.versions import CURRENT
 from workflows.extern import Decided

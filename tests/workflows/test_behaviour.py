@@ -14,7 +14,7 @@ from proto.temporal.signals import BehaviourCommitted
 from tests.workflows.conftest import QUICK, Node, container, pod_json
 from tests.workflows.test_node import Host, host
 from worker.behaviours.runs import behaviour_of
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from workflows.decide.versions import CURRENT, CURRENT_NODE, OLDEST, OLDEST_NODE, SHORT_RUNS
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow

@@ -37,7 +37,7 @@ from proto.temporal.node import (
 from proto.temporal.pod import PodStart
 from tests.patience import PATIENCE
 from worker.host.pod_cache import publishing
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from workflows.decide.versions import CURRENT_NODE
 from workflows.extern import Decided
 from workflows.node import NodeWorkflow

@@ -15,7 +15,7 @@ from proto.temporal import names
 from tests.workflows.conftest import Node, container, pod_json
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
-from worker.processes.worker import PASSED_THROUGH
+from worker.processes.sdk_worker import PASSED_THROUGH
 from workflows.pod import PodWorkflow
 
 

@@ -18,7 +18,7 @@ from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.temporal_access import client_of, executions, namespace_of, quoted
 from worker.daemon.config import NodeConfig
 from worker.host.replays.replaying import Verdict, opened, replay
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.executions import OPEN
 from worker.temporal.keys import KeyFile
 

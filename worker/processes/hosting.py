@@ -1,6 +1,6 @@
 """The worker's part in Temporal: the SDK's worker, and what looks after its attempts, histories and behaviours.
 
-It begins when Temporal answers. A fatal error of the SDK's worker (the namespace is gone, permissions were taken away) ends it,
+It begins when Temporal answers, after what has to be done before (`before_polling.py`). A fatal error of the SDK's worker (the namespace is gone, permissions were taken away) ends it,
 and it begins anew with another connection, so neither needs another process. All else that the worker process does for pods
 goes on meanwhile. An attempt that an ended worker has left counts as that of an earlier process: each connection has an
 identity of its own.
@@ -8,7 +8,7 @@ identity of its own.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -31,7 +31,7 @@ from worker.host.temporal.lost_attempts import LostAttempts, failing_lost_attemp
 from worker.host.temporal.lost_connection import until_lost, until_there
 from worker.host.temporal.node_name import NodeName
 from worker.host.temporal.paused_activities import PausedActivities, watching_paused_activities
-from worker.host.temporal.takeover import take_over
+from worker.processes.before_polling import BeforePolling, Phase
 from worker.temporal.call_budget import CallBudget
 
 ENDED_WITHIN: Final = timedelta(seconds=8)
@@ -54,16 +54,14 @@ class HostingDependencies:
     name: NodeName
     worker: Callable[[Client], Worker]
     """Makes the SDK's worker."""
-    compare: Callable[[Client], Awaitable[None]]
-    """Finds out whether Temporal has what this node has; what it lacks is led by the node until it is handed back."""
+    before: BeforePolling
+    phase: Phase
     shut: Callable[[], None]
     """Holds back what Temporal's runs do until the next comparison."""
     cache: PodCache
     present: PresentAttempts
     budget: CallBudget
     show_history: Callable[[int, int], None]
-    replay: Callable[[Client, Iterable[str]], Awaitable[None]]
-    """Replays what is open, these workflows among it, before the SDK's worker takes tasks; raises nothing."""
 
 
 class Hosting:
@@ -71,8 +69,6 @@ class Hosting:
 
     def __init__(self, dependencies: HostingDependencies) -> None:
         self._deps = dependencies
-        self.is_running = False
-        """The SDK's worker runs."""
 
     async def run(self) -> None:
         """Wait for Temporal, then host until cancelled; raises HostingEnded, after which it may run again."""
@@ -81,22 +77,22 @@ class Hosting:
         client = deps.node.client
         await deps.name.until_ours(waits=deps.node.waits, refused=deps.node.refused)
         deps.node.goes_on()
-        await deps.compare(client)
-        known = [node_workflow_id(deps.config.node_name), *(one.workflow_id for one in deps.cache.snapshots())]
-        await deps.replay(client, known)
-        async with running(deps.worker(client)) as worker, self._looking_after(client):
-            taken = await take_over(client, deps.config.node_name, client.identity, known)
+        taken = await deps.before.run(client)
+        lost = LostAttempts(
+            client,
+            deps.present,
+            deps.cache.snapshots,
+            node_workflow=node_workflow_id(deps.config.node_name),
+            unknown=taken.unknown,
+        )
+        async with running(deps.worker(client)) as worker, self._looking_after(client), failing_lost_attempts(lost):
             _log.info("worker started", node=deps.config.node_name, taken_over=taken.attempts)
             deps.service.status(f"working for node {deps.config.node_name}")
-            lost = LostAttempts(
-                client, deps.present, deps.cache.snapshots, node_workflow=known[0], unknown=taken.unknown
-            )
-            async with failing_lost_attempts(lost):
-                self.is_running = True
-                try:
-                    why = await self._end_of(worker)
-                finally:
-                    self.is_running = False
+            deps.phase.is_hosting = True
+            try:
+                why = await self._end_of(worker)
+            finally:
+                deps.phase.is_hosting = False
         deps.service.note(f"Temporal: {why}; trying again")
         raise HostingEnded(why)
 
@@ -124,7 +120,7 @@ class Hosting:
             self._deps.shut()
             _log.info("the connection to Temporal was lost", err=why)
             await until_there(client)
-            await self._deps.compare(client)
+            await self._deps.before.compare_again(client)
 
     async def _end_of(self, worker: "asyncio.Task[None]") -> str:
         """Wait until the worker has ended, the namespace is gone, or another machine has this node's name; returns why."""

@@ -8,12 +8,10 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import structlog
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Client
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from activities.execution.attempt import NotDelivered, current_attempt
@@ -29,8 +27,9 @@ from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.delivery.lead import Answer, LeadUnavailable, Message
 from worker.delivery.server import LeadServer, socket_path
-from worker.host.temporal.takeover import open_pods
+from worker.host.temporal.first_look import FirstLook
 from worker.payloads.receiving import ReceivingConverter
+from worker.processes.before_polling import Phase
 from worker.stand_in.answers import Answers
 from worker.stand_in.comparing.comparing import Compared, Comparing
 from worker.stand_in.comparing.fence import Fence
@@ -47,7 +46,6 @@ from worker.stand_in.loop_lead import Means
 from worker.stand_in.performing import converted
 from worker.stand_in.pod_journal import PodJournal
 from worker.stand_in.run_states import RunStates
-from worker.temporal.call_budget import CallBudget
 from worker.temporal.keys import KeyFile
 from worker.tickets.seal import HEADER, TicketSeal
 from worker.tickets.tickets import Tickets
@@ -81,11 +79,8 @@ class LeadDependencies:
     interceptors: Sequence[Interceptor]
     """Of each work, besides those of every node."""
     temporal: HandBack
-    is_hosted: Callable[[], bool]
-    """Whether the SDK's worker runs."""
+    phase: Phase
     name: NodeName
-    is_replaying: Callable[[], bool]
-    """Whether it is about to run: Temporal answers, and open histories are being replayed."""
     note: Callable[[str], None]
     """Takes what the process's status line says of Temporal."""
 
@@ -117,9 +112,9 @@ class PodLeads:
                 newest=self._states.newest,
                 temporal=deps.temporal,
                 unsettled=running.unsettled,
-                is_hosted=deps.is_hosted,
+                is_hosted=lambda: deps.phase.is_hosting,
                 name=deps.name,
-                is_replaying=deps.is_replaying,
+                is_replaying=lambda: deps.phase.is_replaying,
             ),
             worker_id=self._worker_id,
             away_seconds=deps.config.tempolet.temporal.away_after.total_seconds(),
@@ -157,10 +152,9 @@ class PodLeads:
         """What the Temporal worker puts around each run and each activity, to notice whether Temporal works for them."""
         return self._failed.interceptor, _Begun(self._dues)
 
-    async def compare(self, client: Client, budget: CallBudget) -> None:
+    async def compare(self, look: FirstLook) -> None:
         """Find out whether Temporal has what this node has, before the SDK's worker begins."""
-        node = self._deps.config.node_name
-        await self._comparing.compare(Looking(client, budget), partial(open_pods, client, node))
+        await self._comparing.compare(Looking(look))
 
     def shut(self) -> None:
         """Hold back what Temporal's runs do until the next comparison: the connection was lost."""

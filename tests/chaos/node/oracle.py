@@ -15,7 +15,7 @@ from tests.chaos.node.scene import Scene
 from tests.node.containerd_view import containers_of, sandboxes_of
 from tests.node.tempolet_node import TempoletNode
 from worker.host.replays.replaying import replay
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from worker.standalone.machine import leftovers, links
 from worker.temporal.codec import PayloadCipher
 from worker.temporal.decoded_history import decode_history

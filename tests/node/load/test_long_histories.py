@@ -34,7 +34,7 @@ from tests.workflows.conftest import QUICK, Node, pod_json
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
 from worker.poller.calls.pod_workflows import TASK_TIMEOUT
-from worker.processes.worker import node_worker
+from worker.processes.sdk_worker import node_worker
 from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.codec import PayloadCipher
 from worker.temporal.keys import KeyFile

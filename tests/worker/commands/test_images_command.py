@@ -28,7 +28,7 @@ from tests.worker.commands.test_reading_commands import Commands, tempolet
 from tests.workflows.conftest import client
 from worker.commands.access.exits import Exit
 from worker.commands.show.images import lines
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from workflows.decide.versions import CURRENT_NODE
 from workflows.node import NodeWorkflow
 

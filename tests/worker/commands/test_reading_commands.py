@@ -22,7 +22,7 @@ from worker.cli import run
 from worker.commands.access.exits import Exit
 from worker.daemon.config import NodeConfig, load_node_config
 from worker.poller.calls.pod_workflows import PodWorkflows
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from worker.settings.flags import Flags
 from worker.temporal.signal_numbers import SignalNumbers
 from worker.temporal.temporal_client import TemporalSettings

@@ -23,7 +23,7 @@ from tests.workflows.conftest import Node, client, pod_json
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
 from worker.host.replays import build
-from worker.processes.worker import deployment, sandbox_runner
+from worker.processes.sdk_worker import deployment, sandbox_runner
 from workflows.decide.versions import CURRENT
 from workflows.pod import PodWorkflow
 

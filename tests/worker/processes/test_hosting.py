@@ -20,7 +20,9 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import NodeClient, node_client
 from worker.daemon.service import Service
 from worker.host.pod_cache import PodCache
+from worker.host.temporal.first_look import FirstLook
 from worker.host.temporal.node_name import NodeName
+from worker.processes.before_polling import BeforePolling, Phase
 from worker.processes.hosting import Hosting, HostingDependencies
 from worker.settings.tempolet_configuration import tempolet_configuration
 from worker.temporal.call_budget import CallBudget
@@ -54,6 +56,8 @@ class Host:
         self.node = node
         self.name = NodeName(node.client, config.node_name, lambda: None)
         self.replayed: list[str] = []
+        self.phase = Phase()
+        budget = CallBudget()
         self.hosting = Hosting(
             HostingDependencies(
                 config=config,
@@ -61,13 +65,20 @@ class Host:
                 service=Service(lambda: "", {}),
                 name=self.name,
                 worker=self._begin,  # type: ignore[arg-type]  # plays Worker
-                compare=self._compare,
+                before=BeforePolling(
+                    node=config.node_name,
+                    compare=self._compare,
+                    replay=self._replay,
+                    known=list,
+                    budget=budget,
+                    phase=self.phase,
+                ),
+                phase=self.phase,
                 shut=lambda: self.compared.append("shut"),
                 cache=cache,
                 present=PresentAttempts(),
-                budget=CallBudget(),
+                budget=budget,
                 show_history=lambda *_: None,
-                replay=self._replay,
             )
         )
 
@@ -79,14 +90,15 @@ class Host:
 
         await eventually(is_so)
 
-    async def _compare(self, client: Client) -> None:
+    async def _compare(self, look: FirstLook) -> None:
         assert self.workers.empty(), "before any worker asks for work, or after the test has taken it"
-        self.compared.append(client.identity)
+        self.compared.append(look.client.identity)
 
-    async def _replay(self, client: Client, known: Iterable[str]) -> None:
+    async def _replay(self, look: FirstLook, known: Iterable[str]) -> None:
         assert self.workers.empty()
+        assert self.phase == Phase(is_replaying=True)
         assert set(known) == {"node/node-1"}
-        self.replayed.append(client.identity)
+        self.replayed.append(look.client.identity)
 
     def _begin(self, client: Client) -> Played:
         begun = Played(client.identity)

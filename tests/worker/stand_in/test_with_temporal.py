@@ -25,7 +25,7 @@ from tests.worker.stand_in.test_switches import GOING, lived
 from tests.worker.stand_in.world import World, copied
 from tests.workflows.conftest import QUICK, client
 from worker.host.pod_cache import publishing
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from worker.stand_in.hand_back.returned import to_be_read_again
 from worker.stand_in.journal.kept import Place, Start
 from worker.stand_in.run_states import RunStates

@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.clients.observe import CallObserver
     from activities.clients.runtime import RuntimeClient
     from activities.clients.start_limit import StartLimit
-    from worker.processes.worker import sandbox_runner
+    from worker.processes.sdk_worker import sandbox_runner
     from worker.telemetry.tracing import open_tracing
     from worker.telemetry.tracing_settings import TracingSettings
     from worker.temporal.temporal_client import TemporalSettings, connect, prepare

@@ -24,7 +24,7 @@ from tests.workflows.conftest import Node, client
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
 from worker.host.temporal.refused_runs import RefusedRuns
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.call_budget import CallBudget
 from worker.temporal.keys import KeyFile
 from worker.tickets.gate import Refusals

@@ -27,7 +27,7 @@ from tests.patience import PATIENCE
 from tests.worker.tickets.conftest import TicketNode, events_of, start_again
 from tests.workflows.conftest import QUICK, pod_json
 from worker.commands.change.updates import send_update, why_not
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.executions import describe_execution
 from worker.tickets.guard import know_pods
 from worker.tickets.seal import HEADER

@@ -33,7 +33,7 @@ from tests.replay.lives.replaying import replay_all
 from tests.workflows.conftest import Node, pod_json
 from tests.workflows.test_behaviour import history_of, run_of, until_another
 from tests.workflows.test_node import Host, host
-from worker.processes.worker import sandbox_runner
+from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.codec import ENCRYPTED, PayloadCipher, data_converter
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile

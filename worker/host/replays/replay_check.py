@@ -16,7 +16,7 @@ from typing import Final
 
 import structlog
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
-from temporalio.client import Client, WorkflowHistory
+from temporalio.client import WorkflowHistory
 from temporalio.runtime import Runtime
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner
@@ -27,8 +27,8 @@ from worker.host.replays.build import build_id, digest
 from worker.host.replays.checked_build import CheckedBuild
 from worker.host.replays.findings import Finding, Found, found, reason
 from worker.host.replays.replaying import opened, replay
-from worker.host.temporal.takeover import open_pods
-from worker.temporal.executions import PAUSED, describe_execution, is_open
+from worker.host.temporal.first_look import FirstLook
+from worker.temporal.executions import PAUSED, is_open
 from worker.temporal.keys import KeyFile, KeyMissing
 
 WITHIN: Final = timedelta(seconds=20)
@@ -50,7 +50,6 @@ _log: Final = structlog.get_logger(__name__)
 class CheckDependencies:
     """What ReplayCheck works with."""
 
-    node: str
     state_dir: Path
     key_file: Path
     runtime: Runtime | None = None
@@ -71,29 +70,25 @@ class ReplayCheck:
     def __init__(self, dependencies: CheckDependencies) -> None:
         self._deps = dependencies
         self._checked = CheckedBuild(dependencies.state_dir)
-        self.is_running = False
-        """Temporal answers, and histories are being replayed."""
 
-    async def run(self, client: Client, known: Iterable[str]) -> None:
+    async def run(self, look: FirstLook, known: Iterable[str]) -> None:
         """Replay what is open, unless this build has; raises nothing. `known`: workflows that visibility may not list yet."""
-        build = await asyncio.to_thread(digest)
-        if await asyncio.to_thread(self._checked.is_checked, build, client.namespace):
+        build, namespace = await asyncio.to_thread(digest), look.client.namespace
+        if await asyncio.to_thread(self._checked.is_checked, build, namespace):
             return
-        self.is_running = True
         try:
-            if await self._within_limit(client, known):
-                await asyncio.to_thread(self._checked.checked, build, client.namespace)
+            if await self._within_limit(look, known):
+                await asyncio.to_thread(self._checked.checked, build, namespace)
         except Exception as error:  # noqa: BLE001 - without a check a worker is as good as before
             _log.exception("open histories could not be replayed; going on", err=str(error))
         finally:
-            self.is_running = False
             self._deps.note("")
 
-    async def _within_limit(self, client: Client, known: Iterable[str]) -> bool:
+    async def _within_limit(self, look: FirstLook, known: Iterable[str]) -> bool:
         """Return whether the check is done: False if Temporal did not answer, so that the next start repeats it."""
-        listed = await open_pods(client, self._deps.node)
+        listed = await look.open_pods()
         workflows = sorted({*known, *(listed or ())})
-        histories = Histories(client, KeyFile(self._deps.key_file), self._deps.runtime)
+        histories = Histories(look, KeyFile(self._deps.key_file), self._deps.runtime)
         results = list[Found]()
         task = asyncio.create_task(self._replay_all(histories, workflows, results), name="replays of open histories")
         try:
@@ -147,8 +142,8 @@ class ReplayCheck:
 class Histories:
     """Reads the newest histories of workflows, and replays them; nothing of it outlives `close`."""
 
-    def __init__(self, client: Client, keys: KeyFile, runtime: Runtime | None) -> None:
-        self._client, self._keys, self._runtime = client, keys, runtime
+    def __init__(self, look: FirstLook, keys: KeyFile, runtime: Runtime | None) -> None:
+        self._look, self._client, self._keys, self._runtime = look, look.client, keys, runtime
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="replay")
 
     def close(self) -> None:
@@ -158,8 +153,9 @@ class Histories:
     async def replay(self, workflow_id: str) -> Found:
         """Replay the newest run of a workflow; raises RPCError, RuntimeError, KeyMissing."""
         try:
-            info = (await describe_execution(self._client, workflow_id, limit=CALL_LIMIT)).workflow_execution_info
-            if not is_open(info.status) or info.status == PAUSED or info.type.name not in KINDS:
+            described = await self._look.describe(workflow_id)
+            info = described.workflow_execution_info if described else None
+            if not info or not is_open(info.status) or info.status == PAUSED or info.type.name not in KINDS:
                 return Found(workflow_id, Finding.UNCHECKED, _DONE)
             history = await self._read(info)
         except RPCError as error:

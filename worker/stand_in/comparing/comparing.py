@@ -39,6 +39,10 @@ class Temporal(Protocol):
         """Look at a workflow; raises RPCError."""
         ...
 
+    async def open_pods(self) -> set[str] | None:
+        """Return the workflows of this node's pods that visibility has as open; None if it does not answer."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -59,16 +63,16 @@ class Comparing:
     def __init__(self, compared: Compared, *, within: timedelta = WITHIN) -> None:
         self._deps, self._within = compared, within
 
-    async def compare(self, temporal: Temporal, open_pods: Callable[[], Awaitable[set[str] | None]]) -> None:
-        """Compare; returns once it is settled. `open_pods` lists what visibility has as open, None if it does not answer."""
+    async def compare(self, temporal: Temporal) -> None:
+        """Compare; returns once it is settled."""
         self._deps.settle(False)  # noqa: FBT003 - the one thing that it takes
         try:
-            await self._compare(temporal, open_pods)
+            await self._compare(temporal)
         except Exception as error:  # noqa: BLE001 - nothing may hold back the node's pods for ever
             _log.exception("could not compare this node's pods with Temporal", err=str(error))
         self._deps.settle(True)  # noqa: FBT003
 
-    async def _compare(self, temporal: Temporal, open_pods: Callable[[], Awaitable[set[str] | None]]) -> None:
+    async def _compare(self, temporal: Temporal) -> None:
         deps = self._deps
         places = {one: place for one, place in deps.journal.places().items() if place.run_id and not is_node(one)}
         judged = dict.fromkeys(places, Judged(Standing.NOT_KNOWN))
@@ -86,7 +90,7 @@ class Comparing:
                 _log.warning("the node knows more of a pod than Temporal", workflow=workflow_id, reason=one.why)
                 await deps.take_over(workflow_id, one.why)
         closed = {one for one, found in judged.items() if found.standing is Standing.CLOSED}
-        await self._forget(closed, open_pods)
+        await self._forget(closed, temporal)
         counts = Counter(one.standing.value for one in judged.values())
         log = _log.warning if counts[Standing.NOT_KNOWN] else _log.info
         log("compared this node's pods with Temporal", **{name.replace(" ", "_"): counts[name] for name in Standing})
@@ -113,9 +117,9 @@ class Comparing:
             for workflow_id, place in places.items():
                 group.create_task(one(workflow_id, place))
 
-    async def _forget(self, closed: set[str], open_pods: Callable[[], Awaitable[set[str] | None]]) -> None:
+    async def _forget(self, closed: set[str], temporal: Temporal) -> None:
         """Forget what is closed; with a list of all that is open, also what cannot be read and is not among it."""
         for workflow_id in closed:
             self._deps.journal.forget(workflow_id)
-        if (listed := await open_pods()) is not None:
+        if (listed := await temporal.open_pods()) is not None:
             await asyncio.to_thread(self._deps.journal.forget_others, listed | set(self._deps.journal.workflows()))

@@ -4,17 +4,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import (
     DescribeNamespaceRequest,
     DescribeWorkflowExecutionRequest,
     GetWorkflowExecutionHistoryReverseRequest,
 )
-from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from worker.host.temporal.first_look import FirstLook
 from worker.stand_in.comparing.judgement import Seen
 from worker.stand_in.journal.kept import Place
-from worker.temporal.call_budget import CallBudget
 from worker.temporal.executions import is_open
 
 CALL_LIMIT: Final = timedelta(seconds=10)
@@ -25,8 +25,8 @@ MOST_EVENTS: Final = 200
 class Looking:
     """What Temporal has, asked within the budget of the process's calls."""
 
-    def __init__(self, client: Client, budget: CallBudget) -> None:
-        self._client, self._budget = client, budget
+    def __init__(self, first: FirstLook) -> None:
+        self._first, self._client, self._budget = first, first.client, first.budget
 
     async def namespace_id(self) -> str:
         """Return the id of the namespace, which another one of its name does not have; raises RPCError."""
@@ -35,22 +35,26 @@ class Looking:
             answer = await self._client.workflow_service.describe_namespace(request, retry=True, timeout=CALL_LIMIT)
         return answer.namespace_info.id
 
+    async def open_pods(self) -> set[str] | None:
+        """Return the workflows of this node's pods that visibility has as open; None if it does not answer."""
+        return await self._first.open_pods()
+
     async def see(self, workflow_id: str, place: Place) -> Seen:
         """Look at a workflow; raises RPCError."""
-        newest = await self._described(workflow_id)
-        if newest is None:
+        found = await self._first.describe(workflow_id)
+        if found is None:
             return Seen(is_known=False)
-        run_id, status, length = newest
-        known = newest if run_id == place.run_id else await self._described(workflow_id, place.run_id)
+        newest = found.workflow_execution_info
+        known = newest if newest.execution.run_id == place.run_id else await self._run(workflow_id, place.run_id)
         if known is None:
-            return Seen(is_open=is_open(status))
-        length = known[2]
+            return Seen(is_open=is_open(newest.status))
+        is_going, length = is_open(newest.status), known.history_length
         if place.at is None or not place.length <= length < place.length + MOST_EVENTS:
-            return Seen(is_open=is_open(status), length=length)
-        return Seen(is_open=is_open(status), length=length, written=await self._written(workflow_id, place, length))
+            return Seen(is_open=is_going, length=length)
+        return Seen(is_open=is_going, length=length, written=await self._written(workflow_id, place, length))
 
-    async def _described(self, workflow_id: str, run_id: str = "") -> tuple[str, int, int] | None:
-        """Return a run's id, status and number of events; None if there is none."""
+    async def _run(self, workflow_id: str, run_id: str) -> WorkflowExecutionInfo | None:
+        """Describe an older run; None if Temporal does not have it."""
         execution = WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
         request = DescribeWorkflowExecutionRequest(namespace=self._client.namespace, execution=execution)
         try:
@@ -62,8 +66,7 @@ class Looking:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return None
             raise
-        info = answer.workflow_execution_info
-        return info.execution.run_id, int(info.status), info.history_length
+        return answer.workflow_execution_info
 
     async def _written(self, workflow_id: str, place: Place, length: int) -> datetime | None:
         """Return when the event at the place was written; None if it is not there any more."""

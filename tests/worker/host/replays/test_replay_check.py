@@ -28,7 +28,9 @@ from worker.host.replays import replay_check
 from worker.host.replays.build import build_id, digest
 from worker.host.replays.findings import Finding
 from worker.host.replays.replay_check import CheckDependencies, ReplayCheck
-from worker.processes.worker import sandbox_runner
+from worker.host.temporal.first_look import FirstLook
+from worker.processes.sdk_worker import sandbox_runner
+from worker.temporal.call_budget import CallBudget
 from workflows.decide.versions import CURRENT
 from workflows.pod import PodWorkflow
 
@@ -61,7 +63,6 @@ class Checking:
         self.notes: list[str] = []
         self.troubles = Troubles()
         deps = CheckDependencies(
-            node=node.name,
             state_dir=folder,
             key_file=key_file,
             lead=self._lead,
@@ -74,11 +75,9 @@ class Checking:
     async def run(self, *known: str) -> None:
         """Check, as a start of the worker would."""
         async with asyncio.timeout(PATIENCE):
-            await self.check.run(self.node.client, known)
-        assert not self.check.is_running
+            await self.check.run(FirstLook(self.node.client, self.node.name, CallBudget()), known)
 
     async def _lead(self, workflow_id: str, why: str) -> bool:
-        assert self.check.is_running
         self.led[workflow_id] = why
         return self.is_known
 

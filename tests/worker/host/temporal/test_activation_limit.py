@@ -17,7 +17,7 @@ from proto.temporal.signals import RuntimeChanged
 from tests.workflows.conftest import Node, client, pod_json
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
-from worker.processes.worker import node_worker
+from worker.processes.sdk_worker import node_worker
 
 __all__ = ["client"]  # a fixture
 A_SIGNAL_TAKES = 0.6

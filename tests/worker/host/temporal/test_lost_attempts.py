@@ -20,9 +20,11 @@ from activities.execution.attempts import AttachingAttempts
 from activities.execution.present_attempts import PresentAttempts
 from activities.execution.running_actions import RunningActions
 from proto.pod_snapshot import PodSnapshot
-from worker.host.temporal import lost_attempts, takeover
+from worker.host.temporal import first_look, lost_attempts, takeover
+from worker.host.temporal.first_look import FirstLook
 from worker.host.temporal.lost_attempts import LostAttempts
 from worker.host.temporal.takeover import take_over
+from worker.temporal.call_budget import CallBudget
 from worker.temporal.executions import describe_execution
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 
@@ -125,7 +127,8 @@ async def test_an_idle_node_asks_temporal_nothing(monkeypatch: pytest.MonkeyPatc
     """What should run does; only the first look asks, for the node's own workflow."""
     present = PresentAttempts()
     describe = AsyncMock(side_effect=RPCError("not there yet", RPCStatusCode.NOT_FOUND, b""))
-    monkeypatch.setattr(takeover, "describe_execution", describe)
+    for module in (takeover, first_look):
+        monkeypatch.setattr(module, "describe_execution", describe)
     attempt = Mock(workflow_id="pod/1", key=KEY, asker=("r", 1), number=1)
     snapshot = PodSnapshot("pod/1", "n1", "default", "web", "1", "file", "", "sync", under_way=(KEY,))
     lost = LostAttempts(Mock(), present, lambda: [snapshot], node_workflow="node/n1")
@@ -145,7 +148,8 @@ def away(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
             raise RPCError("namespace rate limit exceeded", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
         return await describe_execution(client, workflow_id)
 
-    monkeypatch.setattr(takeover, "describe_execution", describe)
+    for module in (takeover, first_look):
+        monkeypatch.setattr(module, "describe_execution", describe)
     return is_away
 
 
@@ -155,7 +159,7 @@ async def test_an_error_of_temporal_is_not_taken_for_the_end_of_a_workflow(
     """What the starting worker could not ask is asked for again."""
     await lose(client, probed)
     away.set()
-    taken = await take_over(client, "n1", "worker/n1/host/2", [probed.id])
+    taken = await take_over(FirstLook(client, "n1", CallBudget()), "worker/n1/host/2", [probed.id])
     assert (taken.attempts, set(taken.unknown)) == (0, {probed.id})
     away.clear()
     lost = LostAttempts(client, PresentAttempts(), list, node_workflow=NO_NODE, unknown=taken.unknown)
@@ -177,7 +181,7 @@ async def test_temporal_may_be_away(client: Client, probed: Handle, away: asynci
 async def test_a_new_worker_takes_over_what_an_earlier_one_began(client: Client, probed: Handle) -> None:
     """At once, because no other process can be working on it."""
     await lose(client, probed)
-    assert (await take_over(client, "n1", client.identity, [probed.id])).attempts == 0
-    assert (await take_over(client, "n1", "worker/n1/host/2", [probed.id])).attempts == 1
+    assert (await take_over(FirstLook(client, "n1", CallBudget()), client.identity, [probed.id])).attempts == 0
+    assert (await take_over(FirstLook(client, "n1", CallBudget()), "worker/n1/host/2", [probed.id])).attempts == 1
     async with Worker(client, task_queue=probed.id, activities=[probe]):
         assert await probed.result() == 2

@@ -1,5 +1,6 @@
 """Does a starting worker take over what it can, whatever Temporal answers about one workflow or about all of them?"""
 
+import asyncio
 from typing import Any, Self
 
 import pytest
@@ -14,7 +15,9 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from worker.host.temporal import takeover
+from worker.host.temporal.first_look import FirstLook
 from worker.host.temporal.takeover import TakenOver, take_over
+from worker.temporal.call_budget import CallBudget
 
 STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 
@@ -64,6 +67,11 @@ class FakeHandle:
         self._temporal.freed.append(self._workflow_id)
 
 
+def look_at(temporal: FakeTemporal) -> FirstLook:
+    """Look at what Temporal has."""
+    return FirstLook(temporal, "n", CallBudget())  # type: ignore[arg-type]  # plays Client
+
+
 @pytest.fixture(autouse=True)
 def handles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let failed attempts be noted."""
@@ -82,8 +90,8 @@ def handles(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_worker_starts_without_visibility(error: Exception) -> None:
     """It knows the workflows of its own snapshots."""
     temporal = FakeTemporal(error)
-    assert await take_over(temporal, "n", "me", ["node/n", "pod/n/default/web/u"]) == TakenOver(2, frozenset())  # type: ignore[arg-type]  # plays Client
-    assert temporal.freed == ["node/n", "pod/n/default/web/u"]
+    assert await take_over(look_at(temporal), "me", ["node/n", "pod/n/default/web/u"]) == TakenOver(2, frozenset())
+    assert sorted(temporal.freed) == ["node/n", "pod/n/default/web/u"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +109,23 @@ async def test_attempts_of_an_earlier_worker_are_failed_in_these_states(
     """One that is to be paused would otherwise stay with the dead worker until its heartbeat is missed."""
     temporal = FakeTemporal([])
     temporal.state = state
-    assert await take_over(temporal, "n", "me", ["pod/n/default/web/u"]) == TakenOver(freed, frozenset())  # type: ignore[arg-type]  # plays Client
+    assert await take_over(look_at(temporal), "me", ["pod/n/default/web/u"]) == TakenOver(freed, frozenset())
+
+
+@pytest.mark.jumping_clock
+async def test_a_temporal_that_is_slow_keeps_no_worker_from_starting() -> None:
+    """What it has not said in time is asked for again."""
+
+    class Slow(FakeTemporal):
+        async def describe_workflow_execution(self, asked: DescribeWorkflowExecutionRequest, **more: Any) -> Any:
+            if asked.execution.workflow_id == "slow":
+                await asyncio.Event().wait()
+            return await super().describe_workflow_execution(asked, **more)
+
+    temporal = Slow([])
+    taken = await take_over(look_at(temporal), "me", ["slow", "pod/n/default/web/u"])
+    assert taken == TakenOver(1, frozenset({"slow"}))
+    assert temporal.freed == ["pod/n/default/web/u"]
 
 
 @pytest.mark.parametrize(
@@ -116,5 +140,5 @@ async def test_attempts_of_an_earlier_worker_are_failed_in_these_states(
 async def test_one_odd_workflow_stops_no_other(error: Exception, unknown: list[str]) -> None:
     """The others are taken over; paused ones are among them. What is unknown is asked for again."""
     temporal = FakeTemporal(["odd", "pod/n/default/web/u"], {"odd": error})
-    assert await take_over(temporal, "n", "me") == TakenOver(1, frozenset(unknown))  # type: ignore[arg-type]  # plays Client
+    assert await take_over(look_at(temporal), "me") == TakenOver(1, frozenset(unknown))
     assert temporal.freed == ["pod/n/default/web/u"]

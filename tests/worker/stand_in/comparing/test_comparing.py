@@ -29,12 +29,17 @@ class Temporal:
         self.namespace: str | Exception = HERE
         self.hangs: set[str] = set()
         self.at_once = self.most_at_once = 0
+        self.listed: set[str] | None = set()
 
     async def namespace_id(self) -> str:
         """Return it, or fail."""
         if isinstance(self.namespace, Exception):
             raise self.namespace
         return self.namespace
+
+    async def open_pods(self) -> set[str] | None:
+        """Return what visibility has."""
+        return self.listed
 
     async def see(self, workflow: str, _place: Place) -> Seen:
         """Look one up, or fail, or hang."""
@@ -59,12 +64,11 @@ class Node:
         self.led: dict[str, str] = {}
         self.settled: list[bool] = []
         self.namespace = ""
-        self.listed: set[str] | None = set()
 
     async def compare(self, within: timedelta = SOON) -> None:
         """Compare once."""
         compared = Compared(self.journal, self.take_over, self.known_in, self.settled.append)
-        await Comparing(compared, within=within).compare(self.temporal, self.list_open)
+        await Comparing(compared, within=within).compare(self.temporal)
 
     async def take_over(self, workflow: str, why: str) -> None:
         """Note who is led."""
@@ -74,10 +78,6 @@ class Node:
     def known_in(self, namespace_id: str) -> None:
         """Take the namespace."""
         self.namespace = namespace_id
-
-    async def list_open(self) -> set[str] | None:
-        """Return what visibility has."""
-        return self.listed
 
     def known(self) -> set[str]:
         """Name the pods that the journal has."""
@@ -122,7 +122,7 @@ async def test_after_a_lost_database_all_pods_are_led(node: Node) -> None:
 @pytest.mark.parametrize("listed", [set(), None], ids=["visibility-answers", "visibility-does-not-answer"])
 async def test_what_somebody_has_ended_is_forgotten(node: Node, listed: set[str] | None) -> None:
     """While no worker ran, so that nobody has said so."""
-    node.temporal.seen, node.listed = {"a": Seen(is_open=False, length=20)}, listed
+    node.temporal.seen, node.temporal.listed = {"a": Seen(is_open=False, length=20)}, listed
     await node.compare()
     assert (node.known(), node.led) == ({"b", "c", "led"}, {})
 
@@ -131,7 +131,7 @@ async def test_what_somebody_has_ended_is_forgotten(node: Node, listed: set[str]
 async def test_who_does_not_answer_keeps_nobody_waiting(node: Node) -> None:
     """What is known counts: one pod is led, the others go on."""
     node.temporal.seen, node.temporal.hangs = {"a": Seen(is_known=False), "b": AWAY}, {"c"}
-    node.listed = None
+    node.temporal.listed = None
     await node.compare(timedelta(seconds=1))
     assert (set(node.led), node.settled) == ({"a"}, [False, True])
     assert node.known() == {"a", "b", "c", "led"}

@@ -10,6 +10,7 @@ from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, client, node, pod_json
 from tests.workflows.pod.test_continuing import continued
 from tests.workflows.pod.test_hooks import hooked
+from worker.host.temporal.first_look import FirstLook
 from worker.stand_in.comparing.judgement import Seen, Standing, judge
 from worker.stand_in.comparing.looking import Looking
 from worker.stand_in.journal.kept import Place
@@ -25,7 +26,7 @@ async def places(node: Node, namespace_id: str) -> list[Place]:
 
 async def test_every_decision_is_found_where_it_was_kept(node: Node) -> None:
     """One that was written later has taken the number of another; a run that has ended is closed."""
-    looking = Looking(node.client, CallBudget())
+    looking = Looking(FirstLook(node.client, node.name, CallBudget()))
     namespace_id = await looking.namespace_id()
     pod = pod_json()
     handle = await node.start(pod)
@@ -42,7 +43,7 @@ async def test_every_decision_is_found_where_it_was_kept(node: Node) -> None:
 
 async def test_a_run_that_has_continued_as_new_is_found(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest one is open, so the workflow goes on; one that Temporal does not have is missed."""
-    looking, pod, gate = Looking(node.client, CallBudget()), hooked("postStart"), asyncio.Event()
+    looking, pod, gate = Looking(FirstLook(node.client, node.name, CallBudget())), hooked("postStart"), asyncio.Event()
     namespace_id = await looking.namespace_id()
     node.runtime.held[names.RUN_HOOK] = gate
     handle = await node.start(pod)

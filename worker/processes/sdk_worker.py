@@ -1,0 +1,89 @@
+"""The SDK's worker of one node: its queue, limits and build, and the interceptors around workflows and activities."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from temporalio.client import Client
+from temporalio.common import WorkerDeploymentVersion
+from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.execution.attempts import AttachingAttempts
+from activities.execution.unexpected import UnexpectedErrors
+from activities.hosted import activities
+from activities.node_services import NodeServices
+from proto.temporal.names import node_task_queue
+from worker.host.replays.build import DEPLOYMENT, build_id
+from worker.host.temporal.activation_limit import extend_activation_limit
+from workflows.node import NodeWorkflow
+from workflows.pod import PodWorkflow
+
+PASSED_THROUGH: Final = ("proto", "workflows", "kubernetes", "pydantic", "pydantic_core", "yaml", "dateutil", "urllib3")
+"""Modules imported once a process instead of once a workflow: 6 ms and a megabyte each."""
+WORKFLOW_TASKS: Final = 8
+"""Concurrent tasks: more would only queue on two cores, while Temporal counts their 3 s."""
+ACTIVITIES: Final = 5000
+"""Concurrent activities: slow pulls in 110 pods must leave room for every stop, and each probed container takes one."""
+STICKY: Final = timedelta(seconds=1)
+"""How long a workflow task waits for a worker that is gone; the SDK's default would cost 10 s after a crash."""
+HEARTBEATS: Final = timedelta(seconds=2)
+"""A cancellation reaches an activity with its next heartbeat."""
+EAGER: Final = 16
+SHUTDOWN_GRACE: Final = timedelta(seconds=5)
+"""For running activities on a stop; below TimeoutStopSec of the unit."""
+
+
+def pod_worker(
+    client: Client,
+    node: str,
+    services: NodeServices,
+    *,
+    around: Sequence[Interceptor],
+    more: Sequence[Interceptor] = (),
+) -> Worker:
+    """Create the Temporal worker of this node; interceptors `around` see each attempt, `more` each work of an activity."""
+    interceptors = [
+        *around,
+        AttachingAttempts(services.running_actions, services.present_attempts),
+        *more,
+        UnexpectedErrors(),
+    ]
+    return node_worker(client, node, activities(services), interceptors)
+
+
+def node_worker(
+    client: Client, node: str, hosted: Sequence[Callable[..., Any]], interceptors: Sequence[Interceptor]
+) -> Worker:
+    """Create a worker of our workflows with these activities, within the limits of a node."""
+    worker = Worker(
+        client,
+        task_queue=node_task_queue(node),
+        deployment_config=deployment(),
+        workflows=[NodeWorkflow, PodWorkflow],
+        activities=hosted,
+        workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
+        interceptors=interceptors,
+        max_concurrent_workflow_tasks=WORKFLOW_TASKS,
+        max_concurrent_activities=ACTIVITIES,
+        sticky_queue_schedule_to_start_timeout=STICKY,
+        max_heartbeat_throttle_interval=HEARTBEATS,
+        default_heartbeat_throttle_interval=HEARTBEATS,
+        max_eager_activity_reservations_per_workflow_task=EAGER,
+        graceful_shutdown_timeout=SHUTDOWN_GRACE,
+    )
+    return extend_activation_limit(worker)
+
+
+def deployment() -> WorkerDeploymentConfig:
+    """Return what Temporal shows of this build. Queues are not versioned: it allows 100 of them a version, which are 100 nodes."""
+    return WorkerDeploymentConfig(WorkerDeploymentVersion(DEPLOYMENT, build_id()), use_worker_versioning=False)
+
+
+def sandbox_runner() -> SandboxedWorkflowRunner:
+    """Return the SDK's sandbox with our packages passed through: for tests and replays.
+
+    The worker itself runs without: the sandbox would cost a sixth of its CPU at a 110-pod start, and check none of our
+    code.
+    """
+    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
