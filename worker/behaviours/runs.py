@@ -5,7 +5,7 @@ and by `tempolet behaviour`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -40,12 +40,25 @@ class Run:
     """None if it cannot be read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The number that a run follows, and of which kind it is."""
+
+    kind: str
+    behaviour: int
+
+
 async def runs_of(
-    client: Client, node: str, *conditions: str, known: Mapping[str, int] = MappingProxyType({})
+    client: Client,
+    node: str,
+    *conditions: str,
+    known: Mapping[str, int] = MappingProxyType({}),
+    odd: Callable[[RPCError], bool] = lambda _: False,
 ) -> AsyncIterator[Run]:
     """Read the node's runs that visibility lists under further `conditions`; raises RPCError.
 
-    `known` has numbers by run id, which are not read again: the number of a run never changes.
+    `known` has numbers by run id, which are not read again: the number of a run never changes. A run whose error is `odd` is one that
+    cannot be read.
     """
     kinds = ", ".join(f"'{one}'" for one in KINDS)
     query = " AND ".join([f"WorkflowType IN ({kinds})", f"PodNode = '{node}'", *conditions])
@@ -53,19 +66,23 @@ async def runs_of(
     async for found in list_executions(client, query):
         batch.append(found)
         if len(batch) == AT_A_TIME:
-            for run in await _read(client, batch, known):
+            for run in await _read(client, batch, known, odd):
                 yield run
             batch.clear()
-    for run in await _read(client, batch, known):
+    for run in await _read(client, batch, known, odd):
         yield run
 
 
-async def _read(client: Client, found: Sequence[Execution], known: Mapping[str, int]) -> list[Run]:
-    runs = await asyncio.gather(*(_read_one(client, one, known) for one in found))
+async def _read(
+    client: Client, found: Sequence[Execution], known: Mapping[str, int], odd: Callable[[RPCError], bool]
+) -> list[Run]:
+    runs = await asyncio.gather(*(_read_one(client, one, known, odd) for one in found))
     return [run for run in runs if run]
 
 
-async def _read_one(client: Client, found: Execution, known: Mapping[str, int]) -> Run | None:
+async def _read_one(
+    client: Client, found: Execution, known: Mapping[str, int], odd: Callable[[RPCError], bool]
+) -> Run | None:
     """Read one run; None if Temporal has removed it meanwhile."""
     behaviour: int | None
     try:
@@ -73,9 +90,11 @@ async def _read_one(client: Client, found: Execution, known: Mapping[str, int]) 
     except (KeyMissing, PayloadRefused, NotOurInput):
         behaviour = None
     except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        if not odd(error):
             raise
-        return None
+        behaviour = None
     return Run(found.id, found.run_id, KINDS[found.workflow_type], found.is_open, behaviour)
 
 

@@ -8,7 +8,7 @@ identity of its own.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -21,6 +21,7 @@ from activities.execution.present_attempts import PresentAttempts
 from proto.temporal.names import node_workflow_id
 from worker.behaviours.commitment import Commitment
 from worker.behaviours.raising import Raising, raising_behaviours
+from worker.behaviours.runs import Numbered
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import NodeClient
@@ -62,6 +63,8 @@ class HostingDependencies:
     present: PresentAttempts
     budget: CallBudget
     show_history: Callable[[int, int], None]
+    numbers: Callable[[], Mapping[str, Numbered]]
+    """Returns the number that each of this node's runs follows, by run id, as far as the node knows it by itself."""
 
 
 class Hosting:
@@ -100,7 +103,8 @@ class Hosting:
     async def _looking_after(self, client: Client) -> AsyncIterator[None]:
         """Run the loops that call Temporal for its own sake while the block runs."""
         config, deps, every = self._deps.config, self._deps, self._deps.config.sync_frequency
-        raising = Raising(client, config.node_name, Commitment(config.state_dir), budget=deps.budget)
+        commitment = Commitment(config.state_dir)
+        raising = Raising(client, config.node_name, commitment, numbers=deps.numbers, budget=deps.budget)
         paused = PausedActivities(
             client, config.node_name, deps.cache.snapshots, root_dir=config.root_dir, budget=deps.budget
         )

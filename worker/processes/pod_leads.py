@@ -23,6 +23,7 @@ from activities.node_services import NodeServices
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.node import NodeStart
 from proto.temporal.pod import PodStart
+from worker.behaviours.runs import Numbered
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.delivery.lead import Answer, LeadUnavailable, Message
@@ -39,7 +40,7 @@ from worker.stand_in.failed_tasks import FailedTasks
 from worker.stand_in.hand_back.returned import HandBack
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.journal.journal import Journal
-from worker.stand_in.journal.kept import Kept, Place
+from worker.stand_in.journal.kept import Kept, Place, is_node
 from worker.stand_in.leading import Leading
 from worker.stand_in.led_pods import NodeName, Parts
 from worker.stand_in.loop_lead import Means
@@ -155,6 +156,15 @@ class PodLeads:
     async def compare(self, look: FirstLook) -> None:
         """Find out whether Temporal has what this node has, before the SDK's worker begins."""
         await self._comparing.compare(Looking(look))
+
+    def numbers(self) -> Mapping[str, Numbered]:
+        """Return the number that each of Temporal's runs follows whose state is known, by run id."""
+        found = [(one, place.run_id, self._journal.behaviour(one)) for one, place in self._journal.places().items()]
+        return {
+            run_id: Numbered("node" if is_node(one) else "pods", behaviour)
+            for one, run_id, behaviour in found
+            if run_id and behaviour is not None
+        }
 
     def shut(self) -> None:
         """Hold back what Temporal's runs do until the next comparison: the connection was lost."""

@@ -126,6 +126,7 @@ class TemporalPart:
                 present=parts.services.present_attempts,
                 budget=self._budget,
                 show_history=parts.telemetry.metrics.history,
+                numbers=self.leads.numbers,
                 phase=self.phase,
             )
         )

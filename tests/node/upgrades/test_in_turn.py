@@ -97,7 +97,7 @@ async def numbers(node: TempoletNode) -> set[tuple[str, int | None]]:
 
 
 def test_lives_go_on_whichever_release_works(node: TempoletNode) -> None:
-    """No container restarts for a switch, no workflow task fails, no run changes its behaviour; and each pod can be deleted."""
+    """No container restarts for a switch, no workflow task fails, no run changes its behaviour before the commitment; each pod can be deleted."""
     pods = begin(node)
     before = {name: containers(node, pods[name]) for name in QUIET}
     for release in TURNS:
@@ -113,6 +113,14 @@ def test_lives_go_on_whichever_release_works(node: TempoletNode) -> None:
     terminating = pods["terminating"]
     assert tempolet(node, "stop", f"{terminating.namespace}/{terminating.name}", "--force")[0] == 0
     node.until_gone("terminating")
+    assert tempolet(node, "behaviour", "--commit")[0] == 0
+    switch(node, RELEASE)
+    newest = {("pods", CURRENT), ("node", CURRENT_NODE)}
+    node.until(
+        lambda: wait(numbers(node)) == newest, "all runs are raised, long before the second look (syncFrequency)"
+    )
+    quiet = [name for name in QUIET if name != "terminating"]
+    assert {name: containers(node, pods[name]) for name in quiet} == {name: before[name] for name in quiet}
     node.take_away("pending", "init", "running", "crashes", "completed")
 
 

@@ -79,6 +79,7 @@ class Host:
                 present=PresentAttempts(),
                 budget=budget,
                 show_history=lambda *_: None,
+                numbers=dict,
             )
         )
 
