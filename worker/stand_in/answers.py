@@ -62,7 +62,7 @@ class Answers(Lead):
             return Reply(self._other(asked.workflow_id))
         match asked.name, led.stand_in:
             case names.EXPLAIN, StandIn() as pod:
-                return Reply(Answer.TAKEN, replace(pod.explain(), led_because=led.why))
+                return Reply(Answer.TAKEN, replace(pod.explain(), led_because=self._leading.because(asked.workflow_id)))
             case names.POD_STATUS, StandIn() as pod:
                 return Reply(Answer.TAKEN, pod.pod_status())
             case names.NODE_STATUS, NodeStandIn() as images:

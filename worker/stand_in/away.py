@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from worker.stand_in.hand_back.returns import FAILED_TASKS
+
 AWAY_SECONDS: Final = 5.0
 """How long something is due before Temporal is away: longer than the failover of a Temporal cluster."""
 ALONE_SECONDS: Final = 30.0
 """The same for one pod, while other pods' workflow tasks are committed."""
-FAILED_TASKS: Final = 3
-"""After so many failed workflow tasks in a row, one pod's workflow does not work."""
 LONGEST_STEP: Final = 1.0
 """Seconds of one step of `AttentiveClock`, at most."""
 

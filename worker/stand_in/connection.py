@@ -30,11 +30,11 @@ class Connection:
             self._lost_at = ago(now - self.worked_at)
         return is_hosted
 
-    def engine(self, why: str, pods_led: int) -> WorkflowEngine | None:
+    def engine(self, why: str, pods_led: int, pods_kept: int = 0) -> WorkflowEngine | None:
         """Return what to tell of Temporal; None: the connection has neither worked nor been missed for long enough."""
         if self._lost_at is not None:
-            return WorkflowEngine(self._lost_at, NOT_CONNECTED, pods_led)
-        return WorkflowEngine(None, why, pods_led) if self._has_worked else None
+            return WorkflowEngine(self._lost_at, NOT_CONNECTED, pods_led, pods_kept=pods_kept)
+        return WorkflowEngine(None, why, pods_led, pods_kept=pods_kept) if self._has_worked else None
 
 
 def ago(seconds: float) -> datetime:

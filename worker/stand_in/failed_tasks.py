@@ -19,7 +19,7 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
-from worker.stand_in.away import FAILED_TASKS
+from worker.stand_in.hand_back.returns import FAILED_TASKS
 
 STEP: Final = 1.0
 """Seconds between two looks at what has begun in this process."""

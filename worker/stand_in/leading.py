@@ -21,6 +21,7 @@ from worker.delivery.lead import PodLead
 from worker.stand_in.away import AWAY_SECONDS, AttentiveClock, Due, Verdict, judge
 from worker.stand_in.connection import Connection, ago
 from worker.stand_in.hand_back.returned import HandedOver, Returned, to_be_read_again
+from worker.stand_in.hand_back.returns import Trouble, returned
 from worker.stand_in.journal.kept import Kept, Start, Story, is_node
 from worker.stand_in.led_pods import TRIED_AGAIN, Led, LedPods, Parts, subject
 from worker.stand_in.loop_lead import NotLed
@@ -59,12 +60,13 @@ class Leading(LedPods):
 
     def engine(self) -> WorkflowEngine | None:
         """Return what to tell of Temporal; None: this process cannot tell yet. Any thread may call it."""
-        away, led = self.away, [*self.led.values()]
+        away, kept = self.away, self.kept()
+        shown = kept or [*self.led]
         if self._taken_by:
             return WorkflowEngine(self._away_at, self._taken_by, name_taken=True)
         if away is not None:
-            return WorkflowEngine(self._away_at, away.why, self.pods())
-        return self._connection.engine(led[0].why if led else "", self.pods())
+            return WorkflowEngine(self._away_at, away.why, self.pods(), pods_kept=len(kept))
+        return self._connection.engine(self.because(shown[0]) if shown else "", self.pods(), len(kept))
 
     async def due(self, workflow_id: str, name: str, due_for: float) -> None:
         """Take a message that Temporal has not taken for so many seconds, and look at once who is to lead the pod."""
@@ -110,8 +112,9 @@ class Leading(LedPods):
         why: Mapping[str, str] = dict.fromkeys(known, self.away.why) if self.away else dict(verdict.alone)
         for workflow_id in why.keys() - self.led.keys():
             await self.take_over(workflow_id, why[workflow_id])
-            if workflow_id in self.led and workflow_id in committed.failing():
-                self.not_before[workflow_id] = monotonic() + TRIED_AGAIN  # its next run may fail, too
+            if workflow_id in self.led and not self.away:
+                fails = workflow_id in committed.failing()
+                self.keep(workflow_id, Trouble.FAILED_TASKS if fails else Trouble.UNDELIVERED)
 
     async def _stands_down(self) -> bool:
         """Lead nothing while another machine has this node's name; what was led goes on afterwards. Returns whether it has."""
@@ -199,17 +202,22 @@ class Leading(LedPods):
         result = HandedOver.REFUSED
         try:
             replays = workflow_id not in self.replaced
-            returned = Returned(workflow_id, start, outcome, led.since, story, replays=replays)
-            result = await self.parts.temporal.hand_back(returned)
+            pod = Returned(workflow_id, start, outcome, led.since, story, replays=replays)
+            result = await self.parts.temporal.hand_back(pod)
         finally:
             if result is not HandedOver.TAKEN:
                 del self.led[workflow_id]
                 await self.lead(workflow_id, lambda: start, why=led.why, since=led.since)
         if result is HandedOver.REFUSED:
             self.not_before[workflow_id] = monotonic() + TRIED_AGAIN
+        if result is HandedOver.FAILED:
+            self.keep(workflow_id, Trouble.FAILED_TASKS)
         if result is HandedOver.TAKEN:
             del self.led[workflow_id]
             self.replaced.discard(workflow_id)
+            self.parts.dues.forget(workflow_id)  # what failed before counts no more
+            if stay := self.stays.get(workflow_id):
+                self.stays[workflow_id] = returned(stay, monotonic())
             self.handed_back[workflow_id] = PodLead(epoch=ticket.epoch)
             self.turn()
             await self._end_story(workflow_id, story, outcome)

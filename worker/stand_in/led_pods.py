@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from time import monotonic
 from typing import Final, Protocol
@@ -16,6 +16,7 @@ from proto.temporal.pod import PodOutcome
 from worker.delivery.lead import Leads, PodLead
 from worker.stand_in.dues import Dues
 from worker.stand_in.hand_back.returned import HandBack
+from worker.stand_in.hand_back.returns import Stay, Trouble, failed, words
 from worker.stand_in.journal.journal import Journal
 from worker.stand_in.journal.kept import Kept, NumberedEntry, Start, is_node
 from worker.stand_in.loop_lead import Means
@@ -86,6 +87,8 @@ class LedPods:
         """When a pod is tried again that could not be led, or that Temporal did not take, in seconds of the monotonic clock."""
         self.is_settled = False
         """It was compared what Temporal has (`comparing/`)."""
+        self.stays: dict[str, Stay] = {}
+        """Pods whose own workflow does not work, or did not lately."""
         self.replaced: set[str] = set()
         """Pods whose open run does not replay, so that nobody needs to wait whether it takes them back."""
         self._interrupted: list[str] = []
@@ -138,6 +141,31 @@ class LedPods:
             self.not_before[workflow_id] = monotonic() + TRIED_AGAIN
             _log.error(f"cannot lead {subject(workflow_id)} without Temporal", workflow=workflow_id, err=why)
         return not why
+
+    def keep(self, workflow_id: str, trouble: Trouble) -> None:
+        """Keep a pod that is led here for a while: its own workflow does not work."""
+        now = monotonic()
+        stay = self.stays[workflow_id] = failed(self.stays.get(workflow_id), trouble, now)
+        self.not_before[workflow_id] = stay.until
+        if stay.is_kept:
+            seconds = round(stay.until - now)
+            _log.warning(
+                f"keeps {subject(workflow_id)}: {trouble} whenever it is handed back",
+                workflow=workflow_id,
+                times=stay.failures,
+                next_try_in=seconds,
+            )
+
+    def because(self, workflow_id: str) -> str:
+        """Say why a workflow is led here, and how long it is kept."""
+        led, stay = self.led.get(workflow_id), self.stays.get(workflow_id)
+        if led is None or stay is None:
+            return led.why if led else ""
+        return led.why + words(stay, datetime.now(UTC) + timedelta(seconds=max(0.0, stay.until - monotonic())))
+
+    def kept(self) -> list[str]:
+        """Return the pods that are led here because their workflows failed again after a hand-back."""
+        return sorted(one for one in [*self.led] if not is_node(one) and (stay := self.stays.get(one)) and stay.is_kept)
 
     async def lead_instead(self, workflow_id: str, why: str) -> bool:
         """Lead a pod whose open run this code cannot replay, until another run takes its place; False if its state is not known."""
@@ -203,6 +231,7 @@ class LedPods:
         """Remember nothing of a pod that is gone; any thread may call it."""
         self.handed_back.pop(workflow_id, None)
         self.not_before.pop(workflow_id, None)
+        self.stays.pop(workflow_id, None)
         self.replaced.discard(workflow_id)
 
     def settle(self, is_settled: bool) -> None:  # noqa: FBT001 - a fact

@@ -137,11 +137,16 @@ class Metrics:
         def led() -> float:
             return float(told.pods_led if (told := engine()) else 0)
 
+        def kept() -> float:
+            return float(told.pods_kept if (told := engine()) else 0)
+
         name = "tempolet_workflow_engine_available"
         self._gauge(name, "1: Temporal takes what is due, as far as the worker knows; 0: it is away.").set_function(
             available
         )
         self._gauge("tempolet_pods_led_without_temporal", "Pods that this node leads itself.").set_function(led)
+        what = "Pods among them whose own workflows failed again after a hand-back, so that they are tried seldom."
+        self._gauge("tempolet_pods_kept_from_temporal", what).set_function(kept)
 
     def history_replayed(self, finding: str) -> None:
         """Count what was found of an open history."""

@@ -27,6 +27,8 @@ class WorkflowEngine:
     """What is due while it is away; otherwise why pods are led without it."""
     pods_led: int = 0
     """Pods that this node leads itself."""
+    pods_kept: int = 0
+    """Among them those whose own workflows failed again after a hand-back."""
     name_taken: bool = False
     """Another machine has this node's name, so this one does nothing."""
 
@@ -49,6 +51,8 @@ def as_text(engine: WorkflowEngine | None) -> bytes:
         return b""
     since = engine.away_since.isoformat() if engine.away_since else ""
     told = {"awaySince": since, "why": engine.why[:LONGEST_WHY], "podsLed": engine.pods_led}
+    if engine.pods_kept:
+        told["podsKept"] = engine.pods_kept
     if engine.name_taken:
         told["nameTaken"] = True
     return json.dumps(told).encode() + b"\n"
@@ -59,7 +63,7 @@ async def workflow_engine(state_dir: Path, within: timedelta) -> WorkflowEngine 
     try:
         told = json.loads(await fetch_text(socket_path(state_dir, "worker"), WORKFLOW_ENGINE, within))
         since = datetime.fromisoformat(told["awaySince"]) if told["awaySince"] else None
-        taken = told.get("nameTaken") is True
-        return WorkflowEngine(since, str(told["why"])[:LONGEST_WHY], int(told["podsLed"]), taken)
+        taken, kept = told.get("nameTaken") is True, int(told.get("podsKept", 0))
+        return WorkflowEngine(since, str(told["why"])[:LONGEST_WHY], int(told["podsLed"]), kept, taken)
     except (TextUnavailable, ValueError, KeyError, TypeError):
         return None

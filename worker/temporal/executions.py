@@ -79,6 +79,8 @@ class NewestRun:
     status: int = 0
     start: Any = None
     """Its input; None if it cannot be read."""
+    failed_tasks: int = 0
+    """So many of its workflow tasks have failed in a row."""
 
     @property
     def is_open(self) -> bool:
@@ -123,13 +125,19 @@ async def describe_execution(
 async def newest_run(client: Client, workflow_id: str, shape: type, *, limit: timedelta) -> NewestRun:
     """Look at the newest run, whose input is of this type; raises RPCError."""
     try:
-        info = (await describe_execution(client, workflow_id, limit=limit)).workflow_execution_info
+        described = await describe_execution(client, workflow_id, limit=limit)
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             return NewestRun()
         raise
+    info = described.workflow_execution_info
     start = await _input(client, info.execution, shape, limit)
-    return NewestRun(info.execution.run_id, int(info.status), start)
+    return NewestRun(info.execution.run_id, int(info.status), start, failed_tasks(described))
+
+
+def failed_tasks(described: DescribeWorkflowExecutionResponse) -> int:
+    """Return how many workflow tasks of a run have failed in a row."""
+    return max(described.pending_workflow_task.attempt - 1, 0)
 
 
 async def _input(client: Client, run: ExecutionKey, shape: type, limit: timedelta) -> Any:

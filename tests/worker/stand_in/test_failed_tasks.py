@@ -20,10 +20,11 @@ from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, client, pod_json
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
-from worker.stand_in.away import FAILED_TASKS, judge
+from worker.stand_in.away import judge
 from worker.stand_in.dues import Dues
 from worker.stand_in.failed_tasks import FIRST_PAUSE, LONGEST_PAUSE, MOST, FailedTasks
 from worker.stand_in.hand_back.handing_back import HandingBack
+from worker.stand_in.hand_back.returns import FAILED_TASKS
 from workflows import steps
 from workflows.loops.calls import action_type
 from workflows.pod import PodWorkflow

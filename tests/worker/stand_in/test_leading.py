@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +20,10 @@ from tests.worker.stand_in.leading_world import AWAY_SECONDS, Node, named_world,
 from worker.delivery.lead import Answer, LeadUnavailable, Message, Reply
 from worker.stand_in import leading, led_pods
 from worker.stand_in.answers import SWITCHED_WITHIN
-from worker.stand_in.away import FAILED_TASKS
 from worker.stand_in.connection import NOT_CONNECTED
 from worker.stand_in.hand_back.returned import HandedOver
+from worker.stand_in.hand_back.returns import FAILED_TASKS, WORKED
+from worker.stand_in.journal.kept import Kept
 from worker.stand_in.leading import FIRST_PAUSE, LONGEST_PAUSE, STEP
 from worker.stand_in.led_pods import TRIED_AGAIN
 from workflows.decide.versions import CURRENT, CURRENT_NODE
@@ -336,6 +338,96 @@ async def test_a_pod_whose_workflow_tasks_fail_is_led_alone(node: Node) -> None:
     await asyncio.sleep(TRIED_AGAIN)
     assert node.led() == set()
     assert list(node.temporal.tried()) == ["a"]
+
+
+async def fails_always(node: Node, workflow: str) -> list[float]:
+    """Let the tasks of a workflow fail whenever Temporal leads it; returns when it was handed back, for three hours."""
+    times = list[float]()
+    end = node.monotonic() + 3 * 3600
+    while node.monotonic() < end:
+        if workflow not in node.leading.led:
+            if node.temporal.returned:
+                times.append(node.monotonic())
+            node.dues.failed(workflow, FAILED_TASKS)
+        await asyncio.sleep(STEP)
+    return times
+
+
+async def test_a_pod_whose_workflow_fails_again_and_again_settles_with_the_node(node: Node) -> None:
+    """It is handed back ever more seldom, and that is told; other pods are not touched."""
+    node.temporal.is_up = True
+    times = await fails_always(node, workflow_id("a"))
+    pauses = [after - before for before, after in itertools.pairwise(times)]
+    assert all(
+        0 <= pause - due <= 2 * LONGEST_PAUSE for pause, due in zip(pauses, [120, 240, 480, 960, 1920], strict=False)
+    )
+    assert len(times) == len(node.states.ended) == 7, "within three hours, not once in a minute and a half"
+    assert node.led() == {"a"}
+    engine = node.leading.engine()
+    assert engine
+    assert (engine.away_since, engine.pods_led, engine.pods_kept) == (None, 1, 1)
+    assert "its workflow tasks fail whenever it is handed back (8 times in a row)" in engine.why
+    explained = await node.answers.query(Message(workflow_id("a"), names.EXPLAIN), Explanation)
+    assert explained.value.led_because == node.leading.because(workflow_id("a"))
+    assert "handed back next at" in explained.value.led_because
+
+
+async def test_a_run_that_fails_at_once_is_no_hand_back(node: Node) -> None:
+    """The node goes on, with a higher epoch than the run, and stays longer the next time."""
+    node.temporal.is_up = True
+    node.temporal.answers = {workflow_id("a"): HandedOver.FAILED}
+    await away(node)
+    await back(node)
+    assert node.led() == {"a"}
+    assert [one.workflow_id for one in node.temporal.returned].count(workflow_id("a")) == 1
+    await asyncio.sleep(TRIED_AGAIN + 2 * LONGEST_PAUSE)
+    tried = [one for one in node.temporal.returned if one.workflow_id == workflow_id("a")]
+    assert len(tried) == 2
+    assert node.epoch("a") > tried[-1].start.ticket.epoch
+    assert node.leading.kept() == [workflow_id("a")]
+    await asyncio.sleep(TRIED_AGAIN + 2 * LONGEST_PAUSE)
+    assert len([one for one in node.temporal.returned if one.workflow_id == workflow_id("a")]) == 2
+
+
+async def test_a_pod_whose_workflow_works_again_is_led_by_temporal(node: Node) -> None:
+    """What failed before the hand-back counts no more."""
+    node.temporal.is_up = True
+    node.dues.failed(workflow_id("a"), FAILED_TASKS)
+    await asyncio.sleep(2 * STEP)
+    node.dues.failed(
+        workflow_id("a"), FAILED_TASKS + 2
+    )  # Temporal is asked about the run that failed, as long as there is no other
+    await asyncio.sleep(3 * TRIED_AGAIN)
+    assert node.led() == set()
+    assert list(node.temporal.tried()) == ["a"]
+
+
+async def test_a_pod_whose_workflow_has_worked_meanwhile_begins_anew(node: Node) -> None:
+    """Another defect, hours later, is not the same."""
+    node.temporal.is_up = True
+    for _ in range(2):
+        node.dues.failed(workflow_id("a"), FAILED_TASKS)
+        await asyncio.sleep(TRIED_AGAIN + 2 * LONGEST_PAUSE)
+        assert node.led() == set()
+        assert node.leading.stays[workflow_id("a")].failures == 1
+        await asyncio.sleep(WORKED)
+    assert list(node.temporal.tried()) == ["a", "a"]
+
+
+async def test_another_worker_tries_at_once(node: Node) -> None:
+    """It may be of another release."""
+    node.temporal.is_up = True
+    await fails_always(node, workflow_id("a"))
+    tries = len(node.temporal.returned)
+    state = node.leading.led[workflow_id("a")].stand_in.state()
+    another = leading.Leading(node.leading.parts, worker_id="w2", away_seconds=AWAY_SECONDS)
+    await node.leading.interrupt()
+    watch = asyncio.create_task(another.watch([Kept(workflow_id("a"), state)]))
+    await asyncio.sleep(2 * LONGEST_PAUSE)
+    assert len(node.temporal.returned) == tries + 1
+    assert not another.led
+    watch.cancel()
+    await asyncio.gather(watch, return_exceptions=True)
 
 
 async def test_nothing_is_led_while_another_machine_has_the_name(node: Node) -> None:

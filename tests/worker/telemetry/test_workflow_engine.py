@@ -17,11 +17,13 @@ from worker.telemetry.workflow_engine import LONGEST_WHY, WORKFLOW_ENGINE, Workf
 SINCE = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TAKEN = WorkflowEngine(SINCE, "another machine has taken over", name_taken=True)
 AWAY = WorkflowEngine(SINCE, "the timer of 12:00:00 of pod/n1/default/web/u is due for 5 s", 3)
+KEPT = WorkflowEngine(None, "its workflow tasks fail whenever it is handed back", 2, pods_kept=1)
 WITHIN = timedelta(seconds=PATIENCE)
 TEXTS = {
     "temporal is away": (as_text(AWAY), AWAY),
     "temporal works": (as_text(WorkflowEngine()), WorkflowEngine()),
     "a worker that cannot tell yet": (as_text(None), None),
+    "a pod that is kept": (as_text(KEPT), KEPT),
     "another machine has the name": (as_text(TAKEN), TAKEN),
     "a long reason": (as_text(WorkflowEngine(SINCE, "x" * 1000)), WorkflowEngine(SINCE, "x" * LONGEST_WHY)),
     "no json": (b"{\n", None),
@@ -72,11 +74,16 @@ async def test_a_restart_of_the_worker_changes_nothing_at_once(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("engine", "available", "led"),
-    [(AWAY, 0, 3), (WorkflowEngine(None, "its last 3 workflow tasks failed", 1), 1, 1), (None, 1, 0)],
-    ids=["away", "one-pod-alone", "not-known-yet"],
+    ("engine", "available", "led", "kept"),
+    [
+        (AWAY, 0, 3, 0),
+        (WorkflowEngine(None, "its last 3 workflow tasks failed", 1), 1, 1, 0),
+        (KEPT, 1, 2, 1),
+        (None, 1, 0, 0),
+    ],
+    ids=["away", "one-pod-alone", "one-pod-that-is-kept", "not-known-yet"],
 )
-def test_metrics(engine: WorkflowEngine | None, available: int, led: int) -> None:
+def test_metrics(engine: WorkflowEngine | None, available: int, led: int, kept: int) -> None:
     """Of the worker alone: another process would always say that all is well."""
     metrics = Metrics("node-1")
     assert b"tempolet_workflow_engine_available" not in metrics.render()
@@ -84,3 +91,4 @@ def test_metrics(engine: WorkflowEngine | None, available: int, led: int) -> Non
     said = metrics.render().decode()
     assert f"\ntempolet_workflow_engine_available {available}.0\n" in said
     assert f"\ntempolet_pods_led_without_temporal {led}.0\n" in said
+    assert f"\ntempolet_pods_kept_from_temporal {kept}.0\n" in said

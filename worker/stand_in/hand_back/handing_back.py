@@ -14,7 +14,11 @@ from typing import Any, Final
 import structlog
 from pydantic_core import to_json
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, SignalWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    GetWorkflowExecutionHistoryReverseRequest,
+    SignalWorkflowExecutionRequest,
+)
 from temporalio.client import Client, WorkflowHistoryEventFilterType
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.converter import WorkflowSerializationContext
@@ -24,17 +28,20 @@ from proto.temporal import names
 from proto.temporal.away import WhileAway
 from proto.temporal.ticket import Ticket
 from worker.stand_in.hand_back.returned import HandedOver, Returned
+from worker.stand_in.hand_back.returns import FAILED_TASKS
 from worker.stand_in.hand_back.story_parts import Told, told
 from worker.stand_in.hand_back.subjects import State, begin_of, handed_on, waiting
 from worker.stand_in.journal.kept import Start
 from worker.temporal.call_budget import is_busy, is_full, is_too_large
-from worker.temporal.executions import PAUSED, NewestRun, describe_execution, newest_run
+from worker.temporal.executions import PAUSED, NewestRun, describe_execution, failed_tasks, newest_run
 
 TAKEN_WITHIN: Final = timedelta(seconds=30)
 """How long a run may take to go on with the state that it was handed; then another run is started in its place."""
 CALL_LIMIT: Final = timedelta(seconds=10)
 LOOK_LIMIT: Final = timedelta(seconds=3)
 """For the question whether Temporal answers."""
+LOOK_AGAIN: Final = 0.25
+"""Seconds between two looks at a run that was just started."""
 TASK_TIMEOUT: Final = timedelta(seconds=3)
 """As for a workflow that the poller starts."""
 TRIES: Final = 4
@@ -90,7 +97,7 @@ class HandingBack:
             described = await describe_execution(self._client, workflow_id, limit=LOOK_LIMIT)
         except (RPCError, RuntimeError):
             return None
-        return max(described.pending_workflow_task.attempt - 1, 0)
+        return failed_tasks(described)
 
     async def hand_back(self, pod: Returned) -> HandedOver:
         """Tell the pod's workflow its story and its state; returns once the workflow leads the pod, or that it does not."""
@@ -134,8 +141,8 @@ class HandingBack:
             return outcome
         _log.warning("a run does not take back what is handed to it: another run replaces it", workflow=pod.workflow_id)
         start = handed_on(pod.start, signals.state)
-        await self._start(start, pod.workflow_id, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
-        return HandedOver.TAKEN
+        run_id = await self._start(start, pod.workflow_id, WorkflowIDConflictPolicy.TERMINATE_EXISTING)
+        return await self._first_task(pod.workflow_id, run_id)
 
     async def _tell(self, workflow_id: str, run_id: str, signals: Told, ticket: Ticket | None) -> HandedOver | None:
         """Send a run the signals, and wait until it has the ticket, if one is given.
@@ -168,9 +175,39 @@ class HandingBack:
             if seen.status == PAUSED:
                 return _paused(workflow_id)
             left = deadline - asyncio.get_running_loop().time()
-            if left <= 0 or not seen.is_open:
+            if left <= 0 or not seen.is_open or seen.failed_tasks >= FAILED_TASKS:
                 return None
             await self._closed(workflow_id, seen.run_id, timedelta(seconds=left))
+
+    async def _first_task(self, workflow_id: str, run_id: str) -> HandedOver:
+        """Wait until a run that was just started has decided something, or its task has failed; raises RPCError.
+
+        The run before it may have failed by its code, and this one runs the same. One that Temporal is slow with counts as taken.
+        """
+        deadline = asyncio.get_running_loop().time() + self._taken_within.total_seconds()
+        while True:
+            described = await describe_execution(self._client, workflow_id, limit=CALL_LIMIT)
+            info, failures = described.workflow_execution_info, failed_tasks(described)
+            if info.execution.run_id != run_id or not described.HasField("pending_workflow_task"):
+                return HandedOver.TAKEN
+            if failures >= FAILED_TASKS or (failures and await self._ends_with_failure(workflow_id, run_id)):
+                _log.warning("the run that replaces another one fails, too: the node goes on", workflow=workflow_id)
+                return HandedOver.FAILED
+            if asyncio.get_running_loop().time() >= deadline:
+                return HandedOver.TAKEN
+            await asyncio.sleep(LOOK_AGAIN)
+
+    async def _ends_with_failure(self, workflow_id: str, run_id: str) -> bool:
+        """Report whether a task has failed, and was not only late; raises RPCError."""
+        request = GetWorkflowExecutionHistoryReverseRequest(
+            namespace=self._client.namespace,
+            execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
+            maximum_page_size=1,
+        )
+        page = await self._client.workflow_service.get_workflow_execution_history_reverse(
+            request, retry=True, timeout=CALL_LIMIT
+        )
+        return any(one.HasField("workflow_task_failed_event_attributes") for one in page.history.events)
 
     async def _closed(self, workflow_id: str, run_id: str, within: timedelta) -> None:
         """Wait until a run is closed, or for this long; raises RPCError."""

@@ -15,6 +15,8 @@ class HandedOver(StrEnum):
     TAKEN = "taken"
     REFUSED = "refused"
     """Temporal works, but not for this workflow: it is paused, for example."""
+    FAILED = "failed"
+    """Temporal works, but the run that was to go on with it fails its workflow tasks."""
     AWAY = "away"
 
 

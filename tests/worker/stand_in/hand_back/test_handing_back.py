@@ -318,6 +318,27 @@ async def test_a_run_that_does_not_take_it_is_replaced(node: Node, replays: bool
     await node.delete(node.newest(other))
 
 
+@pytest.mark.parametrize(
+    "has_failed_before", [True, False], ids=["the-open-run-fails-too", "the-open-run-is-not-asked"]
+)
+async def test_a_run_whose_code_fails_is_no_hand_back(
+    node: Node, has_failed_before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for it: neither for the open run, nor longer than for the first task of the one that replaces it."""
+    monkeypatch.setattr(handing_back, "FAILED_TASKS", 1)  # Temporal takes 15 s for three
+    broken, other = replace(node, behaviour=999), pod_json()
+    handle = await broken.start(other)  # its workflow tasks fail
+    pod = returned(node, other, Observed(started_at=SINCE))
+    pod = replace(pod, start=replace(pod.start, behaviour=999), replays=has_failed_before)
+    handing = HandingBack(node.client, taken_within=timedelta(hours=1))
+    async with asyncio.timeout(PATIENCE):
+        while has_failed_before and (await handing.failed_tasks(handle.id) or 0) < 1:  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.1)
+        assert await handing.hand_back(pod) is HandedOver.FAILED
+    assert [one.ticket.epoch for one in starts(await runs_of(node, other))] == [0, 1]
+    await node.newest(other).terminate()
+
+
 async def test_a_paused_run_is_not_forced(node: Node) -> None:
     """An operator wants nothing to be done; the run gets no signal."""
     pod, handle, observed = await running(node)
