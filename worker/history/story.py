@@ -82,6 +82,7 @@ def _started(builder: StoryBuilder, event: HistoryEvent, at: datetime) -> Iterat
     before, builder.state.behaviour = builder.state.behaviour, start.behaviour
     builder.containers_before = {name: replace(one) for name, one in builder.state.containers.items()}
     begins = container_sentences.continued(builder.state, start.observed)
+    builder.gone = "" if begins else builder.gone
     handed_before, builder.handed_back = builder.handed_back, start.handed_back
     is_continued = bool(attributes.continued_execution_run_id)
     if before and start.handed_back not in (None, handed_before):
@@ -227,9 +228,11 @@ def _attributes_changed(builder: StoryBuilder, event: HistoryEvent, _: datetime)
     yield from facts.published(builder.state, builder.attributes, changed)
 
 
-def _completed(_: StoryBuilder, event: HistoryEvent, __: datetime) -> Iterator[Saying]:
-    outcome = _read(event.workflow_execution_completed_event_attributes.result, PodOutcome)
-    yield sentences.pod_gone(outcome)
+def _completed(builder: StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[Saying]:
+    """Report the pod's end once: a run that takes back a pod whose run had ended in the outage ends like that one."""
+    text = sentences.pod_gone(_read(event.workflow_execution_completed_event_attributes.result, PodOutcome))
+    yield "the run ends: the pod was gone already" if builder.gone == text else text
+    builder.gone = text
 
 
 def _cancel_requested(_: StoryBuilder, __: HistoryEvent, ___: datetime) -> Iterator[Saying]:

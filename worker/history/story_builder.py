@@ -69,5 +69,7 @@ class StoryBuilder:
     outages: ToldOutages = field(default_factory=ToldOutages)
     containers_before: dict[str, ContainerStory] = field(default_factory=dict)
     """What was known of the containers when the latest run began."""
+    gone: str = ""
+    """How the pod's end was told, if the pod has not begun anew since."""
     handed_back: HandBack | None = None
     """As the latest run has it."""

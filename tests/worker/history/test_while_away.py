@@ -10,7 +10,7 @@ from proto.temporal import names
 from proto.temporal.activities import requests
 from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
 from proto.temporal.hooks import Hook, HookEnded
-from proto.temporal.pod import ContainerFacts, Observed, ProbeKind
+from proto.temporal.pod import ContainerFacts, Observed, PodOutcome, ProbeKind
 from proto.temporal.pod_inputs import HandBack
 from proto.temporal.signals import DeletionRequested, ProbeVerdict
 from tests.worker.history.story_recorder import (
@@ -21,6 +21,7 @@ from tests.worker.history.story_recorder import (
     START_WEB,
     STARTED,
     Recorder,
+    payloads,
     seen,
 )
 from worker.commands.show.history import rows
@@ -353,3 +354,16 @@ def test_a_run_that_replaces_one_that_was_ended_is_no_new_pod(recorded: Recorder
     recorded.event("WORKFLOW_EXECUTION_TERMINATED", reason="TerminateIfRunning")
     recorded.begin(replace(STARTED, observed=Observed(directories=True)))
     assert recorded.texts()[2:] == ["another run goes on with the pod"]
+
+
+def test_a_pod_whose_run_ended_as_temporal_went_away_is_gone_once(recorded: Recorder) -> None:
+    """The node leads it on from its last state, and another run takes it back. A pod that is listed again ends again."""
+    gone = PodOutcome("Succeeded", "ManifestRemoved", 0)
+    last = replace(STARTED, observed=Observed(cleaned=True))
+    for start in (last, STARTED):
+        recorded.event("WORKFLOW_EXECUTION_COMPLETED", result=payloads(gone))
+        recorded.begin(start)
+    recorded.event("WORKFLOW_EXECUTION_COMPLETED", result=payloads(gone))
+    told = "the pod is gone: Succeeded, restarts 0 (ManifestRemoved)"
+    ends = [text for text in recorded.texts() if "gone" in text]
+    assert ends == [told, "the run ends: the pod was gone already", told]
