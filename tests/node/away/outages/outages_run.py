@@ -49,6 +49,8 @@ class OutagesRun:
     lives: list[Life] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     """Containers of which two ran at once."""
+    forgotten: set[str] = field(default_factory=set)
+    """UIDs of pods that were gone before Temporal lost what it had."""
     _log_read: int = 0
     _away_now: bool = False
     _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys((AWAY, LED, RETURNED), 0))
@@ -57,6 +59,10 @@ class OutagesRun:
         self._random = random.Random(self.plan.seed)
         self._began = time.monotonic()
         self._kinds: list[str] = []
+        self._begun = 0
+        """Outages."""
+        self._lost = 0
+        """The last outage after which Temporal had less than before."""
 
     def run(self) -> None:
         """Lead all outages, then let every pod settle, and delete it."""
@@ -83,6 +89,10 @@ class OutagesRun:
         """How often a pod was handed back."""
         return self._counted(RETURNED)
 
+    def is_history_whole(self, life: Life) -> bool:
+        """Report whether Temporal has everything of a pod: it was born after the last outage that lost something."""
+        return not self._lost or life.born_in > self._lost
+
     def said(self, text: str) -> None:
         """Print what happens, and when."""
         print(f"{time.monotonic() - self._began:7.1f} s  {text}", flush=True)
@@ -92,11 +102,16 @@ class OutagesRun:
     def _outage(self, number: int, kind: str, outage: Outage) -> None:
         draw, temporal = self._random, self.node.temporal
         self._fill()
+        self._begun = number
         if "restored" in self.plan.outages and (number == 1 or draw.random() < 0.3):
             copy_database(temporal)  # it serves until the next one is taken
         self._live(draw.uniform(0, self.plan.pause))
         self.said(f"outage {number}: {kind}, {len(self._alive())} pods")
         outage.begin(temporal)
+        if outage.loses_history:
+            self._lost = number
+            known = {uid for uids in self.ledger.uids().values() for uid in uids}
+            self.forgotten |= known - {one.uid for one in self.node.snapshots()}
         self._birth(is_cut_short=draw.random() < 0.5)  # something is due
         self._until(self._is_away, f"outage {number} ({kind}) noticed")
         self._live(draw.uniform(0, 2 * self.plan.pause))
@@ -138,7 +153,7 @@ class OutagesRun:
             kinds += sorted(SHAPES)
             self._random.shuffle(kinds)
         kind = kinds.pop()
-        life = Life(f"{kind}-{len(self.lives)}", kind, is_cut_short)
+        life = Life(f"{kind}-{len(self.lives)}", kind, is_cut_short, self._begun)
         self.lives.append(life)
         life.apply(self.node, self.ledger)
         self.said(f"  {life.name}: born{' for a short life' if is_cut_short else ''}")

@@ -21,6 +21,8 @@ class Life:
     kind: str
     is_cut_short: bool = False
     """Whether it is deleted at any moment, without a look at its stage."""
+    born_in: int = 0
+    """The number of the last outage that had begun by then."""
     reached: int = -1
     """The last stage that it was seen in."""
     begun: int = 0

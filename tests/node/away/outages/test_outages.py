@@ -46,11 +46,12 @@ def live(node: TempoletNode, ledger: Ledger, plan: Plan) -> OutagesRun:
     """Let pods of every shape live as planned, and compare."""
     run = OutagesRun(node, ledger, plan)
     run.run()
-    keeps = set(plan.outages) <= KEEPING.keys()
-    found = findings(run, is_history_kept=keeps)
-    run.said(
-        f"seed {plan.seed}: {run.away} outages, {len(run.lives)} pods, {run.switches} switches of a pod, {len(found)} findings"
+    found = findings(run)
+    whole = sum(run.is_history_whole(one) for one in run.lives)
+    lived = (
+        f"{run.away} outages, {len(run.lives)} pods ({whole} with a whole history), {run.switches} switches of a pod"
     )
+    run.said(f"seed {plan.seed}: {lived}, {len(found)} findings")
     assert not found, f"seed {plan.seed}:\n" + "\n".join(found)
     return run
 
