@@ -1,12 +1,21 @@
-"""Does `tempolet upgrade` switch a node of `tempolet up` to this release, with its containers untouched, and back if that fails?
+"""Does `tempolet upgrade` switch a node of `tempolet up` to this release, with its pods untouched, and back if that fails?
 
-The release before is a copy of this one without the newest behaviours.
+Each release is a folder of its own, and its `tempolet upgrade`, worker and poller are processes of their own. The release before is a copy of
+this one without the newest behaviours; the broken ones are copies with a defect. All rows share one node, which each failed
+upgrade leaves as it was; the one that succeeds is the last.
 """
 
+import asyncio
+import contextlib
 import os
 import shutil
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -17,17 +26,13 @@ from tests.node.standalone.standalone_node import manifest, pids, silent, standa
 from tests.node.standalone.test_up_and_down import wait_until
 from tests.node.tempolet_node import ROOT
 from worker.behaviours.commitment import NEWEST, UPGRADE, Behaviours, Commitment
-from worker.commands import upgrade
-from worker.commands.access.exits import CommandFailed, Exit
-from worker.daemon.config import load_node_config
+from worker.commands.access.exits import Exit
 from worker.standalone import node_config
 from worker.standalone.cri_client import CriClient
-from worker.standalone.machine.process import Command
 from worker.standalone.machine.python_modules import ModuleCommand, module_command
-from worker.standalone.node_config import node_command, node_flags
 from worker.standalone.settings import RUN_VARIABLE, Settings
 from worker.standalone.up import up
-from worker.upgrades import up_processes
+from worker.telemetry.process_state import process_state
 
 PACKAGES: Final = ("proto", "workflows", "activities", "worker")
 OLDER: Final = """
@@ -35,23 +40,87 @@ for _known in (BEHAVIOURS, NODE_BEHAVIOURS):
     del _known[max(_known)]
 CURRENT, CURRENT_NODE = max(BEHAVIOURS), max(NODE_BEHAVIOURS)
 """
-WITHIN: Final = 200.0
+DIES: Final = """
+raise SystemExit("this release is broken")
+"""
+NEVER_READY: Final = """
+Service.ready = lambda *_: None
+"""
+LATE: Final = """
+_run = PodLoop.run
+
+
+async def _late(loop):
+    from temporalio import workflow
+
+    await (workflow.sleep(0.01) if workflow.in_workflow() else asyncio.sleep(0.01))
+    return await _run(loop)
+
+
+PodLoop.run = _late
+"""
+PATIENT: Final = 200.0
+"""Seconds for each process of a release that works."""
+LOOK_AGAIN: Final = 0.02
+ROLES: Final = ("worker", "poller")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A release with a defect."""
+
+    file: str
+    defect: str
+    says: str
+    """Of its upgrade."""
+    code: Exit = Exit.FAILED
+    within: float = PATIENT
+    touched: tuple[str, ...] = ("worker",)
+    """The processes that were restarted."""
+
+
+BROKEN: Final = {
+    "its-worker-dies-at-start": Broken("worker/processes/worker.py", DIES, "this release is broken"),
+    "its-poller-dies-at-start": Broken(
+        "worker/processes/poller.py", DIES, "this release is broken", touched=("worker", "poller")
+    ),
+    "its-worker-is-never-ready": Broken(
+        "worker/daemon/service.py", NEVER_READY, "the worker does not work after 3 s", within=3.0
+    ),
+    "its-code-does-not-replay": Broken(
+        "workflows/loops/pod_loop.py", LATE, "cannot go on with this release", Exit.REPLAY_DIFFERS, touched=()
+    ),
+}
+
+
+def release(folder: Path, file: str, addition: str) -> Path:
+    """Make a release: a copy of this one, with something added to one file."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, copy_function=linked)
+    changed = folder / file
+    text = changed.read_text() + addition
+    changed.unlink()
+    changed.write_text(text)
+    return folder
+
+
+def linked(source: str, target: str) -> None:
+    """Link a file, so that a copy takes no time, and its compiled modules are good."""
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
 
 
 @pytest.fixture(scope="module")
 def release_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make the release before."""
-    folder = tmp_path_factory.mktemp("release-before")
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    with (folder / "workflows" / "decide" / "versions.py").open("a") as file:
-        file.write(OLDER)
-    return folder
+    return release(tmp_path_factory.mktemp("release-before"), "workflows/decide/versions.py", OLDER)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def node(
-    slot: int, node_dir: Path, tmp_path: Path, release_before: Path, monkeypatch: pytest.MonkeyPatch
+    slot: int, node_dir: Path, tmp_path_factory: pytest.TempPathFactory, release_before: Path
 ) -> Iterator[Settings]:
     """Run a node of the release before, with one pod."""
 
@@ -59,16 +128,18 @@ def node(
         return ModuleCommand(module_command(module).argv, {"PYTHONPATH": str(release_before)})
 
     with standalone_node(slot, node_dir) as settings:
-        monkeypatch.setenv(RUN_VARIABLE, str(settings.run_dir))
-        with monkeypatch.context() as before:
+        with pytest.MonkeyPatch.context() as before:
             before.setattr(node_config, "module_command", of_release_before)
-            up(settings, [manifest(tmp_path, "web")], silent())
+            up(settings, [manifest(tmp_path_factory.mktemp("manifests"), "web")], silent())
         yield settings
 
 
-def run(node: Settings) -> Exit:
-    """Upgrade to this release, as its `tempolet upgrade` does."""
-    return upgrade.run(load_node_config(node_flags(node)), within=WITHIN, force=False)
+def run(node: Settings, folder: Path, within: float = PATIENT) -> tuple[int, str]:
+    """Run the `tempolet upgrade` of a release; returns its exit code, and what it says."""
+    command = [sys.executable, "-m", "worker.cli", "upgrade", "--within", str(within)]
+    environment = {**os.environ, "PYTHONPATH": str(folder), RUN_VARIABLE: str(node.run_dir)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 
 def pod(node: Settings) -> PodSnapshot:
@@ -96,46 +167,70 @@ def restarts_work(node: Settings) -> None:
     wait_until(lambda: pod(node).ready and pod(node).restarts == restarts + 1)
 
 
-def test_a_node_is_switched_to_this_release(
-    node: Settings, release_before: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The container runs on; the node is committed afterwards, as `up` configures it; a second upgrade has nothing to do."""
-    before, container = pids(node), container_pid(node)
-    older = Behaviours(NEWEST.pods - 1, NEWEST.node - 1)
-    assert Commitment(node.root_dir / "tempolet").numbers == older
-    assert run(node) is Exit.DONE
-    said = capsys.readouterr().out
-    assert f"from {release_before} to build" in said
-    assert "✓ 1 containers run on with the same pids" in said
-    after = pids(node)
-    assert {name for name in after if after[name] != before[name]} == {"worker", "poller"}
-    assert {release_of(after[role]) for role in ("worker", "poller")} == {str(ROOT)}
+def hosts(node: Settings, pid: int) -> bool:
+    """Report whether this worker leads the pod on. (To kill its container in each row would take a longer back-off each time.)"""
+    told = asyncio.run(process_state(node.root_dir / "tempolet", "worker", timedelta(seconds=2)))
+    return told is not None and (told.pid, told.hosts) == (pid, True)
+
+
+def committed(node: Settings) -> Behaviours:
+    """Return the behaviours that the node is committed to."""
+    return Commitment(node.root_dir / "tempolet").numbers
+
+
+@contextlib.contextmanager
+def untouched(node: Settings) -> Iterator[None]:
+    """Look at the pod all the time while the block runs: it stays ready, with its container and its number of restarts."""
+    before, container, over, seen = pod(node), container_pid(node), threading.Event(), set[tuple[bool, int]]()
+
+    def look() -> None:
+        while not over.wait(LOOK_AGAIN):
+            seen.update((one.ready, one.restarts) for one in read_snapshots(node.root_dir))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        looking.join()
+    assert seen == {(True, before.restarts)}
     assert container_pid(node) == container
-    assert Commitment(node.root_dir / "tempolet").numbers == NEWEST
-    assert not (node.root_dir / "tempolet" / UPGRADE).exists()
-    restarts_work(node)
-    with pytest.raises(CommandFailed, match="this release already"):
-        run(node)
 
 
-@pytest.mark.parametrize("broken", ["worker", "poller"])
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_the_release_before_is_brought_back(
-    node: Settings, release_before: Path, broken: str, monkeypatch: pytest.MonkeyPatch
+    node: Settings, release_before: Path, broken: Broken, tmp_path: Path
 ) -> None:
-    """A process of this release does not start; the pod is led on, and the node is not committed to this release."""
-    container = container_pid(node)
-
-    def failing(settings: Settings, role: str) -> Command:
-        ours = node_command(settings, role)
-        argv = [ours.argv[0], "-c", "raise SystemExit('this release is broken')"] if role == broken else ours.argv
-        return Command(argv, ours.log, ours.environment, ours.umask)
-
-    monkeypatch.setattr(up_processes, "node_command", failing)
-    with pytest.raises(CommandFailed, match=f"(?s)the {broken} .*this release is broken.*back on {release_before}"):
-        run(node)
+    """The pod is untouched and led on, and the node is not committed to the broken release."""
+    before = pids(node)
+    with untouched(node):
+        code, said = run(node, release(tmp_path / "broken", broken.file, broken.defect), broken.within)
+    assert code == broken.code, said
+    assert broken.says in said
+    assert (f"back on {release_before}" if broken.touched else "nothing was changed") in said
     after = pids(node)
-    assert {release_of(after[role]) for role in ("worker", "poller")} == {str(release_before)}
-    assert container_pid(node) == container
-    assert Commitment(node.root_dir / "tempolet").numbers == Behaviours(NEWEST.pods - 1, NEWEST.node - 1)
+    assert {name for name in after if after[name] != before[name]} == set(broken.touched)
+    assert {release_of(after[role]) for role in ROLES} == {str(release_before)}
+    assert committed(node) == Behaviours(NEWEST.pods - 1, NEWEST.node - 1)
+    assert not (node.root_dir / "tempolet" / UPGRADE).exists()
+    wait_until(lambda: hosts(node, after["worker"]))
+
+
+def test_a_node_is_switched_to_this_release(node: Settings, release_before: Path) -> None:
+    """The pod is untouched; the node is committed afterwards, as `up` configures it; a second upgrade has nothing to do."""
+    before = pids(node)
+    assert committed(node) == Behaviours(NEWEST.pods - 1, NEWEST.node - 1)
+    with untouched(node):
+        code, said = run(node, ROOT)
+    assert code == Exit.DONE, said
+    assert f"from {release_before} to build" in said
+    assert said.index("worker pid") < said.index("poller pid") < said.index("✓ 1 containers run on with the same pids")
+    after = pids(node)
+    assert {name for name in after if after[name] != before[name]} == set(ROLES)
+    assert {release_of(after[role]) for role in ROLES} == {str(ROOT)}
+    assert committed(node) == NEWEST
     assert not (node.root_dir / "tempolet" / UPGRADE).exists()
     restarts_work(node)
+    code, said = run(node, ROOT)
+    assert (code, "this release already" in said) == (Exit.FAILED, True)
