@@ -12,8 +12,10 @@ import pytest
 from rich.console import Console
 
 from tests.cluster.cis_section_4 import failed_arguments, failed_files
+from tests.cluster.cluster_node import condition, pods_path
 from tests.cluster.one_node import NODE, OneNode
-from tests.node.tempolet_node import ROOT
+from tests.node.tempolet_node import ROOT, pod_manifest
+from tests.node.upgrades.releases import release, release_of, upgrade
 from worker.standalone.joining import NotJoined, until_joined
 from worker.standalone.progress import Progress
 
@@ -83,3 +85,35 @@ async def test_a_node_that_is_not_in_the_cluster_is_told_of(one_node: OneNode) -
     stranger = replace(one_node.settings, hostname_override="node-2")
     with pytest.raises(NotJoined, match=r"https://127.0.0.1:\d+ after 0 s: .*node-2"):
         await until_joined(stranger, timedelta())
+
+
+def test_an_upgrade_changes_nothing_in_the_cluster(one_node: OneNode, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """All three processes are of the other release, in order; the pod's object is not even written, and the node stays Ready.
+
+    The last test here: the node goes on with the other release.
+    """
+    api, other = one_node.plane.api, release(tmp_path_factory.mktemp("other-release"))
+    pod = pod_manifest("upgraded")
+    pod["spec"] |= {"nodeName": NODE, "automountServiceAccountToken": False}
+    pod["spec"]["containers"][0]["readinessProbe"] = {"exec": {"command": ["true"]}, "periodSeconds": 1}
+    one_node.plane.make_namespace("upgrades")
+    api.create(pods_path("upgrades"), pod)
+    before = api.until(
+        pods_path("upgrades", "upgraded"), lambda one: condition(one, "Ready") == "True", "the pod Ready"
+    )
+    ready = [one for one in api.get(f"/api/v1/nodes/{NODE}")["status"]["conditions"] if one["type"] == "Ready"]
+    code, said = upgrade(one_node.settings, other)
+    assert code == 0, said
+    assert (
+        said.index("worker pid") < said.index("poller pid") < said.index("node pid") < said.index("containers run on")
+    )
+    settings = one_node.settings
+    running = [process.running() for process in (settings.node, settings.worker, settings.poller)]
+    assert [release_of(one.pid) for one in running if one] == [str(other)] * 3
+    after = api.get(pods_path("upgrades", "upgraded"))
+    assert after["status"] == before["status"]
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    now = [one for one in api.get(f"/api/v1/nodes/{NODE}")["status"]["conditions"] if one["type"] == "Ready"]
+    assert [(one["status"], one["lastTransitionTime"]) for one in now] == [("True", ready[0]["lastTransitionTime"])]
+    api.delete(pods_path("upgrades", "upgraded"))
+    api.until(pods_path("upgrades", "upgraded"), lambda _: False, "the pod gone", gone=True)

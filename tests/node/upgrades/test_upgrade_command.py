@@ -8,10 +8,7 @@ upgrade leaves as it was; the one that succeeds is the last.
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,16 +22,16 @@ from proto.pod_snapshot import PodSnapshot, read_snapshots
 from tests.node.standalone.standalone_node import manifest, pids, silent, standalone_node
 from tests.node.standalone.test_up_and_down import wait_until
 from tests.node.tempolet_node import ROOT
+from tests.node.upgrades.releases import PATIENT, release, release_of, upgrade
 from worker.behaviours.commitment import NEWEST, UPGRADE, Behaviours, Commitment
 from worker.commands.access.exits import Exit
 from worker.standalone import node_config
 from worker.standalone.cri_client import CriClient
 from worker.standalone.machine.python_modules import ModuleCommand, module_command
-from worker.standalone.settings import RUN_VARIABLE, Settings
+from worker.standalone.settings import Settings
 from worker.standalone.up import up
 from worker.telemetry.process_state import process_state
 
-PACKAGES: Final = ("proto", "workflows", "activities", "worker")
 OLDER: Final = """
 for _known in (BEHAVIOURS, NODE_BEHAVIOURS):
     del _known[max(_known)]
@@ -59,8 +56,6 @@ async def _late(loop):
 
 PodLoop.run = _late
 """
-PATIENT: Final = 200.0
-"""Seconds for each process of a release that works."""
 LOOK_AGAIN: Final = 0.02
 ROLES: Final = ("worker", "poller")
 
@@ -93,25 +88,6 @@ BROKEN: Final = {
 }
 
 
-def release(folder: Path, file: str, addition: str) -> Path:
-    """Make a release: a copy of this one, with something added to one file."""
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, folder / package, copy_function=linked)
-    changed = folder / file
-    text = changed.read_text() + addition
-    changed.unlink()
-    changed.write_text(text)
-    return folder
-
-
-def linked(source: str, target: str) -> None:
-    """Link a file, so that a copy takes no time, and its compiled modules are good."""
-    try:
-        os.link(source, target)
-    except OSError:  # another file system
-        shutil.copy2(source, target)
-
-
 @pytest.fixture(scope="module")
 def release_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make the release before."""
@@ -134,14 +110,6 @@ def node(
         yield settings
 
 
-def run(node: Settings, folder: Path, within: float = PATIENT) -> tuple[int, str]:
-    """Run the `tempolet upgrade` of a release; returns its exit code, and what it says."""
-    command = [sys.executable, "-m", "worker.cli", "upgrade", "--within", str(within)]
-    environment = {**os.environ, "PYTHONPATH": str(folder), RUN_VARIABLE: str(node.run_dir)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    return done.returncode, " ".join((done.stdout + done.stderr).split())
-
-
 def pod(node: Settings) -> PodSnapshot:
     """Return the node's pod."""
     (found,) = read_snapshots(node.root_dir)
@@ -152,12 +120,6 @@ def container_pid(node: Settings) -> int:
     """Return the pid of the pod's container."""
     with CriClient(node.runtime_socket) as runtime:
         return runtime.container(pod(node).containers["main"].container_id)[0]
-
-
-def release_of(pid: int) -> str:
-    """Return the folder of the release that a process is of."""
-    variables = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-    return next(one.removeprefix("PYTHONPATH=") for one in variables if one.startswith("PYTHONPATH="))
 
 
 def restarts_work(node: Settings) -> None:
@@ -205,7 +167,7 @@ def test_the_release_before_is_brought_back(
     """The pod is untouched and led on, and the node is not committed to the broken release."""
     before = pids(node)
     with untouched(node):
-        code, said = run(node, release(tmp_path / "broken", broken.file, broken.defect), broken.within)
+        code, said = upgrade(node, release(tmp_path / "broken", broken.file, broken.defect), broken.within)
     assert code == broken.code, said
     assert broken.says in said
     assert (f"back on {release_before}" if broken.touched else "nothing was changed") in said
@@ -222,7 +184,7 @@ def test_a_node_is_switched_to_this_release(node: Settings, release_before: Path
     before = pids(node)
     assert committed(node) == Behaviours(NEWEST.pods - 1, NEWEST.node - 1)
     with untouched(node):
-        code, said = run(node, ROOT)
+        code, said = upgrade(node, ROOT)
     assert code == Exit.DONE, said
     assert f"from {release_before} to build" in said
     assert said.index("worker pid") < said.index("poller pid") < said.index("✓ 1 containers run on with the same pids")
@@ -232,5 +194,5 @@ def test_a_node_is_switched_to_this_release(node: Settings, release_before: Path
     assert committed(node) == NEWEST
     assert not (node.root_dir / "tempolet" / UPGRADE).exists()
     restarts_work(node)
-    code, said = run(node, ROOT)
+    code, said = upgrade(node, ROOT)
     assert (code, "this release already" in said) == (Exit.FAILED, True)
