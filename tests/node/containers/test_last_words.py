@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,11 +63,8 @@ def end_after(node: TempoletNode, name: str, attack: Callable[[PodSnapshot], Non
     log = log_path(node, snapshot)
     node.until(lambda: "up" in log.read_text(), "its trap set")
     attack(snapshot)
-    before = time.monotonic()
     os.kill(container_pid(node.containerd, snapshot.containers["main"].container_id), signal.SIGTERM)
-    told = last_words(node, name)
-    assert time.monotonic() - before < 20
-    return told
+    return last_words(node, name)
 
 
 def replace(path: Path, kind: str, secret: Path) -> None:

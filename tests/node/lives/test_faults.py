@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +15,6 @@ from tests.node.containerd_view import container_pid, containers_of, sandboxes_o
 from tests.node.tempolet_node import PATIENCE, TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
-
-BACK_WITHIN = 20.0
-"""Seconds from the restart until everything must run again."""
 
 
 @pytest.fixture
@@ -43,7 +39,7 @@ def ours(node: TempoletNode) -> list[cri.Container]:
 def test_a_kill_in_the_middle_of_many_starts_loses_and_doubles_nothing(
     node: TempoletNode, role: str, pods: int
 ) -> None:
-    """There are exactly as many sandboxes and running containers as expected, within 20 s of the restart."""
+    """There are exactly as many sandboxes and running containers as expected after the restart."""
     node.apply(pod_manifest("first"))
     node.until_running("first")
     node.remove("first")
@@ -54,13 +50,7 @@ def test_a_kill_in_the_middle_of_many_starts_loses_and_doubles_nothing(
     node.until(lambda: len(ours(node)) >= moment, f"{moment} containers running")
     node.stop(role, signal.SIGKILL)
     node.start(role)
-    restarted = time.monotonic()
-    node.until(
-        lambda: len([one for one in node.snapshots() if one.ready]) == pods,
-        f"all ready, killed at {moment}",
-        BACK_WITHIN,
-    )
-    assert time.monotonic() - restarted < BACK_WITHIN
+    node.until(lambda: len([one for one in node.snapshots() if one.ready]) == pods, f"all ready, killed at {moment}")
     assert len(ours(node)) == pods
     ready = [ready for one in node.snapshots() for _, ready in sandboxes_of(node.containerd, one.uid)]
     assert ready == [True] * pods

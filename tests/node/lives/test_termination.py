@@ -227,9 +227,7 @@ def test_deletion_while_the_image_is_pulled(node: TempoletNode) -> None:
         node.apply(manifest)
         snapshot = node.until_pod("pulls", lambda one: one.sandbox_ready)
         node.remove("pulls")
-        asked = time.monotonic()
         gone(node, "pulls", snapshot)
-        assert time.monotonic() - asked < 20
 
 
 def test_deletion_while_the_sandbox_hangs(node: TempoletNode) -> None:
@@ -240,9 +238,7 @@ def test_deletion_while_the_sandbox_hangs(node: TempoletNode) -> None:
         node.remove("hangs")
         going = node.until_pod("hangs", lambda one: one.deleting)
         assert going.message.endswith("waits until its sandbox is made, or given up after a few seconds")
-        asked = time.monotonic()
         gone(node, "hangs", snapshot)
-        assert time.monotonic() - asked < 20
     told = history(node, snapshot)
     assert "sandbox attempt 0 failed after" in told
     assert ": given up 5 s after the pod began to terminate" in told
