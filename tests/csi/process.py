@@ -66,6 +66,10 @@ class DriverProcess:
             self.process.wait(timeout=PATIENCE)
             self.process = None
 
+    def has_ended(self) -> bool:
+        """Report whether it has exited by itself."""
+        return self.process is not None and self.process.poll() is not None
+
     def died(self) -> None:
         """Wait until it has exited by itself."""
         assert self.process is not None

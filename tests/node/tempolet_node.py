@@ -68,6 +68,8 @@ class TempoletNode:
     """More flags of worker and poller."""
     release: str = RELEASE
     """The module that is started as worker and poller: this release, or one that a test plays."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """More variables of worker and poller."""
     processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @property
@@ -145,6 +147,7 @@ class TempoletNode:
         arguments += ["--root-dir", self.root_dir, "--hostname-override", self.name, *self.flags]
         command = [sys.executable, "-m", self.release, role, *map(str, arguments)]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")}
+        environment |= self.environment
         with (self.directory / f"{role}.log").open("ab") as log:
             self.processes[role] = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
         return self.processes[role]

@@ -1,10 +1,19 @@
-"""Skips the scenarios where no node can run."""
+"""A session's containerd with a network plugin that faults reach, its stages, and why scenarios cannot run here."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.chaos.node.cni_plugin import CniPlugin
+from tests.chaos.node.stage import Session, Stages
+from tests.cluster.binaries import NoBinaries, can_be_had, find_etcd
+from tests.cluster.cluster_node import node_address
+from tests.cluster.control_plane import ControlPlane
 from tests.node.conftest import cannot_run
+from worker.standalone.containerd import Containerd
+from worker.standalone.machine import programs
+from worker.standalone.temporal_server import TemporalServer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -15,3 +24,52 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker("node")
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def cni(node_dir: Path, containerd: Containerd) -> Iterator[CniPlugin]:
+    """Start the session's containerd again, with a folder of plugins of its own."""
+    made = CniPlugin(node_dir / "cni", programs.find_cni_plugins(containerd.parts_dir))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs, "CNI_DIRECTORIES", (made.folder,))
+        containerd.process.stop(within=10)
+        containerd.start()
+        yield made
+
+
+@pytest.fixture(scope="session")
+def address(slot: int) -> Iterator[str]:
+    """Return an address for the session's nodes of a cluster."""
+    with node_address(f"tplnode{slot}", f"10.88.{slot}.1") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Run etcd and kube-apiserver."""
+    try:
+        find_etcd()
+    except NoBinaries as error:
+        pytest.skip(str(error))
+    if reason := can_be_had():
+        pytest.skip(reason)
+    with ControlPlane(tmp_path_factory.mktemp("plane")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def stages(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    containerd: Containerd,
+    temporal: TemporalServer,
+    cni: CniPlugin,
+) -> Iterator[Stages]:
+    """Return the nodes on which the scenarios of a file play."""
+
+    def cluster() -> tuple[ControlPlane, str]:
+        return request.getfixturevalue("control_plane"), request.getfixturevalue("address")
+
+    made = Stages(Session(containerd, temporal, cni, cluster), lambda: tmp_path_factory.mktemp("s"))
+    yield made
+    made.close()

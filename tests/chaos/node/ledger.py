@@ -47,14 +47,14 @@ class Ledger:
             self.calls.append(call)
         return call
 
-    def of(self, *methods: str) -> Iterator[Call]:
-        """List the calls of some methods that containerd answered with success."""
-        return (one for one in self.all(*methods) if one.code == OK)
+    def of(self, *methods: str, since: int = 0) -> Iterator[Call]:
+        """List the calls of some methods that containerd answered with success, without the first `since` calls of any."""
+        return (one for one in self.all(*methods, since=since) if one.code == OK)
 
-    def all(self, *methods: str) -> Iterator[Call]:
+    def all(self, *methods: str, since: int = 0) -> Iterator[Call]:
         """List the calls of some methods."""
         with self._lock:
-            calls = list(self.calls)
+            calls = self.calls[since:]
         return (one for one in calls if one.method in methods)
 
     def write(self, path: Path) -> None:

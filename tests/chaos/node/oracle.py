@@ -1,7 +1,7 @@
 """What must hold after a scenario: from the ledger of CRI calls, containerd's view, the files that are left, and the histories."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from tests.chaos.model.lives import restart_counts
 from tests.chaos.node.ledger import Call, Ledger
 from tests.chaos.node.pods import PRE_STOP, Expected
 from tests.chaos.node.scene import Scene
+from tests.cluster.cluster_node import NAMESPACE as NAMESPACE_OF_PODS
+from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.node.containerd_view import containers_of, sandboxes_of
 from tests.node.tempolet_node import TempoletNode
 from worker.host.replays.replaying import replay
@@ -52,7 +54,7 @@ def ledger_wrong(ledger: Ledger, order: Mapping[str, tuple[str, ...]]) -> Iterat
 
 def _attempts(ledger: Ledger) -> Iterator[str]:
     made: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for call in ledger.of("CreateContainer"):
+    for call in ledger.all("CreateContainer"):  # one whose caller has died may have taken effect
         made[call.about["uid"], call.about["name"]].append(call.about["attempt"])
     for (uid, name), attempts in made.items():
         if set(attempts) != set(range(len(set(attempts)))):
@@ -84,10 +86,12 @@ def _order(ledger: Ledger, order: Mapping[str, tuple[str, ...]]) -> Iterator[str
             yield f"I7: the containers of {uids[sandbox]} were created in the order {names}, not {wanted}"
 
 
-def left_behind(scene: Scene, uids: Iterable[str], *, shims: bool) -> list[str]:
+def left_behind(scene: Scene, uids: Collection[str], *, shims: bool) -> list[str]:
     """Name what is left of pods that are gone: I2. containerd itself may forget the shim of a pod whose processes were killed."""
     node, found = scene.node, []
-    made = {call.made for call in scene.proxy.ledger.of("RunPodSandbox")}
+    calls = scene.proxy.ledger.of("RunPodSandbox", since=scene.calls_before)
+    made = {call.made for call in calls if call.about["uid"] in uids}
+    forgotten = broken_off_in(scene.proxy.ledger)
     for uid in uids:
         found += [f"sandbox {one}" for one, _ in sandboxes_of(scene.containerd, uid)]
         found += [f"container {one.id}" for one in containers_of(scene.containerd, uid)]
@@ -97,16 +101,44 @@ def left_behind(scene: Scene, uids: Iterable[str], *, shims: bool) -> list[str]:
         for top in leftovers.cgroup_directories(scene.containerd.cgroup):
             found += [f"cgroup {one}" for one in leftovers.directories_below(top) if uid in one.name]
     if shims:
-        found += [f"shim {pid} of {one}" for pid in scene.shims() for one in made if one in _command(pid)]
+        found += [f"shim {pid} of {one}" for pid in scene.shims() for one in made - forgotten if one in _command(pid)]
     for file in (scene.containerd.places.addresses / scene.containerd.network.bridge).glob("[0-9]*"):
         if file.read_text().split()[:1] and file.read_text().split()[0] in made:
             found.append(f"address {file.name}")
+    if scene.given_driver:
+        volumes = node.root_dir / "plugins/kubernetes.io/csi"
+        found += [str(one) for one in volumes.glob(f"{scene.driver.setup.name}/*")]
+        found += [f"mount {one}" for one in leftovers.mounts_below(volumes)]
     return found
 
 
+def broken_off_in(ledger: Ledger) -> set[str]:
+    """Name the sandboxes in which a start was broken off with its caller: containerd then never ends their shim."""
+    inside = {call.made: call.about["sandbox"] for call in ledger.of("CreateContainer")}
+    starts = ledger.all("StartContainer")
+    return {inside.get(call.about["container"], "") for call in starts if call.code == "CANCELLED"}
+
+
 def links_left(scene: Scene) -> list[str]:
-    """List the links on the bridge."""
-    return [f"link {one}" for one in links.links_on_bridge(scene.containerd.network.bridge)]
+    """List the links on the bridge if there are more than sandboxes."""
+    ready = [one for one, is_ready in sandboxes_of(scene.containerd, "") if is_ready]
+    found = links.links_on_bridge(scene.containerd.network.bridge)
+    return [f"link {one}, one of {len(found)} for {len(ready)} pods" for one in found if len(found) > len(ready)]
+
+
+def api_wrong(node: TempoletNode, pods: Iterable[Expected], *, gone: bool = False) -> Iterator[str]:
+    """Name what the API does not show as the node's snapshots do (I5), or shows of pods that are gone (I2); nothing without an API."""
+    if not isinstance(node, ClusterNode):
+        return
+    for expected in pods:
+        found, shot = node.api.find(pods_path(NAMESPACE_OF_PODS, expected.name)), node.pod(expected.name)
+        if gone or found is None or shot is None:
+            if found is not None:
+                yield f"I2: {expected.name} is in the API"
+            continue
+        status = found["status"]
+        if (shown := (status["phase"], restart_counts(status))) != (told := (shot.phase, restart_counts(shot.status))):
+            yield f"I5: the API shows {expected.name} as {shown}, the node as {told}"
 
 
 def _command(pid: int) -> str:

@@ -11,6 +11,9 @@ SERVE: Final = "trap 'exit 0' TERM; sleep 3600 & wait"
 CRASH_ONCE: Final = f"[ -e /data/crashed ] || {{ touch /data/crashed; exit 7; }}; {SERVE}"
 PRE_STOP: Final = "echo preStop"
 POST_START: Final = "echo postStart"
+BYSTANDER: Final = "bystander"
+CLAIMED: Final = "claimed"
+"""The shape of `with_claim`, which needs a CSI driver."""
 DATA: Final = {"name": "data", "mountPath": "/data"}
 
 
@@ -79,6 +82,13 @@ def that_crashes(name: str) -> tuple[dict[str, Any], Expected]:
 def that_finishes(name: str) -> tuple[dict[str, Any], Expected]:
     """It ends with success, and is never restarted."""
     return pod_manifest(name, "true", restartPolicy="Never"), Expected(name, "Succeeded")
+
+
+def with_claim(name: str) -> tuple[dict[str, Any], Expected]:
+    """A volume of a CSI driver: the claim has the pod's name."""
+    main = container("main", f"grep -q /data /proc/mounts && {SERVE}", volumeMounts=[DATA])
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+    return pod_manifest(name, containers=[main], volumes=volumes), Expected(name)
 
 
 SHAPES: Final[dict[str, Callable[[str], tuple[dict[str, Any], Expected]]]] = {

@@ -5,11 +5,10 @@ nothing to do with it must not notice.
 """
 
 import asyncio
-import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -17,24 +16,18 @@ from typing import Final
 
 from temporalio.service import RPCError
 
-from activities.files import mounts
 from proto.pod_snapshot import PodSnapshot
 from tests.chaos.node import oracle
-from tests.chaos.node.cri_proxy import CriProxy
-from tests.chaos.node.faults import FAULTS
-from tests.chaos.node.pods import SHAPES, Expected, one
-from tests.chaos.node.scene import PHASES, Scene
+from tests.chaos.node.faults import FAULTS, Fault
+from tests.chaos.node.pods import CLAIMED, SHAPES, Expected, with_claim
+from tests.chaos.node.scene import Scene
+from tests.chaos.node.stage import AWAY_AFTER, Stage
 from tests.node.containerd_view import container_pid, containers_of
-from tests.node.tempolet_node import PATIENCE, tempolet_node
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
+from tests.patience import PATIENCE
 
-AWAY_AFTER: Final = 4.0
-STATE_BYTES: Final = 24 << 20
-BYSTANDER: Final = "bystander"
 SETTLES_WITHIN: Final = 2 * PATIENCE
 LOOK_AGAIN: Final = 0.1
-STAYS: Final = 1.0
+STAYS: Final = 0.5
 """Seconds for which the end must stay as it is."""
 
 
@@ -44,62 +37,76 @@ class Broken(AssertionError):
 
 @dataclass(slots=True)
 class Scenario:
-    """A scenario on the session's containerd and Temporal."""
+    """A scenario on a stage."""
 
-    fault: str
+    name: str
+    """Of a row of FAULTS."""
     seed: int
     folder: Path
-    containerd: Containerd
-    temporal: TemporalServer
+    """Takes the ledger and histories of a scenario that fails."""
+    stage: Stage
     recovery: float = 0.0
     """Seconds from the mended fault until all was as expected."""
     scene: Scene = field(init=False)
     expected: list[Expected] = field(default_factory=list)
     alive: dict[str, PodSnapshot] = field(default_factory=dict)
-    """Every pod's snapshot when it was last seen."""
+    """Each of its pods' snapshot when it was last seen."""
+
+    @property
+    def fault(self) -> Fault:
+        """The row of the table."""
+        return FAULTS[self.name]
 
     def run(self) -> None:
         """Play it; raises Broken or TimeoutError with the seed, the timeline, and where ledger and histories are."""
-        rng = Random(f"{self.fault} {self.seed}")
-        keys = {
-            "containerRuntimeEndpoint": f"unix://{self.folder / 'cri'}",
-            "featureGates": {"KubeletCrashLoopBackOffMax": True},
-            "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
-            "syncFrequency": "10s",
-        }
-        self.containerd.start()  # an earlier scenario may have failed between a kill and the start after it
-        self.temporal.start()
-        with (
-            CriProxy(self.folder / "cri", self.containerd.endpoint) as proxy,
-            own_disk(self.folder / "node" / "kubelet" / "tempolet"),
-            tempolet_node(
-                self.folder / "node", self.containerd, self.temporal, keys=keys, away_after=f"{AWAY_AFTER:g}s"
-            ) as node,
-        ):
-            self.scene = Scene(node, proxy, rng, AWAY_AFTER, rng.choice(PHASES))
-            try:
-                with self.scene.observed():
-                    self._play()
-            except Exception as error:
-                proxy.ledger.write(self.folder / "ledger.jsonl")
-                told = f"{type(error).__name__}: {error}\n{self.told()}"
-                (self.folder / "broken.txt").write_text(told)
-                raise Broken(told) from error
+        rng, stage = Random(f"{self.name} {self.seed}"), self.stage
+        before = stage.beside()
+        self.scene = Scene(
+            stage.node,
+            stage.proxy,
+            stage.session.cni,
+            rng,
+            AWAY_AFTER,
+            rng.choice(self.fault.phases),
+            len(stage.proxy.ledger.calls),
+            stage.clock,
+            stage.csi_driver() if self.fault.csi else None,
+            stage.api,
+        )
+        stage.played += 1
+        try:
+            with self.scene.observed():
+                self._play(before)
+        except Exception as error:
+            stage.proxy.ledger.write(self.folder / "ledger.jsonl")
+            told = f"{type(error).__name__}: {error}\n{self.told()}"
+            (self.folder / "broken.txt").write_text(told)
+            raise Broken(told) from error
+        finally:
+            self._mend()
 
     def told(self) -> str:
         """Tell what reproduces and explains it."""
-        lines = [f"make chaos ARGS='--seed {self.seed} --scenario {self.fault}'", *self.scene.timeline]
-        return "\n".join([*lines, f"ledger, logs and histories: {self.folder}"])
+        lines = [f"make chaos ARGS='--seed {self.seed} --scenario {self.name}'", *self.scene.timeline]
+        return "\n".join([*lines, f"ledger and histories: {self.folder}; logs: {self.stage.folder}"])
 
-    def _play(self) -> None:
+    def _mend(self) -> None:
+        """Take back what a fault may leave."""
+        self.stage.proxy.faults.clear()
+        self.stage.session.cni.clear()
+        if self.stage.clock:
+            self.stage.clock.step(0)
+
+    def _play(self, before: PodSnapshot) -> None:
         scene, node, phase = self.scene, self.scene.node, self.scene.phase
-        manifest, quiet = one(BYSTANDER)
-        node.apply(manifest)
-        bystander = self._running(BYSTANDER)
         kinds = scene.rng.sample(sorted(SHAPES), 3)
-        pods = [SHAPES[kind](f"{kind}-{number}") for number, kind in enumerate(kinds)]
+        pods = [SHAPES[kind](f"{kind}-{number}-{self.stage.played}") for number, kind in enumerate(kinds)]
+        if self.fault.csi:
+            name = f"{CLAIMED}-{self.stage.played}"
+            self.stage.bind(name)
+            kinds[0], pods[0] = CLAIMED, with_claim(name)
         self.expected = [expected for _, expected in pods]
-        scene.note(f"{self.fault}, seed {self.seed}: {', '.join(kinds)}, while {phase}")
+        scene.note(f"{self.name}, seed {self.seed}: {', '.join(kinds)}, while {phase}")
 
         def begin() -> None:
             for made, _ in pods:
@@ -109,17 +116,17 @@ class Scenario:
             begin()
             self._settle(restarts=False)
         work: Callable[[], None] = {"starting": begin, "running": self._crash, "deleting": self._delete}[phase]
-        with FAULTS[self.fault].happens(scene):
+        with self.fault.happens(scene):
             work()
         mended = time.monotonic()
         scene.proxy.faults.clear()
         if phase != "deleting":
-            self._settle(restarts=FAULTS[self.fault].restarts)
-            self.recovery = time.monotonic() - mended
+            self._settle(restarts=self.fault.restarts)
+            self.recovery = time.monotonic() - STAYS - mended
             self._delete()
-        self._until_empty(lambda: self._there([expected.name for expected in self.expected]))
+        self._until_empty(self._there)
         self.recovery = self.recovery or time.monotonic() - mended
-        self._unaffected(bystander, quiet)
+        self._unaffected(before)
         self._end()
 
     def _settle(self, *, restarts: bool) -> None:
@@ -129,29 +136,28 @@ class Scenario:
         while found and time.monotonic() < deadline:
             time.sleep(LOOK_AGAIN)
             scene.supervise()
-            found = list(oracle.settled_wrong(scene, self.expected, restarts=restarts))
+            found = self._wrong(restarts=restarts)
             if not found:
                 time.sleep(STAYS)
-                found = list(oracle.settled_wrong(scene, self.expected, restarts=restarts))
+                found = self._wrong(restarts=restarts)
         for expected in self.expected:
             if shot := scene.node.pod(expected.name):
                 self.alive[shot.uid] = shot
         scene.note("settled" if not found else "; ".join(found))
         self._require(found)
 
-    def _running(self, name: str) -> PodSnapshot:
-        shot = self.scene.node.until_running(name)
-        self.alive[shot.uid] = shot
-        return shot
+    def _wrong(self, *, restarts: bool) -> list[str]:
+        wrong = oracle.settled_wrong(self.scene, self.expected, restarts=restarts)
+        return [*wrong, *oracle.api_wrong(self.scene.node, self.expected)]
 
     def _crash(self) -> None:
         """Let a container die."""
         candidates = [index for index, one in enumerate(self.expected) if one.phase == "Running"]
         index = self.scene.rng.choice(candidates)
         expected = self.expected[index]
-        shot = self._running(expected.name)
+        shot = self.scene.node.until_running(expected.name)
         self.scene.note(f"kill -9 of the main container of {expected.name}")
-        os.kill(container_pid(self.containerd, shot.containers["main"].container_id), signal.SIGKILL)
+        os.kill(container_pid(self.scene.containerd, shot.containers["main"].container_id), signal.SIGKILL)
         self.expected[index] = Expected(expected.name, expected.phase, expected.restarts + 1, expected.order)
 
     def _delete(self) -> None:
@@ -159,22 +165,20 @@ class Scenario:
             self.scene.node.remove(expected.name)
         self.scene.note("manifests removed")
 
-    def _unaffected(self, before: PodSnapshot, quiet: Expected) -> None:
+    def _unaffected(self, before: PodSnapshot) -> None:
         """Check that nothing happened to the pod beside (I10), unless the fault ends any pod."""
-        if FAULTS[self.fault].ends_pods:
+        after = self.stage.beside()
+        if self.fault.ends_pods:
             return
-        after = self.scene.node.until_running(quiet.name)
         was, now = ((one.restarts, one.sandbox_id, one.containers["main"].container_id) for one in (before, after))
-        live = [one.id for one in containers_of(self.containerd, before.uid)]
+        live = [one.id for one in containers_of(self.scene.containerd, before.uid)]
         if was != now or live != [now[2]]:
             raise Broken(f"I10: the pod beside was {was}, is {now}, its containers are {live}")
 
     def _end(self) -> None:
-        """Delete what is left, and check the whole."""
+        """Check the whole."""
         scene, node = self.scene, self.scene.node
-        node.remove(BYSTANDER)
-        self._until_empty(lambda: self._there([BYSTANDER]))
-        self._until_empty(lambda: oracle.left_behind(scene, self.alive, shims=not FAULTS[self.fault].ends_pods))
+        self._until_empty(lambda: oracle.left_behind(scene, self.alive, shims=not self.fault.ends_pods))
         self._until_empty(lambda: oracle.links_left(scene))
         ids = [shot.workflow_id for shot in self.alive.values()]
         self._until_empty(lambda: self._asked_temporal(ids))
@@ -182,15 +186,16 @@ class Scenario:
             shot.uid: expected.order
             for shot in self.alive.values()
             for expected in self.expected
-            if shot.name == f"{expected.name}-{node.name}"
+            if shot.name in {expected.name, f"{expected.name}-{node.name}"}
         }
         self._require([*oracle.ledger_wrong(scene.proxy.ledger, orders), *scene.seen])
         self._require(asyncio.run(oracle.histories_wrong(node, ids, self.folder)))
 
-    def _there(self, names: list[str]) -> list[str]:
+    def _there(self) -> list[str]:
         """Name the pods that are not gone."""
-        found = [self.scene.node.pod(name) for name in names]
-        return [f"I2: {shot.name} is {shot.lifecycle}: {shot.message}" for shot in found if shot]
+        found = [self.scene.node.pod(expected.name) for expected in self.expected]
+        shown = oracle.api_wrong(self.scene.node, self.expected, gone=True)
+        return [*(f"I2: {shot.name} is {shot.lifecycle}: {shot.message}" for shot in found if shot), *shown]
 
     def _asked_temporal(self, ids: list[str]) -> list[str]:
         try:
@@ -208,14 +213,3 @@ class Scenario:
     def _require(self, found: list[str]) -> None:
         if found:
             raise Broken("\n".join(found))
-
-
-@contextlib.contextmanager
-def own_disk(folder: Path) -> Iterator[None]:
-    """Give a folder a small file system of its own, which a fault fills or makes read-only."""
-    folder.mkdir(parents=True, mode=0o700)
-    mounts.mount("tmpfs", folder, "tmpfs", options=(f"size={STATE_BYTES}", "mode=0700"))
-    try:
-        yield
-    finally:
-        mounts.unmount(folder)

@@ -1,4 +1,4 @@
-"""Where a scenario plays: a node between a CRI proxy and Temporal, what it does to them, and the timeline of that."""
+"""What a fault may reach: a node between a CRI proxy and Temporal, what is done to them, and the timeline of that."""
 
 import contextlib
 import json
@@ -6,8 +6,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -16,16 +17,38 @@ import grpc
 
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
+from tests.chaos.node.api_proxy import ApiProxy
+from tests.chaos.node.cni_plugin import CniPlugin
 from tests.chaos.node.cri_proxy import CHANGING, CallFault, CriProxy
-from tests.chaos.node.ledger import POD_UID
+from tests.chaos.node.ledger import POD_UID, Call
+from tests.chaos.node.stepped_clock import SteppedClock
+from tests.csi.process import DriverProcess
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine.leftovers import shims_of
 from worker.standalone.temporal_server import TemporalServer
 
 PHASES: Final = ("starting", "running", "deleting")
+MOST_CALLS: Final = {"starting": 12, "running": 3, "deleting": 9}
+"""About so many calls that change something a scenario's work has: the fault strikes after some of them."""
+QUIET: Final = 2.0
+"""Seconds without a call that changes something, after which a fault strikes anyway: a scenario may have fewer such calls."""
+STRUCK_WITHIN: Final = 25.0
+LED_WITHIN: Final = 4.0
+"""Seconds after those that Temporal may be silent."""
 LOOK_EVERY: Final = 0.3
 ANSWERS_WITHIN: Final = 5.0
+
+
+class Place(StrEnum):
+    """Where a scenario plays."""
+
+    STANDALONE = "standalone"
+    """A node with manifests in a folder."""
+    OWN_CLOCK = "own clock"
+    """The same, whose processes have a wall clock of their own."""
+    CLUSTER = "cluster"
+    """A node of a cluster, with pods of the API server."""
 
 
 @dataclass
@@ -34,10 +57,16 @@ class Scene:
 
     node: TempoletNode
     proxy: CriProxy
+    cni: CniPlugin
     rng: Random
     away_after: float
     phase: str
     """What the pods do when the fault strikes: one of PHASES."""
+    calls_before: int = 0
+    """So many calls of the ledger are of earlier scenarios on this node."""
+    given_clock: SteppedClock | None = None
+    given_driver: DriverProcess | None = None
+    given_api: ApiProxy | None = None
     began: float = field(default_factory=time.monotonic)
     timeline: list[str] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
@@ -52,6 +81,24 @@ class Scene:
     def temporal(self) -> TemporalServer:
         """The session's."""
         return self.node.temporal
+
+    @property
+    def clock(self) -> SteppedClock:
+        """The clock of the node's processes."""
+        assert self.given_clock, "the fault's place has a clock of its own"
+        return self.given_clock
+
+    @property
+    def driver(self) -> DriverProcess:
+        """The CSI driver."""
+        assert self.given_driver, "the fault's row asks for a CSI driver"
+        return self.given_driver
+
+    @property
+    def api(self) -> ApiProxy:
+        """What is between the node and its API server."""
+        assert self.given_api, "the fault's place is a cluster"
+        return self.given_api
 
     def note(self, what: str) -> None:
         """Write into the timeline."""
@@ -107,14 +154,39 @@ class Scene:
         return fault
 
     def after_calls(self, number: int, patience: float = 20.0) -> None:
-        """Wait until so many more calls have begun that change something, or for a while if they are fewer."""
-        before = self._changing()
-        deadline = time.monotonic() + patience
-        while self._changing() < before + number and time.monotonic() < deadline:
+        """Wait until so many more calls have begun that change something, or until there are none for a while."""
+        before = len(self._changing())
+        self._until(lambda: len(self._changing()) >= before + number, patience)
+
+    def after_some_calls(self) -> None:
+        """Wait for a moment while the pods do what they do."""
+        self.after_calls(self.rng.randrange(MOST_CALLS[self.phase]))
+
+    def until_struck(self, struck: Callable[[], bool]) -> None:
+        """Wait until an armed fault has struck, or until nothing happens any more that it could strike."""
+        self._until(struck, STRUCK_WITHIN)
+        if not struck():
+            self.note("it has not struck as armed")
+
+    def until_led(self) -> None:
+        """Wait until the node leads pods without Temporal: it does once something is due; or for as long as that may take."""
+        log = self.node.directory / "worker.log"
+        before, deadline = log.stat().st_size, time.monotonic() + self.away_after + LED_WITHIN
+        while b" without Temporal" not in log.read_bytes()[before:] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.note("the node leads pods" if time.monotonic() < deadline else "the node leads no pod")
+
+    def _until(self, holds: Callable[[], bool], patience: float) -> None:
+        began = time.monotonic()
+        while not holds() and (now := time.monotonic()) < began + patience:
+            calls = self._changing()
+            if now - max([began, *(one.ended or now for one in calls)]) > QUIET:
+                return
             time.sleep(0.01)
 
-    def _changing(self) -> int:
-        return sum(one.method in CHANGING for one in self.proxy.ledger.calls)
+    def _changing(self) -> list[Call]:
+        """List this scenario's calls that change something."""
+        return [one for one in self.proxy.ledger.calls[self.calls_before :] if one.method in CHANGING]
 
     # --- the observer
 
@@ -143,7 +215,9 @@ class Scene:
         uids = [one.metadata.uid for one in runtime.ListPodSandbox(asked, timeout=ANSWERS_WITHIN).items]
         running = cri.ContainerFilter(state=cri.ContainerStateValue(state=cri.ContainerState.CONTAINER_RUNNING))
         found = runtime.ListContainers(cri.ListContainersRequest(filter=running), timeout=ANSWERS_WITHIN).containers
-        names = [f"{one.labels[POD_UID]}/{one.metadata.name}" for one in found]
+        # containerd lists a container whose shim was killed for some seconds after it has answered that it is stopped
+        stopped = {call.about["container"] for call in self.proxy.ledger.of("StopContainer")}
+        names = [f"{one.labels[POD_UID]}/{one.metadata.name}" for one in found if one.id not in stopped]
         twice = {one for one in uids if uids.count(one) > 1} | {one for one in names if names.count(one) > 1}
         for one in twice:
             self.seen.append(f"I1: {one} lives twice")

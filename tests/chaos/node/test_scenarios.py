@@ -3,14 +3,15 @@
 `make test` plays each fault once, with a fixed seed. `make chaos` draws seeds, prints them, and goes on for as long as it may.
 """
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.node.faults import FAULTS
 from tests.chaos.node.scenario import Scenario
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
+from tests.chaos.node.stage import Stages
+from tests.chaos.node.stepped_clock import NoCompiler
 
 FIXED_SEED = 1
 
@@ -23,8 +24,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("fault", "seed"), [pytest.param(name, seed, id=f"{name}-{seed}") for name in names])
 
 
-def test_a_scenario(fault: str, seed: int, tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> None:
+def test_a_scenario(fault: str, seed: int, tmp_path: Path, stages: Stages) -> None:
     """See the table in tests/chaos/README.md."""
-    scenario = Scenario(fault, seed, tmp_path, containerd, temporal)
-    scenario.run()
-    print("\n".join([f"recovered in {scenario.recovery:.1f} s", *scenario.scene.timeline]))
+    try:
+        stage = stages.at(FAULTS[fault].place)
+    except NoCompiler as error:
+        pytest.skip(str(error))
+    scenario = Scenario(fault, seed, tmp_path, stage)
+    try:
+        scenario.run()
+    except BaseException:
+        stages.drop()
+        raise
+    told = f"recovered in {scenario.recovery:.1f} s, load {os.getloadavg()[0]:.0f}"
+    print("\n".join([told, *scenario.scene.timeline]))
