@@ -26,6 +26,7 @@ from worker.stand_in.journal.kept import Kept, Start, Story, is_node
 from worker.stand_in.led_pods import TRIED_AGAIN, Led, LedPods, Parts, subject
 from worker.stand_in.loop_lead import NotLed
 from worker.telemetry.workflow_engine import WorkflowEngine
+from worker.tickets.held import Verdict as TicketVerdict
 
 STEP: Final = 0.5
 """Seconds between two looks."""
@@ -88,7 +89,7 @@ class Leading(LedPods):
         try:
             await self.lead_interrupted()
             for one in recovered:
-                if not one.place.run_id:
+                if not one.place.run_id or await asyncio.to_thread(self._is_parked, one):
                     await self.take_over(one.workflow_id, "an earlier worker led it", one)
             while True:
                 await self._look()
@@ -96,6 +97,11 @@ class Leading(LedPods):
                 await asyncio.sleep(STEP)
         finally:
             await self.interrupt()
+
+    def _is_parked(self, kept: Kept) -> bool:
+        """Report whether a worker died after it had raised the epoch, and before it had led: then nobody else would act for the pod."""
+        held = self.parts.tickets.held(kept.workflow_id)
+        return held is not None and held.verdict(kept.start.ticket, kept.place.run_id) is TicketVerdict.PARKED
 
     async def _look(self) -> None:
         now = self._clock.step(monotonic())

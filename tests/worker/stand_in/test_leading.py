@@ -23,7 +23,7 @@ from worker.stand_in.answers import SWITCHED_WITHIN
 from worker.stand_in.connection import NOT_CONNECTED
 from worker.stand_in.hand_back.returned import HandedOver
 from worker.stand_in.hand_back.returns import FAILED_TASKS, WORKED
-from worker.stand_in.journal.kept import Kept
+from worker.stand_in.journal.kept import Kept, Place
 from worker.stand_in.leading import FIRST_PAUSE, LONGEST_PAUSE, STEP
 from worker.stand_in.led_pods import TRIED_AGAIN
 from workflows.decide.versions import CURRENT, CURRENT_NODE
@@ -426,6 +426,22 @@ async def test_another_worker_tries_at_once(node: Node) -> None:
     await asyncio.sleep(2 * LONGEST_PAUSE)
     assert len(node.temporal.returned) == tries + 1
     assert not another.led
+    watch.cancel()
+    await asyncio.gather(watch, return_exceptions=True)
+
+
+@pytest.mark.parametrize("raised", [True, False])
+async def test_a_worker_that_died_as_it_took_a_pod_over(node: Node, raised: bool) -> None:
+    """It had raised the epoch, so that Temporal's run waits: the next worker leads the pod; otherwise the run goes on."""
+    await node.leading.interrupt()
+    name, tickets = workflow_id("a"), node.leading.parts.tickets
+    state = replace(named_world("a").start(), ticket=tickets.draw(name))
+    if raised:
+        tickets.raise_epoch(name)
+    another = leading.Leading(node.leading.parts, worker_id="w2", away_seconds=AWAY_SECONDS)
+    watch = asyncio.create_task(another.watch([Kept(name, state, Place("namespace", "run", 7))]))
+    await asyncio.sleep(STEP / 2)
+    assert (name in another.led) is raised
     watch.cancel()
     await asyncio.gather(watch, return_exceptions=True)
 
