@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.chaos.node.scene import PHASES, Place, Scene
-from tests.chaos.node.strikes import api_server, clock, csi_driver, disk, killed, network, runtime
+from tests.chaos.node.strikes import api_server, clock, csi_driver, disk, killed, machine, network, runtime, temporal
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,12 @@ FAULTS: Final[dict[str, Fault]] = {
     "disk-full": Fault(disk.disk_full),
     "disk-read-only": Fault(disk.disk_read_only),
     "files-corrupt": Fault(disk.files_corrupt),
+    "descriptors-exhausted": Fault(machine.descriptors_exhausted),
+    "addresses-exhausted": Fault(machine.addresses_exhausted, phases=("starting",)),
+    "network-namespace-removed": Fault(machine.network_namespace_removed, restarts=True, ends_pods=True),
+    "temporal-errs": Fault(temporal.temporal_errs, place=Place.FAR_FROM_TEMPORAL),
+    "temporal-slow": Fault(temporal.temporal_slow, place=Place.FAR_FROM_TEMPORAL),
+    "temporal-connections-break": Fault(temporal.temporal_connections_break, place=Place.FAR_FROM_TEMPORAL),
     "clock-forward": Fault(clock.clock_forward, place=Place.OWN_CLOCK),
     "clock-back": Fault(clock.clock_back, place=Place.OWN_CLOCK),
     "api-server-away": Fault(api_server.api_server_away, place=Place.CLUSTER),

@@ -72,6 +72,7 @@ class Scenario:
             stage.clock,
             stage.csi_driver() if self.fault.csi else None,
             stage.api,
+            stage.way_to_temporal,
         )
         stage.played += 1
         try:

@@ -22,6 +22,7 @@ from tests.chaos.node.cni_plugin import CniPlugin
 from tests.chaos.node.cri_proxy import CHANGING, CallFault, CriProxy
 from tests.chaos.node.ledger import POD_UID, Call
 from tests.chaos.node.stepped_clock import SteppedClock
+from tests.chaos.node.temporal_proxy import TemporalProxy
 from tests.csi.process import DriverProcess
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
@@ -47,6 +48,8 @@ class Place(StrEnum):
     """A node with manifests in a folder."""
     OWN_CLOCK = "own clock"
     """The same, whose processes have a wall clock of their own."""
+    FAR_FROM_TEMPORAL = "far from Temporal"
+    """The same, with a proxy between its processes and Temporal."""
     CLUSTER = "cluster"
     """A node of a cluster, with pods of the API server."""
 
@@ -67,6 +70,7 @@ class Scene:
     given_clock: SteppedClock | None = None
     given_driver: DriverProcess | None = None
     given_api: ApiProxy | None = None
+    given_way: TemporalProxy | None = None
     began: float = field(default_factory=time.monotonic)
     timeline: list[str] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
@@ -99,6 +103,12 @@ class Scene:
         """What is between the node and its API server."""
         assert self.given_api, "the fault's place is a cluster"
         return self.given_api
+
+    @property
+    def way_to_temporal(self) -> TemporalProxy:
+        """What is between the node and Temporal."""
+        assert self.given_way, "the fault's place is far from Temporal"
+        return self.given_way
 
     def note(self, what: str) -> None:
         """Write into the timeline."""

@@ -12,12 +12,14 @@ from typing import Any, Final
 
 from activities.files import mounts
 from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import NAMESPACE as TEMPORAL_NAMESPACE
 from tests.chaos.node.api_proxy import ApiProxy
 from tests.chaos.node.cni_plugin import CniPlugin
 from tests.chaos.node.cri_proxy import CriProxy
 from tests.chaos.node.pods import BYSTANDER, Expected, one
 from tests.chaos.node.scene import Place
 from tests.chaos.node.stepped_clock import SteppedClock
+from tests.chaos.node.temporal_proxy import TemporalProxy
 from tests.cluster.cluster_node import NAMESPACE, ClusterNode, pods_path
 from tests.cluster.control_plane import ControlPlane, write_kubeconfig
 from tests.csi.orders import Setup
@@ -60,6 +62,7 @@ class Stage:
     node: TempoletNode
     clock: SteppedClock | None = None
     api: ApiProxy | None = None
+    way_to_temporal: TemporalProxy | None = None
     driver: DriverProcess | None = None
     played: int = 0
     """Scenarios."""
@@ -129,10 +132,14 @@ def opened(session: Session, place: Place, folder: Path) -> Stage:
     with contextlib.ExitStack() as started:
         proxy = started.enter_context(CriProxy(folder / "cri", session.containerd.endpoint))
         started.enter_context(own_disk(folder / "node" / "kubelet" / "tempolet"))
-        clock, api, more = None, None, dict[str, Any]()
+        clock, api, way, more = None, None, None, dict[str, Any]()
         if place is Place.OWN_CLOCK:
             clock = SteppedClock(folder)
             more = {"environment": clock.environment}
+        if place is Place.FAR_FROM_TEMPORAL:
+            way = started.enter_context(TemporalProxy(session.temporal.address))
+            temporal = {"address": way.address, "namespace": TEMPORAL_NAMESPACE, "awayAfter": f"{AWAY_AFTER:g}s"}
+            more = {"own_keys": {"temporal": temporal}}
         kind: type[TempoletNode] = TempoletNode
         if place is Place.CLUSTER:
             plane, address = session.cluster()
@@ -147,7 +154,7 @@ def opened(session: Session, place: Place, folder: Path) -> Stage:
         )
         node = started.enter_context(made)
         node.until_started()
-        stage = Stage(session, place, folder, started, proxy, node, clock, api)
+        stage = Stage(session, place, folder, started, proxy, node, clock, api, way)
         stage.at_last = started.pop_all()
     return stage
 
