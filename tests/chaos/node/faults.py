@@ -26,6 +26,8 @@ class Fault:
     place: Place = Place.STANDALONE
     csi: bool = False
     """One of the pods has a volume of a CSI driver."""
+    in_tests: bool = True
+    """`make test` plays it, too, not only `make chaos`."""
 
 
 FAULTS: Final[dict[str, Fault]] = {
@@ -54,12 +56,16 @@ FAULTS: Final[dict[str, Fault]] = {
     "disk-full": Fault(disk.disk_full),
     "disk-read-only": Fault(disk.disk_read_only),
     "files-corrupt": Fault(disk.files_corrupt),
-    "descriptors-exhausted": Fault(machine.descriptors_exhausted),
-    "addresses-exhausted": Fault(machine.addresses_exhausted, phases=("starting",)),
-    "network-namespace-removed": Fault(machine.network_namespace_removed, restarts=True, ends_pods=True),
+    "descriptors-exhausted": Fault(machine.descriptors_exhausted, in_tests=False),
+    "addresses-exhausted": Fault(machine.addresses_exhausted, phases=("starting",), in_tests=False),
+    "network-namespace-removed": Fault(
+        machine.network_namespace_removed, restarts=True, ends_pods=True, in_tests=False
+    ),
     "temporal-errs": Fault(temporal.temporal_errs, place=Place.FAR_FROM_TEMPORAL),
-    "temporal-slow": Fault(temporal.temporal_slow, place=Place.FAR_FROM_TEMPORAL),
-    "temporal-connections-break": Fault(temporal.temporal_connections_break, place=Place.FAR_FROM_TEMPORAL),
+    "temporal-slow": Fault(temporal.temporal_slow, place=Place.FAR_FROM_TEMPORAL, in_tests=False),
+    "temporal-connections-break": Fault(
+        temporal.temporal_connections_break, place=Place.FAR_FROM_TEMPORAL, in_tests=False
+    ),
     "clock-forward": Fault(clock.clock_forward, place=Place.OWN_CLOCK),
     "clock-back": Fault(clock.clock_back, place=Place.OWN_CLOCK),
     "api-server-away": Fault(api_server.api_server_away, place=Place.CLUSTER),

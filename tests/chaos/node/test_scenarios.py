@@ -1,6 +1,6 @@
 """Do the invariants hold on real containerd after each fault?
 
-`make test` plays each fault once, with a fixed seed. `make chaos` draws seeds, prints them, and goes on for as long as it may.
+`make test` plays most faults once, with a fixed seed. `make chaos` draws seeds, prints them, and goes on for as long as it may.
 """
 
 import os
@@ -19,7 +19,9 @@ FIXED_SEED = 1
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Take the scenarios and seeds that were asked for."""
     asked, seed = metafunc.config.getoption("--chaos-scenario"), metafunc.config.getoption("--chaos-seed")
-    names = [name for name in FAULTS if asked in {"", name}]
+    names = [
+        name for name, fault in FAULTS.items() if asked == name or (not asked and (fault.in_tests or seed is not None))
+    ]
     seed = FIXED_SEED if seed is None else seed
     metafunc.parametrize(("fault", "seed"), [pytest.param(name, seed, id=f"{name}-{seed}") for name in names])
 
