@@ -5,6 +5,7 @@ from typing import Any
 
 from temporalio.api.enums.v1 import WorkflowExecutionStatus as Status
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.failure_types import TICKET_REFUSED
 from proto.temporal.names import PodWorkflowId, node_workflow_id
@@ -16,11 +17,16 @@ from worker.tickets.seal import HEADER
 
 
 def events(node: TempoletNode, workflow_id: str, run_id: str | None = None) -> list[HistoryEvent]:
-    """Read the history of a run, by default of the newest."""
+    """Read the history of a run, by default of the newest; nothing before the first one is started."""
 
     async def read() -> list[HistoryEvent]:
         handle = (await node.client()).get_workflow_handle(workflow_id, run_id=run_id)
-        return list((await handle.fetch_history()).events)
+        try:
+            return list((await handle.fetch_history()).events)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return []
+            raise
 
     return asyncio.run(read())
 
