@@ -8,12 +8,14 @@ import pytest
 from tests.chaos.node.cni_plugin import CniPlugin
 from tests.chaos.node.stage import Session, Stages
 from tests.cluster.binaries import NoBinaries, can_be_had, find_etcd
-from tests.cluster.cluster_node import node_address
+from tests.cluster.conftest import node_ip, plane
 from tests.cluster.control_plane import ControlPlane
 from tests.node.conftest import cannot_run
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import programs
 from worker.standalone.temporal_server import TemporalServer
+
+__all__ = ["node_ip", "plane"]  # fixtures
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,26 +39,6 @@ def cni(node_dir: Path, containerd: Containerd) -> Iterator[CniPlugin]:
         yield made
 
 
-@pytest.fixture(scope="session")
-def address(slot: int) -> Iterator[str]:
-    """Return an address for the session's nodes of a cluster."""
-    with node_address(f"tplnode{slot}", f"10.88.{slot}.1") as made:
-        yield made
-
-
-@pytest.fixture(scope="session")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Run etcd and kube-apiserver."""
-    try:
-        find_etcd()
-    except NoBinaries as error:
-        pytest.skip(str(error))
-    if reason := can_be_had():
-        pytest.skip(reason)
-    with ControlPlane(tmp_path_factory.mktemp("plane")) as made:
-        yield made
-
-
 @pytest.fixture(scope="module")
 def stages(
     request: pytest.FixtureRequest,
@@ -68,7 +50,13 @@ def stages(
     """Return the nodes on which the scenarios of a file play."""
 
     def cluster() -> tuple[ControlPlane, str]:
-        return request.getfixturevalue("control_plane"), request.getfixturevalue("address")
+        try:
+            find_etcd()
+        except NoBinaries as error:
+            pytest.skip(str(error))
+        if reason := can_be_had():
+            pytest.skip(reason)
+        return request.getfixturevalue("plane"), request.getfixturevalue("node_ip")
 
     made = Stages(Session(containerd, temporal, cni, cluster), lambda: tmp_path_factory.mktemp("s"))
     yield made
