@@ -7,15 +7,16 @@ two minutes) is limited, so a restarted containerd is found within a second. Use
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
-from activities.clients.containerd_tasks import remove_task
 from activities.clients.cri_error import CriError
 from activities.clients.exec_sync import SHORT_ANSWER, WHOLE, ExecAnswer, ExecCalls
+from activities.clients.lost_tasks import without_lost_tasks
 from activities.clients.registry_login import Login
 from activities.clients.scrub import scrub
 from activities.clients.start_limit import StartLimit, StartPriority
@@ -111,7 +112,7 @@ class RuntimeClient:
     async def remove_pod_sandbox(self, sandbox_id: str) -> None:
         """Remove a sandbox with all its containers; idempotent as CRI requires."""
         request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
-        await self._ask(self._runtime.RemovePodSandbox, request, REQUEST_SECONDS)
+        await self._remove(self._runtime.RemovePodSandbox, request)
 
     async def list_pod_sandbox(self, labels: Mapping[str, str] | None = None) -> Sequence[cri.PodSandbox]:
         """List the sandboxes that have all of `labels`."""
@@ -151,11 +152,7 @@ class RuntimeClient:
     async def remove_container(self, container_id: str) -> None:
         """Remove a container; idempotent as CRI requires."""
         request = cri.RemoveContainerRequest(container_id=container_id)
-        await self._ask(self._runtime.RemoveContainer, request, REQUEST_SECONDS)
-
-    async def remove_lost_task(self, container_id: str) -> bool:
-        """End what containerd runs of a container without its CRI's knowledge; returns whether that is removed."""
-        return await remove_task(self._channel, container_id, READ_SECONDS)
+        await self._remove(self._runtime.RemoveContainer, request)
 
     async def list_containers(self, labels: Mapping[str, str] | None = None) -> Sequence[cri.Container]:
         """List the containers that have all of `labels`."""
@@ -289,6 +286,9 @@ class RuntimeClient:
             details = scrub(error.details() or "no details", login.secrets() if login else ())
             raise CriError("PullImage", error.code(), details) from None  # the cause has the runtime's words unredacted
         return str(answer.image_ref)
+
+    async def _remove(self, method: Any, request: Any) -> None:
+        await without_lost_tasks(partial(self._ask, method, request, REQUEST_SECONDS), self._channel, READ_SECONDS)
 
     async def _ask(self, method: Any, request: Any, deadline: float | None = READ_SECONDS) -> Any:
         call = type(request).__name__.removesuffix("Request")

@@ -10,7 +10,6 @@ created again. Environment values are passed to the runtime only, never to a res
 import asyncio
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from math import ceil
 from time import monotonic
 from typing import Final
@@ -30,7 +29,6 @@ from activities.logs.links import link_log, unlink_log
 from activities.objects.terminating_pods import PodTerminatingError
 from activities.runtime.confidential import Redaction, redact_status, redaction_of_status
 from activities.runtime.early_ends import end_or_status
-from activities.runtime.lost_tasks import without_lost_tasks
 from activities.runtime.runtime_facts import is_interrupted, runtime_container
 from activities.sandbox.sandbox import first_free_attempt
 from proto.cri.labels import CONTAINER_HASH
@@ -134,7 +132,7 @@ class ContainerActivities:
         """Remove a container; one that is gone counts as removed. Raises FailedRemoveContainer."""
         async with heartbeating(f"remove {request.name} of {request.pod}"):
             try:
-                await self._remove(request.container_id)
+                await self._services.runtime.remove_container(request.container_id)
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     doing = f"remove container {request.name} of {request.pod}"
@@ -193,7 +191,7 @@ class ContainerActivities:
                 taken.append(one.metadata.attempt)
             elif one.state == _UNKNOWN or _never_ran_outdated(one, request):
                 # the runtime has lost track of it, or it is unusable
-                await self._remove(one.id)
+                await self._services.runtime.remove_container(one.id)
             else:
                 ours.append(one)
         if ours:
@@ -230,14 +228,10 @@ class ContainerActivities:
         """Remove a container whose start was interrupted, to free its name; its program never ran."""
         doing = f"remove the interrupted container {request.container['name']} of {request.pod}"
         try:
-            await self._remove(container_id)
+            await self._services.runtime.remove_container(container_id)
         except CriError as error:
             if error.remedy is not Remedy.GONE:
                 raise runtime_failure(error, self._services.runtime.endpoint, "CreateContainerError", doing) from error
-
-    async def _remove(self, container_id: str) -> None:
-        runtime = self._services.runtime
-        await without_lost_tasks(partial(runtime.remove_container, container_id), runtime)
 
     async def _start_created(self, container_id: str) -> cri.ContainerStatus:
         """Start a container, or wait for the start that an earlier try has under way in the runtime."""

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -26,7 +25,6 @@ from activities.execution.heartbeat import Heartbeat
 from activities.hooks.services import HookServices
 from activities.images.images import ImageActivities
 from activities.runtime.confidential import Redaction
-from activities.runtime.lost_tasks import without_lost_tasks
 from activities.runtime.termination_messages import log_tail
 from proto.cri.ownership import HOOK_CONTAINER, HOOK_LABEL, HOOK_POD_UID
 from proto.cri.v1 import api_pb2 as cri
@@ -140,7 +138,7 @@ class HookContainers:
         while found := await runtime.list_containers(hook_labels(request)):
             for one in found:
                 try:
-                    await without_lost_tasks(partial(runtime.remove_container, one.id), runtime)
+                    await runtime.remove_container(one.id)
                 except CriError as error:
                     gone = error.remedy is Remedy.GONE
                     if not gone and (error.remedy is Remedy.RETRY or monotonic() > wait_until):

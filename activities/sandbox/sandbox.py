@@ -8,7 +8,6 @@ attempt (containerd#4604).
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from time import monotonic
 from typing import Any, Final
 
@@ -25,7 +24,6 @@ from activities.network.resolver import NodeDns, Resolver, pod_resolver
 from activities.objects.terminating_pods import PodTerminatingError
 from activities.pods.directories import make_directories
 from activities.pods.predecessor import list_of_full_name, other_uid
-from activities.runtime.lost_tasks import without_lost_tasks
 from activities.runtime.runtime_facts import runtime_sandbox
 from activities.sandbox.isolation import ORDINARY, Isolation, isolation_of_new_pod
 from activities.sandbox.services import SandboxServices
@@ -92,7 +90,7 @@ class SandboxActivities:
         """Remove a sandbox with its containers; one that is gone counts as removed. Raises FailedRemovePodSandbox."""
         async with heartbeating(f"remove the sandbox of {request.pod}"):
             try:
-                await self._remove(request.sandbox_id)
+                await self._services.runtime.remove_pod_sandbox(request.sandbox_id)
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     doing = f"remove sandbox {request.sandbox_id} of {request.pod}"
@@ -142,15 +140,11 @@ class SandboxActivities:
                 taken.append(one.metadata.attempt)
         return None, first_free_attempt(request.attempt, taken)
 
-    async def _remove(self, sandbox_id: str) -> None:
-        runtime = self._services.runtime
-        await without_lost_tasks(partial(runtime.remove_pod_sandbox, sandbox_id), runtime)
-
     async def _removed(self, sandbox_id: str) -> bool:
         """Remove what an earlier try left half made; no workflow knows of it."""
         try:
             await self._services.runtime.stop_pod_sandbox(sandbox_id)
-            await self._remove(sandbox_id)
+            await self._services.runtime.remove_pod_sandbox(sandbox_id)
         except CriError as error:
             return error.remedy is Remedy.GONE
         return True

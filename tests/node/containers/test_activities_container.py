@@ -14,6 +14,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from activities.clients.cri_error import CriError
+from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.container_hash import container_hash
 from proto.temporal.activities.requests import (
     MakePodDirectories,
@@ -132,8 +133,9 @@ async def test_a_container_whose_task_the_runtime_has_lost_is_removed(
     # a task behind the back of containerd's CRI, which so knows nothing of it, as of one that it has lost
     arguments = ("--address", containerd.socket, "--namespace", "k8s.io", "tasks", "start", "--detach", made)
     subprocess.run([programs.find_program(programs.CTR), *arguments], check=True)  # noqa: ASYNC221 - a test may wait
+    runtime = acting.services.runtime
     with pytest.raises(CriError, match="cannot delete running task"):
-        await acting.services.runtime.remove_container(made)
+        await runtime._ask(runtime._runtime.RemoveContainer, cri.RemoveContainerRequest(container_id=made))
     if removed == "container":
         await acting.run(acting.containers.remove_container, RemoveContainer(pod, "web", made))
         assert not (await acting.read(pod)).containers
