@@ -61,6 +61,7 @@ class Scenario:
         """Play it; raises Broken or TimeoutError with the seed, the timeline, and where ledger and histories are."""
         rng, stage = Random(f"{self.name} {self.seed}"), self.stage
         before = stage.beside()
+        known = {one.id for one in containers_of(stage.session.containerd, before.uid)}
         self.scene = Scene(
             stage.node,
             stage.proxy,
@@ -77,7 +78,7 @@ class Scenario:
         stage.played += 1
         try:
             with self.scene.observed():
-                self._play(before)
+                self._play(before, known)
         except Exception as error:
             stage.proxy.ledger.write(self.folder / "ledger.jsonl")
             told = f"{type(error).__name__}: {error}\n{self.told()}"
@@ -98,7 +99,7 @@ class Scenario:
         if self.stage.clock:
             self.stage.clock.step(0)
 
-    def _play(self, before: PodSnapshot) -> None:
+    def _play(self, before: PodSnapshot, known: set[str]) -> None:
         scene, node, phase = self.scene, self.scene.node, self.scene.phase
         kinds = scene.rng.sample(sorted(SHAPES), 3)
         pods = [SHAPES[kind](f"{kind}-{number}-{self.stage.played}") for number, kind in enumerate(kinds)]
@@ -127,7 +128,7 @@ class Scenario:
             self._delete()
         self._until_empty(self._there)
         self.recovery = self.recovery or time.monotonic() - mended
-        self._unaffected(before)
+        self._unaffected(before, known)
         self._end()
 
     def _settle(self, *, restarts: bool) -> None:
@@ -166,15 +167,20 @@ class Scenario:
             self.scene.node.remove(expected.name)
         self.scene.note("manifests removed")
 
-    def _unaffected(self, before: PodSnapshot) -> None:
-        """Check that nothing happened to the pod beside (I10), unless the fault ends any pod."""
+    def _unaffected(self, before: PodSnapshot, known: set[str]) -> None:
+        """Check that nothing happened to the pod beside (I10), unless the fault ends any pod.
+
+        `known` are the containers that it had: one of an earlier sandbox may still be removed.
+        """
         after = self.stage.beside()
         if self.fault.ends_pods:
             return
         was, now = ((one.restarts, one.sandbox_id, one.containers["main"].container_id) for one in (before, after))
-        live = [one.id for one in containers_of(self.scene.containerd, before.uid)]
-        if was != now or live != [now[2]]:
-            raise Broken(f"I10: the pod beside was {was}, is {now}, its containers are {live}")
+        made = {one.id for one in containers_of(self.scene.containerd, before.uid)} - known
+        if was != now or made:
+            raise Broken(
+                f"I10: the pod beside was {was}, is {now}; new containers: {', '.join(sorted(made)) or 'none'}"
+            )
 
     def _end(self) -> None:
         """Check the whole."""
