@@ -155,7 +155,8 @@ def test_a_removed_manifest_that_is_made_again_starts_the_pod_anew(node: Tempole
         node.until_pod("again", lambda one: one.deleting)
     node.apply(manifest)
     second = node.until_pod("again", lambda one: one.ready and not one.deleting and one.sandbox_id != first.sandbox_id)
-    assert (second.uid, second.restarts) == (first.uid, 1)
+    # not 1: the workflow of an earlier pod of this manifest, whose files are gone, may not have ended yet, and goes on counting
+    assert (second.uid, second.restarts) == (first.uid, first.restarts + 1)
     assert story(node, second)[0] == "its source lists the pod again: it starts over"
     gone(node, "again", second)
 
