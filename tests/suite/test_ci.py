@@ -32,6 +32,16 @@ def test_the_last_lines_of_ci(tmp_path: Path, said: str, code: int, ends: list[s
     assert done.returncode == (code != 0)
 
 
+def test_bytecode_is_kept(tmp_path: Path) -> None:
+    """What make starts does not compile every module anew, even if the shell asks for that."""
+    (tmp_path / "Makefile").write_text(
+        f"include {ROOT / 'Makefile'}\nsays:\n\t@printenv PYTHONDONTWRITEBYTECODE || echo unset\n"
+    )
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(["make", "-C", tmp_path, "says"], env=environment, capture_output=True, text=True, check=True)
+    assert "unset" in done.stdout.splitlines()
+
+
 def _program(path: Path, script: str) -> None:
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
