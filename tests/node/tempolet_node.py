@@ -33,7 +33,8 @@ PATIENCE: Final = patience.PATIENCE
 COMPARES_EVERY: Final = "10m"
 """More than `PATIENCE`: what a test waits for must come from an event, not from the regular resync."""
 STARTS_WITHIN: Final = 240.0
-LOOK_AGAIN: Final = 0.01
+LOOK_AGAIN: Final = (0.01, 0.03)
+"""Seconds between two looks: the first, and the longest, for each look of a long wait takes CPU time from the node."""
 ROOT: Final = Path(__file__).parents[2]
 RELEASE: Final = "worker.cli"
 
@@ -224,10 +225,12 @@ class TempoletNode:
     def until(self, holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
         """Wait until something holds; raises TimeoutError with its name and the ends of the logs."""
         deadline = time.monotonic() + patience
+        pause, longest = LOOK_AGAIN
         while time.monotonic() < deadline:
             if answer := holds():
                 return answer
-            time.sleep(LOOK_AGAIN)
+            time.sleep(pause)
+            pause = min(pause * 1.1, longest)
         logs = "\n".join(f"--- {role}\n{self.log(role)[-3000:]}" for role in self.roles)
         shown = "\n".join(
             f"{one.name} {one.lifecycle} {one.phase} {one.reason} {one.message}" for one in self.snapshots()
