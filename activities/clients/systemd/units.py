@@ -1,0 +1,110 @@
+"""Transient units of systemd: made, limited, stopped, as opencontainers/cgroups does (systemd/common.go).
+
+Each operation may run twice: a unit that exists is started, one that is gone is stopped. A connection that breaks, as at
+systemd's own restart (`daemon-reexec`), is made anew within the operation's time.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from activities.clients.systemd.bus import (
+    MANAGER,
+    MANAGER_ADDRESS,
+    PROPERTIES_ADDRESS,
+    SYSTEMD,
+    Bus,
+    Sockets,
+    SystemdRefused,
+    SystemdUnavailable,
+    opened,
+)
+
+SECONDS: Final = 30.0
+"""The time of one operation, with every try of it."""
+_TRIES: Final = 3
+_PAUSE: Final = 0.2
+_REPLACE: Final = "replace"
+_EXISTS: Final = f"{SYSTEMD}.UnitExists"
+_MISSING: Final = f"{SYSTEMD}.NoSuchUnit"
+
+_Answer = TypeVar("_Answer")
+
+
+class SystemdUnits:
+    """The units of this machine; may be used from many threads. Raises SystemdUnavailable, SystemdRefused: OSErrors."""
+
+    def __init__(self, sockets: Sockets | None = None, seconds: float = SECONDS) -> None:
+        """Take where systemd listens, and the time of one operation."""
+        self._sockets, self._seconds = sockets or Sockets(), seconds
+        self._version = 0
+
+    def version(self) -> int:
+        """Return systemd's version; asked once."""
+        if not self._version:
+            self._version = self._operation(_version)
+        return self._version
+
+    def start(self, name: str, properties: list[tuple[str, tuple[str, object]]]) -> None:
+        """Make a transient unit and start it; start one that exists already."""
+
+        def start(bus: Bus) -> str:
+            try:
+                return bus.job("StartTransientUnit", "ssa(sv)a(sa(sv))", (name, _REPLACE, properties, []), name)
+            except SystemdRefused as error:
+                if error.name != _EXISTS:
+                    raise
+                return bus.job("StartUnit", "ss", (name, _REPLACE), name)
+
+        result = self._operation(start)
+        if result not in ("done", "skipped"):
+            self._forget_failure(name)
+            raise SystemdRefused(f"start {name}", result, f"the job ended with {result!r}; see systemctl status {name}")
+
+    def limit(self, name: str, properties: list[tuple[str, tuple[str, object]]]) -> None:
+        """Set properties of a unit until the next boot."""
+        self._operation(lambda bus: bus.call(MANAGER_ADDRESS, "SetUnitProperties", "sba(sv)", (name, True, properties)))
+
+    def stop(self, name: str) -> None:
+        """Stop a unit; a missing one is fine."""
+
+        def stop(bus: Bus) -> None:
+            with contextlib.suppress(SystemdRefused):
+                bus.call(MANAGER_ADDRESS, "ResetFailedUnit", "s", (name,))
+            try:
+                bus.job("StopUnit", "ss", (name, _REPLACE), name)
+            except SystemdRefused as error:
+                if error.name != _MISSING:
+                    raise
+
+        self._operation(stop)
+
+    def _forget_failure(self, name: str) -> None:
+        """Let systemd drop a failed unit."""
+        with contextlib.suppress(OSError):
+            self._operation(lambda bus: bus.call(MANAGER_ADDRESS, "ResetFailedUnit", "s", (name,)))
+
+    def _operation(self, act: Callable[[Bus], _Answer]) -> _Answer:
+        """Do something on a connection of its own; a broken connection is tried again."""
+        until = time.monotonic() + self._seconds
+        for left in reversed(range(_TRIES)):
+            try:
+                with opened(self._sockets, until) as bus:
+                    return act(bus)
+            except SystemdUnavailable as error:
+                broken = isinstance(error.__cause__, ConnectionError)
+                if not broken or not left or time.monotonic() + _PAUSE > until:
+                    raise
+                time.sleep(_PAUSE)
+        raise AssertionError("unreachable")
+
+
+def _version(bus: Bus) -> int:
+    """Ask for the version: `252.39-1~deb12u2`, `v245.4-1.fc32`."""
+    body: Any = bus.call(PROPERTIES_ADDRESS, "Get", "ss", (MANAGER, "Version")).body()
+    text = str(body[0][1]).lstrip("v") if body else ""
+    digits = text[: next((at for at, sign in enumerate(text) if not sign.isdigit()), len(text))]
+    if not digits.isascii() or not 0 < len(digits) < 6:
+        raise ValueError(f"no version: {text[:40]!r}")
+    return int(digits)
