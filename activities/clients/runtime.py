@@ -86,10 +86,20 @@ class RuntimeClient:
         status: cri.RuntimeStatus = answer.status
         return status
 
-    async def abilities(self) -> cri.StatusResponse:
-        """Read the features of the runtime and of each of its handlers; old runtimes report none."""
-        answer: cri.StatusResponse = await self._ask(self._runtime.Status, cri.StatusRequest())
+    async def abilities(self, *, verbose: bool = False) -> cri.StatusResponse:
+        """Read the features of the runtime and of each of its handlers (old runtimes report none), and its settings."""
+        answer: cri.StatusResponse = await self._ask(self._runtime.Status, cri.StatusRequest(verbose=verbose))
         return answer
+
+    async def cgroup_driver(self) -> int | None:
+        """Ask for the number of the cgroup driver; None: the runtime (containerd before 2.0) cannot tell."""
+        try:
+            answer = await self._ask(self._runtime.RuntimeConfig, cri.RuntimeConfigRequest())
+        except CriError as error:
+            if error.code is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
+            return None
+        return int(answer.linux.cgroup_driver) if answer.HasField("linux") else None
 
     async def update_runtime_config(self, pod_cidr: str) -> None:
         """Set the pod CIDR that the cluster has given this node; idempotent."""

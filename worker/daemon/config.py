@@ -47,6 +47,7 @@ _AS_THEY_STAND: Final[Mapping[str, str]] = {
     "sync_frequency": "syncFrequency",
     "local_storage_limits": "localStorageCapacityIsolation",
     "pod_pids_limit": "podPidsLimit",
+    "cgroup_driver": "cgroupDriver",
     "cpu_cfs_quota": "cpuCFSQuota",
     "cpu_cfs_quota_period": "cpuCFSQuotaPeriod",
     "seccomp_default": "seccompDefault",
@@ -113,6 +114,8 @@ class NodeConfig:
     pod_logs_dir: Path = Path("/var/log/pods")
     container_logs: ContainerLogs = DEFAULT_CONTAINER_LOGS
     cgroup_root: str = ""
+    cgroup_driver: str = "cgroupfs"
+    """The key; counts only if the runtime cannot tell its driver."""
     local_storage_limits: bool = True
     """Pods that exceed a limit are evicted: localStorageCapacityIsolation."""
     pod_pids_limit: int = -1

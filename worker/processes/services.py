@@ -12,7 +12,7 @@ from activities.cri_config.security_context import NodeSecurity
 from activities.cri_config.service_links import NoServices
 from activities.execution.timings import Timings
 from activities.images.image_pulls import ImagePulls
-from activities.machine.cgroups import Cgroups
+from activities.machine.cgroups import Cgroups, CgroupSettings
 from activities.machine.node_capacity import architecture, this_node, throttle_paths
 from activities.node_services import NodeServices, ignore_pull
 from activities.objects.tokens import NoTokens
@@ -23,6 +23,7 @@ from activities.settings.activity_settings import ActivitySettings
 from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
 from worker.daemon.config import NodeConfig
 from worker.host.image_access import image_logins, pull_rights
+from worker.machine.cgroup_driver import recorded_names
 from worker.objects.folder import ObjectFolder
 from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE, TRUST_BUNDLES_GATE
 from worker.settings.reserved import allocatable, allocatable_resources
@@ -60,9 +61,8 @@ def node_services(
         pull_started=cluster.events.pull_started if cluster else ignore_pull,
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=Cgroups(
-            config.cgroup_root,
-            pod_pids_limit=config.pod_pids_limit,
-            memory_qos=config.feature_gates.enabled(MEMORY_QOS_GATE),
+            recorded_names(config.state_dir, config.cgroup_root),
+            settings=CgroupSettings(config.pod_pids_limit, memory_qos=config.feature_gates.enabled(MEMORY_QOS_GATE)),
             timings=timings,
         ),
         timings=timings or Timings(),

@@ -24,6 +24,7 @@ from worker.host.image_access import count_pulls
 from worker.host.pod_cache import PodCache
 from worker.host.pod_metrics import PodMetrics
 from worker.host.terminating_pods import TerminationTracker
+from worker.processes.cgroup_driver import cgroup_driver_settled
 from worker.processes.services import node_services
 from worker.processes.temporal_part import TemporalPart, WorkerParts
 from worker.processes.upkeep import storage_limits, upkeep
@@ -39,10 +40,12 @@ if TYPE_CHECKING:
 
 
 async def run_worker(config: NodeConfig) -> None:
-    """Work for this node until asked to stop; raises NodeLockHeld if another worker does, and CommitmentTooOld."""
+    """Work for this node until asked to stop; raises NodeLockHeld, CommitmentTooOld, and what `settled_names` raises."""
     with hold_node_lock(config.root_dir):
         Commitment(config.state_dir).settle(at_start=config.tempolet.behaviour.commit == AT_START)
         async with Service(always_healthy) as service, open_telemetry(config, "worker", always_healthy) as telemetry:
+            if not await cgroup_driver_settled(config, service, telemetry.calls):
+                return
             node = await node_client(
                 config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
             )

@@ -1,7 +1,6 @@
 """Validation of a KubeletConfiguration, for the keys that tempolet obeys.
 
-Applied after all layers are merged. The rules and limits are the kubelet's (apis/config/validation/validation.go), plus
-one for what tempolet does not support (the systemd cgroup driver). All errors are reported at once, so that an operator
+Applied after all layers are merged. The rules and limits are the kubelet's (apis/config/validation/validation.go). All errors are reported at once, so that an operator
 can fix a file in one go.
 """
 
@@ -85,12 +84,7 @@ def _image_collection(kubelet: KubeletConfiguration) -> Breaches:
 
 def _cgroups(kubelet: KubeletConfiguration) -> Breaches:
     driver = kubelet["cgroupDriver"]
-    if driver == "systemd":
-        yield (
-            "cgroupDriver: systemd is not supported yet; set cgroupDriver: cgroupfs here and SystemdCgroup = false in "
-            "containerd's runc options"
-        )
-    elif driver != "cgroupfs":
+    if driver not in ("cgroupfs", "systemd"):
         yield f"cgroupDriver: {driver!r}, but it is cgroupfs or systemd"
 
 

@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from activities.files.file_trees import StillMounted, remove_tree
+from activities.machine.cgroup_names import unit
+from activities.machine.cgroups import Cgroups
 from proto.cri.labels import POD_UID
+from worker.daemon.config import STATE_DIRECTORY
+from worker.machine.cgroup_driver import recorded_names
 from worker.standalone import pods_watch
 from worker.standalone.cri_client import CriClient
 from worker.standalone.machine import leftovers
@@ -162,11 +166,23 @@ def _end_runtime(settings: Settings) -> list[str]:
                 found = [one.id for one in runtime.sandboxes() if one.labels.get(POD_UID) in ours]
                 forced = [f"sandbox {one}: {error}" for one, error in runtime.remove_sandboxes(found).items()]
         if settings.containerd.owns_cgroup():
+            forced += _end_slices(settings)
             leftovers.kill_all(leftovers.processes_in_cgroup(settings.cgroup))
             forced += [f"cgroup {stuck}" for stuck in leftovers.remove_cgroup(settings.cgroup)]
     leftovers.unmount_below(settings.root_dir)
     _remove_folder(settings.root_dir / "pods")
     return forced
+
+
+def _end_slices(settings: Settings) -> list[str]:
+    """Stop the slices of this node's tiers, if a given runtime uses the systemd cgroup driver."""
+    names = recorded_names(settings.root_dir / STATE_DIRECTORY, settings.cgroup)
+    if names.systemd:
+        try:
+            Cgroups(names).remove_tiers()
+        except OSError as error:
+            return [f"slice {unit(names.path())}: {error}"]
+    return []
 
 
 def _remove_files(settings: Settings, *, purge: bool) -> None:

@@ -21,7 +21,7 @@ KUBELET_KEYS_OF_UP: Final = {
     "podLogsDir": "lies below --state-dir",
     "containerRuntimeEndpoint": "is --container-runtime-endpoint",
     "cgroupRoot": "is --cgroup-root",
-    "cgroupDriver": "is cgroupfs",
+    "cgroupDriver": "is the runtime's",
     "healthzBindAddress": "is loopback",
     "healthzPort": "is --healthz-port",
 }

@@ -18,9 +18,10 @@ from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
 from activities.execution.single_flight import SingleFlight
 from activities.machine.cgroup_hierarchies import Hierarchies
-from activities.machine.cgroups import Cgroups
+from activities.machine.cgroup_names import CgroupNames
 from worker.daemon.config import NodeConfig
 from worker.machine.boot_time import boot_time
+from worker.machine.cgroup_driver import recorded_names
 from worker.stats.cgroups.cpu_rates import CpuRates
 from worker.stats.cgroups.owners import Owner, Owners
 from worker.stats.cgroups.pod_cgroups import PodCgroup, pod_cgroups
@@ -65,7 +66,6 @@ class NodeStats:
         self._config = config
         found = hierarchies or Hierarchies.of_this_node()
         self._reader = reader_of(found)
-        self._root = Cgroups(config.cgroup_root, hierarchies=found).root
         self._owners = Owners(runtime)
         self._rates = CpuRates()
         self.pods = PodFiles(config.root_dir)
@@ -126,8 +126,12 @@ class NodeStats:
             _log.warning("the runtime did not answer, so cgroups have no owners", err=str(error))
         return found
 
+    def _names(self) -> CgroupNames:
+        """Return the names of cgroups by the driver that the worker has chosen, which may start after this process."""
+        return recorded_names(self._config.state_dir, self._config.cgroup_root)
+
     def _cgroups(self) -> list[PodCgroup]:
-        return list(pod_cgroups(self._reader, self._root))
+        return list(pod_cgroups(self._reader, self._names()))
 
     async def _owners_of(self, cgroups: Sequence[PodCgroup]) -> Mapping[str, Owner]:
         return await self._owners.of(one.container_id for one in cgroups if one.container_id)
@@ -135,7 +139,8 @@ class NodeStats:
     async def _read(self, *, whole: bool) -> NodeReading:
         cgroups = await asyncio.to_thread(self._cgroups)
         owners = await self._owners_of(cgroups)
-        return await asyncio.to_thread(read_node, self._reader, self._root, cgroups, owners, whole=whole)
+        root = self._names().path()
+        return await asyncio.to_thread(read_node, self._reader, root, cgroups, owners, whole=whole)
 
     def _cadvisor_text(self, found: _Found) -> bytes:
         rows = read_rows(self._reader, found.cgroups, found.owners, boot_time())
@@ -148,7 +153,7 @@ class NodeStats:
         return render(chain(families(rows, found.disks, names), machine_families(), errors))
 
     def _resource_text(self, found: _Found) -> bytes:
-        read = read_node(self._reader, self._root, found.cgroups, found.owners, whole=False)
+        read = read_node(self._reader, self._names().path(), found.cgroups, found.owners, whole=False)
         used = [OwnedUsage(pod.sandbox, pod.usage) for pod in read.pods]
         used += [OwnedUsage(one.owner, one.usage) for pod in read.pods for one in pod.containers]
         return render(resource_families(read.node, used, failed=found.failed))

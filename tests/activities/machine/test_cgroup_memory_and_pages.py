@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from activities.machine.cgroup_hierarchies import Hierarchies
-from activities.machine.cgroups import Cgroups
+from activities.machine.cgroups import Cgroups, CgroupSettings
 from activities.machine.node_capacity import huge_page_sizes, swap_accounted, swap_capacity
 from proto.kubernetes.resources.qos import QosClass
 from proto.kubernetes.resources.resources import PodResources
@@ -81,7 +81,7 @@ def kept(root: Path) -> tuple[str, str]:
 
 def test_memory_that_is_kept(v2: Hierarchies, tmp_path: Path) -> None:
     """Of the pod by its class; the tiers above keep the sums, through resizes, a restart and removals."""
-    cgroups = Cgroups(hierarchies=v2, memory_qos=True)
+    cgroups = Cgroups(hierarchies=v2, settings=CgroupSettings(memory_qos=True))
     cgroups.make_tiers()
     assert kept(tmp_path) == ("0", "0")
     cgroups.make_pod("g", QosClass.GUARANTEED, PodResources(2, unified={"memory.min": "100"}))
@@ -92,7 +92,7 @@ def test_memory_that_is_kept(v2: Hierarchies, tmp_path: Path) -> None:
     assert kept(tmp_path) == ("120", "20")
     cgroups.resize_pod("b", QosClass.BURSTABLE, PodResources(2, unified={"memory.low": "30"}), only_raise=False)
     assert kept(tmp_path) == ("130", "30")
-    again = Cgroups(hierarchies=v2, memory_qos=True)
+    again = Cgroups(hierarchies=v2, settings=CgroupSettings(memory_qos=True))
     again.make_tiers()
     assert kept(tmp_path) == ("130", "30")
     for file in (tmp_path / "kubepods/podg").iterdir():
@@ -105,7 +105,7 @@ def test_memory_that_is_kept(v2: Hierarchies, tmp_path: Path) -> None:
 def test_without_the_gate_nothing_is_kept(tmp_path: Path, version: int) -> None:
     """Nor on v1, which can't."""
     places = Hierarchies(None, {"cpu": tmp_path / "cpu"}) if version == 1 else unified(tmp_path, "cpu memory pids\n")
-    cgroups = Cgroups(hierarchies=places, memory_qos=version == 1)
+    cgroups = Cgroups(hierarchies=places, settings=CgroupSettings(memory_qos=version == 1))
     cgroups.make_tiers()
     cgroups.make_pod("c", QosClass.BURSTABLE, PodResources(2))
     assert not list(tmp_path.rglob("memory.min"))

@@ -6,7 +6,7 @@ import pytest
 
 from activities.files.pod_paths import UnsafeName
 from activities.machine.cgroup_hierarchies import Hierarchies
-from activities.machine.cgroups import Cgroups
+from activities.machine.cgroups import Cgroups, CgroupSettings
 from proto.kubernetes.resources.qos import QosClass
 from proto.kubernetes.resources.resources import PodResources
 
@@ -80,7 +80,7 @@ def test_mount_table(tmp_path: Path) -> None:
 
 def test_limits_on_v1(v1: Hierarchies) -> None:
     """Shares, quota and memory where the kernel reads them; a second making writes the same again."""
-    cgroups = Cgroups("/", hierarchies=v1, pod_pids_limit=100)
+    cgroups = Cgroups("/", hierarchies=v1, settings=CgroupSettings(pod_pids_limit=100))
     for _ in range(2):
         assert cgroups.make_pod("u", QosClass.BURSTABLE, LIMITED) == "/kubepods/burstable/podu"
     pod = "kubepods/burstable/podu"
@@ -95,7 +95,7 @@ def test_limits_on_v1(v1: Hierarchies) -> None:
 
 def test_limits_on_v2(v2: Hierarchies) -> None:
     """Weight, cpu.max and memory.max, with the controllers handed down from the root to the pod's parent."""
-    cgroups = Cgroups("/", hierarchies=v2, pod_pids_limit=100)
+    cgroups = Cgroups("/", hierarchies=v2, settings=CgroupSettings(pod_pids_limit=100))
     cgroups.make_pod("u", QosClass.BURSTABLE, LIMITED)
     assert v2.v2 is not None
     written = _written(v2.v2 / "kubepods/burstable/podu")

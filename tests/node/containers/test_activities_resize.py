@@ -28,7 +28,7 @@ class Sized:
     @property
     def pods_cgroup(self) -> str:
         """The pod's cgroup."""
-        return f"{self.acting.services.cgroups.root}/burstable/pod{self.pod.uid}"
+        return f"{self.acting.services.cgroups.names.path()}/burstable/pod{self.pod.uid}"
 
     @property
     def containers_cgroup(self) -> str:

@@ -132,6 +132,6 @@ async def killed_worker(containerd: Containerd, moment: float) -> AsyncIterator[
 
 def _memory_cgroup(acting: Acting, pod: PodKey) -> Path:
     root = "/sys/fs/cgroup" if acting.services.cgroups.v2 else "/sys/fs/cgroup/memory"
-    cgroup = Path(f"{root}{acting.services.cgroups.root}/besteffort/pod{pod.uid}")
+    cgroup = Path(f"{root}{acting.services.cgroups.names.path()}/besteffort/pod{pod.uid}")
     assert cgroup.is_dir()
     return cgroup

@@ -20,6 +20,8 @@ from tests.patience import PATIENCE
 
 SYSTEMD: Final = Path("/lib/systemd/systemd")
 TARGETS: Final = ("default", "sysinit", "basic", "shutdown", "network-online", "multi-user")
+OF_SYSTEMD_ITSELF: Final = ("/run/systemd/system.control", "/run/systemd/transient")
+"""Where it keeps transient units and their properties, which a daemon-reload reads again."""
 INSIDE: Final = """
 set -e
 while read -r _ at type options _; do
@@ -49,6 +51,7 @@ class Machine:
         self.units = folder / "units"
         self.log = folder / "systemd.log"
         self.units.mkdir()
+        self._unit_path = ":".join([*OF_SYSTEMD_ITSELF, str(self.units)])
         self._cgroups = [at / f"tempolet-systemd-{os.getpid()}-{time.monotonic_ns()}" for at in hierarchies()]
         for target in TARGETS:
             self.write(f"{target}.target", "[Unit]\nDefaultDependencies=no\nAllowIsolate=yes\n")
@@ -83,7 +86,7 @@ class Machine:
         environment = {
             "PATH": os.environ["PATH"],
             "container": "tempolet",
-            "SYSTEMD_UNIT_PATH": str(self.units),
+            "SYSTEMD_UNIT_PATH": self._unit_path,
             "SYSTEMD_LOG_TARGET": "console",
         }
         with self.log.open("wb") as log:
@@ -115,7 +118,7 @@ class Machine:
     def inside(self, *command: str, check: bool = True) -> str:
         """Run a command inside; gives its output, raises with it when it fails."""
         enter = ["nsenter", "--target", str(self._first), "--mount", "--pid", "--cgroup"]
-        environment = {"PATH": os.environ["PATH"], "SYSTEMD_UNIT_PATH": str(self.units)}
+        environment = {"PATH": os.environ["PATH"], "SYSTEMD_UNIT_PATH": self._unit_path}
         done = subprocess.run(
             [*enter, *command], capture_output=True, text=True, timeout=60, check=False, env=environment
         )

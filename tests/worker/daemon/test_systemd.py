@@ -1,10 +1,12 @@
 """Under a real systemd: do readiness, watchdog and restarts work, and do containers survive them?"""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 import worker
 from tests.free_ports import free_port
 from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible, wait_until
+from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from worker.temporal.temporal_client import TemporalSettings
 
 pytestmark = pytest.mark.systemd
@@ -217,12 +220,12 @@ BESIDE_TMP = "PrivateTmp=no\n"  # the test's folder is in /tmp
 
 
 def kubelet_configuration(folder: Path) -> str:
-    """Configure a node without healthz, whose runtime is away."""
+    """Configure a node without healthz."""
     (folder / "manifests").mkdir()
     keys = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "containerRuntimeEndpoint": f"unix://{folder}/none.sock",
+        "containerRuntimeEndpoint": f"unix://{folder}/cri.sock",
         "staticPodPath": str(folder / "manifests"),
         "podLogsDir": str(folder / "logs"),
         "cgroupDriver": "cgroupfs",
@@ -238,6 +241,23 @@ def tempolet_configuration(temporal: str, key_file: Path) -> str:
     return json.dumps({"apiVersion": "tempolet.dev/v1alpha1", "kind": "TempoletConfiguration", "temporal": keys})
 
 
+@pytest.fixture
+def runtime(tmp_path: Path) -> Iterator[None]:
+    """Run a container runtime in this process, which holds nothing."""
+    loop, fake = asyncio.new_event_loop(), FakeRuntime(tmp_path / "cri.sock")
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(fake.start(), loop).result()
+        yield
+        asyncio.run_coroutine_threadsafe(fake.stop(), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.mark.usefixtures("runtime")
 def test_the_real_unit_lives_and_is_started_again(
     machine: Machine, real: Callable[[str], str], settings: TemporalSettings
 ) -> None:
@@ -253,6 +273,17 @@ def test_the_real_unit_lives_and_is_started_again(
     assert machine.show(unit)["Result"] == "success"
 
 
+@pytest.mark.parametrize("real", ["worker"], indirect=True)
+def test_a_worker_without_a_runtime_ends(
+    machine: Machine, real: Callable[[str], str], settings: TemporalSettings, tmp_path: Path
+) -> None:
+    """It cannot know what cgroups are called; it says so, and is started again."""
+    unit = real(str(settings.address))
+    wait_until(lambda: "does not say which cgroup driver it uses" in (tmp_path / "log").read_text(), "the reason")
+    wait_until(lambda: machine.show(unit)["Result"] == "exit-code", "the end")
+
+
+@pytest.mark.usefixtures("runtime")
 def test_the_real_unit_says_what_it_waits_for(machine: Machine, real: Callable[[str], str]) -> None:
     """Temporal is down at the start: ready all the same, with the reason in the status; a stop is handled."""
     unit = real(f"127.0.0.1:{free_port()}")

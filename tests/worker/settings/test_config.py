@@ -163,7 +163,7 @@ def test_a_default_is_no_warning(tmp_path: Path, text: str) -> None:
         ),
         pytest.param("featureGates: {Nope: true}", "featureGates.Nope: Kubernetes 1.36.3 has no such", id="no-gate"),
         pytest.param("featureGates: {APIServerTracing: false}", "locked to true", id="a-locked-gate"),
-        pytest.param("cgroupDriver: systemd", "cgroupDriver: systemd is not supported yet", id="systemd-cgroups"),
+        pytest.param("cgroupDriver: openrc", "cgroupDriver: 'openrc', but it is cgroupfs or", id="no-cgroup-driver"),
         pytest.param("podLogsDir: /a/../b", "must be written '/b'", id="a-log-path-that-is-not-normal"),
         pytest.param("clusterDNS: [x]", "clusterDNS[0]: 'x' is not an IP address", id="a-dns-name-as-dns-server"),
         pytest.param("healthzPort: 70000", "healthzPort: 70000", id="a-port-beyond"),

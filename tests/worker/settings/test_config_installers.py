@@ -18,7 +18,7 @@ authentication:
   webhook: {enabled: true}
   x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}
 authorization: {mode: Webhook}
-cgroupDriver: cgroupfs
+cgroupDriver: systemd
 clusterDNS: [10.96.0.10]
 clusterDomain: cluster.local
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
@@ -26,7 +26,7 @@ resolvConf: /run/systemd/resolve/resolv.conf
 rotateCertificates: true
 staticPodPath: /etc/kubernetes/manifests
 """
-"""What kubeadm means, but for the driver of cgroups, which is to be mended by hand."""
+"""What kubeadm means."""
 WRITTEN = """\
 authentication:
   anonymous: {enabled: false}
@@ -35,7 +35,7 @@ authentication:
 authorization:
   mode: Webhook
   webhook: {cacheAuthorizedTTL: 0s, cacheUnauthorizedTTL: 0s}
-cgroupDriver: cgroupfs
+cgroupDriver: systemd
 clusterDNS: [10.96.0.10]
 clusterDomain: cluster.local
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroup_names import CgroupNames
 from tests.worker.stats.cgroup_files import V1, V2, write_v1, write_v2
 from worker.stats.cgroups.network import Device
 from worker.stats.cgroups.owners import Owner
@@ -11,6 +12,7 @@ from worker.stats.cgroups.v1 import CgroupsV1
 from worker.stats.cgroups.v2 import CgroupsV2
 
 ROOT = "/kubepods"
+NAMES = CgroupNames.below("")
 UID = "8f07a796-8f24-4c3c-a258-1bae6e3f4c00"
 POD = f"{ROOT}/burstable/pod{UID}"
 SANDBOX, MAIN, TWO, UNKNOWN = "5a" * 32, "c1" * 32, "c2" * 32, "ff" * 32

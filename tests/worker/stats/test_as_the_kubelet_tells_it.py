@@ -65,7 +65,7 @@ def reader(request: pytest.FixtureRequest, tmp_path: Path) -> CgroupReader:
 
 def rows_of(reader: CgroupReader) -> list[Row]:
     """Read its rows; its processes are not real, so their network devices are given."""
-    rows = read_rows(reader, pod_cgroups(reader, node.ROOT), node.OWNERS, 10.0)
+    rows = read_rows(reader, pod_cgroups(reader, node.NAMES), node.OWNERS, 10.0)
     for row in rows:
         row.devices = [node.DEVICE] if node.SANDBOX in row.labels else []
     return rows
@@ -87,7 +87,7 @@ def cadvisor(reader: CgroupReader) -> dict[str, list[tuple[str, Sample]]]:
 
 def read(reader: CgroupReader, *, whole: bool) -> NodeReading:
     """Read the small node for the summary."""
-    found = read_node(reader, node.ROOT, list(pod_cgroups(reader, node.ROOT)), node.OWNERS, whole=whole)
+    found = read_node(reader, node.ROOT, list(pod_cgroups(reader, node.NAMES)), node.OWNERS, whole=whole)
     for pod in found.pods:
         pod.devices = [node.DEVICE]
     return found

@@ -35,6 +35,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodKey
 from worker.daemon.config import NodeConfig
+from worker.machine.cgroup_driver import recorded_names
 from worker.poller.calls.pod_workflows import PodWorkflows
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.runtime.relist import RuntimePod
@@ -149,11 +150,10 @@ class OrphanedPods:
 
 def remover(config: NodeConfig) -> Callable[[PodKey], None]:
     """Return the function that removes files and cgroup of a pod; it raises OSError, StillMounted, VolumesLeft."""
-    cgroups = Cgroups(config.cgroup_root)
 
     def remove(pod: PodKey) -> None:
         paths = PodPaths(config.root_dir, config.pod_logs_dir, pod)
-        cgroups.remove_pod(pod.uid)
+        Cgroups(recorded_names(config.state_dir, config.cgroup_root)).remove_pod(pod.uid)
         remove_tree(paths.logs)
         unmount_memory_volumes(paths.directory)
         leave_to_worker(paths.directory)

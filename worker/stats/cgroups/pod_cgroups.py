@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from activities.machine.cgroup_names import CgroupNames
+from proto.kubernetes.resources.qos import QosClass
 from worker.stats.cgroups.usage import CgroupReader
 
-_TIERS: Final = ("burstable", "besteffort")
-_POD: Final = "pod"
+_CLASSES: Final = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
 
 class PodCgroup(NamedTuple):
@@ -18,16 +19,16 @@ class PodCgroup(NamedTuple):
     """Of a container or a sandbox; empty for the pod's own cgroup."""
 
 
-def pod_cgroups(reader: CgroupReader, root: str) -> Iterator[PodCgroup]:
-    """Walk the tree below `root` (`/kubepods`), parents first; cgroups removed meanwhile are skipped."""
-    yield PodCgroup(root)
-    for tier in (root, *(f"{root}/{name}" for name in _TIERS)):
-        if tier != root:
-            yield PodCgroup(tier)
-        for name in reader.children(tier):
-            if not name.startswith(_POD):
+def pod_cgroups(reader: CgroupReader, names: CgroupNames) -> Iterator[PodCgroup]:
+    """Walk the tree of kubepods, parents first; cgroups removed meanwhile are skipped."""
+    for qos in _CLASSES:
+        tier = names.tier(qos)
+        yield PodCgroup(tier)
+        for folder in reader.children(tier):
+            if not (uid := names.pod_uid(folder, qos)):
                 continue
-            uid, path = name.removeprefix(_POD), f"{tier}/{name}"
+            path = f"{tier}/{folder}"
             yield PodCgroup(path, uid)
-            for container_id in reader.children(path):
-                yield PodCgroup(f"{path}/{container_id}", uid, container_id)
+            for one in reader.children(path):
+                if container_id := names.container_id(one):
+                    yield PodCgroup(f"{path}/{one}", uid, container_id)

@@ -1,0 +1,106 @@
+"""The files by which a pod's limits are set, on cgroup v1 and v2, and how they are written and compared.
+
+Used by `cgroups`. `LimitFiles` is pure; the functions below it touch the files.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from activities.machine.cgroup_hierarchies import ENABLED
+from proto.kubernetes.resources.resources import MIN_SHARES, PodResources, cpu_weight
+
+Files = tuple[tuple[str, str], ...]
+"""Names of files and what to write into them, in the order of writing."""
+_PERCENT: Final = 10_000
+"""Microseconds in each second that are one percent of a processor."""
+_SECOND: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LimitFiles:
+    """The files of one node."""
+
+    v2: bool
+    huge_pages: bool
+    """Whether the kernel has the hugetlb controller."""
+    pids_limit: int = -1
+    """KubeletConfiguration's podPidsLimit; not above 0: none."""
+    whole_percents: bool = False
+    """Whether CPU quotas are rounded up to a percent of a processor, because systemd would (common.go addCPUQuota)."""
+
+    def of_pod(self, resources: PodResources) -> dict[str, Files]:
+        """Return the files of a pod's cgroup, by controller."""
+        cpu = list(self.of_shares(resources.cpu_shares)["cpu"])
+        if resources.cpu_period is not None and resources.cpu_quota is not None:
+            quota = self._quota(resources.cpu_quota, resources.cpu_period)
+            if self.v2:
+                cpu.append(("cpu.max", f"{quota if quota > 0 else 'max'} {resources.cpu_period}"))
+            else:
+                cpu.append(("cpu.cfs_period_us", str(resources.cpu_period)))
+                cpu.append(("cpu.cfs_quota_us", str(quota or -1)))
+        memory = list(resources.unified.items()) if self.v2 else []
+        if resources.memory_limit:
+            memory.append(("memory.max" if self.v2 else "memory.limit_in_bytes", str(resources.memory_limit)))
+        files = {"cpu": tuple(cpu), "memory": tuple(memory)}
+        if self.huge_pages:
+            suffix = "max" if self.v2 else "limit_in_bytes"
+            files["hugetlb"] = tuple((f"hugetlb.{size}.{suffix}", str(limit)) for size, limit in resources.huge_pages)
+        if self.pids_limit > 0:
+            files["pids"] = (("pids.max", str(self.pids_limit)),)
+        return files
+
+    def of_shares(self, shares: int) -> dict[str, Files]:
+        """Return the file of a cgroup's weight alone."""
+        return {"cpu": (("cpu.weight", str(cpu_weight(shares))) if self.v2 else ("cpu.shares", str(shares)),)}
+
+    def _quota(self, quota: int, period: int) -> int:
+        each_second = quota * _SECOND // period
+        if not self.whole_percents or quota <= 0 or each_second % _PERCENT == 0:
+            return quota
+        return (each_second // _PERCENT + 1) * _PERCENT * period // _SECOND
+
+
+def write_files(folder: Path, files: Files) -> None:
+    """Write them into a cgroup's folder; raises OSError."""
+    for name, value in files:
+        (folder / name).write_text(value)
+
+
+def kept_if_raising(folder: Path, files: Files) -> Files:
+    """Leave out the files that have no smaller value than this; raises OSError."""
+    return tuple((name, value) for name, value in files if amount((folder / name).read_text()) < amount(value))
+
+
+def amount(text: str) -> float:
+    """Parse an amount, or the quota in a quota and period; no limit is larger than any."""
+    first = text.split(maxsplit=1)[0]
+    return math.inf if first in ("max", "-1") else int(first)
+
+
+def shares_of(folder: Path) -> int:
+    """Read a cgroup's shares, on v2 converted from its weight (cgroup_v2_manager_linux.go); 0: it is being removed."""
+    try:
+        if (weight := folder / "cpu.weight").exists():
+            return (int(weight.read_text()) - 1) * 262142 // 9999 + MIN_SHARES
+        return int((folder / "cpu.shares").read_text())
+    except FileNotFoundError:
+        return 0
+
+
+def make_unified(root: Path, folder: Path) -> None:
+    """Create a v2 cgroup and enable the controllers in each parent."""
+    folder.mkdir(parents=True, exist_ok=True)
+    available = set((root / "cgroup.controllers").read_text().split())
+    wanted = " ".join(f"+{name}" for name in ENABLED if name in available)
+    for parent in reversed(folder.relative_to(root).parents):
+        control = root / parent / "cgroup.subtree_control"
+        if not {name.lstrip("+") for name in wanted.split()} <= set(control.read_text().split()):
+            control.write_text(wanted)
+
+
+def joined(files: Mapping[str, Files], controllers: Sequence[str]) -> Files:
+    """Return the files of some controllers together."""
+    return tuple(one for controller in controllers for one in files.get(controller, ()))

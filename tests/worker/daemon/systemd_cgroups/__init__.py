@@ -1,0 +1,1 @@
+"""Tests of pods in slices of a real systemd."""
