@@ -36,6 +36,12 @@ _EXPECTED: Final = frozenset({"s", "o", "v", "uoss"})
 """Signatures of answers and signals that are read; the text of an error is the first."""
 
 
+_AWAY: Final = frozenset(
+    f"org.freedesktop.DBus.Error.{one}" for one in ("ServiceUnknown", "NameHasNoOwner", "NoReply", "Disconnected")
+)
+"""What a bus answers in the place of systemd, which is away while it restarts itself."""
+
+
 class SystemdUnavailable(OSError):
     """systemd cannot be reached, or did not answer in time; the message says where and why."""
 
@@ -96,6 +102,8 @@ class Bus:
             elif one.field(HeaderFields.reply_serial) == self._serial:
                 if kind is MessageType.error:
                     name, text = str(one.field(HeaderFields.error_name)), [*_strings(one.body()), ""][0]
+                    if name in _AWAY:
+                        raise ConnectionError(text or name)
                     raise SystemdRefused(member, name, text)
                 return one
 

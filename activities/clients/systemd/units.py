@@ -1,7 +1,8 @@
 """Transient units of systemd: made, limited, stopped, as opencontainers/cgroups does (systemd/common.go).
 
 Each operation may run twice: a unit that exists is started, one that is gone is stopped. A connection that breaks, as at
-systemd's own restart (`daemon-reexec`), is made anew within the operation's time.
+systemd's own restart (`daemon-reexec`), is made anew within the operation's time; so is one to a systemd that has answered
+before, and is not there now.
 """
 
 import contextlib
@@ -23,8 +24,9 @@ from activities.clients.systemd.bus import (
 
 SECONDS: Final = 30.0
 """The time of one operation, with every try of it."""
-_TRIES: Final = 3
-_PAUSE: Final = 0.2
+_TRIES: Final = 20
+_PAUSE: Final = 0.25
+"""Seconds between tries: systemd restarts itself in a second, on a busy machine in some."""
 _REPLACE: Final = "replace"
 _EXISTS: Final = f"{SYSTEMD}.UnitExists"
 _MISSING: Final = f"{SYSTEMD}.NoSuchUnit"
@@ -93,7 +95,8 @@ class SystemdUnits:
                 with opened(self._sockets, until) as bus:
                     return act(bus)
             except SystemdUnavailable as error:
-                broken = isinstance(error.__cause__, ConnectionError)
+                away = (ConnectionError, FileNotFoundError) if self._version else ConnectionError
+                broken = isinstance(error.__cause__, away)
                 if not broken or not left or time.monotonic() + _PAUSE > until:
                     raise
                 time.sleep(_PAUSE)

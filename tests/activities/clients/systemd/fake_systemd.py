@@ -104,7 +104,12 @@ def answer(to: Message, signature: str | None = None, body: tuple[Any, ...] = ()
 
 def refusal(to: Message, name: str, text: str) -> Message:
     """Build an error of systemd's."""
-    message = new_error(to, f"org.freedesktop.systemd1.{name}", "s", (text,))
+    return error(to, f"org.freedesktop.systemd1.{name}", text)
+
+
+def error(to: Message, name: str, text: str) -> Message:
+    """Build an error, of whoever answers."""
+    message = new_error(to, name, "s", (text,))
     message.header.fields[HeaderFields.sender] = OWN_NAME
     return message
 

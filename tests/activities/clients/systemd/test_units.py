@@ -1,5 +1,6 @@
 """Does the client do what systemd needs, twice, late and halfway, and does a bad peer cost only its time?"""
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.activities.clients.systemd.fake_systemd import (
     Answer,
     FakeSystemd,
     answer,
+    error,
     raw_header,
     refusal,
     removed,
@@ -131,6 +133,38 @@ def test_a_connection_that_breaks_is_made_anew(systemd: FakeSystemd) -> None:
     units(systemd).start(UNIT, [])
     assert members(systemd) == ["StartTransientUnit", "StartTransientUnit", "StartUnit"]
     assert systemd.connections == 2
+
+
+@pytest.mark.parametrize("name", ["ServiceUnknown", "NameHasNoOwner", "NoReply"])
+def test_a_bus_without_systemd_is_asked_again(systemd: FakeSystemd, name: str) -> None:
+    """As at a daemon-reexec, when systemd leaves the bus for a moment."""
+
+    def away(server: FakeSystemd, call: Message) -> Sequence[Message]:
+        del server.answers["StopUnit"]
+        server.units.add(UNIT)
+        return [error(call, f"org.freedesktop.DBus.Error.{name}", "not there")]
+
+    systemd.answers["StopUnit"] = away
+    units(systemd).stop(UNIT)
+    assert UNIT not in systemd.units
+
+
+def test_a_systemd_that_has_answered_is_awaited(tmp_path: Path) -> None:
+    """Its own socket is made anew while it restarts itself; at a first start nothing is waited for."""
+    found = SystemdUnits(Sockets(tmp_path / "bus", tmp_path / "private"), 20)
+    before = time.monotonic()
+    with pytest.raises(SystemdUnavailable):
+        found.version()
+    assert time.monotonic() - before < 1
+    systemd = FakeSystemd(tmp_path / "private")
+    with systemd.listening():
+        found.version()
+    systemd.path.unlink()
+    again = threading.Timer(0.1, systemd.path.touch)  # nobody listens there yet
+    again.start()
+    with pytest.raises(SystemdUnavailable, match="refused"):
+        found.limit(UNIT, [])
+    again.join()
 
 
 def silent(_: FakeSystemd, __: Message) -> Sequence[Message]:

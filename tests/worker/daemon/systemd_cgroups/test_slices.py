@@ -1,6 +1,7 @@
 """With a real systemd: are pods' cgroups its slices, do limits outlive its reloads, and is nothing left of them?"""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,11 +22,40 @@ MIB = 1024 * 1024
 V2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
 
-@pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Return what a process beside a real systemd saw of a pod's life."""
+BUS_SOCKET = """\
+[Unit]
+DefaultDependencies=no
+[Socket]
+ListenStream=/run/dbus/system_bus_socket
+"""
+BUS_SERVICE = """\
+[Unit]
+DefaultDependencies=no
+Requires=dbus.socket
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart=dbus-daemon --system --address=systemd: --nofork --nopidfile --systemd-activation
+"""
+
+
+def start_bus(machine: Machine) -> None:
+    """Start the bus of the system, with its own policy, as a booted machine does."""
+    if shutil.which("dbus-daemon") is None:
+        pytest.skip("needs dbus-daemon")
+    machine.write("dbus.socket", BUS_SOCKET)
+    machine.write("dbus.service", BUS_SERVICE)
+    machine.systemctl("daemon-reload")
+    machine.systemctl("start", "dbus.service")
+
+
+@pytest.fixture(scope="module", params=["bus", "own-socket"])
+def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Return what a process beside a real systemd saw of a pod's life, over the bus and over systemd's own socket."""
     skip_unless_possible()
     with Machine(tmp_path_factory.mktemp("systemd")) as machine:
+        if request.param == "bus":
+            start_bus(machine)
         command = (
             "env",
             f"PYTHONPATH={CHECKOUT}",
