@@ -94,8 +94,8 @@ def planned(name: str, seconds: float) -> Planned:
         pytest.param(["cluster", "node"], [], "cluster", id="the-longest"),
         pytest.param(["cluster", "node"], ["cluster"], "node", id="another-kind-than-one-that-has-its-share"),
         pytest.param(["cluster"], ["cluster"], "cluster", id="nothing-else-waits"),
-        pytest.param(["node", "rest"], ["node"], "node", id="a-kind-that-may-run-twice"),
-        pytest.param(["node", "rest"], ["node", "node"], "rest", id="and-not-three-times"),
+        pytest.param(["rest", "node"], ["rest"], "rest", id="a-kind-that-may-run-twice"),
+        pytest.param(["rest", "node"], ["rest", "rest"], "node", id="and-not-three-times"),
     ],
 )
 def test_a_free_lane_takes_a_session(waiting: list[str], running: list[str], chosen: str) -> None:
