@@ -30,7 +30,8 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
 
 def payload(value: Any) -> Payload:
     """Write a payload as the converter does."""
-    return Payload(metadata={"encoding": b"json/plain"}, data=adapter(type(value)).dump_json(value))
+    kind: Any = type(value)
+    return Payload(metadata={"encoding": b"json/plain"}, data=adapter(kind).dump_json(value))
 
 
 def payloads(value: Any) -> Payloads:
