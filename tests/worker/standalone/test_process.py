@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,26 @@ def test_what_is_meant_for_others_is_not_passed_on(
         assert not names & {b"TEMPORAL_API_KEY", b"NOTIFY_SOCKET", b"WATCHDOG_USEC"}
     finally:
         assert sleeper.stop(within=5)
+
+
+FIRST_THREAD_ENDS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+exit_thread = {"x86_64": 60, "aarch64": 93}[__import__("platform").machine()]  # exit(2) ends the calling thread alone
+ctypes.CDLL(None).syscall(exit_thread, 0)
+"""
+
+
+def test_one_whose_first_thread_has_ended_still_runs(sleeper: Supervised, tmp_path: Path) -> None:
+    """Its ports and locks are taken until its last thread has ended, although it shows as a zombie."""
+    identity = sleeper.start(Command([sys.executable, "-c", FIRST_THREAD_ENDS], tmp_path / "log", {}))
+    stat = Path(f"/proc/{identity.pid}/stat")
+    while stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert sleeper.running() == identity
+    assert sleeper.running() == identity
+    os.kill(identity.pid, signal.SIGKILL)
+    assert wait_for_end(identity.pid, 5)
+    assert sleeper.running() is None
 
 
 def test_one_that_does_not_listen_is_killed(sleeper: Supervised, tmp_path: Path) -> None:

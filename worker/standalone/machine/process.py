@@ -154,12 +154,16 @@ def _reap(pid: int) -> None:
 
 
 def _start_time(pid: int) -> int | None:
-    """Read field 22 of /proc/<pid>/stat; None if the process is gone or a zombie."""
+    """Read field 22 of /proc/<pid>/stat; None if the process has ended.
+
+    A zombie may be the first thread alone: until the others are gone, too, the process keeps its ports and locks.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        has_ended = fields[0] in "ZX" and wait_for_end(pid, 0)
     except OSError:
         return None
-    return None if fields[0] in "ZX" else int(fields[19])
+    return None if has_ended else int(fields[19])
 
 
 def _boot() -> str:
