@@ -1,4 +1,4 @@
-"""Waits until the cluster has a ready Node object for this node; used by `tempolet up` with a kubeconfig.
+"""Waits until the cluster has a ready Node object for this node; used by `tempolet up` with a kubeconfig, and by `tempolet join`.
 
 Uses the node's own credentials, so that the kubeconfig of another user is reported with the API server's words.
 """
@@ -29,7 +29,7 @@ async def until_joined(settings: Settings, within: timedelta) -> str:
     try:
         async with ApiServer(load_kubeconfig(Path(settings.kubeconfig)), user_agent="tempolet-up") as api:
             deadline = asyncio.get_running_loop().time() + within.total_seconds()
-            while why := await _why_not(api, name):
+            while why := await why_not_ready(api, name):
                 if not settings.node.running():
                     raise NotJoined(f"the node process has ended; {log} ends:\n{last_lines(log)}")
                 if asyncio.get_running_loop().time() > deadline:
@@ -40,8 +40,8 @@ async def until_joined(settings: Settings, within: timedelta) -> str:
         raise NotJoined(str(error)) from error
 
 
-async def _why_not(api: ApiServer, name: str) -> str:
-    """Return why the node is not ready yet; empty if it is."""
+async def why_not_ready(api: ApiServer, name: str) -> str:
+    """Return why a Node is not Ready yet; empty if it is."""
     try:
         return _not_ready(await api.get(NODES.path(name)))
     except (ApiAway, ApiRefused) as error:

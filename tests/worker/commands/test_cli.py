@@ -54,6 +54,29 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(["replay", "/nowhere"], Exit.FAILED, "/nowhere: No such file", id="replay-of-no-file"),
         pytest.param(["replay", "{tmp}/k"], Exit.FAILED, "no exported history", id="replay-of-another-file"),
         pytest.param(["up", "--kubeconfig", "/nowhere"], Exit.USAGE, "'/nowhere' does not exist", id="no-kubeconfig"),
+        pytest.param(["join"], Exit.USAGE, "Missing argument", id="join-nothing"),
+        pytest.param(["join", "h:1"], Exit.USAGE, "--temporal is missing", id="join-without-temporal"),
+        pytest.param(
+            ["join", "h:1", "--temporal", "t:1"], Exit.USAGE, "--ca-hash is missing", id="join-whatever-server-answers"
+        ),
+        pytest.param(
+            ["join", "h:1", "--temporal", "t:1", "--ca-hash", "x"], Exit.USAGE, "sha256: and 64", id="join-by-no-hash"
+        ),
+        pytest.param(
+            ["join", "http://h:1", "--temporal", "t:1"], Exit.USAGE, "https://10.0.0.1:6443", id="join-without-tls"
+        ),
+        pytest.param(
+            ["join", "h:1", "--temporal", "t:1", "--token", "a", "--token-file", "b"],
+            Exit.USAGE,
+            "give one of them",
+            id="join-with-two-tokens",
+        ),
+        pytest.param(
+            ["join", "h:1", "--temporal", "t:1", "--token-file", "/nowhere"],
+            Exit.FAILED,
+            "/nowhere: No such file",
+            id="join-without-the-tokens-file",
+        ),
         pytest.param(["worker", "--bogus"], Exit.USAGE, "unknown argument '--bogus'", id="an-unknown-flag"),
         pytest.param(["worker", "pod"], Exit.USAGE, "unknown argument 'pod'", id="a-word-too-many"),
         pytest.param(["worker", "--max-pods", "x"], Exit.USAGE, "'x' is not a whole number", id="no-number"),

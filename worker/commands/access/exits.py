@@ -41,6 +41,7 @@ class CommandFailed(Exception):
 _CODES: Final = {
     "CommandFailed": None,
     "WrongUsage": Exit.USAGE,
+    "WrongRequest": Exit.USAGE,
     "ConfigurationRefused": Exit.USAGE,
     "NameTaken": Exit.USAGE,
     "KeyFileRefused": Exit.USAGE,

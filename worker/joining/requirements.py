@@ -1,0 +1,103 @@
+"""What a machine must have, and must not have, before anything on it is changed. The judgement is pure; gathering is beside it."""
+
+import errno
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from worker.joining.places import Places
+from worker.joining.refusal import JoinRefused
+from worker.joining.systemd import UNITS, Systemd, Unit, unit_of
+from worker.standalone.cri_client import CriClient, RuntimeNotReady
+
+RUNTIME_WITHIN: Final = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """What was found on the machine."""
+
+    root: bool
+    systemd: bool
+    kubelet: Unit
+    program: Path
+    """The `tempolet` of this release."""
+    program_exists: bool
+    link: Path
+    leads_to: str = ""
+    """Where the link leads; empty: there is none; `.`: it is no link."""
+
+
+def machine_faults(facts: MachineFacts) -> Iterator[str]:
+    """Say what is wrong with the machine itself, each with what to do."""
+    if not facts.root:
+        yield "it needs root: run it with sudo"
+    if not facts.systemd:
+        yield "systemd is not PID 1 here: `tempolet worker`, `poller` and `node` can be run by another supervisor (deploy/cluster.md, by hand)"
+    if facts.kubelet.runs and facts.kubelet.id not in UNITS:
+        yield (
+            "a kubelet runs (kubelet.service), and both need port 10250 and /var/lib/kubelet: `kubectl drain` the node, "
+            "`systemctl disable --now kubelet`, `crictl rmp --all --force`; its kubeconfig and certificates are used as they are"
+        )
+    if not facts.program_exists:
+        yield f"{facts.program} does not exist: install this release into a virtual environment (deploy/cluster.md, step 2)"
+    if facts.leads_to not in ("", str(facts.program)):
+        what = "is no link" if facts.leads_to == "." else f"leads to {facts.leads_to}"
+        yield f"{facts.link} {what}, not to {facts.program}: remove it, or run the join (or the `tempolet upgrade`) of the release you want"
+
+
+def machine_facts(places: Places, systemd: Systemd) -> MachineFacts:
+    """Look at the machine; raises JoinRefused."""
+    booted = places.systemd.is_dir()
+    program = Path(sys.executable).with_name("tempolet")
+    leads_to = ""
+    if places.link.is_symlink():
+        target = places.link.parent / places.link.readlink()
+        leads_to = str(program if target.resolve() == program.resolve() else target)
+    elif places.link.exists():
+        leads_to = "."
+    return MachineFacts(
+        root=os.geteuid() == 0,
+        systemd=booted,
+        kubelet=systemd.unit("kubelet.service") if booted else Unit(),
+        program=program,
+        program_exists=program.exists(),
+        link=places.link,
+        leads_to=leads_to,
+    )
+
+
+def refuse_unready_runtime(endpoint: str) -> str:
+    """Ask the container runtime for its version; raises JoinRefused if it does not answer on CRI."""
+    path = Path(endpoint.removeprefix("unix://"))
+    what_now = (
+        "start containerd (1.7 or newer) with its CRI plugin, or name its socket with --container-runtime-endpoint"
+    )
+    if not path.is_socket():
+        raise JoinRefused(f"no container runtime at {endpoint}: there is no such socket; {what_now}")
+    try:
+        with CriClient(path) as runtime:
+            return runtime.wait_until_ready(RUNTIME_WITHIN)
+    except RuntimeNotReady as error:
+        raise JoinRefused(f"the container runtime at {endpoint} does not answer on CRI: {error}; {what_now}") from error
+
+
+def refuse_taken_port(address: str, port: int, systemd: Systemd) -> None:
+    """Check that the port of the node's API is free, or our own service's; raises JoinRefused."""
+    if port == 0 or systemd.unit(unit_of("node")).runs:
+        return
+    try:
+        with socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET):
+            pass
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise JoinRefused(
+                f"port {port}, on which the cluster asks a node for logs and exec, is taken: `ss -ltnp 'sport = :{port}'` "
+                "shows by what; stop it"
+            ) from error
+        raise JoinRefused(f"port {port} of {address} cannot be used: {error.strerror}") from error
