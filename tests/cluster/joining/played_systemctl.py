@@ -72,7 +72,7 @@ def start(root: Path, state: Path, unit: str) -> None:
         told.setdefault(name, []).append(value)
     variables = {"PATH": os.environ["PATH"], "HOME": "/root", "NO_PROXY": "127.0.0.1,localhost"}
     for pairs in told["Environment"]:
-        variables.update(one.split("=", 1) for one in pairs.split())
+        variables.update((name, value) for name, _, value in (one.partition("=") for one in pairs.split()))
     (file,) = told["EnvironmentFile"]
     for line in (root / file.removeprefix("-/")).read_text().splitlines():
         if line and not line.startswith("#"):
