@@ -115,6 +115,7 @@ class Joining:
         """Write files and link; returns whether something was missing or outdated."""
         if record.is_empty:
             record.node, record.server, record.endpoint = node, cluster.server, endpoint
+            record.namespace = self.request.temporal.namespace
             record.found = _names(self.places.root_dir)
             if not self.places.kubeconfig.exists():
                 record.later = [str(self.places.kubeconfig)]

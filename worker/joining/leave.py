@@ -13,6 +13,7 @@ from typing import Final
 import grpc
 
 from activities.files import mounts
+from proto.temporal.names import NAMESPACE
 from worker.joining.installing import forget, read, remove_folders
 from worker.joining.places import Places
 from worker.joining.record import Record
@@ -60,7 +61,7 @@ class Leaving:
         systemd.reload()
         self._forget_join(record)
         self.say(f"left. Now: kubectl delete node {record.node}")
-        self.say(f"and its histories: {_terminate(record.node)}")
+        self.say(f"and its histories: {_terminate(record)}")
         return True
 
     def _announce(self, record: Record) -> None:
@@ -177,6 +178,7 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _terminate(node: str) -> str:
-    query = f"PodNode = '{node}' AND ExecutionStatus = 'Running'"
-    return f'temporal workflow terminate --namespace NAMESPACE --query "{query}" --reason left --yes'
+def _terminate(record: Record) -> str:
+    query = f"PodNode = '{record.node}' AND ExecutionStatus = 'Running'"
+    namespace = record.namespace or NAMESPACE
+    return f'temporal workflow terminate --namespace {namespace} --query "{query}" --reason left --yes'

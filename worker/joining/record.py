@@ -24,6 +24,8 @@ class Record:
     node: str = ""
     server: str = ""
     endpoint: str = ""
+    namespace: str = ""
+    """Temporal's."""
     files: dict[str, str] = field(default_factory=dict)
     """Path to the SHA-256 of what join wrote."""
     later: list[str] = field(default_factory=list)

@@ -150,6 +150,14 @@ def test_pods_whose_runtime_does_not_answer_keep_their_files(places: Places) -> 
     assert places.record.exists()
 
 
+def test_the_commands_that_are_left_are_told(places: Places) -> None:
+    """With the node's name and Temporal's namespace."""
+    joined(places)
+    said = "\n".join(leave(places))
+    assert "kubectl delete node n\n" in said
+    assert "--namespace tempolet --query \"PodNode = 'n' AND" in said
+
+
 def test_without_a_yes_nothing_is_changed(places: Places) -> None:
     """The drain that must come before is told by then."""
     joined(places)
