@@ -27,6 +27,9 @@ def publish(plane: ControlPlane) -> None:
     _bind(plane, "kubeadm:kubelet-bootstrap", "system:node-bootstrapper", GROUP)
     _bind(plane, "kubeadm:node-autoapprove-bootstrap", f"{_CSR}:nodeclient", GROUP)
     _bind(plane, "kubeadm:node-autoapprove-certificate-rotation", f"{_CSR}:selfnodeclient", "system:nodes")
+    nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
+    plane.api.create(f"{_RBAC}/clusterroles", {"metadata": {"name": "kubeadm:get-nodes"}, "rules": [nodes]})
+    _bind(plane, "kubeadm:get-nodes", "kubeadm:get-nodes", GROUP)
     _allow(plane, "kube-system", "kubelet-config", GROUP, "system:nodes")
     _allow(plane, "kube-public", "cluster-info", "system:unauthenticated")
     authority = base64.b64encode((plane.pki / "ca.crt").read_bytes()).decode()
@@ -48,13 +51,13 @@ def publish_configuration(plane: ControlPlane, kubelet: Mapping[str, Any]) -> No
     _config_map(plane, "kube-system", "kubelet-config", {"kubelet": text})
 
 
-def add_token(plane: ControlPlane, token: str) -> None:
+def add_token(plane: ControlPlane, token: str, *, authentication: bool = True) -> None:
     """Create a token, as `kubeadm token create` does."""
     identity, secret = token.split(".")
     data = {
         "token-id": identity,
         "token-secret": secret,
-        "usage-bootstrap-authentication": "true",
+        "usage-bootstrap-authentication": str(authentication).lower(),
         "usage-bootstrap-signing": "true",
         "auth-extra-groups": GROUP,
     }

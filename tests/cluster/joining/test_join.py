@@ -6,16 +6,22 @@ from typing import Final
 
 import pytest
 
+from tests.cluster import bootstrap_tokens
 from tests.cluster.bootstrap_tokens import TOKEN
 from tests.cluster.cluster_node import condition, pods_path
 from tests.cluster.joining.conftest import POD_UID, Machine
 from tests.node.tempolet_node import PATIENCE, pod_manifest
+from worker.joining.configuration import ConfigurationChoice
+from worker.joining.discovery import find_cluster
+from worker.joining.record import Record
 from worker.joining.refusal import ClusterNotProven, JoinRefused, NotReadyYet
 from worker.joining.request import BootstrapToken
 from worker.joining.systemd import UNITS
+from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.standalone.cri_client import CriClient
 
 SECRET: Final = TOKEN.split(".")[1]
+SIGNING_ONLY: Final = "signin.0123456789abcdef"
 ANOTHER_HASH: Final = "0" * 64
 
 
@@ -147,3 +153,48 @@ def test_a_node_that_does_not_come_says_what_each_service_waits_for(machine: Mac
         machine.join(within=0)
     assert "Run the same command again" in str(told.value)
     machine.leave(purge=True)
+
+
+def test_a_name_that_a_ready_node_has_is_refused(machine: Machine) -> None:
+    """Another machine has it: both would take the Node from each other. One that is not Ready may come back."""
+    api = machine.plane.api
+    api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": machine.node}})
+    machine.join(dry_run=True)
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    api.patch(f"/api/v1/nodes/{machine.node}/status", ready)
+    with pytest.raises(JoinRefused, match=f"a Node {machine.node} of the cluster is Ready already"):
+        machine.join()
+    assert machine.calls() == []
+
+
+def test_a_token_that_signs_but_does_not_authenticate_is_refused(machine: Machine) -> None:
+    """`kubeadm token create --usages signing`: found before anything is changed."""
+    bootstrap_tokens.add_token(machine.plane, SIGNING_ONLY, authentication=False)
+    before = machine.files()
+    with pytest.raises(JoinRefused, match="does not accept the token"):
+        machine.join(token=BootstrapToken.parse(SIGNING_ONLY))
+    assert machine.files() == before
+
+
+def test_the_configuration_is_the_given_one_the_clusters_or_a_minimal_one(machine: Machine, tmp_path: Path) -> None:
+    """In this order; each is read as the services will read it, and refused by its own name."""
+    assert "configuration: the ConfigMap kube-system/kubelet-config" in machine.join(dry_run=True)
+    given = tmp_path / "kubelet.yaml"
+    given.write_text("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 7\nport: 0\n")
+    assert f"configuration: --config {given}" in machine.join(dry_run=True, config=given)
+    given.write_text(given.read_text() + "maxPods: x\n")
+    with pytest.raises(ConfigurationRefused, match=f"nothing was changed: --config {given}: maxPods"):
+        machine.join(config=given)
+    machine.plane.api.delete("/api/v1/namespaces/kube-system/configmaps/kubelet-config")
+    bootstrap_tokens.publish_configuration(machine.plane, {"maxPods": "x"})
+    with pytest.raises(
+        ConfigurationRefused, match="nothing was changed: the ConfigMap kube-system/kubelet-config: maxPods"
+    ):
+        machine.join()
+    machine.plane.api.delete("/api/v1/namespaces/kube-system/configmaps/kubelet-config")
+    access = find_cluster(machine.request, machine.places, machine.node, machine.said.append).access
+    choice = ConfigurationChoice(machine.request, machine.places, machine.said.append)
+    assert (
+        choice.choose(access, Record(machine.places.record)).origin == "a minimal configuration"
+    )  # its port may be taken here
+    assert machine.calls() == []
