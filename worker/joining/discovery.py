@@ -57,7 +57,7 @@ def find_cluster(request: JoinRequest, places: Places, node: str, say: Callable[
         )
     found = asyncio.run(Discovery(request.server, request.token, request.hashes).run())
     say(f"{request.server} is the cluster of this token and of --ca-hash; its address is {found.server}")
-    token = str(request.token)
+    token = request.token.text
     access = Kubeconfig(found.server, Material(data=found.authority), token=Material(data=token.encode()))
     asyncio.run(_refuse_ready_node(access, node))
     bootstrap = planned.bootstrap_kubeconfig(found.server, found.authority, token)

@@ -42,7 +42,9 @@ class BootstrapToken:
             )
         return cls(found[1], found[2])
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The token as a credential; only for the bootstrap kubeconfig, and never for a message."""
         return f"{self.id}.{self.secret}"
 
 
