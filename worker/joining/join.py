@@ -21,7 +21,13 @@ from worker.joining.planned import PRIVATE, PUBLIC, PlannedFile
 from worker.joining.record import Record
 from worker.joining.refusal import ClusterNotProven, JoinRefused
 from worker.joining.request import JoinRequest
-from worker.joining.requirements import machine_facts, machine_faults, refuse_taken_port, refuse_unready_runtime
+from worker.joining.requirements import (
+    machine_facts,
+    machine_faults,
+    refuse_taken_port,
+    refuse_unready_runtime,
+    refuse_unusable_temporal,
+)
 from worker.joining.systemd import UNITS, Systemd
 from worker.joining.waiting import until_ready
 
@@ -58,6 +64,7 @@ class Joining:
         runs = systemd.unit("systemd-resolved.service").active == "active"
         flags = planned.node_flags(self.request, configuration.content, resolved_runs=runs)
         config = choice.checked(configuration, flags)
+        refuse_unusable_temporal(config, self.request.temporal.variables())
         endpoint = config.container_runtime_endpoint
         self.say(f"container runtime: {refuse_unready_runtime(endpoint)} at {endpoint}")
         if config.cluster is not None and config.cluster.serving.enabled:

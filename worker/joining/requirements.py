@@ -4,16 +4,20 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from worker.daemon.config import NodeConfig
+from worker.daemon.node_client import temporal_settings
 from worker.joining.places import Places
 from worker.joining.refusal import JoinRefused
 from worker.joining.systemd import UNITS, Systemd, Unit, unit_of
 from worker.standalone.cri_client import CriClient, RuntimeNotReady
+from worker.temporal.connect_errors import TemporalMisconfigured, refuse_unusable
+from worker.temporal.temporal_client import connect_options
 
 RUNTIME_WITHIN: Final = timedelta(seconds=5)
 
@@ -101,3 +105,11 @@ def refuse_taken_port(address: str, port: int, systemd: Systemd) -> None:
                 "shows by what; stop it"
             ) from error
         raise JoinRefused(f"port {port} of {address} cannot be used: {error.strerror}") from error
+
+
+def refuse_unusable_temporal(config: NodeConfig, variables: Mapping[str, str]) -> None:
+    """Check Temporal's address and TLS files as the services will, without a network; raises JoinRefused."""
+    try:
+        refuse_unusable(dict(connect_options(replace(temporal_settings(config), environment=dict(variables)))))
+    except TemporalMisconfigured as error:
+        raise JoinRefused(f"nothing was changed: {error}") from error

@@ -7,8 +7,17 @@ from typing import Any, Final
 
 import pytest
 
+from tests.cluster.certificates import Authority
+from worker.daemon.config import NodeConfig
 from worker.joining.refusal import JoinRefused
-from worker.joining.requirements import MachineFacts, machine_faults, refuse_taken_port, refuse_unready_runtime
+from worker.joining.request import Temporal
+from worker.joining.requirements import (
+    MachineFacts,
+    machine_faults,
+    refuse_taken_port,
+    refuse_unready_runtime,
+    refuse_unusable_temporal,
+)
 from worker.joining.systemd import Systemd, Unit
 
 PROGRAM: Final = Path("/opt/tempolet/.venv/bin/tempolet")
@@ -122,3 +131,26 @@ def test_a_systemctl_that_fails_says_which_call(tmp_path: Path) -> None:
 def test_what_a_service_waits_for(unit: Unit, words: str) -> None:
     """Its own words, unless it keeps ending."""
     assert unit.words() == words
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        pytest.param({"authority": "other.key"}, "the server's CA certificate cannot be read", id="a-ca-that-is-none"),
+        pytest.param(
+            {"certificate": "one.crt", "key": "other.key"}, "is not that of its certificate", id="another-key"
+        ),
+        pytest.param({"certificate": "one.crt", "key": "one.crt"}, "the client's key cannot be read", id="no-key"),
+    ],
+)
+def test_temporals_files_are_read_before_anything_is_changed(tmp_path: Path, wrong: dict[str, str], why: str) -> None:
+    """As the services will read them."""
+    authority = Authority.make(tmp_path)
+    for name in ("one", "other"):
+        authority.sign(name, name)
+    good = Temporal("t:1", authority=tmp_path / "ca.crt", certificate=tmp_path / "one.crt", key=tmp_path / "one.key")
+    config = NodeConfig("n")
+    refuse_unusable_temporal(config, good.variables())
+    given: dict[str, Any] = {name: tmp_path / file for name, file in wrong.items()}
+    with pytest.raises(JoinRefused, match=f"nothing was changed: Temporal's TLS settings: .*{why}"):
+        refuse_unusable_temporal(config, replace(good, **given).variables())
