@@ -15,7 +15,7 @@ from proto.pod_snapshot import PodSnapshot
 from worker.behaviours.commitment import Commitment
 from worker.daemon.api_access import kubeconfig_awaited, open_api
 from worker.daemon.config import NodeConfig
-from worker.daemon.node_client import NodeClient, node_client
+from worker.daemon.node_client import NodeClient, node_client, temporal_settings
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.host.bounded_threads import install_bounded_thread_pool
@@ -30,7 +30,8 @@ from worker.processes.temporal_part import TemporalPart, WorkerParts
 from worker.processes.upkeep import storage_limits, upkeep
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
-from worker.temporal.temporal_client import place_of
+from worker.temporal.connect_errors import refuse_unusable
+from worker.temporal.temporal_client import connect_options, place_of
 from worker.tickets.guard import know_pods
 from worker.tickets.tickets import Tickets
 
@@ -40,8 +41,9 @@ if TYPE_CHECKING:
 
 
 async def run_worker(config: NodeConfig) -> None:
-    """Work for this node until asked to stop; raises NodeLockHeld, CommitmentTooOld, and what `settled_names` raises."""
+    """Work for this node until asked to stop; raises NodeLockHeld, TemporalMisconfigured, CommitmentTooOld, and what `settled_names` raises."""
     with hold_node_lock(config.root_dir):
+        refuse_unusable(dict(connect_options(temporal_settings(config))))  # a typo, before the runtime is waited for
         Commitment(config.state_dir).settle(at_start=config.tempolet.behaviour.commit == AT_START)
         async with Service(always_healthy) as service, open_telemetry(config, "worker", always_healthy) as telemetry:
             if not await cgroup_driver_settled(config, service, telemetry.calls):

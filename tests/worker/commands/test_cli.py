@@ -86,7 +86,7 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(["worker", "--config", "{tmp}/k"], Exit.USAGE, "k: maxPods: 'x' is text", id="a-wrong-value"),
         pytest.param(["worker", "--feature-gates", "Nope=true"], Exit.USAGE, "no such gate", id="an-unknown-gate"),
         pytest.param(["worker", "--feature-gates", "Nope"], Exit.USAGE, "write Name=true", id="a-gate-without-value"),
-        pytest.param(["worker", "--cgroup-driver=systemd"], Exit.USAGE, "systemd is not supported", id="systemd"),
+        pytest.param(["worker", "--cgroup-driver=x"], Exit.USAGE, "it is cgroupfs or systemd", id="a-cgroup-driver"),
         pytest.param(["worker", "--node-ip", "x"], Exit.USAGE, "--node-ip 'x'", id="no-address"),
         pytest.param(["worker", "--lock-file", "{tmp}/dir/"], Exit.FAILED, "dir: Is a directory", id="no-lock-file"),
     ],
