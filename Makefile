@@ -28,6 +28,11 @@ stress:  ## the tests that load a node for long, which `make test` leaves out (r
 	@$(SETUP) --dev --root-for "make stress"
 	@$(BIN)/python -m pytest -m stress $(ARGS)
 
+test-machine:  ## the tests on a booted Debian 13 under QEMU: cgroup v2, systemd, reboots, power loss (root); ARGS="…" goes to pytest
+	@$(SETUP) --dev --root-for "make test-machine"
+	@$(BIN)/python -m tests.machine
+	@$(BIN)/python -m pytest -m machine tests/machine $(ARGS)
+
 chaos:  ## faults at every moment, on a model and on real containerd (root); 25 minutes; ARGS="--seed N --scenario NAME" plays one again
 	@$(SETUP) --dev --root-for "make chaos"
 	@$(BIN)/python -m tests.chaos $(ARGS)
@@ -87,4 +92,4 @@ lock:  ## pin the newest packages that pyproject.toml allows, with hashes; Tempo
 	@$(LOCK) --output-file .build/requirements-temporal.txt requirements-temporal.in
 	@$(BIN)/python -m deploy.parts.temporal_release .build/requirements-temporal.txt requirements-temporal.txt
 
-.PHONY: help up down test stress chaos lint cluster cluster-down conformance bench record record-lives screenshot parts stubs lock
+.PHONY: help up down test stress test-machine chaos lint cluster cluster-down conformance bench record record-lives screenshot parts stubs lock

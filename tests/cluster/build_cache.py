@@ -49,11 +49,11 @@ class BuildCache:
         """The folder of the programs."""
         return self.root / f"{self.name}-{self.version}"
 
-    def lacking(self, names: Iterable[str]) -> list[str]:
-        """Return the programs that are missing; marks the folder as used."""
+    def lacking(self, names: Iterable[str], access: int = os.X_OK) -> list[str]:
+        """Return the programs, or with R_OK the files, that are missing; marks the folder as used."""
         with contextlib.suppress(OSError):  # it does not exist, or belongs to another user
             os.utime(self.folder)
-        return [name for name in names if not os.access(self.folder / name, os.X_OK)]
+        return [name for name in names if not os.access(self.folder / name, access)]
 
     @contextlib.contextmanager
     def building(self) -> Iterator[Path]:
