@@ -39,7 +39,8 @@ from worker.temporal.keys import create_key_file
 from worker.temporal.private_files import KeyFileRefused
 
 PODS_WITHIN: Final = timedelta(minutes=2)  # image pulls included
-HEALTHY_WITHIN: Final = timedelta(seconds=60)
+HEALTHY_WITHIN: Final = timedelta(minutes=3)  # a slow machine takes one; what has ended is told at once
+JOINED_WITHIN: Final = timedelta(seconds=60)
 GIVEN_RUNTIME_WITHIN: Final = timedelta(seconds=10)
 REPORTED_AFTER: Final = timedelta(
     seconds=3
@@ -140,7 +141,7 @@ def _start_node(settings: Settings, show: Progress) -> None:
             step.detail = f"pid {identity.pid}{', runs already' if ran[role] else ''}"
     if settings.kubeconfig:
         with show.step("cluster") as step:
-            step.detail = asyncio.run(until_joined(settings, HEALTHY_WITHIN))
+            step.detail = asyncio.run(until_joined(settings, JOINED_WITHIN))
 
 
 def _refuse_taken_ports(settings: Settings, role: str) -> None:
