@@ -107,6 +107,12 @@ class Cgroups:
                 with contextlib.suppress(OSError):  # not empty or not there
                     folder.rmdir()
 
+    def pods_left(self) -> set[str]:
+        """Return the uids of pods that have cgroups."""
+        tiers = ((qos, one) for qos in _CLASSES for one in self._hierarchies.folders(self.names.tier(qos)))
+        folders = ((qos, pod) for qos, tier in tiers if tier.is_dir() for pod in tier.iterdir())
+        return {uid for qos, pod in folders if (uid := self.names.pod_uid(pod.name, qos))}
+
     def make_pod(self, pod_uid: str, qos: QosClass, resources: PodResources) -> str:
         """Create a pod's cgroup with its limits, or set them again; returns its name. Raises OSError."""
         cgroup, start = self.pod_cgroup(pod_uid, qos), time.perf_counter()

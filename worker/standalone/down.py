@@ -179,7 +179,10 @@ def _end_slices(settings: Settings) -> list[str]:
     names = recorded_names(settings.root_dir / STATE_DIRECTORY, settings.cgroup)
     if names.systemd:
         try:
-            Cgroups(names).remove_tiers()
+            cgroups = Cgroups(names)
+            for uid in cgroups.pods_left():  # of which the worker did not come to remove the last
+                cgroups.remove_pod(uid)
+            cgroups.remove_tiers()
         except OSError as error:
             return [f"slice {unit(names.path())}: {error}"]
     return []

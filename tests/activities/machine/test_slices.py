@@ -209,7 +209,9 @@ def test_removal(v1: Hierarchies, tmp_path: Path) -> None:
     units = RecordedUnits(tmp_path)
     cgroups = Cgroups(NAMES, hierarchies=v1, slices=Slices(units, v2=False))
     (tmp_path / "memory" / FOLDER / "cri-containerd-1.scope").mkdir(parents=True)
+    assert cgroups.pods_left() == {"a-b"}
     assert cgroups.remove_pod("a-b") == []
+    assert cgroups.pods_left() == set()
     assert POD in units.stopped
     assert not (tmp_path / "memory" / FOLDER).exists()
     assert cgroups.remove_pod("a-b") == []
