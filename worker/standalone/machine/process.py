@@ -18,6 +18,8 @@ from worker.standalone.machine.private_files import PRIVATE_FOLDER, private_log
 
 NOT_PASSED_ON: Final = ("TEMPORAL_", "NOTIFY_SOCKET", "WATCHDOG_")
 """The operator's own Temporal is not the node's, and a systemd that runs `up` waits for `up` alone."""
+LAST_THREAD_WITHIN: Final = 10.0
+"""Seconds for the other threads of a process to end after its first one."""
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -156,11 +158,12 @@ def _reap(pid: int) -> None:
 def _start_time(pid: int) -> int | None:
     """Read field 22 of /proc/<pid>/stat; None if the process has ended.
 
-    A zombie may be the first thread alone: until the others are gone, too, the process keeps its ports and locks.
+    A zombie may be the first thread alone: until the others are gone, too, the process keeps its ports and locks. So the end of
+    a process that is being killed is awaited: who finds it running would not start another one.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        has_ended = fields[0] in "ZX" and wait_for_end(pid, 0)
+        has_ended = fields[0] in "ZX" and wait_for_end(pid, LAST_THREAD_WITHIN)
     except OSError:
         return None
     return None if has_ended else int(fields[19])
