@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import grpc
+
 from activities.files import mounts
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import NAMESPACE as TEMPORAL_NAMESPACE
@@ -26,7 +28,7 @@ from tests.csi.orders import Setup
 from tests.csi.process import DriverProcess
 from tests.node.kept_objects import put_object
 from tests.node.tempolet_node import TempoletNode
-from worker.standalone.containerd import Containerd
+from worker.standalone.containerd import Containerd, ContainerdFailed
 from worker.standalone.temporal_server import TemporalServer
 
 AWAY_AFTER: Final = 3.0
@@ -119,10 +121,13 @@ class Stages:
                 stage.node.take_away(stage.bystander.name)
 
     def drop(self) -> None:
-        """Close the open stage after a scenario has failed."""
+        """Close the open stage after a scenario has failed, and remove its pods: the next one must find none."""
         stage, self._open = self._open, None
         if stage is not None:
             stage.at_last.close()
+            with contextlib.suppress(ContainerdFailed, grpc.RpcError):
+                stage.session.containerd.start()
+                stage.session.containerd.remove_pods()
 
 
 def opened(session: Session, place: Place, folder: Path) -> Stage:

@@ -44,11 +44,15 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
 
 
 class Runtime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  # generated without types
-    """A container runtime that only knows its version."""
+    """A container runtime that only knows its version and its cgroup driver."""
 
     async def Version(self, _: Any, __: Any) -> cri.VersionResponse:  # noqa: N802 - the protocol's name
         """Answer it."""
         return cri.VersionResponse(version="1.2.3")
+
+    async def RuntimeConfig(self, _: Any, __: Any) -> cri.RuntimeConfigResponse:  # noqa: N802 - the protocol's name
+        """Answer cgroupfs."""
+        return cri.RuntimeConfigResponse(linux=cri.LinuxRuntimeConfiguration(cgroup_driver=cri.CGROUPFS))
 
 
 @pytest.fixture

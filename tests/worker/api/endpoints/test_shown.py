@@ -113,6 +113,7 @@ async def test_configz_shows_what_is_in_force_and_no_credentials(api: NodeApi) -
             "kind": "KubeletConfiguration",
             "maxPods": 3,
             "staticPodURLHeader": {"Authorization": ["<masked>"]},
+            "cgroupDriver": "cgroupfs",
         }
     }
 
