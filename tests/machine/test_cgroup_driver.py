@@ -1,0 +1,68 @@
+"""On cgroup v2 under systemd, with Debian's containerd and the systemd driver: do pods live in slices, within their limits?"""
+
+import pytest
+
+from tests.machine.machine import Machine
+
+UP_SECONDS = 600.0
+ENDPOINT = "unix:///run/containerd/containerd.sock"
+CONTAINERD = """\
+version = 2
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "registry.k8s.io/pause:3.10.2"
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "/usr/lib/cni"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+SystemdCgroup = true
+"""
+NETWORK = """\
+{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
+ "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]]}}]}
+"""
+KUBELET = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: cgroupfs
+"""
+SLICES = "systemctl --no-pager list-units --all --plain --no-legend 'tempolet*.slice' | awk '{print $1}'"
+CGROUPS = "find /sys/fs/cgroup -type d | grep -E 'tempolet|kubepods' | sort"
+MEMORY = 64 << 20
+
+
+@pytest.fixture
+def of_debian(machine: Machine) -> Machine:
+    """Start Debian's containerd with the systemd driver, as kubeadm's documentation asks for it."""
+    machine.put(CONTAINERD.encode(), "/etc/containerd/config.toml")
+    machine.put(NETWORK.encode(), "/etc/cni/net.d/10-pods.conflist")
+    machine.put(KUBELET.encode(), "/run/kubelet.yaml")
+    machine.run("systemctl start containerd")
+    machine.run("for one in /opt/tempolet-parts/images/*.tar; do ctr --namespace k8s.io images import $one; done")
+    return machine
+
+
+@pytest.mark.machine
+def test_pods_in_slices(of_debian: Machine) -> None:
+    """Pod and container have their limits, also after a daemon-reload; then nothing of them is left."""
+    before = of_debian.run(CGROUPS, check=False).stdout  # of the mount /opt/tempolet
+    refused = of_debian.run("tempolet worker --config /run/kubelet.yaml --root-dir /run/root", check=False)
+    assert refused.code == 2
+    assert "cgroupDriver: cgroupfs, but containerd's handler runc uses systemd" in refused.stderr + refused.stdout
+    of_debian.run(f"tempolet up /opt/tempolet/examples/hello.yaml --container-runtime-endpoint {ENDPOINT}", UP_SECONDS)
+    try:
+        pid = of_debian.run("pgrep -f 'httpd -p 8080'").stdout.split()[0]
+        scope = of_debian.run(f"cat /proc/{pid}/cgroup").stdout.strip().removeprefix("0::")
+        *slices, pod, container = scope.strip("/").split("/")
+        assert slices[:2] == ["tempolet.slice", "tempolet-kubepods.slice"]
+        assert pod.startswith(slices[-1].removesuffix(".slice") + "-pod")
+        assert container.startswith("cri-containerd-")
+        for _ in range(2):
+            for cgroup in (scope, scope.rpartition("/")[0]):
+                assert of_debian.run(f"cat /sys/fs/cgroup{cgroup}/memory.max").stdout == f"{MEMORY}\n"
+            assert of_debian.run(f"systemctl show -p MemoryMax {pod}").stdout == f"MemoryMax={MEMORY}\n"
+            of_debian.run("systemctl daemon-reload")
+    finally:
+        of_debian.run("tempolet down --purge", UP_SECONDS)
+    assert of_debian.run(SLICES).stdout == ""
+    assert of_debian.run(CGROUPS, check=False).stdout == before
