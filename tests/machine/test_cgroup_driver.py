@@ -43,9 +43,6 @@ def of_debian(machine: Machine) -> Machine:
 
 
 @pytest.mark.machine
-@pytest.mark.xfail(
-    strict=True, reason="a defect: up does not take over the driver of Debian's containerd here, and the worker refuses"
-)
 def test_pods_in_slices(of_debian: Machine) -> None:
     """Pod and container have their limits, also after a daemon-reload; then nothing of them is left."""
     before = of_debian.run(CGROUPS, check=False).stdout  # of the mount /opt/tempolet

@@ -14,8 +14,10 @@ from typing import Any, Final
 
 import grpc
 
+from activities.machine.cgroup_names import CgroupDriver
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc as cri_grpc
+from worker.settings.cgroup_driver import runtime_setting
 
 BETWEEN_TRIES: Final = 0.02
 AT_ONCE: Final = 4
@@ -77,6 +79,15 @@ class CriClient:
         """Return why the pod network is not ready; empty if it is."""
         status = self.runtime.Status(cri.StatusRequest(), timeout=5).status
         return next((c.message for c in status.conditions if c.type == "NetworkReady" and not c.status), "")
+
+    def cgroup_driver(self) -> CgroupDriver:
+        """Return the cgroup driver that the runtime's configuration shows; cgroupfs, the default, if it shows none."""
+        try:
+            info = self.runtime.Status(cri.StatusRequest(verbose=True), timeout=5).info
+        except grpc.RpcError:  # the worker says so, which asks the runtime itself
+            return CgroupDriver.CGROUPFS
+        found = runtime_setting(info)
+        return found.driver if found else CgroupDriver.CGROUPFS
 
     def has_image(self, name: str) -> bool:
         """Report whether the runtime has an image of that name."""

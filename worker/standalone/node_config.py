@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.files.atomic_files import write_atomically
+from activities.machine.cgroup_names import CgroupDriver
 from proto.temporal.names import NAMESPACE
 from worker.settings.flags import Flags
 from worker.settings.tempolet_configuration import AT_START
+from worker.standalone.cri_client import CriClient
 from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Command, Supervised
 from worker.standalone.machine.python_modules import module_command
@@ -50,10 +52,18 @@ def kubelet_configuration(settings: Settings) -> dict[str, Any]:
         "containerRuntimeEndpoint": settings.endpoint,
         "staticPodPath": str(settings.manifests),
         "podLogsDir": str(settings.logs / "pods"),
-        "cgroupDriver": "cgroupfs",
+        "cgroupDriver": str(_cgroup_driver(settings)),
         "cgroupRoot": settings.cgroup,
         "healthzBindAddress": LOOPBACK,
     }
+
+
+def _cgroup_driver(settings: Settings) -> CgroupDriver:
+    """Return the private containerd's, or what a given runtime has: one before containerd 2.0 cannot tell the worker."""
+    if not settings.container_runtime_endpoint:
+        return CgroupDriver.CGROUPFS
+    with CriClient(settings.runtime_socket) as runtime:
+        return runtime.cgroup_driver()
 
 
 def _secured(settings: Settings) -> dict[str, Any]:

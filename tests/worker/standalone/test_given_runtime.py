@@ -1,0 +1,61 @@
+"""Does `up` take over the cgroup driver of the operator's own containerd?"""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from proto.cri.v1 import api_pb2 as cri
+from proto.cri.v1 import api_pb2_grpc
+from worker.standalone.node_config import kubelet_configuration
+from worker.standalone.settings import Settings
+
+
+class Runtime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  # generated without types
+    """A runtime that shows its configuration."""
+
+    def __init__(self, config: str) -> None:
+        self.config = config
+
+    def Status(self, request: Any, _: Any) -> cri.StatusResponse:  # noqa: N802 - CRI's name
+        """Show it, if asked for it."""
+        return cri.StatusResponse(info={"config": self.config} if request.verbose else {})
+
+
+def shown(*, systemd: bool) -> str:
+    """Return a configuration as containerd 1.7 shows it."""
+    runc = {"runtimeType": "io.containerd.runc.v2", "options": {"SystemdCgroup": systemd}}
+    return json.dumps({"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": runc}}})
+
+
+@pytest.mark.parametrize(
+    ("config", "driver"),
+    [
+        pytest.param(shown(systemd=True), "systemd", id="systemd"),
+        pytest.param(shown(systemd=False), "cgroupfs", id="cgroupfs"),
+        pytest.param("", "cgroupfs", id="it-shows-none"),
+        pytest.param(None, "cgroupfs", id="it-is-away"),
+    ],
+)
+def test_the_driver(tmp_path: Path, config: str | None, driver: str) -> None:
+    """The worker could not start with another key."""
+    socket = f"unix://{tmp_path}/cri.sock"
+    settings = Settings(run_dir=tmp_path / "run", state_dir=tmp_path / "state", container_runtime_endpoint=socket)
+    server = grpc.server(ThreadPoolExecutor(1))
+    if config is not None:
+        api_pb2_grpc.add_RuntimeServiceServicer_to_server(Runtime(config), server)
+        server.add_insecure_port(socket)
+    server.start()
+    try:
+        assert kubelet_configuration(settings)["cgroupDriver"] == driver
+    finally:
+        server.stop(grace=None)
+
+
+def test_its_own_containerd(tmp_path: Path) -> None:
+    """Its driver is cgroupfs, as its configuration says."""
+    settings = Settings(run_dir=tmp_path / "run", state_dir=tmp_path / "state")
+    assert kubelet_configuration(settings)["cgroupDriver"] == "cgroupfs"
