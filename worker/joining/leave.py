@@ -4,7 +4,6 @@ Every step is repeated by another run until the record is gone, which is the las
 """
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Final
 import grpc
 
 from activities.files import mounts
+from activities.files.file_trees import StillMounted, remove_tree
 from proto.temporal.names import NAMESPACE
 from worker.joining.installing import forget, read, remove_folders
 from worker.joining.places import Places
@@ -21,7 +21,6 @@ from worker.joining.refusal import JoinRefused
 from worker.joining.systemd import STOPPED_IN, Systemd, unit_of
 from worker.standalone.cri_client import CriClient
 
-POD_UID: Final = "io.kubernetes.pod.uid"
 STAGED: Final = "plugins/kubernetes.io"
 """Below --root-dir: where CSI and block volumes are staged."""
 
@@ -90,7 +89,7 @@ class Leaving:
         what_now = "start containerd, and run leave again"
         try:
             with CriClient(socket) as runtime:
-                ours = [one.id for one in runtime.sandboxes() if one.labels.get(POD_UID) in uids]
+                ours = runtime.sandboxes_of(uids)
                 stuck = runtime.remove_sandboxes(ours)
         except grpc.RpcError as error:
             why = error.details() if isinstance(error, grpc.Call) else error
@@ -146,7 +145,7 @@ class Leaving:
         folder = self.places.pod_logs
         gone = [one for one in folder.iterdir() if one.name.rpartition("_")[2] in uids] if folder.is_dir() else []
         for one in gone:
-            shutil.rmtree(one)
+            _remove(one)
         links = self.places.container_logs
         for link in list(links.iterdir()) if links.is_dir() else ():
             if link.is_symlink() and any(one in link.readlink().parents for one in gone):
@@ -172,10 +171,14 @@ class Leaving:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
+    """Remove a file or a tree that pods have written to; raises JoinRefused if something was mounted there meanwhile."""
+    if path.is_symlink() or not path.is_dir():
         path.unlink()
+        return
+    try:
+        remove_tree(path)
+    except StillMounted as error:
+        raise JoinRefused(f"{error.mount} was mounted meanwhile: unmount it, and run leave again") from error
 
 
 def _terminate(record: Record) -> str:

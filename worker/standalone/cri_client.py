@@ -6,6 +6,7 @@ Blocking on purpose: its callers are sequential programs without an event loop. 
 
 import json
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,6 +16,7 @@ from typing import Any, Final
 import grpc
 
 from activities.machine.cgroup_names import CgroupDriver
+from proto.cri.labels import POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc as cri_grpc
 from worker.settings.cgroup_driver import runtime_setting
@@ -105,6 +107,10 @@ class CriClient:
     def sandboxes(self) -> list[Any]:
         """List every sandbox of the runtime."""
         return list(self.runtime.ListPodSandbox(cri.ListPodSandboxRequest(), timeout=10).items)
+
+    def sandboxes_of(self, uids: Collection[str]) -> list[str]:
+        """Return the ids of the sandboxes of these pods."""
+        return [one.id for one in self.sandboxes() if one.labels.get(POD_UID) in uids]
 
     def running_containers(self) -> list[Any]:
         """List every container that runs."""

@@ -15,7 +15,6 @@ from typing import Final
 from activities.files.file_trees import StillMounted, remove_tree
 from activities.machine.cgroup_names import unit
 from activities.machine.cgroups import Cgroups
-from proto.cri.labels import POD_UID
 from worker.daemon.config import STATE_DIRECTORY
 from worker.machine.cgroup_driver import recorded_names
 from worker.standalone import pods_watch
@@ -163,8 +162,8 @@ def _end_runtime(settings: Settings) -> list[str]:
         with _runtime(settings) as runtime:
             ours = pods_watch.uids_of_node(settings.root_dir)
             if runtime and ours:
-                found = [one.id for one in runtime.sandboxes() if one.labels.get(POD_UID) in ours]
-                forced = [f"sandbox {one}: {error}" for one, error in runtime.remove_sandboxes(found).items()]
+                stuck = runtime.remove_sandboxes(runtime.sandboxes_of(ours))
+                forced = [f"sandbox {one}: {error}" for one, error in stuck.items()]
         if settings.containerd.owns_cgroup():
             forced += _end_slices(settings)
             leftovers.kill_all(leftovers.processes_in_cgroup(settings.cgroup))
