@@ -46,7 +46,7 @@ def find_cluster(request: JoinRequest, places: Places, node: str, say: Callable[
     """Prove the cluster by the kubeconfig that the machine has, or by the token; raises JoinRefused."""
     now = datetime.now(UTC)
     known = existing_node(places.kubeconfig, node, request.hashes, now)
-    if known is not None and known.usable:
+    if known is not None and not known.expired:
         say(f"{places.kubeconfig} is valid for node {node} of this cluster, and is used as it is")
         return Cluster(known.kubeconfig.server, known.authority, known.kubeconfig)
     if request.token is None:
@@ -106,12 +106,8 @@ class ExistingNode:
 
     kubeconfig: Kubeconfig
     authority: bytes
-    expired: bool = False
-
-    @property
-    def usable(self) -> bool:
-        """Report whether it needs no token."""
-        return not self.expired
+    expired: bool
+    """Then it needs a token."""
 
 
 def existing_node(path: Path, node: str, hashes: frozenset[str], now: datetime) -> ExistingNode | None:

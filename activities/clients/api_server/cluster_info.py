@@ -5,7 +5,6 @@ believed is decided by `worker/joining/cluster_info.py`.
 """
 
 import json
-import ssl
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, Final
@@ -13,6 +12,7 @@ from typing import Any, Final
 import aiohttp
 
 from activities.clients.api_server.errors import ApiAway
+from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused, Material
 
 PATH: Final = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 LARGEST: Final = 2 * 2**20
@@ -26,7 +26,8 @@ async def read_cluster_info(server: str, authority: bytes | None, within: timede
     """
     try:
         timeout = aiohttp.ClientTimeout(total=within.total_seconds())
-        connector = aiohttp.TCPConnector(ssl=_tls(authority), limit=1)
+        tls = Kubeconfig(server, Material(data=authority or b""), insecure=authority is None).tls()
+        connector = aiohttp.TCPConnector(ssl=tls, limit=1)
         async with (
             aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session,
             session.get(
@@ -45,19 +46,8 @@ async def read_cluster_info(server: str, authority: bytes | None, within: timede
         raise ApiAway(
             f"the certificate of {server} was not signed by the cluster's CA, or is not for this address"
         ) from error
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+    except (aiohttp.ClientError, KubeconfigRefused, TimeoutError, OSError, ValueError) as error:
         raise ApiAway(f"no answer from {server}: {str(error) or type(error).__name__}") from error
-
-
-def _tls(authority: bytes | None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if authority is None:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    else:
-        context.load_verify_locations(cadata=authority.decode("ascii"))
-    return context
 
 
 def _decoded(server: str, status: int, body: bytes) -> dict[str, Any]:
