@@ -7,16 +7,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from activities.machine.cgroup_hierarchies import ENABLED
+from activities.machine.slice_properties import SECOND, whole_percents
 from proto.kubernetes.resources.resources import MIN_SHARES, PodResources, cpu_weight
 
 Files = tuple[tuple[str, str], ...]
 """Names of files and what to write into them, in the order of writing."""
-_PERCENT: Final = 10_000
-"""Microseconds in each second that are one percent of a processor."""
-_SECOND: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,7 @@ class LimitFiles:
     pids_limit: int = -1
     """KubeletConfiguration's podPidsLimit; not above 0: none."""
     whole_percents: bool = False
-    """Whether CPU quotas are rounded up to a percent of a processor, because systemd would (common.go addCPUQuota)."""
+    """Whether CPU quotas are rounded up to a percent of a processor, as systemd does."""
 
     def of_pod(self, resources: PodResources) -> dict[str, Files]:
         """Return the files of a pod's cgroup, by controller."""
@@ -57,10 +54,10 @@ class LimitFiles:
         return {"cpu": (("cpu.weight", str(cpu_weight(shares))) if self.v2 else ("cpu.shares", str(shares)),)}
 
     def _quota(self, quota: int, period: int) -> int:
-        each_second = quota * _SECOND // period
-        if not self.whole_percents or quota <= 0 or each_second % _PERCENT == 0:
+        each_second = quota * SECOND // period
+        if not self.whole_percents or quota <= 0 or whole_percents(each_second) == each_second:
             return quota
-        return (each_second // _PERCENT + 1) * _PERCENT * period // _SECOND
+        return whole_percents(each_second) * period // SECOND
 
 
 def write_files(folder: Path, files: Files) -> None:

@@ -38,7 +38,6 @@ from activities.machine.slices import Slices
 from proto.kubernetes.resources.qos import QosClass
 from proto.kubernetes.resources.resources import MAX_SHARES, MIN_SHARES, PodResources
 
-_CLASSES: Final = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 _NO_MEMORY_LIMIT: Final = 2**62
 """Bytes. Without a limit, cgroup v1 reports the largest number of whole pages."""
 
@@ -89,7 +88,7 @@ class Cgroups:
 
     def make_tiers(self) -> None:
         """Create kubepods and the two tiers; best-effort pods together get the least weight."""
-        for qos in _CLASSES:
+        for qos in QosClass:
             self._begin(self.names.tier(qos))
             self._make(self.names.tier(qos), self._files.of_shares(MIN_SHARES) if qos is QosClass.BEST_EFFORT else {})
         self._weigh_burstable(self._burstable_pods_found())
@@ -99,7 +98,7 @@ class Cgroups:
     def remove_tiers(self) -> None:
         """Remove the tiers and kubepods if they are empty, when the node is taken down; slices of cgroupRoot, too."""
         above = self.names.above() if self._slices else ()
-        for cgroup in (*(self.names.tier(qos) for qos in reversed(_CLASSES)), *above):
+        for cgroup in (*(self.names.tier(qos) for qos in reversed(QosClass)), *above):
             folders = [one for one in self._hierarchies.folders(cgroup) if one.is_dir()]
             if self._slices and not any(folders_in(one) or any(pids_below(one)) for one in folders):
                 self._slices.stop(cgroup)
@@ -109,9 +108,7 @@ class Cgroups:
 
     def pods_left(self) -> set[str]:
         """Return the uids of pods that have cgroups."""
-        tiers = ((qos, one) for qos in _CLASSES for one in self._hierarchies.folders(self.names.tier(qos)))
-        folders = ((qos, pod) for qos, tier in tiers if tier.is_dir() for pod in tier.iterdir())
-        return {uid for qos, pod in folders if (uid := self.names.pod_uid(pod.name, qos))}
+        return {self.names.pod_uid(folder.name, qos) for qos, folder in pod_folders(self.names, self._hierarchies)}
 
     def make_pod(self, pod_uid: str, qos: QosClass, resources: PodResources) -> str:
         """Create a pod's cgroup with its limits, or set them again; returns its name. Raises OSError."""
@@ -160,7 +157,7 @@ class Cgroups:
         Returns the folders that the kernel still holds: a killed process takes a moment to go, so try again.
         """
         start = time.perf_counter()
-        cgroups = [self.pod_cgroup(pod_uid, qos) for qos in _CLASSES]
+        cgroups = [self.pod_cgroup(pod_uid, qos) for qos in QosClass]
         folders = [folder for cgroup in cgroups for folder in self._hierarchies.folders(cgroup)]
         for folder in folders:
             kill_below(folder)
@@ -240,13 +237,16 @@ class Cgroups:
 
 def pods_running(names: CgroupNames, hierarchies: Hierarchies) -> list[str]:
     """List the cgroups of pods, by these names, in which processes are; whatever made them."""
-    found: dict[str, None] = {}
-    for qos in _CLASSES:
+    folders = pod_folders(names, hierarchies)
+    return sorted({f"{names.tier(qos)}/{folder.name}" for qos, folder in folders if any(pids_below(folder))})
+
+
+def pod_folders(names: CgroupNames, hierarchies: Hierarchies) -> Iterator[tuple[QosClass, Path]]:
+    """List the folders of the pods' cgroups, by these names, in every hierarchy."""
+    for qos in QosClass:
         for tier in hierarchies.folders(names.tier(qos)):
             pods = tier.iterdir() if tier.is_dir() else ()
-            running = (pod for pod in pods if names.pod_uid(pod.name, qos) and any(pids_below(pod)))
-            found.update({f"{names.tier(qos)}/{pod.name}": None for pod in running})
-    return sorted(found)
+            yield from ((qos, pod) for pod in pods if names.pod_uid(pod.name, qos))
 
 
 def folders_in(folder: Path) -> bool:

@@ -13,8 +13,9 @@ Property = tuple[str, tuple[str, object]]
 PERIOD_SINCE: Final = 242
 """The first systemd with CPUQuotaPeriodUSec; an older one has 100 ms."""
 _INFINITY: Final = 2**64 - 1
-_SECOND: Final = 1_000_000
+SECOND: Final = 1_000_000
 _PERCENT: Final = 10_000
+"""Microseconds in each second that are one percent of a processor."""
 _AMOUNTS: Final = {
     "cpu.weight": "CPUWeight",
     "cpu.shares": "CPUShares",
@@ -62,10 +63,15 @@ def properties_of(files: Sequence[tuple[str, str]], beside: Mapping[str, str], *
     return found
 
 
+def whole_percents(each_second: int) -> int:
+    """Round microseconds in each second up to a percent of a processor, as systemd would (common.go addCPUQuota)."""
+    return -(-each_second // _PERCENT) * _PERCENT
+
+
 def _quota(quota: str, period: str, version: int) -> list[Property]:
     limit, length = _amount(quota), int(period)
     if limit != _INFINITY:
-        limit = -(-(limit * _SECOND // length) // _PERCENT) * _PERCENT
+        limit = whole_percents(limit * SECOND // length)
     found: list[Property] = [("CPUQuotaPeriodUSec", ("t", length))] if version >= PERIOD_SINCE else []
     return [*found, ("CPUQuotaPerSecUSec", ("t", limit))]
 

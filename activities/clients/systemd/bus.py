@@ -34,8 +34,6 @@ _CHUNK: Final = 64 * 1024
 _BUSY_PAUSE: Final = 0.05
 _EXPECTED: Final = frozenset({"s", "o", "v", "uoss"})
 """Signatures of answers and signals that are read; the text of an error is the first."""
-
-
 _AWAY: Final = frozenset(
     f"org.freedesktop.DBus.Error.{one}" for one in ("ServiceUnknown", "NameHasNoOwner", "NoReply", "Disconnected")
 )
@@ -76,6 +74,10 @@ class _Received(NamedTuple):
         body: tuple[Any, ...] = Message.from_buffer(self.raw).body
         return body
 
+    def text(self) -> str:
+        """Return the first text of the body; empty without one."""
+        return next((one for one in self.body() if isinstance(one, str)), "")
+
 
 @dataclass(slots=True)
 class Bus:
@@ -101,7 +103,7 @@ class Bus:
                 self._signals.append(one)
             elif one.field(HeaderFields.reply_serial) == self._serial:
                 if kind is MessageType.error:
-                    name, text = str(one.field(HeaderFields.error_name)), [*_strings(one.body()), ""][0]
+                    name, text = str(one.field(HeaderFields.error_name)), one.text()
                     if name in _AWAY:
                         raise ConnectionError(text or name)
                     raise SystemdRefused(member, name, text)
@@ -114,7 +116,7 @@ class Bus:
             self.call(_BUS, "AddMatch", "s", (rule,))
         self._signals.clear()
         answer = self.call(MANAGER_ADDRESS, member, signature, body)
-        job = [*_strings(answer.body()), ""][0]
+        job = answer.text()
         while True:
             for one in self._signals:
                 if (result := self._result(one, job, answer)) is not None:
@@ -218,7 +220,3 @@ def _connect(connection: socket.socket, at: Path, until: float) -> None:
             time.sleep(_BUSY_PAUSE)
         else:
             return
-
-
-def _strings(body: Sequence[Any]) -> list[str]:
-    return [one for one in body if isinstance(one, str)]

@@ -1,13 +1,11 @@
 """Lists the cgroups of pods: QoS tiers, pods, containers. Walks the cgroup folders only."""
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from activities.machine.cgroup_names import CgroupNames
 from proto.kubernetes.resources.qos import QosClass
 from worker.stats.cgroups.usage import CgroupReader
-
-_CLASSES: Final = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
 
 class PodCgroup(NamedTuple):
@@ -21,7 +19,7 @@ class PodCgroup(NamedTuple):
 
 def pod_cgroups(reader: CgroupReader, names: CgroupNames) -> Iterator[PodCgroup]:
     """Walk the tree of kubepods, parents first; cgroups removed meanwhile are skipped."""
-    for qos in _CLASSES:
+    for qos in QosClass:
         tier = names.tier(qos)
         yield PodCgroup(tier)
         for folder in reader.children(tier):
