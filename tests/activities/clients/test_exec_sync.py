@@ -1,5 +1,6 @@
 """Is the answer to ExecSync cut where it is read, and is a long one refused before it is received?"""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -41,6 +42,18 @@ from proto.cri.v1 import api_pb2 as cri
 def test_an_answer(response: cri.ExecSyncResponse, keep: slice, answer: ExecAnswer) -> None:
     """As protobuf writes it."""
     assert cut_answer(response.SerializeToString(), keep) == answer
+
+
+@pytest.mark.parametrize("keep", [slice(10 * 1024), slice(-10 * 1024, None)], ids=["as-a-probe", "as-a-hook"])
+def test_a_long_answer_is_not_copied(keep: slice) -> None:
+    """Many hooks that write 16 MiB end at once when a node is drained: gRPC copies them on the event loop, we do not."""
+    message = cri.ExecSyncResponse(stdout=bytes(8 * 2**20), stderr=bytes(8 * 2**20)).SerializeToString()
+    tracemalloc.start()
+    try:
+        cut_answer(message, keep)
+        assert tracemalloc.get_traced_memory()[1] < 64 * 1024
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from temporalio.testing import ActivityEnvironment
 
 from activities.clients.csi_driver import CsiError, connected
 from activities.clients.csi_drivers import CsiDrivers
@@ -23,24 +21,18 @@ from activities.clients.manifest_url import ManifestsUnreadable, ManifestUrl
 from activities.clients.plugin_registration import PluginUnreachable
 from activities.clients.runtime import RuntimeClient
 from activities.hooks.hook_request import send_hook_request
-from activities.hooks.hooks import HookActivities
 from activities.probes.exec_command import ExecCommand
 from activities.probes.grpc_health import GrpcHealth
 from activities.probes.http_get import HttpGet
 from activities.probes.outcome import ProbeNotRun, Target
 from activities.probes.tcp_socket import TcpSocket
 from activities.volumes.csi.drivers.registration import PluginRefused, register
-from proto.temporal.activities.requests import RunHook
-from proto.temporal.hooks import Hook
-from proto.temporal.pod import PodKey
 from tests.activities.foreign.held_loop import holds
 from tests.activities.foreign.tls import key_pair, large_group
 from tests.patience import PATIENCE
 
 SECONDS = 1.0
 """Of each probe: what it may last, however its peer behaves."""
-HOOKS = 8
-"""Commands of hooks that end at the same time."""
 
 
 @dataclass(frozen=True)
@@ -113,17 +105,6 @@ async def exec_probe(peers: Peers, name: str) -> None:
         await runtime.close()
 
 
-async def exec_hooks(peers: Peers, name: str) -> None:
-    """Run a command as the lifecycle hook of many containers at once, as when a node is drained."""
-    runtimes = [RuntimeClient(str(peers.folder / name), Mock()) for _ in range(HOOKS)]
-    hooks = [HookActivities(SimpleNamespace(runtime=runtime)) for runtime in runtimes]
-    request = RunHook(PodKey("default", "web", "u"), "web", "web-0", Hook.PRE_STOP, {"exec": {"command": ["yes"]}})
-    try:
-        await asyncio.gather(*(ActivityEnvironment().run(one.run_hook, request) for one in hooks))
-    finally:
-        await asyncio.gather(*(one.close() for one in runtimes))
-
-
 async def plugin(peers: Peers, name: str) -> None:
     """Register what is behind a socket."""
     with suppress(PluginRefused, PluginUnreachable):
@@ -183,7 +164,6 @@ ROWS: list[tuple[Client, tuple[str, ...]]] = [
         ),
     ),
     (exec_probe, ("exec-16-mib",)),
-    (exec_hooks, ("exec-16-mib",)),
     (plugin, ("plugin-many-versions", "plugin-far-version", "plugin-garbage", "negative-length", "grpc-pings")),
     (csi_capabilities, ("csi-many-capabilities", "csi-garbage", "grpc-zipped")),
     (csi_info, ("csi-large-topology", "csi-garbage", "negative-length", "grpc-announced-gigabytes")),

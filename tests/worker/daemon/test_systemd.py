@@ -278,8 +278,8 @@ def test_a_worker_without_a_runtime_ends(
     machine: Machine, real: Callable[[str], str], settings: TemporalSettings, tmp_path: Path
 ) -> None:
     """It cannot know what cgroups are called; it says so, and is started again."""
-    unit = real(str(settings.address))
-    wait_until(lambda: "does not say which cgroup driver it uses" in (tmp_path / "log").read_text(), "the reason")
+    unit, log = real(str(settings.address)), tmp_path / "log"  # the log is systemd's to make
+    wait_until(lambda: log.exists() and "does not say which cgroup driver it uses" in log.read_text(), "the reason")
     wait_until(lambda: machine.show(unit)["Result"] == "exit-code", "the end")
 
 
