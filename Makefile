@@ -1,6 +1,7 @@
 # What an operator and a developer type. `make up` and `make test` work from a fresh clone; both need root.
 .DEFAULT_GOAL := help
-PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
+# The distribution's Python first: it is built with profile-guided optimization, one of pyenv is not, and takes a fifth more CPU.
+PYTHON := $(shell for p in /usr/bin/python3 python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 OURS = $(or $(PYTHON),$(error Python 3.11 or newer is needed and not on PATH: install python3))
 SETUP = $(OURS) -m deploy.setup
