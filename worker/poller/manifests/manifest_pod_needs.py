@@ -35,6 +35,8 @@ class PodName:
     open: dict[str, OpenPod] = field(default_factory=dict)
     """By UID: workflows that are open, or were a moment ago."""
     deletions_requested: set[str] = field(default_factory=set)
+    first_requests: dict[str, Delete] = field(default_factory=dict)
+    """By UID: how a deletion was first requested. It is requested anew in the same words, so that a history tells it once."""
     leads: int = 0
     """How often the lead of one of its pods has changed: what was called before counts for the former lead alone."""
     remade: str = ""
@@ -52,7 +54,7 @@ class PodName:
             )
         for uid, pod in self.open.items():
             if uid != stays and uid not in self.deletions_requested and listings.is_unlisted(pod):
-                return Delete(pod.workflow_id, *_why(pod, self.desired, listings))
+                return self.first_requests.get(uid) or Delete(pod.workflow_id, *_why(pod, self.desired, listings))
         if self.desired and not (self.listed and is_same(self.listed, self.desired)):
             return Start(self.desired)
         return None

@@ -104,6 +104,7 @@ class ManifestPods:
             kept = {uid: pod for uid, pod in known.open.items() if fresh or uid in now_open}
             known.open = kept | {uid: _with_origin(pod, kept.get(uid)) for uid, pod in now_open.items()}
             known.deletions_requested &= known.open.keys()
+            known.first_requests = {uid: call for uid, call in known.first_requests.items() if uid in known.open}
         self._converge_all()
 
     def lost(self, workflow_id: str) -> None:
@@ -204,6 +205,7 @@ class ManifestPods:
                 known.listed, known.listed_at = pod if known.leads == leads else None, listed_at
                 known.open[pod.uid] = OpenPod(workflow_id, str(pod.path), pod.source)
                 known.deletions_requested.discard(pod.uid)
+                known.first_requests.pop(pod.uid, None)
             case Delete(workflow_id, reason, message):
                 uid = PodWorkflowId.parse(workflow_id).uid
                 source = known.open[uid].source or SOURCE
@@ -212,6 +214,8 @@ class ManifestPods:
                     known.listed = None  # also if the call fails: it may have arrived
                 arrived = await self._workflows.request_deletion(workflow_id, request)
                 known.remade = ""
+                if arrived:
+                    known.first_requests.setdefault(uid, call)
                 if arrived and known.leads == leads:
                     known.deletions_requested.add(uid)
                 elif not arrived:

@@ -96,6 +96,12 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
             id="a-file-that-tells-of-another-pod",
         ),
         pytest.param(PodName(open=opened(OLD), deletions_requested={OLD}), listing(), None, id="asked-once-is-enough"),
+        pytest.param(
+            PodName(open=opened(OLD), first_requests={OLD: Delete(workflow_id(OLD), "ManifestReplaced", "as before")}),
+            listing(),
+            Delete(workflow_id(OLD), "ManifestReplaced", "as before"),
+            id="asked-anew-in-the-same-words",
+        ),
         pytest.param(PodName(open=opened(OLD)), listing(undecided=(str(A),)), None, id="a-broken-file-keeps-its-pod"),
         pytest.param(
             PodName(open=opened(OLD, "")),
@@ -205,6 +211,23 @@ async def test_a_manifest_removed_and_made_again_restarts_its_pod_once() -> None
     pods.set_listing(listing(web(OLD)))
     await temporal.until(3)
     assert temporal.calls == ["start 000", "delete 000 ManifestRemade", "start 000"]
+    await pods.close()
+
+
+async def test_after_a_change_of_lead_a_deletion_is_requested_in_the_same_words() -> None:
+    """The manifest was replaced, and is gone by now: the history of the pod before tells its deletion once."""
+    temporal = Temporal()
+    pods = lister(temporal)
+    pods.set_open([], asked_at=asyncio.get_running_loop().time())
+    pods.set_listing(listing(web(OLD)))
+    await temporal.until(1)
+    pods.set_listing(listing(web(NEW)))
+    await temporal.until(3)
+    pods.set_listing(listing())
+    await temporal.until(4)
+    pods.tell_anew([workflow_id(OLD)])
+    await temporal.until(5)
+    assert temporal.calls[1] == temporal.calls[4] == "delete 000 ManifestReplaced"
     await pods.close()
 
 
