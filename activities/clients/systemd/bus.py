@@ -31,6 +31,8 @@ _LARGEST_MESSAGE: Final = 256 * 1024
 _MOST_BYTES: Final = 16 * 1024 * 1024
 """Of one connection. systemd's own socket sends every signal, also those about other units."""
 _CHUNK: Final = 64 * 1024
+_LINE_END: Final = b"\r\n"
+_LONGEST_LINE: Final = 16 * 1024
 _BUSY_PAUSE: Final = 0.05
 _EXPECTED: Final = frozenset({"s", "o", "v", "uoss"})
 """Signatures of answers and signals that are read; the text of an error is the first."""
@@ -142,9 +144,13 @@ class Bus:
         proof = Authenticator()
         self._send((proof.data_to_send() or b"") + BEGIN)
         while not proof.authenticated:
-            self._fill()
-            received, self._buffer = bytes(self._buffer), bytearray()
-            proof.feed(received)
+            while (end := self._buffer[:_LONGEST_LINE].find(_LINE_END)) < 0:
+                if len(self._buffer) >= _LONGEST_LINE:
+                    raise ValueError("Too much data before the connection is open")
+                self._fill()
+            line = bytes(self._buffer[: end + len(_LINE_END)])
+            del self._buffer[: len(line)]  # systemd's own socket may send signals with it
+            proof.feed(line)
         if not self._private:
             self.call(_BUS, "Hello")
 

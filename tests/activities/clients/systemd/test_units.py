@@ -226,6 +226,12 @@ def test_no_access(systemd: FakeSystemd, proof: bytes, why: str) -> None:
         units(systemd).version()
 
 
+def test_signals_may_come_with_the_proofs_answer(systemd: FakeSystemd) -> None:
+    """Systemd's own socket sends those of other units from the first moment."""
+    systemd.proof += bytes(removed("other.service").serialise(serial=1))
+    assert units(systemd).version() == 252
+
+
 def test_no_systemd(tmp_path: Path) -> None:
     """Without any socket it says where it looked."""
     with pytest.raises(SystemdUnavailable, match=f"{tmp_path}/private: .*No such file"):
