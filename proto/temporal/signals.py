@@ -6,9 +6,13 @@ process (poller, worker). Releases that did not recognize duplicates left it emp
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Final
 
 from proto.temporal.pod import PodJson, ProbeKind
 from proto.temporal.pod_inputs import Ended, GivenCondition
+
+REBOOT: Final = "reboot"
+"""Source of the first signal to a pod after its machine was restarted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class RuntimeChanged:
     """The runtime may know something new of this pod; the workflow re-reads it."""
 
     source: str
-    """event, relist, resync or restart."""
+    """event, relist, resync, restart (of the poller) or reboot (of the machine)."""
     sequence: int = 0
     exited: tuple[str, ...] = ()
     """Ids of containers that ended, as far as the poller saw; if the workflow knows all of them, it need not re-read."""

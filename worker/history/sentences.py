@@ -107,8 +107,10 @@ def _deletion(state: StoryState, signal: signals.DeletionRequested) -> Iterator[
         yield text
 
 
-def _changed(_: StoryState, __: signals.RuntimeChanged) -> Iterator[str]:
-    yield from ()  # only a hint: the runtime read that follows reports what changed
+def _changed(_: StoryState, signal: signals.RuntimeChanged) -> Iterator[str]:
+    if signal.source == signals.REBOOT:
+        yield "the machine was restarted"
+    # otherwise only a hint: the runtime read that follows reports what changed
 
 
 def _status_given(_: StoryState, signal: signals.StatusGiven) -> Iterator[str]:

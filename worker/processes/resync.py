@@ -17,6 +17,7 @@ from proto.interventions import Intervention
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import node_workflow_id
 from proto.temporal.node import NodeConfigured
+from proto.temporal.signals import REBOOT
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import give_back_freed_memory
 from worker.daemon.health import LoopHealth
@@ -24,6 +25,7 @@ from worker.poller.calls.open_workflows import OpenPod, OpenWorkflows, told_fore
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.node_pods import NodePods, may_be_listed
+from worker.poller.runtime.boots import Boots
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods
 from worker.poller.runtime.relist import RuntimePod, only_remembered
@@ -69,6 +71,8 @@ class Resync:
         self._configure = asyncio.Event()
         self._configure.set()
         self._restart_told = False
+        self._boots = Boots(config.state_dir / "boot-id")
+        self._known_before_boot = frozenset(dependencies.known.all()) if self._boots.is_new else frozenset()
         self._unshown: dict[str, bool] = {}
         """Open pods that the runtime has and whose snapshot cannot be read, and whether they were told to read the runtime."""
 
@@ -135,8 +139,11 @@ class Resync:
         if deps.cluster:
             deps.cluster.look_again()
         if not self._restart_told:
-            deps.watch.restarted(pod.workflow_id for pod in pods)
+            before = {pod.workflow_id for pod in pods if pod.id.uid in self._known_before_boot}
+            deps.watch.restarted(before, REBOOT)
+            deps.watch.restarted(pod.workflow_id for pod in pods if pod.workflow_id not in before)
             self._restart_told = True
+            await asyncio.to_thread(self._boots.keep)
         return found
 
     async def _compare_snapshots(self, pods: Mapping[str, RuntimePod], found: OpenWorkflows) -> None:

@@ -333,6 +333,10 @@ def test_every_activity_and_signal_has_a_row() -> None:
             id="an-edit-that-an-older-release-replaces-by",
         ),
         pytest.param(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=("c1",)), [], id="the-look-tells-the-end"),
+        pytest.param(names.RUNTIME_CHANGED, RuntimeChanged("restart"), [], id="a-restart-of-the-poller-is-no-news"),
+        pytest.param(
+            names.RUNTIME_CHANGED, RuntimeChanged("reboot"), ["the machine was restarted"], id="a-reboot-is-told"
+        ),
         pytest.param(
             names.RUNTIME_CHANGED,
             RuntimeChanged("relist", sandbox_lost=True),

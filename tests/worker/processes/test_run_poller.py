@@ -3,6 +3,7 @@
 A real poller on a real Temporal, with a runtime that the test plays.
 """
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,26 @@ async def test_what_changed_while_the_poller_was_away_is_made_good(node: Node) -
         await node.only("stays 1", "changes 2", "comes 1")
         stays = await node.handle("stays")
         assert sorted(await heard(stays, 3)) == ["listed", "listed", "restart"]
+
+
+async def test_after_a_reboot_the_pods_from_before_are_told_so_once(node: Node) -> None:
+    """A pod that this boot has started is not, and neither is any pod at the poller's next start."""
+    for name in ("before", "after"):
+        node.write(f"{name}.yaml", name=name)
+    async with node.poller():
+        before, after = await node.handle("before"), await node.handle("after")
+        boot = node.config().state_dir / "boot-id"
+        await eventually(lambda: asyncio.to_thread(boot.exists))
+    write(
+        node.root,
+        snapshot(PodWorkflowId.parse(before.id).uid, node=node.name, path=str(node.manifests / "before.yaml")),
+    )
+    boot.write_text("of-another-boot\n")
+    async with node.poller():
+        assert sorted(await heard(before, 3)) == ["listed", "listed", "reboot"]
+        assert sorted(await heard(after, 3)) == ["listed", "listed", "restart"]
+    async with node.poller():
+        assert sorted(await heard(before, 5))[-2:] == ["reboot", "restart"]
 
 
 async def test_a_file_that_is_broken_at_the_start_keeps_its_pod(node: Node) -> None:

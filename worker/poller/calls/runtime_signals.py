@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 
 from activities.execution.one_by_one import log_bad_item
-from proto.temporal.signals import RuntimeChanged
+from proto.temporal.signals import REBOOT, RuntimeChanged
 from worker.poller.calls.temporal_calls import TemporalUnavailable
 from worker.temporal.signal_numbers import SignalNumbers
 
@@ -29,7 +29,7 @@ RETRY_FIRST: Final = 0.1
 RETRY_LONGEST: Final = 5.0
 
 _log: Final = structlog.get_logger(__name__)
-_DEMANDING: Final = ("event", "relist", "resync", "restart")
+_DEMANDING: Final = ("event", "relist", "resync", "restart", REBOOT)
 
 
 @dataclass(slots=True)

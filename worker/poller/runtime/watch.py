@@ -160,10 +160,10 @@ class RuntimeWatch:
             self._repeated.pop(workflow_id, None)
             self._hints.queue(workflow_id, RuntimeChanged("resync"))
 
-    def restarted(self, workflow_ids: Iterable[str]) -> None:
-        """Signal pods that existed before this poller to read the runtime, once."""
+    def restarted(self, workflow_ids: Iterable[str], source: str = "restart") -> None:
+        """Signal pods that existed before this poller, or before this boot, to read the runtime, once."""
         for workflow_id in workflow_ids:
-            self._hints.queue(workflow_id, RuntimeChanged("restart"))
+            self._hints.queue(workflow_id, RuntimeChanged(source))
 
     def handle_event(self, event: cri.ContainerEventResponse) -> None:
         """Handle an event of the stream."""

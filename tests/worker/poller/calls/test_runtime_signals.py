@@ -17,7 +17,7 @@ PODS = ("pod/n/default/a/1", "pod/n/default/b/2")
 POD = PODS[0]
 hints = st.builds(
     RuntimeChanged,
-    source=st.sampled_from(("event", "relist", "resync", "restart")),
+    source=st.sampled_from(("event", "relist", "resync", "restart", "reboot")),
     exited=st.lists(st.sampled_from("abcdef"), max_size=3, unique=True).map(tuple),
     sandbox_lost=st.booleans(),
 )

@@ -1,0 +1,48 @@
+"""Whether the machine was restarted since a poller of this node last compared everything.
+
+Then the pods that are known from before are told so, with the hint to read the runtime, and their histories tell it. The kernel's id of the
+boot is kept in the state folder. A node that has none there yet, at its first start or after an upgrade, was not restarted.
+"""
+
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from activities.files.atomic_files import write_atomically
+
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_LONGEST: Final = 64
+
+
+@dataclass(slots=True)
+class Boots:
+    """The boot of now, and the one that was kept."""
+
+    file: Path
+    source: Path = BOOT_ID
+    now: str = field(init=False)
+    before: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.now, self.before = _read(self.source), _read(self.file)
+
+    @property
+    def is_new(self) -> bool:
+        """Report whether the machine was restarted since."""
+        return bool(self.before and self.now) and self.before != self.now
+
+    def keep(self) -> None:
+        """Remember the boot; a disk that takes no file is no matter."""
+        if self.now and self.now != self.before:
+            with contextlib.suppress(OSError):
+                write_atomically(self.file, f"{self.now}\n".encode(), synced=False)
+                self.before = self.now
+
+
+def _read(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_LONGEST).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
