@@ -23,6 +23,7 @@ from activities.network.network import network_failure, on_host_network, read_no
 from activities.network.resolver import NodeDns, Resolver, pod_resolver
 from activities.objects.terminating_pods import PodTerminatingError
 from activities.pods.directories import make_directories
+from activities.pods.orphan_mark import cgroup_lock, unmark
 from activities.pods.predecessor import list_of_full_name, other_uid
 from activities.runtime.runtime_facts import runtime_sandbox
 from activities.sandbox.isolation import ORDINARY, Isolation, isolation_of_new_pod
@@ -104,9 +105,10 @@ class SandboxActivities:
             if ready:
                 return await self._read_back(ready, adopted=True)
             isolation = await isolation_of_new_pod(services, request.pod, pod)
-            described = await asyncio.to_thread(
-                prepare_sandbox, services, request.pod, isolation.whole(pod), attempt + raised, isolation=isolation
-            )
+            async with services.locks.hold(cgroup_lock(request.pod.uid)):
+                described = await asyncio.to_thread(
+                    prepare_sandbox, services, request.pod, isolation.whole(pod), attempt + raised, isolation=isolation
+                )
             try:
                 sandbox_id = await services.runtime.run_pod_sandbox(described.config, isolation.handler)
                 made = await self._read_back(sandbox_id, adopted=False)
@@ -197,6 +199,7 @@ def prepare_sandbox(
             f"{missing[0]}: this node has huge pages of {has} only; choose one of these, or boot with others"
         )
     resources = pod_resources(pod, services.settings.resources)
+    unmark(services.paths(key).directory)
     services.cgroups.make_pod(key.uid, qos_class(pod), resources)
     services.paths(key).logs.mkdir(parents=True, exist_ok=True)
     return describe_sandbox(services, key, pod, attempt, isolation=isolation)

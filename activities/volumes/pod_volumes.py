@@ -21,8 +21,8 @@ from activities.files.file_trees import StillMounted
 from activities.files.pod_paths import plain_name
 from activities.objects.terminating_pods import PodTerminatingError
 from activities.pods.directories import make_directories
+from activities.pods.orphan_mark import unmark
 from activities.sandbox.runtime_classes import RuntimeClassRefused, runtime_class_of
-from activities.volumes.orphaned_volumes import unmark
 from activities.volumes.plugin.ownership import FsGroup, apply_fs_group, fs_group_of
 from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.table import kind_of, plugin_of, volume_type

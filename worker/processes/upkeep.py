@@ -11,19 +11,19 @@ from worker.delivery.workflow_signals import WorkflowSignals
 from worker.host.csi_republishing import republishing_volumes
 from worker.host.local_storage import StorageWatch, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
-from worker.host.orphaned_volumes import unmounting_orphaned_volumes
+from worker.host.orphaned_pods import undoing_orphaned_pods
 from worker.host.plugin_watch import watching_plugins
 from worker.processes.temporal_part import WorkerParts
 
 
 def upkeep(parts: WorkerParts) -> Sequence[AbstractAsyncContextManager[None]]:
-    """Return what nobody else waits for: CSI drivers, volumes, logs and memory."""
+    """Return what nobody else waits for: CSI drivers, volumes, orphaned pods, logs and memory."""
     config, services, every = parts.config, parts.services, parts.config.sync_frequency
     rotator = LogRotator(services, config.container_logs, parts.cache.snapshots, parts.telemetry.metrics)
     return (
         watching_plugins(config.root_dir, services.csi),
         republishing_volumes(services, every),
-        unmounting_orphaned_volumes(services, every),
+        undoing_orphaned_pods(services, every),
         keeping_logs_small(rotator),
         giving_back_freed_memory(every),
     )

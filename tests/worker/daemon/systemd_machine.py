@@ -16,8 +16,11 @@ from typing import Final
 
 import pytest
 
+import worker
 from tests.patience import PATIENCE
 
+CHECKOUT: Final = Path(worker.__file__).resolve().parents[1]
+UNITS: Final = CHECKOUT / "deploy" / "systemd"
 SYSTEMD: Final = Path("/lib/systemd/systemd")
 TARGETS: Final = ("default", "sysinit", "basic", "shutdown", "network-online", "multi-user")
 OF_SYSTEMD_ITSELF: Final = ("/run/systemd/system.control", "/run/systemd/transient")
@@ -36,6 +39,16 @@ done
 mount -t tmpfs tmpfs /run
 exec "$0" --system --show-status=no
 """
+
+
+def our_unit(role: str, command: str, log: Path) -> str:
+    """Return our own unit with another command, as an operator's drop-in would change it."""
+    text = (UNITS / f"tempolet-{role}.service").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("ExecStart=")]
+    lines.insert(lines.index("[Service]") + 1, f"ExecStart={command}")
+    lines.insert(lines.index("[Service]") + 1, f"Environment=PYTHONPATH={CHECKOUT}")
+    lines.insert(lines.index("[Service]") + 1, f"StandardOutput=append:{log}\nStandardError=append:{log}")
+    return "\n".join(lines) + "\n"
 
 
 def hierarchies() -> list[Path]:

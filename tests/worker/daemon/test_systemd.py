@@ -14,16 +14,13 @@ from typing import Final
 
 import pytest
 
-import worker
 from tests.free_ports import free_port
-from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible, wait_until
+from tests.worker.daemon.systemd_machine import UNITS, Machine, our_unit, skip_unless_possible, wait_until
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from worker.temporal.temporal_client import TemporalSettings
 
 pytestmark = pytest.mark.systemd
 
-CHECKOUT = Path(worker.__file__).resolve().parents[1]
-UNITS = CHECKOUT / "deploy" / "systemd"
 LIMIT: Final = 3
 """Seconds of the watchdog: one that a busy machine does not hold up by itself."""
 SHORT: Final = f"[Service]\nWatchdogSec={LIMIT}\nRestartSec=100ms\n"
@@ -35,16 +32,6 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     skip_unless_possible()
     with Machine(tmp_path_factory.mktemp("systemd")) as started:
         yield started
-
-
-def our_unit(role: str, command: str, log: Path) -> str:
-    """Return our own unit with another command, as an operator's drop-in would change it."""
-    text = (UNITS / f"tempolet-{role}.service").read_text()
-    lines = [line for line in text.splitlines() if not line.startswith("ExecStart=")]
-    lines.insert(lines.index("[Service]") + 1, f"ExecStart={command}")
-    lines.insert(lines.index("[Service]") + 1, f"Environment=PYTHONPATH={CHECKOUT}")
-    lines.insert(lines.index("[Service]") + 1, f"StandardOutput=append:{log}\nStandardError=append:{log}")
-    return "\n".join(lines) + "\n"
 
 
 @pytest.fixture(params=["worker", "poller", "node"])

@@ -11,15 +11,16 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.files import mounts
 from activities.files.file_trees import remove_tree
+from activities.pods.orphan_mark import mark, marked_pods
 from activities.volumes.csi.node_volumes import NodeVolumes
 from activities.volumes.csi.records.republishing import republished_volumes
-from activities.volumes.orphaned_volumes import VolumesLeft, leave_to_worker, marked_pods
+from activities.volumes.orphaned_volumes import held_volumes
 from activities.volumes.pod_volumes import VolumeActivities
 from proto.temporal.activities.volumes import MountVolumes
 from tests.activities.volumes.csi.csi_node import CANARY, CLAIM, PUBLISH, Node, NodeWithDriver
 from tests.csi.orders import Order, Setup
 from worker.host.csi_republishing import republishing_volumes
-from worker.host.orphaned_volumes import unmount_orphaned_volumes
+from worker.host.orphaned_pods import undo_orphaned_pods
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 
@@ -102,14 +103,14 @@ async def test_the_volumes_of_a_pod_that_nobody_remembers(node: Node, mode: str)
     (node.driver.volume("vol-1") / "file").write_text("kept")
     pod, folder = node.pod("uid-1"), node.services.settings.root_dir / "pods/uid-1"
     await node.mount(pod)
-    leave_to_worker(node.services.settings.root_dir / "pods/uid-2")
+    mark(node.services.settings.root_dir / "pods/uid-2")
     node = node.restarted()
     node.driver.order("NodeUnstageVolume", Order(times=1, code="INTERNAL", details="not yet"))
     for _ in range(2):
-        with pytest.raises(VolumesLeft, match=r"its volumes \(pv1\) are being unmounted"):
-            leave_to_worker(folder)
-        await unmount_orphaned_volumes(node.services)
-    leave_to_worker(folder)
+        assert held_volumes(folder) == ["pv1"]
+        mark(folder)
+        await undo_orphaned_pods(node.services)
+    assert held_volumes(folder) == []
     remove_tree(folder)
     assert node.left() == []
     assert (node.driver.volume("vol-1") / "file").read_text() == "kept"
@@ -119,8 +120,7 @@ async def test_a_pod_that_comes_back_keeps_its_volumes(node: Node) -> None:
     """Its manifest is there again, and its workflow mounts: the mark is taken away."""
     pod = node.pod("uid-1")
     await node.mount(pod)
-    with pytest.raises(VolumesLeft):
-        leave_to_worker(node.services.settings.root_dir / "pods/uid-1")
+    mark(node.services.settings.root_dir / "pods/uid-1")
     spec = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, "spec": {}}
     await ActivityEnvironment().run(VolumeActivities(node.services).mount_volumes, MountVolumes(pod, (CLAIM,), spec))
     assert list(marked_pods(node.services.settings.root_dir)) == []

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible, wait_until
-from tests.worker.daemon.test_systemd import CHECKOUT, UNITS
+from tests.worker.daemon.systemd_machine import CHECKOUT, UNITS, Machine, skip_unless_possible, wait_until
 from worker.telemetry.process_state import ProcessState
 from worker.upgrades.services import CannotUpgrade
 from worker.upgrades.units import Units, unit_of

@@ -11,7 +11,7 @@ step, under the lock that the start of its workflow takes: a manifest that comes
 Only the stop of containers is without the lock, which would delay the start by their grace.
 
 The pod's folders, logs and cgroup are removed with it; otherwise its snapshot would block a successor of its name for
-ever. A pod of which only those are left is removed in the same way. (The kubelet's container_gc removes such log
+ever. Cgroup and volumes are the worker's to undo (`activities/pods/orphan_mark.py`); then the next try goes on. A pod of which only those are left is removed in the same way. (The kubelet's container_gc removes such log
 folders by their names alone; here podLogsDir may belong to another node as well, so the snapshot must show that the pod
 was ours.)
 """
@@ -28,10 +28,12 @@ from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
 from activities.files.file_trees import StillMounted, remove_tree
 from activities.files.pod_paths import PodPaths
-from activities.machine.cgroups import Cgroups
-from activities.volumes.orphaned_volumes import VolumesLeft, leave_to_worker, unmount_memory_volumes
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.pods.orphan_mark import mark
+from activities.volumes.orphaned_volumes import held_volumes
 from proto.cri.labels import POD_GRACE
 from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.resources.qos import QosClass
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodKey
 from worker.daemon.config import NodeConfig
@@ -50,6 +52,10 @@ class WantedAgainError(Exception):
     """A pod that is being removed is listed again, or has a workflow."""
 
 
+class LeftToWorkerError(Exception):
+    """A pod still has what the worker has to undo; its folder is marked."""
+
+
 class OrphanedPods:
     """Remembers the pods that one listing has found orphaned."""
 
@@ -60,7 +66,7 @@ class OrphanedPods:
         remains: Callable[[PodKey], None],
         is_wanted: Callable[[str], bool],
     ) -> None:
-        """Take the runtime and Temporal, what removes a pod's files and cgroup (in a thread), and what knows if it is listed."""
+        """Take the runtime and Temporal, what removes a pod's files (in a thread), and what knows if it is listed."""
         self._client = client
         self._workflows = workflows
         self._remove_remains = remains
@@ -112,15 +118,9 @@ class OrphanedPods:
                     await self._client.remove_pod_sandbox(sandbox.id)
         except WantedAgainError:
             _log.info("an orphaned pod is wanted again: its removal ends here", workflow=pod.workflow_id)
-        except (
-            TemporalUnavailable,
-            CriError,
-            ExceptionGroup,
-            OSError,
-            StillMounted,
-            VolumesLeft,
-            ApplicationError,
-        ) as error:
+        except LeftToWorkerError as left:
+            _log.info("an orphaned pod is left to the worker first", workflow=pod.workflow_id, has=str(left))
+        except (TemporalUnavailable, CriError, ExceptionGroup, OSError, StillMounted, ApplicationError) as error:
             _log.warning("could not remove an orphaned pod", workflow=pod.workflow_id, err=str(error))
         except Exception:  # noqa: BLE001 - found and tried again at the next listing; other pods must not be affected
             _log.exception("could not remove an orphaned pod, for an unexpected reason", workflow=pod.workflow_id)
@@ -149,14 +149,27 @@ class OrphanedPods:
 
 
 def remover(config: NodeConfig) -> Callable[[PodKey], None]:
-    """Return the function that removes files and cgroup of a pod; it raises OSError, StillMounted, VolumesLeft."""
+    """Return the function that removes the files of a pod, or leaves it to the worker first.
+
+    It raises LeftToWorkerError, OSError and StillMounted.
+    """
 
     def remove(pod: PodKey) -> None:
         paths = PodPaths(config.root_dir, config.pod_logs_dir, pod)
-        Cgroups(recorded_names(config.state_dir, config.cgroup_root)).remove_pod(pod.uid)
+        if held := [*_cgroup(config, pod.uid), *held_volumes(paths.directory)]:
+            mark(paths.directory)
+            raise LeftToWorkerError(", ".join(held))
         remove_tree(paths.logs)
-        unmount_memory_volumes(paths.directory)
-        leave_to_worker(paths.directory)
         remove_tree(paths.directory)
 
     return remove
+
+
+def _cgroup(config: NodeConfig, uid: str) -> list[str]:
+    """Name the pod's cgroup, if there is one in any tier and hierarchy."""
+    names, hierarchies = recorded_names(config.state_dir, config.cgroup_root), Hierarchies.of_this_node()
+    try:
+        cgroups = [names.pod(uid, qos) for qos in QosClass]
+    except ValueError:  # no name for one, so it has none
+        return []
+    return ["its cgroup"] if any(one.is_dir() for cgroup in cgroups for one in hierarchies.folders(cgroup)) else []

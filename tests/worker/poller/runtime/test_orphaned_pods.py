@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,13 +13,20 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.execution.pod_locks import PodLocks
 from activities.files import mounts
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroups import Cgroups
+from activities.pods.orphan_mark import is_marked
 from proto.cri.labels import POD_GRACE
+from proto.kubernetes.resources.qos import QosClass
+from proto.kubernetes.resources.resources import PodResources
 from proto.temporal.pod import PodKey
+from tests.activities.volume_node import volume_services
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime, container, sandbox
 from tests.worker.poller.snapshots import snapshot
 from worker.daemon.config import NodeConfig
+from worker.host.orphaned_pods import undo_orphaned_pods
 from worker.poller.calls.temporal_calls import TemporalUnavailable
-from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
+from worker.poller.runtime.orphaned_pods import LeftToWorkerError, OrphanedPods, remover
 from worker.poller.runtime.relist import only_remembered, our_pods
 
 
@@ -213,19 +221,32 @@ async def test_a_removal_that_failed_is_tried_again(orphan_node: OrphanNode) -> 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
-async def test_what_a_forgotten_pod_had_in_memory_goes_with_its_folders(tmp_path: Path) -> None:
-    """It is unmounted first, and of a volume on disk nothing stays either."""
+async def test_what_a_forgotten_pod_still_holds_is_left_to_the_worker(tmp_path: Path) -> None:
+    """The poller may neither kill nor unmount: cgroup and volumes in memory go first, then the folders with all that is on disk."""
+    root = f"/tplorphan-{os.getpid()}"
     pod, config = (
         PodKey("default", "web", "u1"),
-        NodeConfig("node-1", root_dir=tmp_path, pod_logs_dir=tmp_path / "logs"),
+        NodeConfig("node-1", root_dir=tmp_path, pod_logs_dir=tmp_path / "logs", cgroup_root=root),
     )
-    volumes = tmp_path / "pods/u1/volumes/kubernetes.io~empty-dir"
+    folder, cgroups = tmp_path / "pods/u1", Cgroups(root)
+    volumes = folder / "volumes/kubernetes.io~empty-dir"
     (volumes / "disk/folder").mkdir(parents=True)
     (volumes / "memory").mkdir()
     mounts.mount("tmpfs", volumes / "memory", "tmpfs")
     (volumes / "memory/file").touch()
     try:
+        cgroups.make_tiers()
+        cgroups.make_pod("u1", QosClass.BURSTABLE, PodResources(cpu_shares=2))
+        with pytest.raises(LeftToWorkerError, match="its cgroup, memory"):
+            remover(config)(pod)
+        assert is_marked(folder)
+        async with volume_services(tmp_path) as services:
+            worker = replace(services, cgroups=cgroups, settings=replace(services.settings, root_dir=tmp_path))
+            await undo_orphaned_pods(worker)
         remover(config)(pod)
-        assert not (tmp_path / "pods/u1").exists()
+        assert not folder.exists()
     finally:
         mounts.unmount(volumes / "memory")
+        cgroups.remove_tiers()
+        for one in filter(Path.is_dir, Hierarchies.of_this_node().folders(root)):
+            one.rmdir()
