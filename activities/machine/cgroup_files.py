@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from activities.machine.cgroup_hierarchies import ENABLED
 from activities.machine.slice_properties import SECOND, whole_percents
@@ -14,6 +15,8 @@ from proto.kubernetes.resources.resources import MIN_SHARES, PodResources, cpu_w
 
 Files = tuple[tuple[str, str], ...]
 """Names of files and what to write into them, in the order of writing."""
+RESERVED: Final = ".rsvd."
+"""In the names of the files that limit huge pages which are reserved, though not used; kernels have them from 5.7 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,11 @@ class LimitFiles:
         files = {"cpu": tuple(cpu), "memory": tuple(memory)}
         if self.huge_pages:
             suffix = "max" if self.v2 else "limit_in_bytes"
-            files["hugetlb"] = tuple((f"hugetlb.{size}.{suffix}", str(limit)) for size, limit in resources.huge_pages)
+            files["hugetlb"] = tuple(
+                (f"hugetlb.{size}{kind}{suffix}", str(limit))
+                for size, limit in resources.huge_pages
+                for kind in (".", RESERVED)
+            )
         if self.pids_limit > 0:
             files["pids"] = (("pids.max", str(self.pids_limit)),)
         return files
@@ -62,13 +69,19 @@ class LimitFiles:
 
 def write_files(folder: Path, files: Files) -> None:
     """Write them into a cgroup's folder; raises OSError."""
-    for name, value in files:
+    for name, value in _known(folder, files):
         (folder / name).write_text(value)
 
 
 def kept_if_raising(folder: Path, files: Files) -> Files:
     """Leave out the files that have no smaller value than this; raises OSError."""
-    return tuple((name, value) for name, value in files if amount((folder / name).read_text()) < amount(value))
+    known = _known(folder, files)
+    return tuple((name, value) for name, value in known if amount((folder / name).read_text()) < amount(value))
+
+
+def _known(folder: Path, files: Files) -> Files:
+    """Leave out the files that only newer kernels have, where they are missing (opencontainers/cgroups fs2/hugetlb.go)."""
+    return tuple((name, value) for name, value in files if RESERVED not in name or (folder / name).exists())
 
 
 def amount(text: str) -> float:

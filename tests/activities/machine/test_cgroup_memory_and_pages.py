@@ -54,6 +54,20 @@ def test_huge_pages_on_v2(v2: Hierarchies, tmp_path: Path) -> None:
     assert "+hugetlb" in (tmp_path / "kubepods/cgroup.subtree_control").read_text().split()
 
 
+def test_reserved_huge_pages_are_limited_where_the_kernel_can(v2: Hierarchies, tmp_path: Path) -> None:
+    """Also of a pod whose huge pages are reserved and not used; an older kernel has no such files, and gets none."""
+    pod = tmp_path / "kubepods/burstable/podb"
+    (pod / "hugetlb.2MB.rsvd.max").write_text("max")
+    cgroups = Cgroups(hierarchies=v2)
+    cgroups.make_pod("b", QosClass.BURSTABLE, PodResources(2, huge_pages=PAGES))
+    assert (pod / "hugetlb.2MB.rsvd.max").read_text() == str(4 << 20)
+    assert not (pod / "hugetlb.1GB.rsvd.max").exists()
+    cgroups.resize_pod(
+        "b", QosClass.BURSTABLE, PodResources(2, huge_pages=(("2MB", 8 << 20), ("1GB", 0))), only_raise=True
+    )
+    assert (pod / "hugetlb.2MB.rsvd.max").read_text() == str(8 << 20)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_kernel_that_does_not_count_huge_pages(tmp_path: Path, version: int) -> None:
     """Is told nothing of them."""
