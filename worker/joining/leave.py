@@ -1,9 +1,10 @@
-"""`tempolet leave`: undoes what join did, in order: services, sandboxes, mounts, state, files, record.
+"""`tempolet leave`: undoes what join did, in order: services, sandboxes, cgroups, mounts, state, files, record.
 
 Every step is repeated by another run until the record is gone, which is the last one. A file that was edited since join wrote it is kept.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +14,23 @@ import grpc
 
 from activities.files import mounts
 from activities.files.file_trees import StillMounted, remove_tree
+from activities.machine.cgroups import Cgroups
 from proto.temporal.names import NAMESPACE
+from worker.daemon.config import STATE_DIRECTORY
+from worker.documents.yaml_document import DocumentRefused, read_document
 from worker.joining.installing import forget, read, remove_folders
 from worker.joining.places import Places
 from worker.joining.record import Record
 from worker.joining.refusal import JoinRefused
 from worker.joining.systemd import STOPPED_IN, Systemd, unit_of
+from worker.machine.cgroup_driver import recorded_names
 from worker.standalone.cri_client import CriClient
 
 STAGED: Final = "plugins/kubernetes.io"
 """Below --root-dir: where CSI and block volumes are staged."""
+KILLED_WITHIN: Final = 10.0
+"""Seconds until the kernel lets go of the cgroup of processes that were killed."""
+_PAUSE: Final = 0.1
 
 Say = Callable[[str], None]
 
@@ -52,6 +60,7 @@ class Leaving:
         self._stop(systemd)
         uids = self._pods()
         self._end_sandboxes(record, uids)
+        self._remove_cgroups(uids)
         self._unmount(record)
         if self.purge:
             self._remove_logs(uids)
@@ -99,6 +108,25 @@ class Leaving:
             raise JoinRefused(f"these sandboxes cannot be ended: {words}; run leave again")
         if ours:
             self.say(f"ended {len(ours)} pods")
+
+    def _remove_cgroups(self, uids: list[str]) -> None:
+        """Remove the cgroups of the node's pods, and those above them if nothing else is there; raises JoinRefused, OSError."""
+        cgroups = Cgroups(recorded_names(self.places.root_dir / STATE_DIRECTORY, self._cgroup_root()))
+        until = time.monotonic() + KILLED_WITHIN
+        for uid in uids:
+            while left := _removed(cgroups, uid):
+                if time.monotonic() > until:
+                    raise JoinRefused(
+                        f"{left[0]} is still in use after SIGKILL: see its cgroup.procs, and run leave again"
+                    )
+                time.sleep(_PAUSE)
+        cgroups.remove_tiers()
+
+    def _cgroup_root(self) -> str:
+        try:
+            return str(read_document(self.places.kubelet_configuration).content.get("cgroupRoot") or "")
+        except DocumentRefused:  # it was removed or edited since
+            return ""
 
     def _unmount(self, record: Record) -> None:
         """Unmount the pods' volumes; raises JoinRefused if one stays, for removing its folder would remove its files."""
@@ -168,6 +196,14 @@ class Leaving:
     def _forget_join(self, record: Record) -> None:
         record.path.unlink()
         remove_folders(record)
+
+
+def _removed(cgroups: Cgroups, uid: str) -> list[Path]:
+    """Try to remove a pod's cgroup; returns the folders that are left."""
+    try:
+        return cgroups.remove_pod(uid)
+    except ValueError:  # with this driver no cgroup can have the pod's name
+        return []
 
 
 def _remove(path: Path) -> None:

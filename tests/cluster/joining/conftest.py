@@ -35,6 +35,8 @@ class Machine:
     folder: Path
     plane: ControlPlane
     request: JoinRequest
+    cgroup: str
+    """cgroupRoot of its configuration."""
     said: list[str] = field(default_factory=list)
 
     @property
@@ -120,7 +122,7 @@ def machine(
         endpoint=containerd.endpoint,
         tempolet_config=own,
     )
-    made = Machine(tmp_path, joinable, request)
+    made = Machine(tmp_path, joinable, request, containerd.cgroup)
     own.write_text(
         "apiVersion: tempolet.dev/v1alpha1\nkind: TempoletConfiguration\n"
         f"logs: {{legacyContainerLogsDir: {made.places.container_logs}}}\ntemporal: {{awayAfter: 10m}}\n"

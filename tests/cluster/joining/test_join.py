@@ -6,6 +6,9 @@ from typing import Final
 
 import pytest
 
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroup_names import CgroupNames
+from proto.kubernetes.resources.qos import QosClass
 from tests.cluster import bootstrap_tokens
 from tests.cluster.bootstrap_tokens import TOKEN
 from tests.cluster.cluster_node import condition, pods_path
@@ -71,8 +74,12 @@ def test_a_machine_joins_joins_again_and_leaves(machine: Machine) -> None:
     pod = machine.plane.api.create(pods_path(), bound)
     machine.plane.api.until(pods_path(name="stays"), lambda one: condition(one, "Ready") == "True", "it runs", PATIENCE)
 
+    cgroup = CgroupNames.below(machine.cgroup).pod(pod["metadata"]["uid"], QosClass.BEST_EFFORT)
+    made = list(Hierarchies.of_this_node().folders(cgroup))
+    assert any(one.is_dir() for one in made)
     said = "\n".join(machine.leave())
     assert "ended 1 pods" in said
+    assert not any(one.is_dir() for one in made)
     assert f"kept {places.payload_keys}" in said
     assert f"kubectl delete node {machine.node}" in said
     assert machine.calls() == [
