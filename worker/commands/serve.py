@@ -62,6 +62,7 @@ def _start(name: str, config: NodeConfig) -> None:
     import structlog
 
     from worker.daemon.logs import LogFile, set_up_logs
+    from worker.machine.fitness import refuse_unfit_machine
     from worker.machine.kernel_tunables import settle_kernel_tunables
 
     file = config.tempolet.logs.file
@@ -70,7 +71,8 @@ def _start(name: str, config: NodeConfig) -> None:
     )  # its API has /debug/flags/v
     refuse_second_owners()
     log = structlog.get_logger(__name__)
-    for warning in config.warnings:
+    unfit = refuse_unfit_machine(config.root_dir, new=not config.state_dir.exists()) if name == "worker" else ()
+    for warning in (*config.warnings, *unfit):
         log.warning(warning)
     log.info("Starting tempolet", command=name, node=config.node_name, rootDir=config.root_dir)
     with contextlib.ExitStack() as stack:

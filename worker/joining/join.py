@@ -27,9 +27,11 @@ from worker.joining.requirements import (
     refuse_taken_port,
     refuse_unready_runtime,
     refuse_unusable_temporal,
+    refuse_wrong_cgroup_driver,
 )
 from worker.joining.systemd import UNITS, Systemd
 from worker.joining.waiting import until_ready
+from worker.machine.fitness import refuse_unfit_machine
 
 Say = Callable[[str], None]
 
@@ -45,7 +47,7 @@ class Joining:
     dry_run: bool = False
 
     def run(self) -> None:
-        """Join, or with `dry_run` only tell; raises JoinRefused, ConfigurationRefused and OSError."""
+        """Join, or with `dry_run` only tell; raises JoinRefused, MachineUnfit, ConfigurationRefused and OSError."""
         node = node_name(self.request.hostname_override or None)
         replace(self, request=self.request.checked(node)).join(node)
 
@@ -55,6 +57,8 @@ class Joining:
         facts = machine_facts(self.places, systemd)
         if faults := list(machine_faults(facts)):
             raise JoinRefused(f"nothing was changed: {'; '.join(faults)}")
+        for warning in refuse_unfit_machine(self.places.root_dir, new=True):
+            self.say(f"warning: {warning}")
         record = Record.read(self.places.record)
         if record.node not in ("", node):
             raise JoinRefused(f"this machine was joined as node {record.node}, not {node}: `tempolet leave` first")
@@ -66,7 +70,10 @@ class Joining:
         config = choice.checked(configuration, flags)
         refuse_unusable_temporal(config, self.request.temporal.variables())
         endpoint = config.container_runtime_endpoint
-        self.say(f"container runtime: {refuse_unready_runtime(endpoint)} at {endpoint}")
+        runtime = refuse_unready_runtime(endpoint)
+        self.say(
+            f"container runtime: {runtime} at {endpoint}, with the cgroup driver {refuse_wrong_cgroup_driver(config)}"
+        )
         if config.cluster is not None and config.cluster.serving.enabled:
             refuse_taken_port(config.cluster.serving.address, config.cluster.serving.port, systemd)
         installation = look(self._files(cluster, configuration, flags), record, self._will_do)

@@ -1,5 +1,6 @@
 """What a machine must have, and must not have, before anything on it is changed. The judgement is pure; gathering is beside it."""
 
+import asyncio
 import errno
 import os
 import socket
@@ -10,11 +11,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import temporal_settings
 from worker.joining.places import Places
 from worker.joining.refusal import JoinRefused
 from worker.joining.systemd import UNITS, Systemd, Unit, unit_of
+from worker.processes.cgroup_driver import RuntimeSilent, usable_names
+from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.standalone.cri_client import CriClient, RuntimeNotReady
 from worker.temporal.connect_errors import TemporalMisconfigured, refuse_unusable
 from worker.temporal.temporal_client import connect_options
@@ -89,6 +94,24 @@ def refuse_unready_runtime(endpoint: str) -> str:
             return runtime.wait_until_ready(RUNTIME_WITHIN)
     except RuntimeNotReady as error:
         raise JoinRefused(f"the container runtime at {endpoint} does not answer on CRI: {error}; {what_now}") from error
+
+
+def refuse_wrong_cgroup_driver(config: NodeConfig) -> str:
+    """Settle the cgroup driver as the worker will, and return its name; raises JoinRefused, ConfigurationRefused."""
+    try:
+        return asyncio.run(_cgroup_driver(config))
+    except (RuntimeSilent, OSError) as error:
+        raise JoinRefused(f"nothing was changed: {error}") from error
+    except ConfigurationRefused as refused:
+        raise ConfigurationRefused(f"nothing was changed: {refused}") from refused
+
+
+async def _cgroup_driver(config: NodeConfig) -> str:
+    runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1))
+    try:
+        return (await usable_names(config, runtime)).driver
+    finally:
+        await runtime.close()
 
 
 def refuse_taken_port(address: str, port: int, systemd: Systemd) -> None:

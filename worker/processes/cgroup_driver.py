@@ -1,9 +1,10 @@
 """Settles the cgroup driver when the worker starts: asks the runtime, looks at the machine, decides, records.
 
-Nothing on the machine is changed before that. `worker/settings/cgroup_driver.py` decides.
+Nothing on the machine is changed before that. `tempolet join` asks the same, and records nothing. `worker/settings/cgroup_driver.py` decides.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Final
 
@@ -22,6 +23,7 @@ from worker.daemon.service import Service
 from worker.machine.cgroup_driver import record_driver
 from worker.settings.cgroup_driver import DriverFacts, chosen_driver, refuse_unusable, runtime_setting
 from worker.settings.kubelet.configuration import ConfigurationRefused
+from worker.settings.user_namespaces import missing_user_namespaces
 
 TRIES: Final = 3
 PAUSE: Final = 2.0
@@ -48,6 +50,7 @@ async def cgroup_driver_settled(config: NodeConfig, service: Service, *calls: Ca
         await asyncio.wait({settling, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if settling.done():
             settling.result()
+            await _tell_of_an_old_runc(runtime)
         return settling.done()
     finally:
         settling.cancel()
@@ -58,7 +61,16 @@ async def cgroup_driver_settled(config: NodeConfig, service: Service, *calls: Ca
 async def settled_names(
     config: NodeConfig, runtime: RuntimeClient, systemd: Callable[[], str] | None = None
 ) -> CgroupNames:
-    """Return the names of this node's cgroups; raises RuntimeSilent, ConfigurationRefused, OSError.
+    """Return the names of this node's cgroups, and record them for the other processes; raises what `usable_names` raises."""
+    names = await usable_names(config, runtime, systemd)
+    await asyncio.to_thread(record_driver, config.state_dir, names.driver)
+    return names
+
+
+async def usable_names(
+    config: NodeConfig, runtime: RuntimeClient, systemd: Callable[[], str] | None = None
+) -> CgroupNames:
+    """Return the names of this node's cgroups, and change nothing; raises RuntimeSilent, ConfigurationRefused, OSError.
 
     `systemd` returns why systemd cannot be used, in a thread.
     """
@@ -76,6 +88,14 @@ def systemd_error() -> str:
     except OSError as error:
         return str(error)
     return ""
+
+
+async def _tell_of_an_old_runc(runtime: RuntimeClient) -> None:
+    """Say once, at the start, what pods would wait for in vain."""
+    with contextlib.suppress(CriError):  # it was there a moment ago; each pod asks again
+        handlers = (await runtime.abilities()).runtime_handlers
+        if missing := missing_user_namespaces({one.name: one.features.user_namespaces for one in handlers}):
+            _log.info(missing)
 
 
 async def _asked(config: NodeConfig, runtime: RuntimeClient) -> DriverFacts:
@@ -99,11 +119,9 @@ def _looked_at(config: NodeConfig, driver: CgroupDriver, systemd: Callable[[], s
     error = systemd() if driver is CgroupDriver.SYSTEMD else ""
     refuse_unusable(driver, systemd_error=error, others=_others(config, driver))
     try:
-        names = CgroupNames.below(config.cgroup_root, driver)
+        return CgroupNames.below(config.cgroup_root, driver)
     except ValueError as wrong:
         raise ConfigurationRefused(str(wrong)) from wrong
-    record_driver(config.state_dir, driver)
-    return names
 
 
 def _others(config: NodeConfig, driver: CgroupDriver) -> list[str]:

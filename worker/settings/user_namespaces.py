@@ -7,7 +7,7 @@ outside of files, so `getsubids` is asked; if there is a user `kubelet` and the 
 import pwd
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from proto.kubernetes.user_ids import UNIT, IdRanges
@@ -17,6 +17,7 @@ USER: Final = "kubelet"
 _ALL_IDS: Final = 2**32
 _TOOL: Final = "getsubids"
 _PATIENCE: Final = 30.0
+_MOST_NAMED: Final = 10
 _LINE_WORDS: Final = 4  # 0: kubelet 65536 2147483648
 
 
@@ -50,6 +51,17 @@ def id_ranges(per_pod: int, pods: int, subordinate: Callable[[], str | None] | N
     if ranges.count // per_pod < pods:
         raise ConfigurationRefused(f"{where}: are not enough for {pods} pods (maxPods), {per_pod} for each")
     return ranges
+
+
+def missing_user_namespaces(handlers: Mapping[str, bool]) -> str:
+    """Say that no handler of the runtime has user namespaces; empty if one has. `handlers`: which has them, by name."""
+    if any(handlers.values()):
+        return ""
+    named = ", ".join(sorted(one or "the default one" for one in handlers)[:_MOST_NAMED]) or "it tells of none"
+    return (
+        f"no pod can have hostUsers: false here: no handler of the container runtime ({named}) has user namespaces, which need "
+        "containerd 2.0, runc 1.2 or crun, and kernel 6.3; other pods run"
+    )
 
 
 def ask_subordinate_ids() -> str | None:

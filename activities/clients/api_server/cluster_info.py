@@ -5,7 +5,8 @@ believed is decided by `worker/joining/cluster_info.py`.
 """
 
 import json
-from datetime import timedelta
+import ssl
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefus
 PATH: Final = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 LARGEST: Final = 2 * 2**20
 """Bytes; a ConfigMap has at most 1 MiB."""
+_DATES: Final = (9, 10)
+"""OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED (openssl/x509_vfy.h)."""
 
 
 async def read_cluster_info(server: str, authority: bytes | None, within: timedelta) -> dict[str, Any]:
@@ -43,11 +46,18 @@ async def read_cluster_info(server: str, authority: bytes | None, within: timede
                     raise ApiAway(f"{server} answers with more than {LARGEST} bytes: it is no API server")
             return _decoded(server, response.status, bytes(body))
     except aiohttp.ClientConnectorCertificateError as error:
-        raise ApiAway(
-            f"the certificate of {server} was not signed by the cluster's CA, or is not for this address"
-        ) from error
+        raise ApiAway(f"the certificate of {server} {_why_not_valid(error.certificate_error)}") from error
     except (aiohttp.ClientError, KubeconfigRefused, TimeoutError, OSError, ValueError) as error:
         raise ApiAway(f"no answer from {server}: {str(error) or type(error).__name__}") from error
+
+
+def _why_not_valid(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _DATES:
+        return (
+            f"{error.verify_message}, by this machine's clock, which shows {datetime.now(UTC):%Y-%m-%d %H:%M} UTC: set the "
+            "clock (`timedatectl set-ntp true`), or renew the certificate"
+        )
+    return "was not signed by the cluster's CA, or is not for this address"
 
 
 def _decoded(server: str, status: int, body: bytes) -> dict[str, Any]:

@@ -102,6 +102,16 @@ async def test_a_certificate_for_another_address_is_refused(authority: Authority
             await read_cluster_info(server, (authority.folder / "ca.crt").read_bytes(), WITHIN)
 
 
+async def test_a_date_that_is_not_valid_may_be_this_machines_clock(authority: Authority) -> None:
+    """The message shows both: which certificate, and what the clock shows."""
+    pair = authority.sign("expired", "expired", hosts=["127.0.0.1"], lifetime=timedelta(days=-1))
+    async with serving(whole(b"{}"), pair) as server:
+        with pytest.raises(
+            ApiAway, match=r"certificate has expired, by this machine's clock, which shows 20.* UTC: set the clock"
+        ):
+            await read_cluster_info(server, (authority.folder / "ca.crt").read_bytes(), WITHIN)
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [

@@ -16,7 +16,7 @@ from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from worker.daemon.config import NodeConfig
 from worker.machine.cgroup_driver import FILE, recorded_driver, recorded_names
 from worker.processes import cgroup_driver
-from worker.processes.cgroup_driver import RuntimeSilent, settled_names
+from worker.processes.cgroup_driver import RuntimeSilent, settled_names, usable_names
 from worker.settings.kubelet.configuration import ConfigurationRefused
 
 SYSTEMD, CGROUPFS = CgroupDriver.SYSTEMD, CgroupDriver.CGROUPFS
@@ -126,6 +126,18 @@ async def test_refused(
     with pytest.raises(ConfigurationRefused, match=words):
         await settle(runtime, tmp_path, "systemd", bus=bus, root=root)
     assert not (tmp_path / "tempolet" / FILE).exists()
+
+
+async def test_a_question_alone_records_nothing(runtime: Runtime, tmp_path: Path) -> None:
+    """`tempolet join` asks before it changes anything."""
+    runtime.answer = told(cri.CGROUPFS)
+    config = NodeConfig("n", root_dir=tmp_path, cgroup_root=f"/of-test-{tmp_path.name}")
+    client = RuntimeClient(runtime.endpoint, StartLimit(1))
+    try:
+        assert (await usable_names(config, client)).driver is CGROUPFS
+    finally:
+        await client.close()
+    assert not (tmp_path / "tempolet").exists()
 
 
 @pytest.mark.parametrize(("failures", "settles"), [(2, True), (3, False)], ids=["the-third-try", "no-fourth-try"])

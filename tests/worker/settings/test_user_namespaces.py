@@ -4,7 +4,7 @@ import pytest
 
 from proto.kubernetes.user_ids import UNIT, IdRanges
 from worker.settings.kubelet.configuration import ConfigurationRefused
-from worker.settings.user_namespaces import id_ranges
+from worker.settings.user_namespaces import id_ranges, missing_user_namespaces
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,22 @@ def test_what_can_not_be_given_out(printed: str, why: str) -> None:
     """The worker does not start, and the error says why."""
     with pytest.raises(ConfigurationRefused, match=why):
         id_ranges(UNIT, 110, lambda: printed)
+
+
+@pytest.mark.parametrize(
+    ("handlers", "named"),
+    [
+        pytest.param({}, "it tells of none", id="containerd-1.7"),
+        pytest.param({"": False, "runc": False}, "runc, the default one", id="runc-1.1"),
+    ],
+)
+def test_an_old_runc_is_told(handlers: dict[str, bool], named: str) -> None:
+    """Which handlers were asked, and what is needed."""
+    said = missing_user_namespaces(handlers)
+    assert f"({named})" in said
+    assert "runc 1.2 or crun" in said
+
+
+def test_one_handler_is_enough() -> None:
+    """A RuntimeClass may name it."""
+    assert missing_user_namespaces({"runc": False, "crun": True}) == ""

@@ -46,6 +46,7 @@ _CODES: Final = {
     "NameTaken": Exit.USAGE,
     "KeyFileRefused": Exit.USAGE,
     "KernelTunablesDiffer": Exit.USAGE,
+    "MachineUnfit": Exit.USAGE,
     "CommitmentTooOld": Exit.USAGE,
     "TemporalMisconfigured": Exit.USAGE,
     "NodeLockHeld": Exit.ALREADY_RUNNING,

@@ -1,0 +1,166 @@
+"""Is each thing that a machine lacks told at the start in one sentence: what, where, and what to do?"""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from activities.files import mounts
+from activities.machine.cgroup_hierarchies import Hierarchies
+from tests.patience import PATIENCE
+from worker.machine import fitness
+from worker.machine.fitness import (
+    MachineState,
+    MachineUnfit,
+    cgroup_faults,
+    clock_faults,
+    disk_faults,
+    machine_state,
+    refuse_unfit_machine,
+    selinux_warnings,
+)
+
+MS_RDONLY: Final = 1
+"""mount(2)."""
+GOOD: Final = MachineState(
+    cgroups=["/sys/fs/cgroup"],
+    cgroup_v2=True,
+    controllers=frozenset({"cpu", "cpuset", "io", "memory", "pids"}),
+    read_only=[],
+    folder=Path("/var/lib"),
+    free_bytes=1 << 30,
+    free_inodes=100_000,
+    now=datetime(2026, 12, 1, tzinfo=UTC),
+)
+V1: Final = {
+    "cgroup_v2": False,
+    "cgroups": ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory"],
+    "controllers": frozenset({"cpu", "cpuacct", "cpuset", "memory"}),
+}
+"""Each hierarchy has a mount of its own."""
+
+
+def said(state: MachineState) -> list[str]:
+    """Return all that is said about a machine."""
+    judges = (cgroup_faults, disk_faults, clock_faults, selinux_warnings)
+    return [one for judge in judges for one in judge(state)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({}, id="cgroup-v2"),
+        pytest.param(V1, id="cgroup-v1"),
+        pytest.param({"free_inodes": None}, id="a-file-system-that-counts-no-inodes"),
+    ],
+)
+def test_nothing_is_wrong(given: dict[str, Any]) -> None:
+    """Nothing is said."""
+    assert said(replace(GOOD, **given)) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        pytest.param({"cgroups": []}, ("no cgroups are mounted", "mount -t cgroup2"), id="no-cgroups"),
+        pytest.param(
+            {"read_only": ["/sys/fs/cgroup"]},
+            ("read-only at /sys/fs/cgroup", "mount -o remount,rw /sys/fs/cgroup", "privileged"),
+            id="read-only",
+        ),
+        pytest.param(
+            {"controllers": frozenset({"cpu", "cpuset", "pids"})},
+            (
+                "no cgroup controller memory",
+                "/sys/fs/cgroup/cgroup.controllers has cpu, cpuset, pids",
+                "cgroup_enable=memory",
+            ),
+            id="no-memory-controller-as-on-a-raspberry-pi",
+        ),
+        pytest.param(
+            {**V1, "controllers": frozenset({"cpu", "cpuset", "memory"})},
+            ("no cgroup controller cpuacct", "/proc/self/mounts"),
+            id="v1-without-accounting",
+        ),
+        pytest.param(
+            {"free_bytes": 5 << 20}, ("the disk of /var/lib is full: 5 MiB", "crictl rmi --prune"), id="full-disk"
+        ),
+        pytest.param({"free_inodes": 7}, ("the disk of /var/lib has 7 inodes left", "make it larger"), id="no-inodes"),
+        pytest.param(
+            {"now": datetime(1970, 1, 1, tzinfo=UTC)},
+            ("shows 1970-01-01 00:00 UTC", "timedatectl set-ntp true"),
+            id="clock",
+        ),
+        pytest.param({"selinux_enforcing": True}, ("SELinux is enforcing", "enable_selinux = true"), id="selinux"),
+    ],
+)
+def test_one_sentence(given: dict[str, Any], words: tuple[str, ...]) -> None:
+    """It says what, where, and what to do."""
+    (sentence,) = said(replace(GOOD, **given))
+    assert [one for one in words if one not in sentence] == []
+
+
+@pytest.mark.parametrize(("new", "ends"), [(True, True), (False, False)], ids=["a-new-node", "one-that-has-worked"])
+def test_a_full_disk_ends_only_the_first_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, new: bool, ends: bool
+) -> None:
+    """A node that has pods is needed to make room; without cgroups it never starts."""
+    full = replace(GOOD, free_bytes=0)
+    monkeypatch.setattr(fitness, "machine_state", lambda _: full)
+    if ends:
+        with pytest.raises(MachineUnfit, match="nothing was changed: the disk of"):
+            refuse_unfit_machine(tmp_path, new=new)
+    else:
+        (warning,) = refuse_unfit_machine(tmp_path, new=new)
+        assert warning.startswith("the disk of")
+    monkeypatch.setattr(fitness, "machine_state", lambda _: replace(full, read_only=["/sys/fs/cgroup"]))
+    with pytest.raises(MachineUnfit, match="read-only"):
+        refuse_unfit_machine(tmp_path, new=new)
+
+
+def test_this_machine_is_fit(tmp_path: Path) -> None:
+    """The folder that is looked at exists, however deep the wanted one is."""
+    state = machine_state(tmp_path / "a/b")
+    assert state.folder == tmp_path
+    assert list(cgroup_faults(state)) == []
+    assert state.free_bytes > 0
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
+
+
+@needs_root
+@pytest.mark.parametrize("wrong", ["read-only", "full", "no-inodes"])
+def test_it_is_seen(tmp_path: Path, wrong: str) -> None:
+    """On a file system that is so."""
+    place = tmp_path / "cgroup"
+    place.mkdir()
+    options = {"read-only": [], "full": ["size=1m"], "no-inodes": ["nr_inodes=100"]}[wrong]
+    mounts.mount("tmpfs", place, "tmpfs", MS_RDONLY if wrong == "read-only" else 0, options=options)
+    try:
+        state = machine_state(place, Hierarchies(place, {}))
+        assert (list(state.read_only) == [str(place)]) == (wrong == "read-only")
+        assert bool(list(disk_faults(state))) == (wrong != "read-only")
+    finally:
+        mounts.unmount(place)
+
+
+@needs_root
+def test_the_worker_ends_before_it_makes_anything(tmp_path: Path) -> None:
+    """With exit code 2 and the sentence, on a disk without room."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounts.mount("tmpfs", place, "tmpfs", options=["size=1m"])
+    try:
+        command = [sys.executable, "-m", "worker.cli", "worker", "--root-dir", str(place / "kubelet")]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert ran.returncode == 2
+        assert f"nothing was changed: the disk of {place} is full" in ran.stderr
+        assert list(place.iterdir()) == []
+    finally:
+        mounts.unmount(place)
