@@ -76,7 +76,18 @@ screenshot:  ## take the pictures of the Temporal UI in docs/ (root, Chromium)
 	@$(BIN)/python -m pytest tests/node/recordings/screenshot.py $(ARGS)
 
 parts:  ## fetch containerd, runc, CNI plugins, nft and busybox where the machine lacks them
-	@$(OURS) -m deploy.parts.fetch
+	@$(SETUP) --only-parts
+
+wheel:  ## build the wheel, with install.sh and what it needs, into .build/dist
+	@$(SETUP) --without-parts
+	@$(BIN)/python -m deploy.wheel .build/dist
+
+deb:  ## build the package for Debian 13 into .build/dist (root)
+	@$(SETUP) --without-parts --root-for "make deb"
+	@$(BIN)/python -m deploy.debian.package .build/dist
+
+changelog:  ## gather the fragments of changes/ into CHANGELOG.md, for a release
+	@$(OURS) -m deploy.changelog
 
 stubs:  ## generate the gRPC stubs from upstream's .proto files
 	@$(SETUP) --dev --without-parts
@@ -91,6 +102,6 @@ lock:  ## pin the newest packages that pyproject.toml allows, with hashes; Tempo
 	@$(LOCK) --extra build --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
 	@mkdir -p .build && rm -f .build/requirements-temporal.txt
 	@$(LOCK) --output-file .build/requirements-temporal.txt requirements-temporal.in
-	@$(BIN)/python -m deploy.parts.temporal_release .build/requirements-temporal.txt requirements-temporal.txt
+	@$(BIN)/python -m deploy.temporal_release .build/requirements-temporal.txt requirements-temporal.txt
 
-.PHONY: help up down test stress test-machine chaos lint cluster cluster-down conformance bench record record-lives screenshot parts stubs lock
+.PHONY: help up down test stress test-machine chaos lint cluster cluster-down conformance bench record record-lives screenshot parts wheel deb changelog stubs lock

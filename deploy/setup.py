@@ -1,6 +1,6 @@
 """Prepares a fresh machine: `make up` and `make test` run this first.
 
-Creates a virtual environment with the pinned packages, then fetches the runtime parts (`parts/fetch.py`). Needs only
+Creates a virtual environment with the pinned packages, then fetches the runtime parts (`worker/standalone/parts/`). Needs only
 Python 3.11, changes nothing outside the checkout, and returns at once if everything is there.
 """
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from deploy import venv
-from deploy.parts.fetch import FOR_TESTS, fetch
 from deploy.steps import step
 from worker.standalone.machine import programs
+from worker.standalone.parts.fetch import FOR_TESTS, fetch
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 TEMPORAL: Final = "requirements-temporal.txt"
@@ -23,7 +23,9 @@ def main() -> int:
     """Prepare the checkout; returns an exit code."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--dev", action="store_true", help="with the tools that tests and lint need")
-    arguments.add_argument("--without-parts", action="store_true", help="the virtual environment only")
+    some = arguments.add_mutually_exclusive_group()
+    some.add_argument("--without-parts", action="store_true", help="the virtual environment only")
+    some.add_argument("--only-parts", action="store_true", help="the parts only; with --dev those of tests, too")
     arguments.add_argument("--root-for", metavar="COMMAND", help="exit unless run as root, naming the command")
     given = arguments.parse_args()
     if given.root_for and os.geteuid() != 0:
@@ -32,7 +34,8 @@ def main() -> int:
         )
         return 1
     try:
-        _make_venv(dev=given.dev)
+        if not given.only_parts:
+            _make_venv(dev=given.dev)
         if not given.without_parts:
             with step("parts") as this:
                 this.detail = fetch(programs.default_parts_dir(), *(FOR_TESTS if given.dev else ()))

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from deploy.parts.debian import NotFetched, PrivateApt, this_release, unpack
+from worker.standalone.parts.debian import NotFetched
+from worker.standalone.parts.temporal import debian_pip
 
 STAMP: Final = "tempolet-installed.json"
 EDITABLE: Final = ("--no-deps", "--no-build-isolation", "--no-index", "--config-settings", "editable_mode=compat")
@@ -50,15 +51,11 @@ def _create(venv: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         try:
-            apt = PrivateApt(work / "apt", this_release())
-            apt.prepare([])
-            for archive in apt.download("python3-pip-whl", apt.release):
-                unpack(archive, work / "root")
+            wheel = debian_pip(work)
         except NotFetched as error:
             raise VenvFailed(
                 f"this Python has no pip, and it cannot be fetched ({error}): install python3-venv"
             ) from error
-        wheel = next((work / "root").rglob("pip-*.whl"))
         _run([venv / "bin/python", wheel / "pip", "install", "--quiet", "--no-index", "--no-deps", wheel])
 
 

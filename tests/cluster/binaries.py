@@ -88,7 +88,7 @@ def find_etcd() -> Path:
     for path in candidates:
         if os.access(path, os.X_OK):
             return path
-    raise NoBinaries("no etcd on PATH or among the parts: `python3 -m deploy.parts.fetch --for-tests` fetches Debian's")
+    raise NoBinaries("no etcd on PATH or among the parts: `python3 -m deploy.setup --dev` fetches Debian's")
 
 
 def _go() -> str | None:

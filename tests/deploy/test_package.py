@@ -1,38 +1,54 @@
-"""Does the package, installed without a checkout, have what `tempolet join` installs?"""
+"""Does the wheel have what an installed tempolet needs beside its Python modules?"""
 
-import shutil
-import subprocess
-import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+from deploy.manual import BASH, FISH, PAGE, ZSH
+from deploy.wheel import build_wheel
+
 CHECKOUT: Final = Path(__file__).parents[2]
-PARTS: Final = (
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    "proto",
-    "workflows",
-    "activities",
-    "worker",
-    "deploy/systemd",
+UNITS: Final = CHECKOUT / "deploy" / "systemd"
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+    """Build the wheel and read its files."""
+    with zipfile.ZipFile(build_wheel(tmp_path_factory.mktemp("wheel"))) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_wheel_has_the_units(content: Mapping[str, bytes]) -> None:
+    """Files, not links, with the bytes of deploy/systemd, for `tempolet join`."""
+    found = {name: data for name, data in content.items() if name.startswith("worker/joining/units/")}
+    assert found == {f"worker/joining/units/{one.name}": one.read_bytes() for one in UNITS.glob("*.service")}
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        pytest.param("worker/standalone/examples/hello.yaml", "examples/hello.yaml", id="hello-of-up"),
+        pytest.param(
+            "worker/standalone/parts/requirements-temporal.txt", "requirements-temporal.txt", id="the-pin-of-temporal"
+        ),
+    ],
 )
+def test_the_wheel_has_what_is_linked(content: Mapping[str, bytes], name: str, source: str) -> None:
+    """With the bytes of its only source in the checkout."""
+    assert content[name] == (CHECKOUT / source).read_bytes()
 
 
-def test_the_wheel_has_the_units(tmp_path: Path) -> None:
-    """Files, not links, with the bytes of deploy/systemd."""
-    copy = tmp_path / "checkout"
-    for part in PARTS:
-        (copy / part).parent.mkdir(parents=True, exist_ok=True)
-        if (CHECKOUT / part).is_dir():
-            shutil.copytree(CHECKOUT / part, copy / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(CHECKOUT / part, copy / part)
-    offline = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path)]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *offline, str(copy)], check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        found = {one: archive.read(one) for one in archive.namelist() if one.startswith("worker/joining/units/")}
-    units = CHECKOUT / "deploy" / "systemd"
-    assert found == {f"worker/joining/units/{one.name}": one.read_bytes() for one in units.glob("*.service")}
+def test_the_wheel_has_no_other_top_level_names(content: Mapping[str, bytes]) -> None:
+    """They would be imported by whatever else is in the environment."""
+    tops = {name.partition("/")[0] for name in content if ".dist-info/" not in name and ".data/" not in name}
+    assert tops == {"proto", "workflows", "activities", "worker"}
+
+
+@pytest.mark.parametrize("name", [PAGE, BASH, ZSH, FISH])
+def test_the_wheel_has_the_manual_page_and_the_completions(content: Mapping[str, bytes], name: str) -> None:
+    """Where pip puts them below the environment's prefix."""
+    (found,) = (data for path, data in content.items() if path.endswith(f".data/data/{name}"))
+    assert b"tempolet" in found

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.parts.temporal_release import NotUpstreams, check_wheel, pinned_version, requirement
+from deploy.temporal_release import NotUpstreams, check_wheel, pinned_version, requirement
 
 VERSION = "1.9.1"
 ARCHIVE = f"temporal_cli_{VERSION}_linux_amd64.tar.gz"

@@ -5,9 +5,9 @@ A test would do it too, but for minutes without a word.
 
 import sys
 
+from deploy.debian.root import CannotBuild
 from deploy.steps import step
 from tests.machine.emulator import accelerator
-from tests.machine.images.debian_root import CannotBuild
 from tests.machine.images.guest import find_guest
 from tests.machine.images.qemu import find_qemu
 

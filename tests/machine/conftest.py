@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from deploy.debian.root import NotHere
 from tests.machine.hardware import Hardware
 from tests.machine.images import checkout, disks
-from tests.machine.images.debian_root import NotHere
 from tests.machine.images.guest import CHECKOUT, find_guest
 from tests.machine.images.qemu import find_qemu
 from tests.machine.machine import Machine, Parts, machine_of

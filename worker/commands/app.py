@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from typer._click import exceptions as click  # the click that typer bundles: its usage errors are reported as ours
 
-from worker.commands import behaviour_options, joining_options, logs_options, service_options, standalone
+from worker.commands import behaviour_options, fetch, joining_options, logs_options, service_options, standalone
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.node_options import NodeName, OwnConfig, RootDir, node, one_of
 
@@ -29,6 +29,7 @@ app = typer.Typer(
 )
 
 standalone.add_to(app)
+fetch.add_to(app)
 joining_options.add_to(app)
 logs_options.add_to(app)
 behaviour_options.add_to(app)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from worker.standalone.pod_network.network import PodNetwork
     from worker.standalone.settings import Ports
 
+HELLO: Final = Path(__file__).parents[1] / "standalone" / "examples" / "hello.yaml"
+"""In a checkout a link leads there."""
 StateDir = Annotated[
     Path | None,
     typer.Option("--state-dir", envvar="TEMPOLET_STATE_DIR", help="Folder of persistent state [/var/lib/tempolet]."),
@@ -39,6 +41,7 @@ ProviderPrograms = Annotated[
     Path | None, typer.Option("--image-credential-provider-bin-dir", help="Folder of its programs.")
 ]
 Manifests = Annotated[list[Path] | None, typer.Argument(help="Manifests to put into the node's folder.")]
+Hello = Annotated[bool, typer.Option("--hello", help="Put a pod into it that says hello: examples/hello.yaml.")]
 Runtime = Annotated[
     str, typer.Option("--container-runtime-endpoint", help="Socket of a running containerd [a private one is started].")
 ]
@@ -65,6 +68,7 @@ def add_to(app: typer.Typer) -> None:
 
 def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     manifests: Manifests = None,
+    hello: Hello = False,  # noqa: FBT002 - an option
     state_dir: StateDir = None,
     run_dir: RunDir = None,
     config: Config = None,
@@ -102,7 +106,7 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
         "network": _network(bridge, pod_cidr),
         "ports": _ports(temporal_ui_port, healthz_port),
     }
-    _bring_up(flags, chosen, manifests or [])
+    _bring_up(flags, chosen, [*(manifests or ()), *((HELLO,) if hello else ())])
 
 
 def down(

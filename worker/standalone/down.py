@@ -193,7 +193,7 @@ def _remove_files(settings: Settings, *, purge: bool) -> None:
         (settings.run_dir, ("config", "settings.json", "containerd.toml", "cni", "addresses", "containerd", "temporal"))
     ]
     if purge:
-        state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "certs.d")
+        state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "certs.d", "parts")
         files = (
             "run-folder",
             "payload.keys",

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.images.build import GROUP, PASSWD, PATH
-from deploy.images.oci import File, Folder, Image, Link, archive
-from deploy.parts.fetch import BASH, CURL
 from tests.cluster.binaries import NoBinaries
 from tests.node.images.debian_registry import DebianRegistry
 from worker.standalone.containerd import Containerd
+from worker.standalone.images.build import GROUP, PASSWD, PATH
+from worker.standalone.images.oci import File, Folder, Image, Link, archive
 from worker.standalone.machine.programs import default_parts_dir, search_path
+from worker.standalone.parts.fetch import BASH, CURL
 
 Tree = dict[str, File | Link | Folder]
 
@@ -121,7 +121,7 @@ def _box() -> Tree:
     """Return a busybox whose shell behaves in the tests as that of the official image."""
     busybox, shell = default_parts_dir() / "root/usr/bin/busybox", default_parts_dir() / BASH
     if not shell.exists():
-        raise NoBinaries("no bash-static among the parts: `python3 -m deploy.parts.fetch --for-tests` fetches it")
+        raise NoBinaries("no bash-static among the parts: `python3 -m deploy.setup --dev` fetches it")
     listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
     tree: Tree = {"bin": Folder(), "bin/busybox": File(busybox.read_bytes(), 0o755)}
     tree |= {f"bin/{applet}": Link("busybox") for applet in listed if applet != "busybox"}
@@ -137,9 +137,7 @@ def _box() -> Tree:
 def _program(name: str, among_parts: Path | None = None) -> Path:
     found = shutil.which(name, path=search_path())
     if found is None and (among_parts is None or not among_parts.exists()):
-        raise NoBinaries(
-            f"no {name} on PATH or among the parts: `python3 -m deploy.parts.fetch --for-tests` fetches it"
-        )
+        raise NoBinaries(f"no {name} on PATH or among the parts: `python3 -m deploy.setup --dev` fetches it")
     return Path(found) if found is not None else among_parts or Path()
 
 

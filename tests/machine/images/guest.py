@@ -7,18 +7,18 @@ the initial RAM disk, and the guest's Python, which compiles the checkout for th
 import hashlib
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.images.build import build_images
-from deploy.parts.debian import NotFetched, PrivateApt, this_release, unpack
-from deploy.parts.fetch import CONTAINERD_SUITE
+from deploy.debian import root as debian_root
+from deploy.debian.root import NotHere
+from deploy.debian.wheels import download_wheels
 from tests.cluster.build_cache import BuildCache, cache_root, digest
-from tests.machine.images import checkout, debian_root, disks
-from tests.machine.images.debian_root import CannotBuild, NotHere
+from tests.machine.images import checkout, disks
+from worker.standalone.images.build import build_images
+from worker.standalone.parts.debian import NotFetched, PrivateApt, this_release, unpack
+from worker.standalone.parts.fetch import CONTAINERD_SUITE
 
 CHECKOUT: Final = Path(__file__).parents[3]
 HERE: Final = Path(__file__).parent
@@ -90,8 +90,12 @@ def find_guest() -> Guest:
 
 def guest_cache() -> BuildCache:
     """Return where the guest is kept."""
-    ours = [*(HERE / f"{name}.py" for name in ("guest", "debian_root", "disks", "checkout")), SHELL, *FILES.iterdir()]
-    product = [*(CHECKOUT / "deploy/images").glob("*.py"), *(CHECKOUT / name for name in REQUIREMENTS)]
+    ours = [*(HERE / f"{name}.py" for name in ("guest", "disks", "checkout")), SHELL, *FILES.iterdir()]
+    product = [
+        *(CHECKOUT / "deploy/debian" / name for name in ("root.py", "wheels.py")),
+        *(CHECKOUT / "worker/standalone/images").glob("*.py"),
+        *(CHECKOUT / name for name in REQUIREMENTS),
+    ]
     return BuildCache(cache_root() / "machine", "guest", digest([*ours, *product], CONTAINERD_SUITE))
 
 
@@ -130,14 +134,7 @@ def _install_parts(root: Path, fresh: Path) -> None:
 def _install_venv(root: Path) -> None:
     """Install the pinned packages with the guest's Python; this machine's pip fetches them as it is configured to."""
     wheels, home = root / "root/wheels", root / "opt/tempolet"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", "--no-deps"]
-    command += ["--only-binary=:all:", "--python-version=3.13", f"--dest={wheels}"]
-    command += [f"--platform={one}_x86_64" for one in ("manylinux2014", "manylinux_2_28", "manylinux_2_34")]
-    for name in REQUIREMENTS:
-        command += ["-r", str(CHECKOUT / name)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CannotBuild(f"pip cannot fetch the packages of {', '.join(REQUIREMENTS)}: {done.stderr[-2000:]}")
+    download_wheels(REQUIREMENTS, wheels)
     checkout.copy(CHECKOUT, home)
     (home / ".venv").unlink()  # venv makes no environment where a link is
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/root/wheels"}

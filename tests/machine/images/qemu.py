@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from deploy.debian import root as debian_root
 from tests.cluster.build_cache import BuildCache, cache_root, digest
-from tests.machine.images import debian_root
 from worker.standalone.machine.programs import version_of
 
 OLDEST: Final = (10,)

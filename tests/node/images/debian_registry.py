@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from deploy.parts.fetch import REGISTRY
 from tests import patience
 from tests.free_ports import free_ports
 from worker.standalone.machine import programs
+from worker.standalone.parts.fetch import REGISTRY
 
 USER: Final = "robot"
 PASSWORD: Final = "wrench-canary-7Q"

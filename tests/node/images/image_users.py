@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from deploy.images.oci import File, Folder, Image, Link, archive
 from worker.standalone.containerd import Containerd
+from worker.standalone.images.oci import File, Folder, Image, Link, archive
 
 USER_ID: Final = 1234
 GROUP_ID: Final = 2345

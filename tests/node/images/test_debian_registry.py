@@ -10,7 +10,9 @@ from tests.node.kept_objects import put_object
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
 
-pytestmark = pytest.mark.skipif(not program().exists(), reason="needs Debian's docker-registry: make parts --for-tests")
+pytestmark = pytest.mark.skipif(
+    not program().exists(), reason="needs Debian's docker-registry: python3 -m deploy.setup --dev"
+)
 
 
 def archive_of(containerd: Containerd) -> Path:

@@ -115,3 +115,32 @@ def test_a_child_finds_our_programs_first(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PATH", "/usr/bin:/bin:/usr/bin")
     path = search_path(Path("/parts/bin/runc"), Path("/parts/bin/nft")).split(":")
     assert path == ["/parts/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "packaged", "found"),
+    [
+        pytest.param("chosen", True, "chosen", id="the-operator-chooses"),
+        pytest.param("", True, "packaged", id="a-package-brings-them"),
+        pytest.param("", False, "machine", id="installed-by-hand"),
+    ],
+)
+def test_where_the_parts_of_an_installed_tempolet_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, packaged: bool, found: str
+) -> None:
+    """Not in its environment, which an upgrade may make anew while they run."""
+    monkeypatch.setenv(programs.PARTS_VARIABLE, str(tmp_path / variable) if variable else "")
+    monkeypatch.setattr(
+        programs, "__file__", str(tmp_path / "lib/python3/site-packages/worker/standalone/machine/x.py")
+    )
+    monkeypatch.setattr(programs, "PACKAGED_PARTS", tmp_path / "packaged")
+    monkeypatch.setattr(programs, "MACHINE_PARTS", tmp_path / "machine")
+    if packaged:
+        (tmp_path / "packaged").mkdir()
+    assert programs.default_parts_dir() == tmp_path / found
+
+
+def test_a_checkout_has_its_own_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below the folder that is not committed."""
+    monkeypatch.delenv(programs.PARTS_VARIABLE, raising=False)
+    assert programs.default_parts_dir() == Path(__file__).parents[3] / ".build/parts"

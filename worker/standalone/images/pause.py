@@ -1,4 +1,4 @@
-"""The pause program: holds a pod's namespaces, 270 bytes of x86_64 machine code without a compiler.
+"""The pause program: holds a pod's namespaces, some 300 bytes of machine code for each architecture, without a compiler.
 
 `build.py` puts it into the sandbox image. As PID 1 of a pod with a shared PID namespace it must reap orphans, and it
 must exit at once on SIGTERM, or every deletion would wait for a grace period. It therefore blocks SIGINT, SIGTERM and
@@ -17,7 +17,7 @@ ELF_HEADER_SIZE: Final = 64
 PROGRAM_HEADER_SIZE: Final = 56
 CODE_OFFSET: Final = ELF_HEADER_SIZE + 2 * PROGRAM_HEADER_SIZE
 
-CODE: Final = bytes.fromhex(
+AMD64: Final = bytes.fromhex(
     # rt_sigprocmask(SIG_BLOCK, &mask, NULL, 8)
     "488d1d 57000000"  #        lea rbx, [rip + mask]
     "31ff"  #                   xor edi, edi            SIG_BLOCK = 0
@@ -53,18 +53,58 @@ CODE: Final = bytes.fromhex(
     "41ba 08000000"  #          mov r10d, 8
     "ebbd"  #                   jmp next
 )
+ARM64: Final = struct.pack(
+    "<30I",
+    # rt_sigprocmask(SIG_BLOCK, &mask, NULL, 8)
+    0x100003D3,  #        adr x19, mask
+    0xD2800000,  #        mov x0, 0               SIG_BLOCK = 0
+    0xAA1303E1,  #        mov x1, x19
+    0xD2800002,  #        mov x2, 0
+    0xD2800103,  #        mov x3, 8               sizeof(sigset_t) in the kernel
+    0xD28010E8,  #        mov x8, 135             rt_sigprocmask
+    0xD4000001,  #        svc 0
+    # next: signal = rt_sigtimedwait(&mask, NULL, NULL, 8)
+    0xAA1303E0,  #  next: mov x0, x19
+    0xD2800001,  #        mov x1, 0
+    0xD2800002,  #        mov x2, 0
+    0xD2800103,  #        mov x3, 8
+    0xD2801128,  #        mov x8, 137             rt_sigtimedwait
+    0xD4000001,  #        svc 0
+    0x7100441F,  #        cmp w0, 17              SIGCHLD
+    0x540000E0,  #        b.eq reap
+    0x7100001F,  #        cmp w0, 0
+    0x54FFFEEB,  #        b.lt next               interrupted: wait again
+    # SIGINT or SIGTERM arrived: exit with 0
+    0xD2800000,  #        mov x0, 0
+    0xD2800BC8,  #        mov x8, 94              exit_group
+    0xD4000001,  #        svc 0
+    0xD4200000,  #        brk 0                   never reached
+    # reap: while (wait4(-1, NULL, WNOHANG, NULL) > 0) {}
+    0x92800000,  #  reap: mov x0, -1
+    0xD2800001,  #        mov x1, 0
+    0xD2800022,  #        mov x2, 1               WNOHANG
+    0xD2800003,  #        mov x3, 0
+    0xD2802088,  #        mov x8, 260             wait4
+    0xD4000001,  #        svc 0
+    0x7100001F,  #        cmp w0, 0
+    0x54FFFF2C,  #        b.gt reap
+    0x17FFFFEA,  #        b next
+)
+CODE: Final = {"amd64": (62, AMD64), "arm64": (183, ARM64)}
+"""ELF's number of each architecture (EM_X86_64, EM_AARCH64), by the name that images have, and the code for it."""
 MASK: Final = sum(1 << (number - 1) for number in (SIGINT, SIGTERM, SIGCHLD))
 
 
-def pause_program() -> bytes:
-    """Build the static ELF executable (System V ABI, x86_64): two headers, the code, the signal mask."""
-    body = CODE + struct.pack("<Q", MASK)
+def pause_program(architecture: str = "amd64") -> bytes:
+    """Build the static ELF executable: two headers, the code, the signal mask. Raises KeyError for an architecture that is not in CODE."""
+    machine, code = CODE[architecture]
+    body = code + struct.pack("<Q", MASK)
     size = CODE_OFFSET + len(body)
     header = struct.pack(
         "<16sHHIQQQIHHHHHH",
         b"\x7fELF\x02\x01\x01".ljust(16, b"\0"),  # 64 bit, little endian, version 1
         2,  # ET_EXEC
-        62,  # EM_X86_64
+        machine,
         1,
         LOAD_ADDRESS + CODE_OFFSET,
         ELF_HEADER_SIZE,

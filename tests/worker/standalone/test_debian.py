@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.parts import debian
-from deploy.parts.debian import NotFetched, PrivateApt, Source, find_mirror, find_source, this_release
+from worker.standalone.parts import debian
+from worker.standalone.parts.debian import NotFetched, PrivateApt, Source, find_mirror, find_source, this_release
 
 
 @pytest.mark.parametrize(

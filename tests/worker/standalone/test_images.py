@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import pytest
 
-from deploy.images.build import WrongArchitecture, build_images
-from deploy.images.oci import File, Folder, Image, Link, archive
-from deploy.images.pause import CODE_OFFSET, pause_program
+from worker.standalone.images.build import WrongArchitecture, build_images
+from worker.standalone.images.oci import File, Folder, Image, Link, archive
+from worker.standalone.images.pause import CODE_OFFSET, pause_program
 from worker.standalone.machine.process import wait_for_end
 
 RT_SIGTIMEDWAIT: Final = "128 "  # where pause waits
@@ -73,10 +73,15 @@ def test_the_same_files_give_the_same_image() -> None:
 
 
 def test_another_processor_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pause program is x86_64 machine code."""
+    """The pause program is machine code."""
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     with pytest.raises(WrongArchitecture, match="riscv64"):
         build_images(Path("/bin/true"), tmp_path)
+
+
+def test_pause_is_made_without_busybox(tmp_path: Path) -> None:
+    """On a machine where no package can be fetched: its registry has the other image."""
+    assert build_images(tmp_path / "nowhere", tmp_path) == [tmp_path / "pause.tar"]
 
 
 @pytest.fixture
@@ -129,3 +134,35 @@ def test_pause_is_small_and_static() -> None:
     assert len(program) < 512
     assert len(program) > CODE_OFFSET
     assert b"ld-linux" not in program
+
+
+@pytest.mark.parametrize(("architecture", "machine"), [("amd64", 62), ("arm64", 183)])
+def test_pause_is_of_its_architecture(architecture: str, machine: int) -> None:
+    """ELF's header names it, and the signal mask ends the file."""
+    program = pause_program(architecture)
+    assert int.from_bytes(program[18:20], "little") == machine
+    assert int.from_bytes(program[-8:], "little") == 1 << 1 | 1 << 14 | 1 << 16
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_pause_of_another_processor_runs_emulated(tmp_path: Path, number: signal.Signals) -> None:
+    """QEMU's user emulation passes signals on: pause stays on SIGCHLD, and ends with 0 on the others."""
+    if not (emulator := shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")):
+        pytest.skip("needs qemu-aarch64 (Debian's qemu-user)")
+    program = tmp_path / "pause"
+    program.write_bytes(pause_program("arm64"))
+    program.chmod(0o755)
+    with subprocess.Popen([emulator, "-strace", program], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        _until_it_waits(process.stderr)
+        process.send_signal(signal.SIGCHLD)
+        _until_it_waits(process.stderr)
+        process.send_signal(number)
+        assert process.wait(20) == 0
+
+
+def _until_it_waits(trace: IO[str]) -> None:
+    seen = ""
+    while "rt_sigtimedwait" not in seen:
+        seen += trace.read(1)
+        assert len(seen) < 1 << 16, seen

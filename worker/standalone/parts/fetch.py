@@ -1,13 +1,12 @@
-"""Fetches what a standalone node needs and this machine lacks: `python3 -m deploy.parts.fetch`, or `make parts`.
+"""Fetches what a standalone node needs and this machine lacks, for `tempolet fetch`, `make parts` and `deploy/setup.py`.
 
 Programs on PATH are used as they are (see `worker/standalone/machine/programs.py`); the others are Debian packages,
-unpacked into a folder of our own and never installed. Runs before any venv exists, so it needs only Python 3.11. A
-second run finds everything and returns at once.
+unpacked into a folder of our own and never installed. apt checks each against the mirror's signed list. Runs before any venv
+exists, so it needs only Python 3.11. A second run finds everything and returns at once.
 """
 
-import argparse
 import fcntl
-import os
+import hashlib
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -16,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.images.build import WrongArchitecture, build_images
-from deploy.parts.debian import NotFetched, PrivateApt, this_release, unpack
-from deploy.steps import step
+from worker.standalone import images
+from worker.standalone.images.build import WrongArchitecture, build_images
 from worker.standalone.machine import programs
+from worker.standalone.parts.debian import NotFetched, PrivateApt, this_release, unpack
 
 OLDEST_PYTHON: Final = (3, 11)
 CONTAINERD_SUITE: Final = "forky"  # containerd 2.1; trixie's 1.7 has no event stream for each reader
@@ -29,6 +28,8 @@ ETCD: Final = "root/usr/bin/etcd"
 BASH: Final = "root/bin/bash-static"
 CURL: Final = "root/usr/bin/curl"
 """Paths below the parts folder."""
+FETCHED: Final = "fetched.sha256"
+"""The file of the parts folder that says which packages were unpacked, as `sha256sum` does."""
 NFT_WRAPPER: Final = """\
 #!/bin/sh
 # nft with the libraries that were unpacked beside it
@@ -73,7 +74,12 @@ PARTS: Final = (
     Part("runc", (programs.RUNC,)),
     Part("containernetworking-plugins", suite=CONTAINERD_SUITE, present=_has_cni_plugins),
     Part("nftables", (programs.NFT,), with_dependencies=True, optional="host ports, and pods speaking to the outside"),
-    Part("busybox-static", suite=BUSYBOX_SUITE, present=lambda parts: (parts / "root/usr/bin/busybox").exists()),
+    Part(
+        "busybox-static",
+        suite=BUSYBOX_SUITE,
+        present=lambda parts: (parts / "root/usr/bin/busybox").exists(),
+        optional="image of busybox unless a registry has it",
+    ),
 )
 
 
@@ -96,27 +102,11 @@ FOR_TESTS: Final = (
         optional="official Kubernetes test of networking",
     ),
 )
-"""Not needed by a node: fetched with `--for-tests`, as by `make test`."""
+"""Not needed by a node: fetched by `deploy.setup --dev`, as by `make test`."""
 
 
 class PartsMissing(Exception):
     """Something required cannot be fetched; names each part and how to get it."""
-
-
-def main() -> int:
-    """Fetch what is missing and print what was fetched; returns 1 if something cannot be fetched."""
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("--into", type=Path, default=programs.default_parts_dir(), help="folder of the parts")
-    arguments.add_argument("--for-tests", action="store_true", help="fetch what only tests need, too")
-    said = arguments.parse_args()
-    parts: Path = said.into.resolve()
-    try:
-        with step("parts") as this:
-            this.detail = fetch(parts, *(FOR_TESTS if said.for_tests else ()))
-    except PartsMissing as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
 
 
 def fetch(parts: Path, *more: Part) -> str:
@@ -173,8 +163,10 @@ def _fetch_one(apt: PrivateApt, part: Part, parts: Path) -> None:
         archives = apt.download_with_dependencies(part.package)
     else:
         archives = apt.download(part.package, part.suite or apt.release)
-    for archive in archives:
-        unpack(archive, parts / "root")
+    with (parts / FETCHED).open("a") as fetched:
+        for archive in archives:
+            unpack(archive, parts / "root")
+            fetched.write(f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n")
 
 
 def _named(part: Part, why: object) -> str:
@@ -201,12 +193,7 @@ def _link(parts: Path) -> None:
 
 
 def _images_are_old(parts: Path) -> bool:
-    sources = (Path(__file__).parents[1] / "images").glob("*.py")
+    sources = Path(images.__file__).parent.glob("*.py")
     newest = max(source.stat().st_mtime for source in sources)
-    images = [parts / "images" / f"{name}.tar" for name in ("pause", "busybox")]
-    return not all(image.exists() and image.stat().st_mtime >= newest for image in images)
-
-
-if __name__ == "__main__":
-    os.umask(0o022)
-    sys.exit(main())
+    archives = [parts / "images" / f"{name}.tar" for name in ("pause", "busybox")]
+    return not all(archive.exists() and archive.stat().st_mtime >= newest for archive in archives)

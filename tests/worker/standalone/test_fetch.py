@@ -1,14 +1,15 @@
 """Is only what is missing fetched, and are parts that cannot be fetched named with a way to get them?"""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from deploy.parts import fetch as fetching
-from deploy.parts.debian import NotFetched
-from deploy.parts.fetch import Part, PartsMissing, fetch
 from worker.standalone.machine.programs import Program
+from worker.standalone.parts import fetch as fetching
+from worker.standalone.parts.debian import NotFetched
+from worker.standalone.parts.fetch import Part, PartsMissing, fetch
 
 NOWHERE = Program("tempolet-test-nowhere", (1,), "install nowhere 1")
 
@@ -74,3 +75,33 @@ def test_an_old_python_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setattr(fetching, "OLDEST_PYTHON", (9, 9))
     with pytest.raises(PartsMissing, match=r"Python 9\.9 or newer is needed, this is 3\."):
         fetch(tmp_path)
+
+
+def test_what_was_unpacked_is_written_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With its digest, as `sha256sum` writes it."""
+    archive = tmp_path / "tool_1.2_amd64.deb"
+    archive.write_bytes(b"a package")
+
+    class OneArchive:
+        def __init__(self, folder: Path, release: str) -> None:
+            self.folder, self.release = folder, release
+
+        def prepare(self, suites: Sequence[str]) -> None:
+            assert suites == []
+
+        def download(self, package: str, suite: str) -> list[Path]:
+            assert (package, suite) == ("tool", "bookworm")
+            return [archive]
+
+    def unpack(found: Path, into: Path) -> None:
+        assert found == archive
+        into.mkdir(parents=True)
+
+    monkeypatch.setattr(fetching, "PrivateApt", OneArchive)
+    monkeypatch.setattr(fetching, "this_release", lambda: "bookworm")
+    monkeypatch.setattr(fetching, "build_images", lambda *_: [])
+    monkeypatch.setattr(fetching, "unpack", unpack)
+    monkeypatch.setattr(fetching, "PARTS", (Part("tool", present=lambda parts: (parts / "root").exists()),))
+    assert fetch(tmp_path / "parts").startswith("fetched tool into")
+    digest = hashlib.sha256(b"a package").hexdigest()
+    assert (tmp_path / "parts/fetched.sha256").read_text() == f"{digest}  tool_1.2_amd64.deb\n"

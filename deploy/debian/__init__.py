@@ -1,0 +1,1 @@
+"""The Debian package: its root, its build, and its files."""
