@@ -5,6 +5,7 @@ started by `tempolet up` can run beside each other.
 """
 
 import contextlib
+import gc
 import shutil
 import signal
 import socket
@@ -30,6 +31,12 @@ from worker.temporal.keys import create_key_file
 from worker.temporal.temporal_client import TemporalSettings
 
 SLOTS: Final = range(200)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what is loaded out of garbage collections, which would visit some million objects again and again: a sixth of the CPU time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,6 +1,7 @@
 """Does a process return the memory of a burst of work to the kernel?"""
 
 import asyncio
+import gc
 import subprocess
 import sys
 from datetime import timedelta
@@ -39,3 +40,13 @@ async def test_a_process_gives_back_again_and_again_as_long_as_it_works(monkeypa
         await given_back.get()
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
+
+
+async def test_what_is_loaded_is_not_collected() -> None:
+    """Each full collection would visit it; what comes later is collected as always."""
+    loaded: list[list[None]] = [[]]
+    async with freed_memory.giving_back_freed_memory(timedelta(hours=1)):
+        later: list[list[None]] = [[]]
+        collected = {id(one) for one in gc.get_objects()}
+    assert id(loaded) not in collected
+    assert id(later) in collected
