@@ -31,7 +31,7 @@ home=$prefix/lib/tempolet/${version%%-*} link=$prefix/bin/tempolet
 [ ! -e "$home" ] || fail "$home is there: this release is installed; remove that folder to install it again"
 
 python=
-for one in python3 python3.13 python3.12 python3.11; do
+for one in /usr/bin/python3 python3 python3.13 python3.12 python3.11; do
   if "$one" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then python=$one && break; fi
 done
 [ -n "$python" ] || fail "Python 3.11 or newer with venv is needed (on Debian: apt-get install python3-venv)"

@@ -16,8 +16,8 @@ from activities.machine.cgroup_hierarchies import Hierarchies
 
 LEAST_BYTES: Final = 64 << 20
 LEAST_INODES: Final = 1000
-RELEASED: Final = datetime(2026, 11, 1, tzinfo=UTC)
-"""A clock that shows an earlier time is wrong: this release did not exist then."""
+RELEASED: Final = datetime(2026, 4, 1, tzinfo=UTC)
+"""A clock that shows an earlier time is wrong: Kubernetes 1.36 did not exist then."""
 _CONTROLLERS_V1: Final = ("cpu", "cpuacct", "cpuset", "memory")
 """Of a kubelet's node (pkg/kubelet/cm/container_manager_linux.go validateSystemRequirements)."""
 _CONTROLLERS_V2: Final = ("cpu", "cpuset", "memory")
@@ -82,7 +82,7 @@ def clock_faults(state: MachineState) -> Iterator[str]:
     """Say that the clock is wrong, as far as that can be known without asking anybody."""
     if state.now < RELEASED:
         yield (
-            f"this machine's clock shows {state.now:%Y-%m-%d %H:%M} UTC, which is before this release was made: no certificate is valid "
+            f"this machine's clock shows {state.now:%Y-%m-%d %H:%M} UTC, which is before this release can have been made: no certificate is valid "
             "then; set it (`timedatectl set-ntp true`, or `date -s`)"
         )
 
