@@ -21,8 +21,8 @@ _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _CSR: Final = "system:certificates.k8s.io:certificatesigningrequests"
 
 
-def publish(plane: ControlPlane) -> None:
-    """Publish all but the configuration, and wait until cluster-info is signed."""
+def publish(plane: ControlPlane, server: str = "") -> None:
+    """Publish all but the configuration, and wait until cluster-info is signed; `server`: its URL for machines that join."""
     add_token(plane, TOKEN)
     _bind(plane, "kubeadm:kubelet-bootstrap", "system:node-bootstrapper", GROUP)
     _bind(plane, "kubeadm:node-autoapprove-bootstrap", f"{_CSR}:nodeclient", GROUP)
@@ -33,7 +33,7 @@ def publish(plane: ControlPlane) -> None:
     _allow(plane, "kube-system", "kubelet-config", GROUP, "system:nodes")
     _allow(plane, "kube-public", "cluster-info", "system:unauthenticated")
     authority = base64.b64encode((plane.pki / "ca.crt").read_bytes()).decode()
-    cluster = {"server": plane.server, "certificate-authority-data": authority}
+    cluster = {"server": server or plane.server, "certificate-authority-data": authority}
     config = {"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": cluster}]}
     _config_map(plane, "kube-public", "cluster-info", {"kubeconfig": json.dumps(config)})
     signature = f"jws-kubeconfig-{TOKEN.split('.')[0]}"

@@ -51,6 +51,8 @@ class ControlPlane:
     controller_flags: Sequence[str] = ()
     port: int = 0
     """The API server's port; 0: a free one."""
+    hosts: Sequence[str] = ()
+    """More addresses and names for its certificate."""
     authority: Authority = field(init=False)
 
     def __enter__(self) -> Self:
@@ -184,7 +186,15 @@ class ControlPlane:
     def _make_keys(self) -> None:
         self.authority = Authority.make(self.pki)
         make_key_pair(self.pki / "sa.key", self.pki / "sa.pub")
-        hosts = (LOOPBACK, "10.96.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+        hosts = (
+            LOOPBACK,
+            "10.96.0.1",
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            *self.hosts,
+        )
         self.authority.sign("apiserver", "kube-apiserver", hosts=hosts)
         self.authority.sign("kubeletclient", "kube-apiserver-kubelet-client", ["system:masters"])
         admin = self.authority.sign("admin", "admin", ["system:masters"])

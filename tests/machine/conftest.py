@@ -55,7 +55,7 @@ def machine(machine_parts: Parts) -> Iterator[Machine]:
 
 @pytest.fixture(scope="session")
 def shared_machine(machine_parts: Parts) -> Iterator[Machine]:
-    """Boot one machine for all tests that leave it as it was."""
-    with machine_of(machine_parts, Hardware()) as one:
+    """Boot one machine for all tests that leave it as it was; it reaches servers of this machine, for those that need a cluster."""
+    with machine_of(machine_parts, Hardware(reaches_host=True)) as one:
         one.boot()
         yield one

@@ -1,7 +1,7 @@
 """What a machine consists of, and QEMU's arguments for it. Pure.
 
 Times and sizes are what a test chooses; what all machines share is in `arguments`: a console and a control socket, the shell's port, a
-network without the outside, and disks that keep what the guest has flushed, and lose what it has not, when QEMU is killed.
+network, and disks that keep what the guest has flushed, and lose what it has not, when QEMU is killed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,8 @@ from typing import Final
 
 MAC: Final = "52:54:00:00:00:01"
 """Of the network's card, by which guest/10-user.network knows it."""
+HOST: Final = "10.0.2.2"
+"""The guest's address for this machine's loopback, if it `reaches_host`."""
 PATIENT: Final = ("systemd.default_timeout_start_sec=600", "systemd.default_device_timeout_sec=600")
 """A unit of the system that is slow on a busy machine has not failed."""
 BOOT: Final = (
@@ -55,6 +57,8 @@ class Hardware:
     """What the real-time clock shows at power-on, as `2031-01-01T00:00:00` (UTC); empty: this machine's time."""
     kernel_words: Sequence[str] = ()
     """More words of the kernel's command line."""
+    reaches_host: bool = False
+    """Whether servers on this machine's loopback answer at HOST. Names are resolved nowhere."""
     hostname: str = "machine"
 
     @property
@@ -90,6 +94,7 @@ def arguments(hardware: Hardware, places: Places, accelerator: str) -> list[str]
     clock = f"base={hardware.clock or 'utc'}"
     cpu = "host" if accelerator == "kvm" else "max"
     threads = ",thread=multi" if accelerator == "tcg" else ""
+    network = "user,id=outside" + ("" if hardware.reaches_host else ",restrict=on")
     return [
         *("-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35"),
         *("-accel", accelerator + threads, "-cpu", cpu, "-m", str(hardware.memory_mib), *_processors(hardware)),
@@ -97,7 +102,7 @@ def arguments(hardware: Hardware, places: Places, accelerator: str) -> list[str]
         *("-qmp", f"unix:{places.control},server=on,wait=off"),
         *("-device", "virtio-serial", "-chardev", f"socket,id=shell,path={places.shell},server=on,wait=off"),
         *("-device", "virtserialport,chardev=shell,name=test-shell", "-device", "virtio-rng-pci"),
-        *("-netdev", "user,id=outside,restrict=on", "-device", f"virtio-net,netdev=outside,mac={MAC},romfile="),
+        *("-netdev", network, "-device", f"virtio-net,netdev=outside,mac={MAC},romfile="),
         *_disks(("root", "checkout", *(disk.name for disk in hardware.disks)), places),
     ]
 

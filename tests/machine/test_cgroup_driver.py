@@ -2,25 +2,10 @@
 
 import pytest
 
+from tests.machine.joined.runtimes import ENDPOINT, start_containerd
 from tests.machine.machine import Machine
 
 UP_SECONDS = 600.0
-ENDPOINT = "unix:///run/containerd/containerd.sock"
-CONTAINERD = """\
-version = 2
-[plugins."io.containerd.grpc.v1.cri"]
-sandbox_image = "registry.k8s.io/pause:3.10.2"
-[plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = "/usr/lib/cni"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-runtime_type = "io.containerd.runc.v2"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-SystemdCgroup = true
-"""
-NETWORK = """\
-{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
- "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]]}}]}
-"""
 KUBELET = """\
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -34,11 +19,8 @@ MEMORY = 64 << 20
 @pytest.fixture
 def of_debian(machine: Machine) -> Machine:
     """Start Debian's containerd with the systemd driver, as kubeadm's documentation asks for it."""
-    machine.put(CONTAINERD.encode(), "/etc/containerd/config.toml")
-    machine.put(NETWORK.encode(), "/etc/cni/net.d/10-pods.conflist")
     machine.put(KUBELET.encode(), "/run/kubelet.yaml")
-    machine.run("systemctl start containerd")
-    machine.run("for one in /opt/tempolet-parts/images/*.tar; do ctr --namespace k8s.io images import $one; done")
+    start_containerd(machine)
     return machine
 
 

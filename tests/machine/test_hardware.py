@@ -37,6 +37,8 @@ def given(hardware: Hardware, option: str, accelerator: str = "tcg") -> list[str
             id="nodes-share-the-memory",
         ),
         pytest.param(Hardware(), "-rtc", ["base=utc"], id="the-clock-is-this-machines"),
+        pytest.param(Hardware(), "-netdev", ["user,id=outside,restrict=on"], id="no-network-beyond-the-machine"),
+        pytest.param(Hardware(reaches_host=True), "-netdev", ["user,id=outside"], id="servers-of-this-machine"),
         pytest.param(
             Hardware(clock="2031-01-01T00:00:00"), "-rtc", ["base=2031-01-01T00:00:00"], id="the-clock-is-set"
         ),
