@@ -51,9 +51,17 @@ class Machine:
 
     def boot(self, seconds: float = PATIENCE) -> None:
         """Switch on, and wait until systemd has started everything; raises MachineFailed."""
+        self.switch_on()
+        self.until_running(seconds)
+
+    def switch_on(self) -> None:
+        """Switch on, and do not wait."""
         assert not self.is_on(), "it is on"
         self._make_disks()
         self._start()
+
+    def until_running(self, seconds: float = PATIENCE) -> None:
+        """Wait until systemd has started everything; raises MachineFailed."""
         self._until_running("", seconds)
 
     def run(self, command: str | list[str], seconds: float = PATIENCE, *, check: bool = True) -> Ran:

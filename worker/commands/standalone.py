@@ -1,6 +1,7 @@
 """The options of `tempolet up` and `tempolet down`; their code is in `worker/standalone`."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,7 +12,7 @@ from worker.commands.access.exits import CommandFailed, Exit
 if TYPE_CHECKING:
     from worker.settings.flags import Flags
     from worker.standalone.pod_network.network import PodNetwork
-    from worker.standalone.settings import Ports
+    from worker.standalone.settings import Ports, Settings
 
 HELLO: Final = Path(__file__).parents[1] / "standalone" / "examples" / "hello.yaml"
 """In a checkout a link leads there."""
@@ -57,6 +58,13 @@ Bridge = Annotated[str, typer.Option(help="Bridge of the private containerd's po
 PodCidr = Annotated[str, typer.Option("--pod-cidr", help="Their subnet.")]
 CgroupRoot = Annotated[str, typer.Option("--cgroup-root", help="Cgroup below which pods live.")]
 TemporalUiPort = Annotated[int, typer.Option(help="Port of the Temporal UI on loopback, which asks for a token.")]
+Systemd = Annotated[
+    bool | None,
+    typer.Option(
+        "--systemd/--no-systemd",
+        help="Run the processes as units, which come back after a crash and at each boot [where systemd is PID 1].",
+    ),
+]
 HealthzPort = Annotated[int, typer.Option(help="The worker's healthz; the poller's is the next one.")]
 
 
@@ -84,12 +92,15 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     cgroup_root: CgroupRoot = "/tempolet",
     temporal_ui_port: TemporalUiPort = 8233,
     healthz_port: HealthzPort = 10248,
+    systemd: Systemd = None,
 ) -> None:
     """Start a node and wait for its pods.
 
-    Starts Temporal, containerd unless one is given, worker and poller; with --kubeconfig also the node process.
+    Starts Temporal, containerd unless one is given, worker and poller; with --kubeconfig also the node process. Where systemd is PID 1
+    they are its units, enabled, so that the node is back after a crash and after a reboot.
     """
     from worker.settings.flags import Flags
+    from worker.standalone.settings import Settings
 
     flags = Flags(
         config=config,
@@ -106,6 +117,7 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
         "network": _network(bridge, pod_cidr),
         "ports": _ports(temporal_ui_port, healthz_port),
     }
+    chosen["systemd"] = _has_units(Settings(**chosen), asked=systemd)
     _bring_up(flags, chosen, [*(manifests or ()), *((HELLO,) if hello else ())])
 
 
@@ -118,7 +130,8 @@ def down(
     from worker.standalone.down import down as take_down
     from worker.standalone.settings import Settings
 
-    take_down(Settings(**_places(state_dir, run_dir)), purge=purge)
+    with _systemd_answers():
+        take_down(Settings(**_places(state_dir, run_dir)), purge=purge)
     return Exit.DONE
 
 
@@ -151,6 +164,31 @@ def _bring_up(flags: "Flags", chosen: Mapping[str, Any], manifests: Sequence[Pat
     if missing:
         words = "; ".join(missing)
         raise CommandFailed(f"the node is up, but not every given pod runs: {words} (logs: {settings.logs})")
+
+
+def _has_units(settings: "Settings", *, asked: bool | None) -> bool:
+    """Decide whether the processes are units: as asked, else as those that run, else where there is systemd. Raises CommandFailed."""
+    from worker.standalone.machine.units import BOOTED, has_systemd
+    from worker.standalone.settings import recorded
+
+    if asked and not has_systemd():
+        raise CommandFailed(f"--systemd: systemd is not this machine's PID 1 ({BOOTED} is missing)", Exit.USAGE)
+    if asked is not None:
+        return asked
+    running = recorded(settings.run_dir)
+    with _systemd_answers():
+        return running.systemd if running and running.is_running() else has_systemd()
+
+
+@contextlib.contextmanager
+def _systemd_answers() -> Iterator[None]:
+    """Report that systemd cannot be reached, or refuses, as a command that failed."""
+    from activities.clients.systemd.bus import SystemdRefused, SystemdUnavailable
+
+    try:
+        yield
+    except (SystemdRefused, SystemdUnavailable) as error:
+        raise CommandFailed(str(error)) from error
 
 
 def _network(bridge: str, pod_cidr: str) -> "PodNetwork":

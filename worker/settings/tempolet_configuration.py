@@ -26,6 +26,8 @@ _ADDRESS: Final = re.compile(r"\[[0-9a-fA-F:.]+\]:\d{1,5}|[^:\s]+:\d{1,5}|", re.
 
 BY_COMMAND: Final = "ByCommand"
 AT_START: Final = "AtStart"
+SYNC_NORMAL: Final = "Normal"
+SYNC_FULL: Final = "Full"
 SMALLEST_DATABASE: Final = 64 * 1024 * 1024
 SHORTEST_AWAY: Final = timedelta(seconds=1)
 LONGEST_AWAY: Final = timedelta(hours=1)
@@ -132,10 +134,12 @@ class BehaviourKeys:
 
 @dataclass(frozen=True, slots=True)
 class HistoryKeys:
-    """How much the histories of pods may take."""
+    """How much the histories of pods may take, and what a power loss may take of them."""
 
     database_limit: str = "5Gi"
     """Of `temporal.databaseFile`: above nine tenths of it, what closed first is deleted before its retention is over."""
+    database_sync: str = SYNC_NORMAL
+    """Whether an embedded Temporal has each commit on disk before it goes on; `tempolet up` starts it so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,8 @@ def _checked(configuration: TempoletConfiguration) -> TempoletConfiguration:
             raise WrongValue(f"history.databaseLimit: {configuration.history.database_limit}; the minimum is 64Mi")
     except QuantityError as error:
         raise WrongValue(f"history.databaseLimit: {error}") from error
+    if (sync := configuration.history.database_sync) not in {SYNC_NORMAL, SYNC_FULL}:
+        raise WrongValue(f"history.databaseSync: {sync!r}; it is {SYNC_NORMAL} or {SYNC_FULL}")
     if (commit := configuration.behaviour.commit) not in {BY_COMMAND, AT_START}:
         raise WrongValue(f"behaviour.commit: {commit!r}; it is {BY_COMMAND} or {AT_START}")
     return configuration

@@ -25,6 +25,7 @@ from worker.standalone.containerd_config import (
 from worker.standalone.cri_client import CriClient, RuntimeNotReady
 from worker.standalone.machine import leftovers, links, owner_marks, programs
 from worker.standalone.machine.process import Command, Supervised, last_lines
+from worker.standalone.machine.units import NodeUnits
 from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.pod_network.rules import PodRules
 
@@ -51,6 +52,8 @@ class Containerd:
     network: PodNetwork = field(default_factory=PodNetwork)
     cgroup: str = "/tempolet"
     parts_dir: Path = field(default_factory=programs.default_parts_dir)
+    units: NodeUnits | None = None
+    """What starts it; None: by itself."""
 
     def __enter__(self) -> "Containerd":
         self.start()
@@ -72,7 +75,7 @@ class Containerd:
     @property
     def process(self) -> Supervised:
         """The daemon."""
-        return Supervised(self.places.pid_file)
+        return Supervised(self.places.pid_file, self.units)
 
     @property
     def owner(self) -> str:
@@ -99,23 +102,32 @@ class Containerd:
         Raises MissingProgram if a program is missing, TakenByAnother if bridge, subnet or cgroup is another instance's,
         ContainerdFailed if it does not become ready.
         """
-        rules = self._rules()
         if self.process.running():
-            _add(rules)
+            _add(self._rules())
         else:
-            containerd, runc = (programs.find_program(p, self.parts_dir) for p in (programs.CONTAINERD, programs.RUNC))
-            shim = programs.find_program(programs.SHIM, self.parts_dir)
-            self._claim()
-            self._write_configuration(runc, rules, host_ports=_add(rules))
-            nft = rules.nft
-            path = programs.search_path(*(program for program in (containerd, shim, runc, nft) if program))
-            argv = [str(containerd), "--config", str(self.places.config)]
-            self.process.start(Command(argv, self.places.log, {"PATH": path}, umask=0o022))  # containers inherit it)
+            self.process.start(self.prepare())
         try:
             with CriClient(self.socket) as runtime:
                 return runtime.wait_until_ready(READY_WITHIN)
         except RuntimeNotReady as error:
             raise ContainerdFailed(f"{error}\n{self.places.log} ends:\n{last_lines(self.places.log)}") from error
+
+    def prepare(self) -> Command:
+        """Make what it needs in the kernel and in its run folder, also after a boot; returns how to start it. Raises as `start`."""
+        rules = self._rules()
+        containerd, runc = (programs.find_program(p, self.parts_dir) for p in (programs.CONTAINERD, programs.RUNC))
+        shim = programs.find_program(programs.SHIM, self.parts_dir)
+        self._claim()
+        self._write_configuration(runc, rules, host_ports=_add(rules))
+        nft = rules.nft
+        path = programs.search_path(*(program for program in (containerd, shim, runc, nft) if program))
+        argv = [str(containerd), "--config", str(self.places.config)]
+        return Command(argv, self.places.log, {"PATH": path}, umask=0o022)  # containers inherit it
+
+    def forget_former_boot(self) -> None:
+        """Remove what its run folder has of a boot before, if that folder outlives one: nothing of it is in the kernel any more."""
+        for directory in (self.places.state, self.places.addresses, self.places.cni_config):
+            shutil.rmtree(directory, ignore_errors=True)
 
     def _claim(self) -> None:
         """Take bridge and cgroup. Raises TakenByAnother, and ContainerdFailed if the kernel refuses."""

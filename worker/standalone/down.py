@@ -22,6 +22,7 @@ from worker.standalone.cri_client import CriClient
 from worker.standalone.machine import leftovers
 from worker.standalone.machine.links import LINKS
 from worker.standalone.machine.owner_marks import TakenByAnother, refuse_state_of_another
+from worker.standalone.machine.units import NodeUnits
 from worker.standalone.progress import Progress
 from worker.standalone.settings import RUN_VARIABLE, STATE_VARIABLE, Settings, recorded
 
@@ -42,10 +43,12 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
     show = progress or Progress()
     if os.geteuid() != 0:
         raise DownFailed("`tempolet down` needs root, as `tempolet up` does")
-    known = recorded(settings.run_dir)
+    known = recorded(settings.run_dir) or _recorded_for_boot(settings)
     here = known or settings
     show.say(f"node at {here.run_dir}, state in {here.state_dir}" if known else _not_running(settings))
     _refuse_state_of_another(here)
+    if not known:
+        NodeUnits(here.run_dir, here.state_dir).remove()  # of a node whose folders somebody has removed
     had_state = here.state_dir.is_dir()
     forced = _end_pods(here, show)
     ending = [("node", here.node)] if here.kubeconfig else []
@@ -62,6 +65,11 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
         step.detail = "stopped" if was_running else "did not run"
         if here.container_runtime_endpoint:
             step.detail = "yours, left as it is"
+    if units := here.units:
+        with show.step("units") as step:
+            units.remove()
+            here.record_for_boot.unlink(missing_ok=True)
+            step.detail = "disabled and removed"
     _remove_files(here, purge=purge)
     for what in forced:
         show.say(f"by force: {what}")
@@ -71,6 +79,16 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
     state = _state_words(here.state_dir, purge=purge) if had_state else f"no state was in {here.state_dir}"
     show.say(f"down in {show.total():.1f} s, {state}")
     return forced
+
+
+def _recorded_for_boot(settings: Settings) -> Settings | None:
+    """Read the settings that a boot uses, if they are of this run folder, which it may have failed to make again."""
+    found = recorded(settings.state_dir)
+    if found is None or found.run_dir != settings.run_dir:
+        return None
+    found.keep_for_this_boot()
+    found.refer_to_units()
+    return found
 
 
 def _refuse_state_of_another(settings: Settings) -> None:
@@ -190,7 +208,10 @@ def _end_slices(settings: Settings) -> list[str]:
 def _remove_files(settings: Settings, *, purge: bool) -> None:
     """Remove the run folder, and with `purge` the state, by the names that `up` uses: a folder may hold other files."""
     folders: list[tuple[Path, tuple[str, ...]]] = [
-        (settings.run_dir, ("config", "settings.json", "containerd.toml", "cni", "addresses", "containerd", "temporal"))
+        (
+            settings.run_dir,
+            ("config", "settings.json", "boot-id", "containerd.toml", "cni", "addresses", "containerd", "temporal"),
+        )
     ]
     if purge:
         state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "certs.d", "parts")

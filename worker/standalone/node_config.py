@@ -18,6 +18,7 @@ from worker.standalone.cri_client import CriClient
 from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Command, Supervised
 from worker.standalone.machine.python_modules import module_command
+from worker.standalone.machine.units import UnitCommand
 from worker.standalone.settings import Settings
 from worker.standalone.temporal_server import LOOPBACK
 
@@ -138,6 +139,12 @@ def node_command(settings: Settings, role: str) -> Command:
         argv += ["--image-credential-provider-bin-dir", given.image_credential_provider_bin_dir]
     umask = 0o022 if role == "worker" else 0o077  # pods must be able to read the files that the worker makes for them
     return Command(argv, log_of(settings, role), LEAN_HEAPS | module.environment, umask)
+
+
+def boot_command(settings: Settings) -> UnitCommand:
+    """Return the command that makes again what a boot has wiped."""
+    module = module_command("worker.standalone.boot")
+    return UnitCommand((*module.argv, str(settings.state_dir)), module.environment, log=None)
 
 
 def node_flags(settings: Settings) -> Flags:

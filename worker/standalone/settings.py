@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.files.atomic_files import write_atomically
+from worker.settings.tempolet_configuration import SYNC_NORMAL
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces
 from worker.standalone.given_configuration import GivenConfiguration
-from worker.standalone.machine.process import Supervised
+from worker.standalone.machine.process import Supervised, boot_id
 from worker.standalone.machine.programs import default_parts_dir
+from worker.standalone.machine.units import NodeUnits
 from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.temporal_server import TemporalServer
 
@@ -66,6 +68,8 @@ class Settings:
     given_configuration: GivenConfiguration = field(default_factory=GivenConfiguration)
     """The operator's configuration in addition to what `up` sets."""
     parts_dir: Path = field(default_factory=default_parts_dir)
+    systemd: bool = False
+    """Its processes are services of systemd, which come back after a crash and at each boot; False: plain processes."""
 
     @property
     def root_dir(self) -> Path:
@@ -108,6 +112,23 @@ class Settings:
         return self.run_dir / "settings.json"
 
     @property
+    def record_for_boot(self) -> Path:
+        """The same, for a boot: the run folder is gone then."""
+        return self.state_dir / "settings.json"
+
+    @property
+    def boot_mark(self) -> Path:
+        """The file that says of which boot the run folder's content is."""
+        return self.run_dir / "boot-id"
+
+    @property
+    def units(self) -> NodeUnits | None:
+        """What starts the processes; None: they are plain ones."""
+        if not self.systemd:
+            return None
+        return NodeUnits(self.run_dir, self.state_dir, given_runtime=bool(self.container_runtime_endpoint))
+
+    @property
     def endpoint(self) -> str:
         """The CRI endpoint that the node uses."""
         return self.container_runtime_endpoint or self.containerd.endpoint
@@ -120,27 +141,36 @@ class Settings:
     @property
     def containerd(self) -> Containerd:
         """The private containerd, whether it runs or not."""
-        return Containerd(ContainerdPlaces(self.state_dir, self.run_dir), self.network, self.cgroup, self.parts_dir)
+        places = ContainerdPlaces(self.state_dir, self.run_dir)
+        return Containerd(places, self.network, self.cgroup, self.parts_dir, self.units)
 
     @property
     def temporal(self) -> TemporalServer:
         """The node's Temporal server, whether it runs or not."""
-        return TemporalServer(self.state_dir, self.run_dir, self.ports.ui, parts_dir=self.parts_dir)
+        history = self.given_configuration.tempolet_configuration.get("history") or {}
+        return TemporalServer(
+            self.state_dir,
+            self.run_dir,
+            self.ports.ui,
+            parts_dir=self.parts_dir,
+            units=self.units,
+            sync=history.get("databaseSync", SYNC_NORMAL),
+        )
 
     @property
     def worker(self) -> Supervised:
         """The worker process."""
-        return Supervised(self.run_dir / "worker.pid")
+        return Supervised(self.run_dir / "worker.pid", self.units)
 
     @property
     def poller(self) -> Supervised:
         """The poller process."""
-        return Supervised(self.run_dir / "poller.pid")
+        return Supervised(self.run_dir / "poller.pid", self.units)
 
     @property
     def node(self) -> Supervised:
         """The node process, which only a node of a cluster has."""
-        return Supervised(self.run_dir / "node.pid")
+        return Supervised(self.run_dir / "node.pid", self.units)
 
     def keep(self) -> None:
         """Store the settings for `down` and the next `up`; raises OtherSettings if a node runs with others."""
@@ -150,10 +180,36 @@ class Settings:
             raise OtherSettings(
                 f"a node runs at {self.run_dir} with other settings ({changed}): run `tempolet down` first"
             )
+        self.keep_for_this_boot()
+
+    def keep_for_this_boot(self) -> None:
+        """Store the settings in the run folder, with the boot that it belongs to."""
         self.run_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
-        # it has the operator's configuration, perhaps with credentials
-        record = json.dumps(dataclasses.asdict(self), default=str, indent=1) + "\n"
-        write_atomically(self.record, record.encode(), synced=False)
+        write_atomically(self.boot_mark, f"{boot_id()}\n".encode(), synced=False)
+        write_atomically(self.record, self._text(), synced=False)
+
+    def keep_for_next_boot(self) -> None:
+        """Store the settings where a boot leaves them."""
+        write_atomically(self.record_for_boot, self._text())
+
+    def refer_to_units(self) -> None:
+        """Let each process be found by its unit, after a boot."""
+        if units := self.units:
+            given = bool(self.container_runtime_endpoint)
+            processes = [self.worker, self.poller, *([self.node] if self.kubeconfig else []), self.temporal.process]
+            for process in (*processes, *([] if given else [self.containerd.process])):
+                process.belongs_to(units.name(process.pid_file.stem))
+
+    def _text(self) -> bytes:
+        """Write the settings: of root's, for they have the operator's configuration, perhaps with credentials."""
+        return (json.dumps(dataclasses.asdict(self), default=str, indent=1) + "\n").encode()
+
+    def is_of_this_boot(self) -> bool:
+        """Report whether the run folder was filled since the machine was started."""
+        try:
+            return self.boot_mark.read_text().strip() == boot_id()
+        except OSError:
+            return False
 
     def _differences(self, before: "Settings") -> Iterator[str]:
         for name in (one.name for one in dataclasses.fields(self)):
@@ -168,10 +224,13 @@ class Settings:
         return any(process.running() for process in supervised)
 
 
-def recorded(run_dir: Path) -> Settings | None:
-    """Read the settings of the node that runs (or ran) with this run folder; None if there was none."""
+def recorded(folder: Path) -> Settings | None:
+    """Read the settings of the node that runs (or ran) with this run folder; None if there was none.
+
+    Also those that a boot needs, from a state folder.
+    """
     try:
-        found: dict[str, Any] = json.loads((run_dir / "settings.json").read_text())
+        found: dict[str, Any] = json.loads((folder / "settings.json").read_text())
         found |= {name: Path(found[name]) for name in ("state_dir", "run_dir", "parts_dir")}
         found |= {"network": PodNetwork(**found["network"]), "ports": _ports(found["ports"])}
         found["given_configuration"] = GivenConfiguration(**found.get("given_configuration", {}))

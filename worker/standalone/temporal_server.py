@@ -19,12 +19,14 @@ from typing import Final
 import grpc
 
 from proto.temporal.names import NAMESPACE, RETENTION_DAYS, SEARCH_ATTRIBUTES
+from worker.settings.tempolet_configuration import SYNC_NORMAL
 from worker.standalone.gateway.places import FRONTEND_PORT, UI_PORT, GatewayPlaces
 from worker.standalone.gateway.ui_door import CODEC
 from worker.standalone.machine import programs
 from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Command, Supervised, last_lines, own_environment
 from worker.standalone.machine.python_modules import module_command
+from worker.standalone.machine.units import NodeUnits
 from worker.temporal.keys import create_token_file, read_token_file
 
 LOOPBACK: Final = "127.0.0.1"
@@ -36,7 +38,6 @@ HEALTH_METHOD: Final = "/grpc.health.v1.Health/Check"
 FRONTEND: Final = b"temporal.api.workflowservice.v1.WorkflowService"
 HEALTH_REQUEST: Final = b"\x0a" + bytes([len(FRONTEND)]) + FRONTEND  # field 1: the service's name
 SERVING: Final = b"\x08\x01"  # field 1: SERVING
-PRAGMAS: Final = ("journal_mode=WAL", "synchronous=NORMAL")
 DYNAMIC_CONFIG: Final = (
     "history.transferProcessorMaxPollRPS=5000",  # the default of 20 a second costs 50 ms a step
     "history.timerProcessorMaxPollRPS=5000",
@@ -74,6 +75,10 @@ class TemporalServer:
     ui_port: int = 8233
     """On loopback."""
     parts_dir: Path = field(default_factory=programs.default_parts_dir)
+    units: NodeUnits | None = None
+    """What starts it; None: by itself."""
+    sync: str = SYNC_NORMAL
+    """`history.databaseSync`."""
 
     def __enter__(self) -> "TemporalServer":
         self.start()
@@ -115,7 +120,7 @@ class TemporalServer:
     @property
     def process(self) -> Supervised:
         """The gateway, whose child is the server: they end together."""
-        return Supervised(self.run / "temporal.pid")
+        return Supervised(self.run / "temporal.pid", self.units)
 
     def start(self) -> bool:
         """Start it unless it runs, wait until it serves, and prepare the namespace; True if it was started now.
@@ -136,23 +141,28 @@ class TemporalServer:
         if len(os.fsencode(self.places.frontend)) > LONGEST_SOCKET:
             raise TemporalFailed(f"{self.places.frontend} is too long for a socket's path: choose a shorter --run-dir")
         program = programs.find_program(programs.TEMPORAL, self.parts_dir)
-        for folder in (self.root, self.run):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o711)
-        private_folder(self.places.folder)
-        self.places.token.unlink(missing_ok=True)
-        create_token_file(self.places.token)
+        self.prepare()
         gateway = module_command("worker.standalone.gateway")
-        argv = [*gateway.argv, self.places.folder, str(self.ui_port), *self._arguments(program)]
+        argv = [*gateway.argv, self.places.folder, str(self.ui_port), *self.arguments(program)]
         self.process.start(Command(argv, self.log, ENVIRONMENT | gateway.environment))
         self._wait_until_serving()
         self._set_retention()
         return True
 
+    def prepare(self) -> None:
+        """Make its folders and another token for the UI, also after a boot."""
+        for folder in (self.root, self.run):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+        private_folder(self.places.folder)
+        self.places.token.unlink(missing_ok=True)
+        create_token_file(self.places.token)
+
     def stop(self) -> bool:
         """Stop it; False if it had to be killed."""
         return self.process.stop(STOP_WITHIN.total_seconds())
 
-    def _arguments(self, program: Path) -> list[str | Path]:
+    def arguments(self, program: Path) -> list[str | Path]:
+        """Return the command line of the server."""
         arguments: list[str | Path] = [program, "server", "start-dev", "--ip", LOOPBACK, "--namespace", NAMESPACE]
         arguments += ["--port", str(FRONTEND_PORT), "--ui-port", str(UI_PORT), "--db-filename", self.database]
         arguments += [
@@ -164,7 +174,7 @@ class TemporalServer:
             "json",
             "--ui-disable-news-fetch",
         ]
-        for pragma in PRAGMAS:
+        for pragma in ("journal_mode=WAL", f"synchronous={self.sync.upper()}"):
             arguments += ["--sqlite-pragma", pragma]
         for setting in DYNAMIC_CONFIG:
             arguments += ["--dynamic-config-value", setting]

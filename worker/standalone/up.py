@@ -16,6 +16,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
+from activities.clients.systemd.bus import SystemdRefused, SystemdUnavailable
 from activities.files.atomic_files import write_atomically
 from proto.pod_snapshot import read_snapshots
 from worker.daemon.config import node_name
@@ -31,7 +32,15 @@ from worker.standalone.machine.owner_marks import TakenByAnother, claim_cgroup, 
 from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Identity, last_lines
 from worker.standalone.machine.programs import MissingProgram
-from worker.standalone.node_config import healthz_port, node_command, node_process, roles, write_configuration
+from worker.standalone.machine.units import UnitNotOurs
+from worker.standalone.node_config import (
+    boot_command,
+    healthz_port,
+    node_command,
+    node_process,
+    roles,
+    write_configuration,
+)
 from worker.standalone.progress import Progress
 from worker.standalone.settings import OtherSettings, Settings
 from worker.standalone.temporal_server import LOOPBACK, TemporalFailed, TemporalSilent, is_free
@@ -55,6 +64,9 @@ _NOT_UP: Final = (
     TemporalFailed,
     KeyFileRefused,
     NotJoined,
+    SystemdUnavailable,
+    SystemdRefused,
+    UnitNotOurs,
 )
 
 
@@ -74,6 +86,8 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
         refuse_state_of_another(settings.state_dir, settings.containerd.owner)
         settings.keep()
         claim_state(settings.state_dir, settings.containerd.owner)
+        if settings.systemd:
+            settings.keep_for_next_boot()
         _start_containerd(settings, show)
         _start_temporal(settings, show)
         _start_node(settings, show)
@@ -135,6 +149,9 @@ def _start_node(settings: Settings, show: Progress) -> None:
         if not ran[role]:
             _refuse_taken_ports(settings, role)
             node_process(settings, role).start(node_command(settings, role))
+    if units := settings.units:
+        units.write_boot(boot_command(settings))
+        units.enable()
     for role in roles(settings):
         with show.step(role) as step:
             identity = _healthy(settings, role)

@@ -6,13 +6,14 @@ release that has started them.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
 from activities.files.atomic_files import write_atomically
 from worker.standalone.machine.process import Command, last_lines
-from worker.standalone.node_config import log_of, node_command, node_process, roles, write_configuration
+from worker.standalone.machine.units import UnitCommand
+from worker.standalone.node_config import boot_command, log_of, node_command, node_process, roles, write_configuration
 from worker.standalone.settings import Settings
 from worker.upgrades.health import Process
 from worker.upgrades.services import CannotUpgrade
@@ -65,8 +66,9 @@ class UpProcesses:
         return one.environment.get(PASSED_ON) or str(one.argv[0])
 
     def use_new(self) -> None:
-        """Write the configuration files of this release."""
+        """Write the configuration files of this release, and let it prepare the node at a boot."""
         write_configuration(self.settings)
+        self._prepare_boots_by(boot_command(self.settings))
         self._uses_new = True
 
     def use_before(self) -> None:
@@ -74,6 +76,13 @@ class UpProcesses:
         self._uses_new = False
         for path, content in self._configuration.items():
             write_atomically(path, content, synced=False)
+        worker, boot = self.commands["worker"], boot_command(self.settings)
+        environment = {name: value for name, value in worker.environment.items() if name == PASSED_ON}
+        self._prepare_boots_by(replace(boot, argv=(str(worker.argv[0]), *boot.argv[1:]), environment=environment))
+
+    def _prepare_boots_by(self, command: UnitCommand) -> None:
+        if units := self.settings.units:
+            units.write_boot(command)
 
     def restart(self, role: str) -> None:
         """Stop a process, and start the one of the chosen release."""

@@ -1,1 +1,1 @@
-"""systemd over D-Bus: one connection (`bus`), and the units of cgroups (`units`)."""
+"""systemd over D-Bus: one connection (`bus`), the units of cgroups (`units`), services with unit files (`services`)."""

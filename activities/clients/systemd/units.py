@@ -45,7 +45,7 @@ class SystemdUnits:
     def version(self) -> int:
         """Return systemd's version; asked once."""
         if not self._version:
-            self._version = self._operation(_version)
+            self._version = self.operation(_version)
         return self._version
 
     def start(self, name: str, properties: list[tuple[str, tuple[str, object]]]) -> None:
@@ -59,14 +59,14 @@ class SystemdUnits:
                     raise
                 return bus.job("StartUnit", "ss", (name, _REPLACE), name)
 
-        result = self._operation(start)
+        result = self.operation(start)
         if result not in ("done", "skipped"):
             self._forget_failure(name)
             raise SystemdRefused(f"start {name}", result, f"the job ended with {result!r}; see systemctl status {name}")
 
     def limit(self, name: str, properties: list[tuple[str, tuple[str, object]]]) -> None:
         """Set properties of a unit until the next boot."""
-        self._operation(lambda bus: bus.call(MANAGER_ADDRESS, "SetUnitProperties", "sba(sv)", (name, True, properties)))
+        self.operation(lambda bus: bus.call(MANAGER_ADDRESS, "SetUnitProperties", "sba(sv)", (name, True, properties)))
 
     def stop(self, name: str) -> None:
         """Stop a unit; a missing one is fine."""
@@ -80,14 +80,14 @@ class SystemdUnits:
                 if error.name != _MISSING:
                     raise
 
-        self._operation(stop)
+        self.operation(stop)
 
     def _forget_failure(self, name: str) -> None:
         """Let systemd drop a failed unit."""
         with contextlib.suppress(OSError):
-            self._operation(lambda bus: bus.call(MANAGER_ADDRESS, "ResetFailedUnit", "s", (name,)))
+            self.operation(lambda bus: bus.call(MANAGER_ADDRESS, "ResetFailedUnit", "s", (name,)))
 
-    def _operation(self, act: Callable[[Bus], _Answer]) -> _Answer:
+    def operation(self, act: Callable[[Bus], _Answer]) -> _Answer:
         """Do something on a connection of its own; a broken connection is tried again."""
         until = time.monotonic() + self._seconds
         for left in reversed(range(_TRIES)):

@@ -128,12 +128,12 @@ class Machine:
         """Run systemctl inside; gives its output, raises with it when it fails."""
         return self.inside("systemctl", "--no-pager", *arguments, check=check)
 
-    def inside(self, *command: str, check: bool = True) -> str:
+    def inside(self, *command: str, check: bool = True, seconds: float = 60) -> str:
         """Run a command inside; gives its output, raises with it when it fails."""
         enter = ["nsenter", "--target", str(self._first), "--mount", "--pid", "--cgroup"]
         environment = {"PATH": os.environ["PATH"], "SYSTEMD_UNIT_PATH": self._unit_path}
         done = subprocess.run(
-            [*enter, *command], capture_output=True, text=True, timeout=60, check=False, env=environment
+            [*enter, *command], capture_output=True, text=True, timeout=seconds, check=False, env=environment
         )
         if check and done.returncode:
             raise AssertionError(f"{command}: {done.stdout}{done.stderr}\n{self.log.read_text()[-3000:]}")

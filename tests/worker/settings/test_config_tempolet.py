@@ -45,7 +45,7 @@ def test_keys_are_obeyed(tmp_path: Path) -> None:
         HEAD + "temporal: {namespace: edge, retention: 72h, awayAfter: 20s, payloadKeyFile: /k, databaseFile: /t.db}\n"
         "codec: {address: '127.0.0.1:8088'}\nruntime: {startLimit: 3}\nmetrics: {bindAddress: '[::1]:9090'}\n"
         "logs: {legacyContainerLogsDir: /l}\nbehaviour: {commit: AtStart}\nhooks: {allowedOnApiPods: true}\n"
-        "history: {databaseLimit: 1Gi}\n",
+        "history: {databaseLimit: 1Gi, databaseSync: Full}\n",
     )
     assert config.tempolet.temporal.namespace == "edge"
     assert config.tempolet.temporal.retention == timedelta(hours=72)
@@ -54,6 +54,7 @@ def test_keys_are_obeyed(tmp_path: Path) -> None:
     assert config.tempolet.behaviour.commit == "AtStart"
     assert config.tempolet.hooks.allowed_on_api_pods is True
     assert (config.tempolet.temporal.database_file, config.tempolet.history.database_limit) == (Path("/t.db"), "1Gi")
+    assert config.tempolet.history.database_sync == "Full"
     assert (config.payload_key_file, config.start_limit) == (Path("/k"), 3)
     assert (config.tempolet.codec.address, config.tempolet.metrics.bind_address) == ("127.0.0.1:8088", "[::1]:9090")
 
@@ -80,6 +81,9 @@ def test_container_logs_have_links_where_log_agents_look(tmp_path: Path) -> None
         pytest.param(HEAD + "history: {databaseLimit: 1Mi}", "history.databaseLimit: 1Mi; the minimum", id="no-room"),
         pytest.param(
             HEAD + "history: {databaseLimit: big}", "history.databaseLimit: quantities must match", id="a-size"
+        ),
+        pytest.param(
+            HEAD + "history: {databaseSync: full}", "history.databaseSync: 'full'; it is Normal or Full", id="a-sync"
         ),
         pytest.param(HEAD + "codec: {}\ncodec: {}", "codec: set twice", id="a-duplicate"),
         pytest.param(

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.free_ports import free_ports
+from worker.standalone.given_configuration import GivenConfiguration
 from worker.standalone.machine.process import Command
+from worker.standalone.settings import Settings
 from worker.standalone.temporal_server import TemporalFailed, TemporalServer
 
 
@@ -64,3 +66,22 @@ def test_a_database_that_was_cut_off_is_told(tmp_path: Path) -> None:
         beside.unlink()  # what was not yet in the database itself
     with pytest.raises(TemporalFailed, match="cannot read its database"), server:
         pass
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        pytest.param({}, "NORMAL", id="unless-asked-for"),
+        pytest.param({"databaseSync": "Full"}, "FULL", id="asked-for"),
+        pytest.param({"databaseSync": "Normal"}, "NORMAL", id="asked-not-to"),
+    ],
+)
+def test_each_commit_is_on_disk_if_asked_for(history: dict[str, str], expected: str, tmp_path: Path) -> None:
+    """By the operator's TempoletConfiguration."""
+    given = GivenConfiguration(tempolet_configuration={"history": history} if history else {})
+    server = Settings(state_dir=tmp_path, run_dir=tmp_path, given_configuration=given).temporal
+    words = [str(word) for word in server.arguments(Path("/bin/temporal"))]
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--sqlite-pragma"] == [
+        "journal_mode=WAL",
+        f"synchronous={expected}",
+    ]

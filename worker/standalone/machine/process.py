@@ -1,9 +1,11 @@
-"""Processes that outlive the command that started them: in a session of their own, with a log file and a pid file.
+"""Processes that outlive the command that started them: in a session of their own, or as services of systemd, with a log file and a pid file.
 
 `tempolet up` starts them, a later `tempolet up` or `down` finds them again. A pid may have been reused by then, so the
-pid file also holds the process's start time and the boot id; if they do not match, the process is not ours.
+pid file also holds the process's start time and the boot id; if they do not match, the process is not ours. The pid file of a
+service has the name of its unit: systemd knows the process, which is another one after a crash.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -12,9 +14,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from worker.standalone.machine.private_files import PRIVATE_FOLDER, private_log
+from worker.standalone.machine.units import NodeUnits, UnitCommand, main_pid, stop_service
 
 NOT_PASSED_ON: Final = ("TEMPORAL_", "NOTIFY_SOCKET", "WATCHDOG_")
 """The operator's own Temporal is not the node's, and a systemd that runs `up` waits for `up` alone."""
@@ -45,16 +48,20 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Supervised:
-    """One process, known by its pid file."""
+    """One process, known by its pid file, whose name is its role."""
 
     pid_file: Path
+    units: NodeUnits | None = None
+    """What it is started by; None: by itself, and nothing starts it again."""
 
     def start(self, command: Command) -> Identity:
-        """Start it in a session of its own unless it runs; raises OSError if it cannot be started."""
+        """Start it in a session of its own, or as a service, unless it runs; raises OSError if it cannot be started."""
         if running := self.running():
             return running
         command.log.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         self.pid_file.parent.mkdir(parents=True, exist_ok=True)
+        if self.units:
+            return self._start_service(self.units, command)
         with private_log(command.log) as log:
             child = subprocess.Popen(
                 [str(word) for word in command.argv],
@@ -67,24 +74,66 @@ class Supervised:
                 umask=command.umask,
             )
         child.returncode = 0  # it outlives this process: avoids the ResourceWarning for a running child
-        identity = Identity(child.pid, _start_time(child.pid) or 0, _boot())
-        scratch = self.pid_file.with_suffix(".new")
-        scratch.write_text(json.dumps(asdict(identity)))
-        scratch.replace(self.pid_file)
+        identity = Identity(child.pid, _start_time(child.pid) or 0, boot_id())
+        self._record(asdict(identity))
         return identity
+
+    def _start_service(self, by: NodeUnits, command: Command) -> Identity:
+        argv = tuple(str(word) for word in command.argv)
+        role = self.pid_file.stem
+        pid = by.start(role, UnitCommand(argv, command.environment, command.log, command.umask))
+        identity = Identity(pid, _start_time(pid) or 0, boot_id())
+        self._record({"unit": by.name(role), **asdict(identity)})
+        return identity
+
+    def belongs_to(self, unit: str) -> None:
+        """Record that it is a service of systemd."""
+        self._record({"unit": unit})
+
+    def _recorded(self) -> dict[str, Any]:
+        """Read the pid file; empty if there is none."""
+        try:
+            found = json.loads(self.pid_file.read_text())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _record(self, content: Mapping[str, object]) -> None:
+        scratch = self.pid_file.with_suffix(".new")
+        scratch.write_text(json.dumps(content))
+        scratch.replace(self.pid_file)
 
     def running(self) -> Identity | None:
         """Return its identity; None if it does not run (any more)."""
-        try:
-            identity = Identity(**json.loads(self.pid_file.read_text()))
-        except (OSError, ValueError, TypeError):
+        found = self._recorded()
+        unit = found.pop("unit", "")
+        with contextlib.suppress(TypeError):
+            identity = Identity(**found)
+            if identity.boot == boot_id() and _start_time(identity.pid) == identity.started:
+                return identity
+        return self._now_in(unit) if unit else None
+
+    def _now_in(self, unit: str) -> Identity | None:
+        """Ask systemd for the process, and record it: the next look need not ask."""
+        pid = main_pid(unit)
+        started = _start_time(pid) if pid else None
+        if started is None:
             return None
-        return identity if identity.boot == _boot() and _start_time(identity.pid) == identity.started else None
+        identity = Identity(pid, started, boot_id())
+        with contextlib.suppress(OSError):
+            self._record({"unit": unit, **asdict(identity)})
+        return identity
 
     def stop(self, within: float) -> bool:
-        """Ask it to stop, and kill it after `within` seconds; True if it stopped by itself."""
-        identity = self.running()
-        willing = identity is None or end_process(identity.pid, within)
+        """Ask it to stop, and kill it after `within` seconds; True if it stopped by itself.
+
+        A service has the time that its unit gives it, and is not started again.
+        """
+        if unit := self._recorded().get("unit"):
+            willing = stop_service(unit, within)
+        else:
+            identity = self.running()
+            willing = identity is None or end_process(identity.pid, within)
         self.pid_file.unlink(missing_ok=True)
         return willing
 
@@ -169,5 +218,6 @@ def _start_time(pid: int) -> int | None:
     return None if has_ended else int(fields[19])
 
 
-def _boot() -> str:
+def boot_id() -> str:
+    """Return the kernel's id of this boot."""
     return BOOT_ID.read_text().strip()

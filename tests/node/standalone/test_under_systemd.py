@@ -1,0 +1,103 @@
+"""Under a real systemd: does a node of `tempolet up` come back after a crash of each process, and at a boot, and is nothing of it left?
+
+A boot is played: another systemd starts with the same units and an empty /run. `tests/machine/reboots` does it with real ones.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from proto.pod_snapshot import read_snapshots
+from tests.node.standalone.standalone_node import manifest, standalone_node
+from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible, wait_until
+from worker.standalone.machine.units import UNITS
+from worker.standalone.settings import Settings
+
+pytestmark = [pytest.mark.node, pytest.mark.systemd]
+
+ROLES = ("containerd", "temporal", "worker", "poller")
+CHECKOUT = Path(__file__).parents[3]
+SECONDS = 300.0
+BOOTED = "[Unit]\nDefaultDependencies=no\nAllowIsolate=yes\nRequires=multi-user.target\nAfter=multi-user.target\n"
+
+
+@pytest.fixture
+def node(slot: int, node_dir: Path) -> Iterator[Settings]:
+    """Return the settings of a node whose run folder is in /run, which a boot empties."""
+    skip_unless_possible()
+    with standalone_node(slot, node_dir, "sd") as settings:
+        yield replace(settings, run_dir=Path(f"/run/tempolet-sd{slot}"))
+
+
+class Booted(Machine):
+    """A systemd that starts what is enabled, and where `up` finds it."""
+
+    def __enter__(self) -> "Booted":
+        super().__enter__()
+        self.inside("mount", "--bind", str(self.units), str(UNITS))
+        return self
+
+    def tempolet(self, node: Settings, *words: str) -> str:
+        """Run a command for the node."""
+        run_dir = f"TEMPOLET_RUN_DIR={node.run_dir}"
+        module = (sys.executable, "-m", "worker.cli", *words)
+        return self.inside("env", f"PYTHONPATH={CHECKOUT}", run_dir, *module, seconds=SECONDS)
+
+    def process(self, unit: str) -> str:
+        """Return the pid of a unit's process; 0 if it has none."""
+        return self.show(unit)["MainPID"]
+
+
+def up(node: Settings, *manifests: Path) -> list[str]:
+    """Return the command line of `up`."""
+    options = {
+        "--state-dir": node.state_dir,
+        "--bridge": node.network.bridge,
+        "--pod-cidr": node.network.subnet,
+        "--cgroup-root": node.cgroup,
+        "--hostname-override": node.hostname_override,
+        "--temporal-ui-port": node.ports.ui,
+        "--healthz-port": 0,
+    }
+    return ["up", *map(str, manifests), *(str(word) for pair in options.items() for word in pair)]
+
+
+def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) -> None:
+    """Each process after kill -9, with the pod untouched; at a boot everything, with one restart; `down` removes all units."""
+    machine = Booted(tmp_path)
+    prefix = replace(node, systemd=True).units.prefix  # type: ignore[union-attr]  # it has units
+    with machine:
+        machine.tempolet(node, *up(node, manifest(tmp_path, "web")))
+        container = _container(node)
+        for role in ROLES:
+            unit = f"{prefix}-{role}.service"
+            before = machine.process(unit)
+            machine.inside("kill", "-9", before)
+            wait_until(lambda unit=unit, before=before: machine.process(unit) not in {"0", before}, f"another {role}")  # type: ignore[misc]  # called at once
+        again = machine.tempolet(node, *up(node))
+        assert again.count("runs already") == len(ROLES), again
+        assert _container(node) == container
+        assert _restarts(node) == 0
+    machine.write("default.target", BOOTED)
+    with machine:
+        wait_until(lambda: _restarts(node) == 1 and _container(node) != container, "the pod to be back")
+        assert machine.show(f"{prefix}-boot.service")["Result"] == "success"
+        pods = json.loads(machine.tempolet(node, "pods", "-o", "json"))["pods"]
+        assert [(pod["name"], pod["phase"]) for pod in pods] == [("web-n1", "Running")]
+        machine.tempolet(node, "down", "--purge")
+        assert [one.name for one in machine.units.rglob("tempolet-up*")] == []
+        assert not node.state_dir.exists()
+        assert "0 loaded units" in machine.systemctl("list-units", "--all", "tempolet-up*")
+
+
+def _container(node: Settings) -> str:
+    (pod,) = read_snapshots(node.root_dir)
+    return pod.containers["main"].container_id
+
+
+def _restarts(node: Settings) -> int:
+    return sum(pod.restarts for pod in read_snapshots(node.root_dir) if pod.ready)

@@ -1,0 +1,1 @@
+"""What a node of `tempolet up` has on its machine."""
