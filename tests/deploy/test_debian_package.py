@@ -1,0 +1,67 @@
+"""Is the Debian package packed with its version, its configuration files and scripts, and do its units start its own program?
+
+`tests/machine/installed/test_package.py` installs a whole one.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deploy.debian.package import FILES, SCRIPTS, pack, packaged_unit
+from deploy.wheel import CHECKOUT
+
+pytestmark = pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="needs dpkg-deb")
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Pack two files."""
+    tree = tmp_path / "tree"
+    for name in ("etc/tempolet/environment", "usr/lib/tempolet/pyvenv.cfg"):
+        (tree / name).parent.mkdir(parents=True)
+        (tree / name).write_text("x" * 2048)
+    return pack(tree, "1.2.3-1", tmp_path / "dist")
+
+
+def read(package: Path, *question: str) -> str:
+    """Ask dpkg-deb."""
+    return subprocess.run(
+        ["dpkg-deb", question[0], package, *question[1:]], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_control_has_what_apt_asks_for(package: Path) -> None:
+    """No word of the template is left; Python is the one for which the environment was made."""
+    assert package.name.startswith("tempolet_1.2.3-1_")
+    control = read(package, "--field")
+    assert "Version: 1.2.3-1\n" in control
+    assert "Installed-Size: 4\n" in control
+    assert "python3 (>= 3.13~), python3 (<< 3.14~)" in control
+    assert "@" not in control.replace("@localhost", "")
+
+
+def test_only_configuration_is_kept_over_upgrades(package: Path) -> None:
+    """Each file of /etc, by its path."""
+    assert read(package, "--info", "conffiles") == "/etc/tempolet/environment\n"
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_are_sh(name: str) -> None:
+    """They end at the first error, and sh can read them."""
+    text = (FILES / name).read_text()
+    assert text.startswith("#!/bin/sh\n")
+    assert "\nset -e\n" in text
+    subprocess.run(["sh", "-n", FILES / name], check=True)
+
+
+@pytest.mark.parametrize("unit", sorted((CHECKOUT / "deploy/systemd").glob("*.service")), ids=lambda unit: unit.name)
+def test_units_start_the_packages_program(unit: Path) -> None:
+    """With the package's variables before those of `tempolet join`."""
+    text = packaged_unit(unit.read_text())
+    assert "ExecStart=/usr/bin/tempolet " in text
+    assert "/usr/local" not in text
+    first, second = (line for line in text.splitlines() if line.startswith("EnvironmentFile="))
+    assert first == "EnvironmentFile=-/etc/tempolet/environment"
+    assert second == "EnvironmentFile=-/etc/tempolet/tempolet.env"

@@ -1,0 +1,1 @@
+"""A machine on which tempolet was installed from its package."""

@@ -1,0 +1,86 @@
+"""Does the Debian package install, upgrade under running pods, and leave nothing at its purge?"""
+
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from deploy.debian.package import HOME, build_tree, pack
+from tests.machine.hardware import Hardware
+from tests.machine.images import disks
+from tests.machine.machine import Machine, Parts, machine_of
+from tests.machine.run_folders import run_folder
+from tests.machine.test_node import LEFT, UP_SECONDS
+
+PACKAGES: Final = "/opt/tempolet"
+"""Where the guest mounts the disk that has a checkout in other tests."""
+DISK_MIB: Final = 1024
+APT: Final = "DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Options::=--force-confold -o Dpkg::Options::=--force-unsafe-io"
+OURS: Final = "ls -d /usr/bin/tempolet /usr/lib/tempolet /etc/tempolet /var/lib/tempolet /run/tempolet* /usr/share/doc/tempolet 2>/dev/null"
+FAILED: Final = "systemctl list-units --failed --plain --no-legend"
+
+
+@pytest.fixture(scope="module")
+def machine_with_packages(machine_parts: Parts) -> Iterator[Machine]:
+    """Boot a machine without a checkout, with two releases of the package on a disk."""
+    with run_folder() as folder:
+        tree = build_tree(folder / "work")
+        pack(tree, "0.1.0-1", folder / "packages")
+        with (tree / "etc/tempolet/environment").open("a") as changed:
+            changed.write("# the second release\n")
+        (tree / HOME / "second").touch()
+        pack(tree, "0.1.0-2", folder / "packages")
+        shutil.rmtree(folder / "work")
+        disks.make_disk(folder / "packages.img", folder / "packages", DISK_MIB)
+        shutil.rmtree(folder / "packages")
+        parts = dataclasses.replace(machine_parts, checkout=folder / "packages.img")
+        with machine_of(parts, Hardware()) as machine:
+            machine.boot()
+            yield machine
+
+
+NODE: Final = "tempolet-up-test-worker.service"
+"""Stands for the worker of another node of `tempolet up`."""
+
+
+@pytest.mark.machine
+def test_the_package_is_installed_upgraded_and_purged(machine_with_packages: Machine) -> None:
+    """By apt, without a network: a pod runs through the upgrade, and nothing is left in the end."""
+    machine = machine_with_packages
+    before = machine.run(LEFT, check=False).stdout.splitlines()
+    failed = machine.run(FAILED).stdout
+
+    machine.run(f"{APT} install {PACKAGES}/tempolet_0.1.0-1_amd64.deb", UP_SECONDS)
+    assert machine.run("tempolet version").stdout.startswith("tempolet 0.1.0 ")
+    assert (
+        machine.run("systemctl is-active tempolet-worker tempolet-poller", check=False).stdout.split()
+        == ["inactive"] * 2
+    )
+    machine.run("systemd-analyze verify /usr/lib/systemd/system/tempolet-*.service")
+    machine.run("echo '# kept' >> /etc/tempolet/environment")
+    machine.run("tempolet up --hello", UP_SECONDS)
+    pod = machine.run("pgrep -f 'httpd -p 8080'").stdout
+    assert pod
+    machine.put(b"[Service]\nExecStart=sleep infinity\n", f"/run/systemd/system/{NODE}")
+    machine.run(f"systemctl daemon-reload && systemctl start {NODE}")
+    worker = machine.run(f"systemctl show -P MainPID {NODE}").stdout.strip()
+
+    machine.run(f"{APT} install {PACKAGES}/tempolet_0.1.0-2_amd64.deb", UP_SECONDS)
+    machine.run(f"test -e /{HOME}/second")
+    assert machine.run("tail -1 /etc/tempolet/environment").stdout == "# kept\n"
+    machine.run(
+        f"until systemctl is-active -q {NODE} && ! systemctl show -P MainPID {NODE} | grep -qx {worker}; do sleep 1; done"
+    )
+    machine.run(f"systemctl stop {NODE}; rm /run/systemd/system/{NODE}; systemctl daemon-reload")
+    assert machine.run("pgrep -f 'httpd -p 8080'").stdout == pod
+    assert "Running" in machine.run("tempolet pods").stdout
+
+    machine.run(f"{APT} remove tempolet", UP_SECONDS)
+    assert machine.run("pgrep -f 'httpd -p 8080'", check=False).stdout == ""
+    machine.run("test -s /var/lib/tempolet/payload.keys")  # the state of a removed package stays
+    machine.run(f"{APT} purge tempolet", UP_SECONDS)
+    assert machine.run(OURS, check=False).stdout == ""
+    assert machine.run(LEFT, check=False).stdout.splitlines() == before
+    assert machine.run(FAILED).stdout == failed
