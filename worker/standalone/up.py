@@ -21,6 +21,7 @@ from activities.files.atomic_files import write_atomically
 from proto.pod_snapshot import read_snapshots
 from worker.daemon.config import node_name
 from worker.documents.printable import printable
+from worker.machine.fitness import MachineUnfit, refuse_unfit_machine
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.static_pod import Refused
 from worker.standalone import pods_watch
@@ -67,6 +68,7 @@ _NOT_UP: Final = (
     SystemdUnavailable,
     SystemdRefused,
     UnitNotOurs,
+    MachineUnfit,
 )
 
 
@@ -84,6 +86,8 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
         raise UpFailed("`tempolet up` needs root: containerd makes mounts, network namespaces and cgroups")
     try:
         refuse_state_of_another(settings.state_dir, settings.containerd.owner)
+        for warning in refuse_unfit_machine(settings.state_dir, new=not settings.state_dir.exists()):
+            show.say(f"warning: {warning}")
         settings.keep()
         claim_state(settings.state_dir, settings.containerd.owner)
         if settings.systemd:

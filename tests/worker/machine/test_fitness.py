@@ -151,16 +151,21 @@ def test_it_is_seen(tmp_path: Path, wrong: str) -> None:
 
 
 @needs_root
-def test_the_worker_ends_before_it_makes_anything(tmp_path: Path) -> None:
-    """With exit code 2 and the sentence, on a disk without room."""
+@pytest.mark.parametrize(
+    ("words", "code"), [(("worker", "--root-dir"), 2), (("up", "--state-dir"), 1)], ids=["worker", "up"]
+)
+def test_it_ends_before_it_makes_anything(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    """With the sentence, on a disk without room."""
     place = tmp_path / "small"
     place.mkdir()
     mounts.mount("tmpfs", place, "tmpfs", options=["size=1m"])
+    environment = {**os.environ, "TEMPOLET_RUN_DIR": str(tmp_path / "run")}
     try:
-        command = [sys.executable, "-m", "worker.cli", "worker", "--root-dir", str(place / "kubelet")]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-        assert ran.returncode == 2
+        command = [sys.executable, "-m", "worker.cli", *words, str(place / "node")]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert ran.returncode == code
         assert f"nothing was changed: the disk of {place} is full" in ran.stderr
         assert list(place.iterdir()) == []
+        assert not (tmp_path / "run").exists()
     finally:
         mounts.unmount(place)
