@@ -60,7 +60,7 @@ def made(tmp_path: Path, workflows: FakeWorkflows, **parts: Any) -> Resync:
     quiet: Any = SimpleNamespace(
         turn=lambda *_: None,
         compare_as_backstop=nothing,
-        restarted=list,
+        restarted=lambda *_: None,
         set_open=lambda *_: None,
         all=dict,
         look=nothing,
@@ -111,7 +111,7 @@ async def test_nothing_counts_as_orphaned_until_the_worker_knows_what_temporal_h
         listed.set()
         return {}
 
-    watch = SimpleNamespace(compare_as_backstop=compare_as_backstop, restarted=list)
+    watch = SimpleNamespace(compare_as_backstop=compare_as_backstop, restarted=lambda *_: None)
     one: Any = SimpleNamespace(look=look)
     comparing = asyncio.create_task(made(tmp_path, workflows, watch=watch, orphaned=one, unused=one).run())
     async with asyncio.timeout(PATIENCE):
@@ -137,7 +137,7 @@ async def test_a_pod_whose_snapshot_cannot_be_read_is_told_once(
         return {one.uid: one for one in (shown, damaged, closed)}
 
     watch = SimpleNamespace(
-        compare_as_backstop=compare_as_backstop, restarted=list, tell_anew=lambda ids: told.append([*ids])
+        compare_as_backstop=compare_as_backstop, restarted=lambda *_: None, tell_anew=lambda ids: told.append([*ids])
     )
     known = SimpleNamespace(all=lambda: {shown.uid: SimpleNamespace(path="", source="file")})
     compared = made(tmp_path, workflows, watch=watch, known=known)
