@@ -10,6 +10,7 @@ import json
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -128,6 +129,8 @@ class Containerd:
         """Remove what its run folder has of a boot before, if that folder outlives one: nothing of it is in the kernel any more."""
         for directory in (self.places.state, self.places.addresses, self.places.cni_config):
             shutil.rmtree(directory, ignore_errors=True)
+        for entry in _broken_results(self.network.bridge):
+            entry.unlink(missing_ok=True)
 
     def _claim(self) -> None:
         """Take bridge and cgroup. Raises TakenByAnother, and ContainerdFailed if the kernel refuses."""
@@ -253,3 +256,14 @@ def has_capability(number: int) -> bool:
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> number & 1)
     return False
+
+
+def _broken_results(network: str) -> Iterator[Path]:
+    """Yield what a power loss has cut off of libcni's cache: it does not sync it, and takes no sandbox down whose result it cannot read."""
+    for entry in (*CNI_CACHE.glob(f"{network}-*"), *CNI_CACHE.glob("cni-loopback-*")):
+        try:
+            json.loads(entry.read_bytes())
+        except OSError:
+            continue
+        except ValueError:
+            yield entry

@@ -4,6 +4,7 @@ A boot is played: another systemd starts with the same units and an empty /run. 
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from proto.pod_snapshot import read_snapshots
 from tests.node.standalone.standalone_node import manifest, standalone_node
 from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible, wait_until
+from worker.standalone.containerd import CNI_CACHE
 from worker.standalone.machine.units import UNITS
 from worker.standalone.settings import Settings
 
@@ -82,6 +84,10 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
         assert again.count("runs already") == len(ROLES), again
         assert _container(node) == container
         assert _restarts(node) == 0
+    cached = list(CNI_CACHE.glob(f"{node.network.bridge}-*"))
+    assert cached
+    for entry in cached:
+        os.truncate(entry, 0)  # as a power loss does
     machine.write("default.target", BOOTED)
     with machine:
         wait_until(lambda: _restarts(node) == 1 and _container(node) != container, "the pod to be back")
