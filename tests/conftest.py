@@ -33,6 +33,12 @@ from worker.temporal.temporal_client import TemporalSettings
 SLOTS: Final = range(200)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Show failures without their source where Python fails to parse it now and then, which ended the session (CPython issue 106905)."""
+    if sys.version_info < (3, 11, 5):
+        config.option.tbstyle = "native"
+
+
 def pytest_collection_finish() -> None:
     """Keep what is loaded out of garbage collections, which would visit some million objects again and again: a sixth of the CPU time."""
     gc.collect()
