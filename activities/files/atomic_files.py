@@ -25,3 +25,12 @@ def write_atomically(file: Path, content: bytes, *, mode: int = 0o600, synced: b
             opened.flush()
             os.fsync(descriptor)
     new.replace(file)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on disk: a file that is synced may be lost with its name. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

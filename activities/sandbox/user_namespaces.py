@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from activities.files.atomic_files import sync_folder
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.user_ids import UNIT, IdRanges
 
@@ -71,11 +72,7 @@ class UserNamespaces:
             file.flush()
             os.fsync(file.fileno())
         new.replace(directory / FILE)
-        parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(parent)
-        finally:
-            os.close(parent)
+        sync_folder(directory)
 
 
 def _read(directory: Path) -> range | None:

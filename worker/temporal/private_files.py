@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from activities.files.atomic_files import sync_folder
+
 _LARGEST_FILE: Final = 64 * 1024  # some 900 keys; more is not a key file
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -62,7 +64,7 @@ def write_new(path: Path, text: str) -> None:
         os.link(aside, path)  # unlike rename, never replaces
     finally:
         aside.unlink()
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def replace_private(path: Path, text: str) -> None:
@@ -71,7 +73,7 @@ def replace_private(path: Path, text: str) -> None:
     owner = path.stat()
     os.chown(aside, owner.st_uid, owner.st_gid)
     aside.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def write_aside(path: Path, text: str) -> Path:
@@ -92,14 +94,6 @@ def folder_lock(folder: Path) -> Iterator[int]:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield fd
-    finally:
-        os.close(fd)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
     finally:
         os.close(fd)
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
+from activities.files.atomic_files import sync_folder
 from activities.images.access.record_format import (
     PREFIX,
     SUFFIX_OF_UNFINISHED,
@@ -182,14 +183,14 @@ def _write(path: Path, content: bytes) -> None:
     except OSError:
         unfinished.unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    sync_folder(path.parent)
 
 
 def _make(folder: Path) -> None:
     """Make a folder that only root can read."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _sync(folder.parent)
-    _sync(folder.parent.parent)
+    sync_folder(folder.parent)
+    sync_folder(folder.parent.parent)
 
 
 def _listed(folder: Path) -> set[str]:
@@ -206,11 +207,3 @@ def _remove(path: Path) -> None:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, mode=0o600)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -14,6 +14,8 @@ from typing import Final, Self
 
 import structlog
 
+from activities.files.atomic_files import sync_folder
+
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -73,7 +75,7 @@ class PrivateFolder:
                 facts = os.fstat(descriptor)
             _refuse(path, facts)
             if is_new:
-                _sync(path.parent)
+                sync_folder(path.parent)
             yield cls(descriptor, path)
         finally:
             os.close(descriptor)
@@ -165,14 +167,6 @@ class PrivateFolder:
     def sync(self) -> None:
         """Put the names in the folder on disk; raises OSError."""
         os.fsync(self._descriptor)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from activities.clients.systemd.services import SystemdServices
 from activities.clients.systemd.units import SystemdUnits
-from activities.files.atomic_files import write_atomically
+from activities.files.atomic_files import sync_folder, write_atomically
 from worker.standalone.machine import unit_text
 from worker.standalone.machine.private_files import PRIVATE_FILE, private_folder, private_log
 from worker.standalone.machine.unit_text import MARK, ServiceText
@@ -122,7 +122,8 @@ class NodeUnits:
         services.reload()
         services.start(self.target, alone=True)
         for folder in (self.folder, self.folder / "multi-user.target.wants", self.environments):
-            _write_back(folder)
+            with contextlib.suppress(FileNotFoundError):
+                sync_folder(folder)  # the plug may be pulled at any moment
 
     def remove(self) -> None:
         """Remove all units of this node, which are stopped; missing ones are fine."""
@@ -192,16 +193,6 @@ class NodeUnits:
             return (self.folder / name).read_text().startswith(MARK)
         except OSError:
             return False
-
-
-def _write_back(folder: Path) -> None:
-    """Have the names in a folder on disk: the plug may be pulled at any moment."""
-    with contextlib.suppress(FileNotFoundError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def main_pid(name: str) -> int:
