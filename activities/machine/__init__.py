@@ -1,1 +1,1 @@
-"""The machine: cgroups, capacity, memory protection."""
+"""The machine: cgroups, capacity, memory protection, the id of its boot."""

@@ -24,6 +24,7 @@ from temporalio.client import Client, Plugin
 from temporalio.runtime import Runtime
 from temporalio.service import RPCError
 
+from activities.machine.boot_id import BOOT_ID
 from worker.daemon.config import NodeConfig
 from worker.daemon.service import Service
 from worker.daemon.troubles import TROUBLES
@@ -45,7 +46,6 @@ FIRST_TRY: Final = timedelta(seconds=5)
 """For how long a process waits before it starts without Temporal."""
 TEMPORAL: Final = "Temporal"
 """Names the part in the record of troubles."""
-BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _log = structlog.get_logger(__name__)
 
 

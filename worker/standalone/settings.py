@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.files.atomic_files import write_atomically
+from activities.machine.boot_id import boot_id
 from worker.settings.tempolet_configuration import SYNC_NORMAL
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces
 from worker.standalone.given_configuration import GivenConfiguration
-from worker.standalone.machine.process import Supervised, boot_id
+from worker.standalone.machine.process import Supervised
 from worker.standalone.machine.programs import default_parts_dir
 from worker.standalone.machine.units import NodeUnits
 from worker.standalone.pod_network.network import PodNetwork

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from activities.files.atomic_files import write_atomically
+from activities.machine.boot_id import BOOT_ID
 
-BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _LONGEST: Final = 64
 
 

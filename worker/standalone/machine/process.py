@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from activities.machine.boot_id import boot_id
 from worker.standalone.machine.private_files import PRIVATE_FOLDER, private_log
 from worker.standalone.machine.units import NodeUnits, UnitCommand, main_pid, stop_service
 
@@ -23,7 +24,6 @@ NOT_PASSED_ON: Final = ("TEMPORAL_", "NOTIFY_SOCKET", "WATCHDOG_")
 """The operator's own Temporal is not the node's, and a systemd that runs `up` waits for `up` alone."""
 LAST_THREAD_WITHIN: Final = 10.0
 """Seconds for the other threads of a process to end after its first one."""
-BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +216,3 @@ def _start_time(pid: int) -> int | None:
     except OSError:
         return None
     return None if has_ended else int(fields[19])
-
-
-def boot_id() -> str:
-    """Return the kernel's id of this boot."""
-    return BOOT_ID.read_text().strip()
