@@ -80,6 +80,15 @@ def can_be_had(names: Sequence[str] = CONTROL_PLANE) -> str:
     return ""
 
 
+def no_control_plane() -> str:
+    """Return why no control plane can run here; empty if one can, though its programs may have to be built first."""
+    try:
+        find_etcd()
+    except NoBinaries as error:
+        return str(error)
+    return can_be_had()
+
+
 def find_etcd() -> Path:
     """Find etcd: PATH, then the parts. Raises NoBinaries."""
     found = shutil.which("etcd", path=search_path())

@@ -20,7 +20,7 @@ from tests.cluster.binaries import (
     NoBinaries,
     can_be_had,
     find_binaries,
-    find_etcd,
+    no_control_plane,
 )
 from tests.cluster.cluster_node import ClusterNode, NewNode, node_address
 from tests.cluster.control_plane import ControlPlane
@@ -141,8 +141,4 @@ def _found_or_built(config: pytest.Config, names: Sequence[str], what: str) -> P
 
 
 def _cannot_run() -> str:
-    try:
-        find_etcd()
-    except NoBinaries as error:
-        return cannot_run() or str(error)
-    return cannot_run() or can_be_had()
+    return cannot_run() or no_control_plane()

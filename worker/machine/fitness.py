@@ -1,11 +1,10 @@
 """What a node needs of its machine, judged before anything on it is changed: cgroups, room on the disk, the clock, SELinux.
 
-Called by `tempolet worker` and `tempolet join` at their start. The judgement is pure; gathering is beside it. A node that has worked before
+Called by `tempolet worker`, `up` and `join` at their start. The judgement is pure; gathering is beside it. A node that has worked before
 starts on a full disk and with a wrong clock, as a kubelet does, and says so: its pods run, and it is needed to make room.
 """
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -118,7 +117,7 @@ def machine_state(root_dir: Path, hierarchies: Hierarchies | None = None, enforc
         controllers=_controllers(found),
         read_only=[str(one) for one in _read_only(places)],
         folder=folder,
-        free_bytes=shutil.disk_usage(folder).free,
+        free_bytes=room.f_bavail * room.f_frsize,
         free_inodes=room.f_favail if room.f_files else None,
         now=datetime.now(UTC),
         selinux_enforcing=_text(enforce) == "1",

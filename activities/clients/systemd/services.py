@@ -9,12 +9,10 @@ from typing import Any, Final
 
 from jeepney import DBusAddress
 
-from activities.clients.systemd.bus import MANAGER_ADDRESS, SYSTEMD, Bus, SystemdRefused
-from activities.clients.systemd.units import SystemdUnits
+from activities.clients.systemd.bus import MANAGER_ADDRESS, SYSTEMD, SystemdRefused
+from activities.clients.systemd.units import REPLACE, SystemdUnits, stop_unit
 
-_REPLACE: Final = "replace"
 _ALONE: Final = "ignore-dependencies"
-_MISSING: Final = f"{SYSTEMD}.NoSuchUnit"
 _SERVICE: Final = f"{SYSTEMD}.Service"
 _UNIT: Final = f"{SYSTEMD}.Unit"
 
@@ -44,20 +42,12 @@ class SystemdServices:
 
     def start(self, name: str, *, alone: bool = False) -> None:
         """Queue the start of a unit, and do not wait for it; `alone`: without what it wants."""
-        mode = _ALONE if alone else _REPLACE
+        mode = _ALONE if alone else REPLACE
         self._units.operation(lambda bus: bus.call(MANAGER_ADDRESS, "StartUnit", "ss", (name, mode)))
 
     def stop(self, name: str) -> None:
         """Stop a unit, and wait until it has ended; a missing one is fine."""
-
-        def stop(bus: Bus) -> None:
-            try:
-                bus.job("StopUnit", "ss", (name, _REPLACE), name)
-            except SystemdRefused as error:
-                if error.name != _MISSING:
-                    raise
-
-        self._units.operation(stop)
+        self._units.operation(lambda bus: stop_unit(bus, name))
 
     def forget(self, name: str) -> None:
         """Let systemd drop the state of a unit that has ended."""

@@ -27,7 +27,7 @@ SECONDS: Final = 30.0
 _TRIES: Final = 20
 _PAUSE: Final = 0.25
 """Seconds between tries: systemd restarts itself in a second, on a busy machine in some."""
-_REPLACE: Final = "replace"
+REPLACE: Final = "replace"
 _EXISTS: Final = f"{SYSTEMD}.UnitExists"
 _MISSING: Final = f"{SYSTEMD}.NoSuchUnit"
 
@@ -53,11 +53,11 @@ class SystemdUnits:
 
         def start(bus: Bus) -> str:
             try:
-                return bus.job("StartTransientUnit", "ssa(sv)a(sa(sv))", (name, _REPLACE, properties, []), name)
+                return bus.job("StartTransientUnit", "ssa(sv)a(sa(sv))", (name, REPLACE, properties, []), name)
             except SystemdRefused as error:
                 if error.name != _EXISTS:
                     raise
-                return bus.job("StartUnit", "ss", (name, _REPLACE), name)
+                return bus.job("StartUnit", "ss", (name, REPLACE), name)
 
         result = self.operation(start)
         if result not in ("done", "skipped"):
@@ -74,11 +74,7 @@ class SystemdUnits:
         def stop(bus: Bus) -> None:
             with contextlib.suppress(SystemdRefused):
                 bus.call(MANAGER_ADDRESS, "ResetFailedUnit", "s", (name,))
-            try:
-                bus.job("StopUnit", "ss", (name, _REPLACE), name)
-            except SystemdRefused as error:
-                if error.name != _MISSING:
-                    raise
+            stop_unit(bus, name)
 
         self.operation(stop)
 
@@ -101,6 +97,15 @@ class SystemdUnits:
                     raise
                 time.sleep(_PAUSE)
         raise AssertionError("unreachable")
+
+
+def stop_unit(bus: Bus, name: str) -> None:
+    """Stop a unit, and wait until it has ended; a missing one is fine."""
+    try:
+        bus.job("StopUnit", "ss", (name, REPLACE), name)
+    except SystemdRefused as error:
+        if error.name != _MISSING:
+            raise
 
 
 def _version(bus: Bus) -> int:

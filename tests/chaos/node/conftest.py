@@ -7,7 +7,7 @@ import pytest
 
 from tests.chaos.node.cni_plugin import CniPlugin
 from tests.chaos.node.stage import Session, Stages
-from tests.cluster.binaries import NoBinaries, can_be_had, find_etcd
+from tests.cluster.binaries import no_control_plane
 from tests.cluster.conftest import node_ip, plane
 from tests.cluster.control_plane import ControlPlane
 from tests.node.conftest import cannot_run
@@ -50,11 +50,7 @@ def stages(
     """Return the nodes on which the scenarios of a file play."""
 
     def cluster() -> tuple[ControlPlane, str]:
-        try:
-            find_etcd()
-        except NoBinaries as error:
-            pytest.skip(str(error))
-        if reason := can_be_had():
+        if reason := no_control_plane():
             pytest.skip(reason)
         return request.getfixturevalue("plane"), request.getfixturevalue("node_ip")
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.cluster import bootstrap_tokens
-from tests.cluster.binaries import NoBinaries, can_be_had, find_binaries, find_etcd
+from tests.cluster.binaries import find_binaries, no_control_plane
 from tests.cluster.control_plane import ControlPlane
 from tests.machine.hardware import HOST
 from tests.machine.joined import runtimes
@@ -38,11 +38,7 @@ rm -rf /etc/kubernetes /etc/tempolet /var/lib/kubelet /var/log/pods /var/log/con
 @pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Run a control plane on this machine, with a token, for machines that reach it at HOST."""
-    try:
-        find_etcd()
-    except NoBinaries as error:
-        pytest.skip(str(error))
-    if reason := can_be_had():
+    if reason := no_control_plane():
         pytest.skip(reason)
     find_binaries()
     made = ControlPlane(

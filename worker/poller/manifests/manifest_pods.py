@@ -214,12 +214,12 @@ class ManifestPods:
                     known.listed = None  # also if the call fails: it may have arrived
                 arrived = await self._workflows.request_deletion(workflow_id, request)
                 known.remade = ""
-                if arrived:
-                    known.first_requests.setdefault(uid, call)
-                if arrived and known.leads == leads:
-                    known.deletions_requested.add(uid)
-                elif not arrived:
+                if not arrived:
                     known.open.pop(uid, None)
+                    return
+                known.first_requests.setdefault(uid, call)
+                if known.leads == leads:
+                    known.deletions_requested.add(uid)
 
     def _start_of(self, pod: StaticPod) -> PodStart:
         return PodStart(
