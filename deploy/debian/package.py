@@ -126,6 +126,9 @@ def _place(tree: Path) -> None:
     units.mkdir(parents=True)
     for unit in (CHECKOUT / "deploy/systemd").glob("*.service"):
         (units / unit.name).write_text(packaged_unit(unit.read_text()))
+    users = tree / "usr/lib/sysusers.d"
+    users.mkdir(parents=True)
+    shutil.copy(FILES / "sysusers", users / "tempolet.conf")
     document = tree / "usr/share/doc/tempolet"
     document.mkdir(parents=True)
     shutil.copy(FILES / "copyright", document)

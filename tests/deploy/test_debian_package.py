@@ -11,6 +11,7 @@ import pytest
 
 from deploy.debian.package import FILES, SCRIPTS, pack, packaged_unit
 from deploy.wheel import CHECKOUT
+from worker.standalone.machine.system_user import OF_TEMPORAL
 
 pytestmark = pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="needs dpkg-deb")
 
@@ -65,3 +66,10 @@ def test_units_start_the_packages_program(unit: Path) -> None:
     first, second = (line for line in text.splitlines() if line.startswith("EnvironmentFile="))
     assert first == "EnvironmentFile=-/etc/tempolet/environment"
     assert second == "EnvironmentFile=-/etc/tempolet/tempolet.env"
+
+
+def test_the_user_of_temporal_is_the_one_that_up_looks_for() -> None:
+    """Made at the installation, removed at the purge; its line is that of systemd-sysusers."""
+    lines = [line for line in (FILES / "sysusers").read_text().splitlines() if line[0] != "#"]
+    assert [line.split()[:3] for line in lines] == [["u", OF_TEMPORAL, "-"]]
+    assert f"userdel {OF_TEMPORAL}" in (FILES / "postrm").read_text()

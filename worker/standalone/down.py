@@ -70,10 +70,11 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
             units.remove()
             here.record_for_boot.unlink(missing_ok=True)
             step.detail = "disabled and removed"
+    stays = [why] if purge and (why := here.temporal_user.remove()) else []
     _remove_files(here, purge=purge)
     for what in forced:
         show.say(f"by force: {what}")
-    left = what_is_left(here)
+    left = [*what_is_left(here), *stays]
     if left:
         raise DownFailed(f"not removed: {'; '.join(left)}")
     state = _state_words(here.state_dir, purge=purge) if had_state else f"no state was in {here.state_dir}"
@@ -214,7 +215,7 @@ def _remove_files(settings: Settings, *, purge: bool) -> None:
         )
     ]
     if purge:
-        state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "certs.d", "parts")
+        state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "certs.d", "parts", "temporal")
         files = (
             "run-folder",
             "payload.keys",

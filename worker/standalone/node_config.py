@@ -85,7 +85,7 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
     temporal = {
         "address": settings.temporal.address,
         "namespace": NAMESPACE,
-        "databaseFile": str(settings.temporal.database),
+        "databaseFile": str(settings.temporal.linked_database),
         "payloadKeyFile": str(settings.key_file),
     }
     given = settings.given_configuration.tempolet_configuration

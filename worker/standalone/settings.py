@@ -21,14 +21,14 @@ from worker.standalone.containerd_config import ContainerdPlaces
 from worker.standalone.given_configuration import GivenConfiguration
 from worker.standalone.machine.process import Supervised
 from worker.standalone.machine.programs import default_parts_dir
-from worker.standalone.machine.units import NodeUnits
+from worker.standalone.machine.system_user import SystemUser
+from worker.standalone.machine.units import DEFAULT_RUN_DIR, NodeUnits
 from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.temporal_server import TemporalServer
 
 STATE_VARIABLE: Final = "TEMPOLET_STATE_DIR"
 RUN_VARIABLE: Final = "TEMPOLET_RUN_DIR"
 DEFAULT_STATE_DIR: Final = Path("/var/lib/tempolet")
-DEFAULT_RUN_DIR: Final = Path("/run/tempolet")
 
 
 class OtherSettings(Exception):
@@ -157,6 +157,11 @@ class Settings:
             units=self.units,
             sync=history.get("databaseSync", SYNC_NORMAL),
         )
+
+    @property
+    def temporal_user(self) -> SystemUser:
+        """The user that Temporal runs as, whether there is one or not."""
+        return SystemUser.of_temporal(self.state_dir, self.run_dir)
 
     @property
     def worker(self) -> Supervised:

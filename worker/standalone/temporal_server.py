@@ -20,7 +20,9 @@ import grpc
 
 from proto.temporal.names import NAMESPACE, RETENTION_DAYS, SEARCH_ATTRIBUTES
 from worker.settings.tempolet_configuration import SYNC_NORMAL
+from worker.standalone.gateway.database_folder import DATABASE, FOLDER
 from worker.standalone.gateway.places import FRONTEND_PORT, UI_PORT, GatewayPlaces
+from worker.standalone.gateway.server_account import STATE, USER
 from worker.standalone.gateway.ui_door import CODEC
 from worker.standalone.machine import programs
 from worker.standalone.machine.private_files import private_folder
@@ -30,6 +32,7 @@ from worker.standalone.machine.units import NodeUnits
 from worker.temporal.keys import create_token_file, read_token_file
 
 LOOPBACK: Final = "127.0.0.1"
+ROOT_USER: Final = "root"
 LONGEST_SOCKET: Final = 107  # unix(7): bytes of a socket's path
 READY_WITHIN: Final = timedelta(seconds=60)  # a database of many pods is replayed first
 STOP_WITHIN: Final = timedelta(seconds=15)
@@ -67,7 +70,7 @@ class TemporalSilent(TemporalFailed):
 class TemporalServer:
     """One Temporal server; a context manager that starts and stops it.
 
-    `root` holds database and log, `run` the pid file and the gateway's sockets.
+    `root` holds the log and the database's folder, `run` the pid file and the gateway's sockets.
     """
 
     root: Path
@@ -79,6 +82,8 @@ class TemporalServer:
     """What starts it; None: by itself."""
     sync: str = SYNC_NORMAL
     """`history.databaseSync`."""
+    user: str = ROOT_USER
+    """Who it runs as; the gateway is root's in any case."""
 
     def __enter__(self) -> "TemporalServer":
         self.start()
@@ -114,8 +119,13 @@ class TemporalServer:
 
     @property
     def database(self) -> Path:
-        """The database file."""
-        return self.root / "temporal.db"
+        """The database file; before the first start with this release it is where `linked_database` is."""
+        return self.root / FOLDER / DATABASE
+
+    @property
+    def linked_database(self) -> Path:
+        """Where an earlier release has the database, and finds it again: the file itself, then a link to `database`."""
+        return self.root / DATABASE
 
     @property
     def process(self) -> Supervised:
@@ -144,7 +154,8 @@ class TemporalServer:
         self.prepare()
         gateway = module_command("worker.standalone.gateway")
         argv = [*gateway.argv, self.places.folder, str(self.ui_port), *self.arguments(program)]
-        self.process.start(Command(argv, self.log, ENVIRONMENT | gateway.environment))
+        account = {USER: self.user, STATE: str(self.root)}
+        self.process.start(Command(argv, self.log, ENVIRONMENT | gateway.environment | account))
         self._wait_until_serving()
         self._set_retention()
         return True

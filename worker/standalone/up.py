@@ -11,6 +11,7 @@ import shutil
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
@@ -32,7 +33,8 @@ from worker.standalone.joining import NotJoined, until_joined
 from worker.standalone.machine.owner_marks import TakenByAnother, claim_cgroup, claim_state, refuse_state_of_another
 from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Identity, last_lines
-from worker.standalone.machine.programs import MissingProgram
+from worker.standalone.machine.programs import TEMPORAL, MissingProgram, find_program
+from worker.standalone.machine.system_user import NoUser
 from worker.standalone.machine.units import UnitNotOurs
 from worker.standalone.node_config import (
     boot_command,
@@ -44,7 +46,7 @@ from worker.standalone.node_config import (
 )
 from worker.standalone.progress import Progress
 from worker.standalone.settings import OtherSettings, Settings
-from worker.standalone.temporal_server import LOOPBACK, TemporalFailed, TemporalSilent, is_free
+from worker.standalone.temporal_server import LOOPBACK, ROOT_USER, TemporalFailed, TemporalSilent, is_free
 from worker.temporal.keys import create_key_file
 from worker.temporal.private_files import KeyFileRefused
 
@@ -131,15 +133,29 @@ def _start_containerd(settings: Settings, show: Progress) -> None:
 
 
 def _start_temporal(settings: Settings, show: Progress) -> None:
+    create_key_file(settings.key_file)
+    temporal = settings.temporal
+    if settings.systemd and not temporal.process.running():
+        temporal = replace(temporal, user=_user_of_temporal(settings, show))
     with show.step("Temporal") as step:
-        create_key_file(settings.key_file)
-        temporal = settings.temporal
         try:
             started = temporal.start()
         except TemporalSilent:
             step.detail = f"{temporal.address} does not answer yet, the node starts without it; see {temporal.log}"
         else:
             step.detail = f"{temporal.address}{'' if started else ', runs already'}"
+
+
+def _user_of_temporal(settings: Settings, show: Progress) -> str:
+    """Make the user that Temporal runs as, and return its name; root's if there can be none, which is said. Raises MissingProgram."""
+    user = settings.temporal_user
+    try:
+        user.make()
+        user.require_use(settings.state_dir, find_program(TEMPORAL, settings.parts_dir))
+    except NoUser as error:
+        show.say(f"warning: Temporal runs as root: {error}")
+        return ROOT_USER
+    return user.name
 
 
 def _start_node(settings: Settings, show: Progress) -> None:

@@ -18,7 +18,10 @@ PACKAGES: Final = "/opt/tempolet"
 """Where the guest mounts the disk that has a checkout in other tests."""
 DISK_MIB: Final = 1024
 APT: Final = "DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Options::=--force-confold -o Dpkg::Options::=--force-unsafe-io"
-OURS: Final = "ls -d /usr/bin/tempolet /usr/lib/tempolet /etc/tempolet /var/lib/tempolet /run/tempolet* /usr/share/doc/tempolet 2>/dev/null"
+OURS: Final = (
+    "ls -d /usr/bin/tempolet /usr/lib/tempolet /etc/tempolet /var/lib/tempolet /run/tempolet* /usr/share/doc/tempolet 2>/dev/null; "
+    "getent passwd tempolet-temporal; getent group tempolet-temporal"
+)
 FAILED: Final = "systemctl list-units --failed --plain --no-legend"
 
 
@@ -63,6 +66,7 @@ def test_the_package_is_installed_upgraded_and_purged(machine_with_packages: Mac
     machine.run("tempolet up --hello", UP_SECONDS)
     pod = machine.run("pgrep -f 'httpd -p 8080'").stdout
     assert pod
+    assert machine.run("stat -c %U /proc/$(pgrep -x temporal)").stdout == "tempolet-temporal\n"
     machine.put(b"[Service]\nExecStart=sleep infinity\n", f"/run/systemd/system/{NODE}")
     machine.run(f"systemctl daemon-reload && systemctl start {NODE}")
     worker = machine.run(f"systemctl show -P MainPID {NODE}").stdout.strip()

@@ -8,7 +8,7 @@ from worker.standalone.temporal_server import TemporalServer
 
 def files(server: TemporalServer) -> list[Path]:
     """List the database's files: SQLite has a log and an index beside it."""
-    return list(server.root.glob(f"{server.database.name}*"))
+    return list(server.database.parent.glob(f"{server.database.name}*"))
 
 
 def delete(server: TemporalServer) -> None:
@@ -36,4 +36,4 @@ def put_back(server: TemporalServer, copied: Path) -> None:
     """Replace the database by a copy."""
     delete(server)
     for path in copied.iterdir():
-        shutil.copy2(path, server.root / path.name)
+        shutil.copy2(path, server.database.parent / path.name)

@@ -1,10 +1,14 @@
 """Under a real systemd: does a node of `tempolet up` come back after a crash of each process, and at a boot, and is nothing of it left?
 
+Its Temporal runs as a user that `up` makes, in an /etc of this test's own, with the database of a release that ran it as root.
+
 A boot is played: another systemd starts with the same units and an empty /run. `tests/machine/reboots` does it with real ones.
 """
 
+import contextlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +19,7 @@ import pytest
 from proto.pod_snapshot import read_snapshots
 from tests.node.standalone.standalone_node import manifest, standalone_node
 from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible, wait_until
+from tests.worker.standalone.temporal.earlier_temporal import earlier, make_namespace, operator, status, temporal_pid
 from worker.standalone.containerd import CNI_CACHE
 from worker.standalone.machine.units import UNITS
 from worker.standalone.settings import Settings
@@ -36,10 +41,16 @@ def node(slot: int, node_dir: Path) -> Iterator[Settings]:
 
 
 class Booted(Machine):
-    """A systemd that starts what is enabled, and where `up` finds it."""
+    """A systemd that starts what is enabled, and where `up` finds it; with users of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.etc = folder / "etc"
+        shutil.copytree("/etc", self.etc, symlinks=True)
 
     def __enter__(self) -> "Booted":
         super().__enter__()
+        self.inside("mount", "--bind", str(self.etc), "/etc")
         self.inside("mount", "--bind", str(self.units), str(UNITS))
         return self
 
@@ -48,6 +59,11 @@ class Booted(Machine):
         run_dir = f"TEMPOLET_RUN_DIR={node.run_dir}"
         module = (sys.executable, "-m", "worker.cli", *words)
         return self.inside("env", f"PYTHONPATH={CHECKOUT}", run_dir, *module, seconds=SECONDS)
+
+    def uid(self, user: str) -> str:
+        """Return the number of a user; empty if there is none."""
+        entries = [line.split(":") for line in (self.etc / "passwd").read_text().splitlines()]
+        return next((fields[2] for fields in entries if fields[0] == user), "")
 
     def process(self, unit: str) -> str:
         """Return the pid of a unit's process; 0 if it has none."""
@@ -72,9 +88,16 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
     """Each process after kill -9, with the pod untouched; at a boot everything, with one restart; `down` removes all units."""
     machine = Booted(tmp_path)
     prefix = replace(node, systemd=True).units.prefix  # type: ignore[union-attr]  # it has units
+    user, temporal = node.temporal_user.name, f"{prefix}-temporal.service"
+    with earlier(replace(node, run_dir=node.state_dir.parent / "run").temporal) as of_root:
+        make_namespace(of_root, "of-the-earlier-release")
     with machine:
         machine.tempolet(node, *up(node, manifest(tmp_path, "web")))
         container = _container(node)
+        assert _uid_of_temporal(machine, temporal) == machine.uid(user) != ""
+        assert "of-the-earlier-release" in machine.inside(*operator(node.temporal), "list")
+        machine.inside("kill", "-9", _temporal_inside(machine, temporal))
+        wait_until(lambda: _uid_of_temporal(machine, temporal) == machine.uid(user), "another Temporal")
         for role in ROLES:
             unit = f"{prefix}-{role}.service"
             before = machine.process(unit)
@@ -82,6 +105,7 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
             wait_until(lambda unit=unit, before=before: machine.process(unit) not in {"0", before}, f"another {role}")  # type: ignore[misc]  # called at once
         again = machine.tempolet(node, *up(node))
         assert again.count("runs already") == len(ROLES), again
+        assert _uid_of_temporal(machine, temporal) == machine.uid(user)
         assert _container(node) == container
         assert _restarts(node) == 0
     cached = list(CNI_CACHE.glob(f"{node.network.bridge}-*"))
@@ -92,12 +116,27 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
     with machine:
         wait_until(lambda: _restarts(node) == 1 and _container(node) != container, "the pod to be back")
         assert machine.show(f"{prefix}-boot.service")["Result"] == "success"
+        assert _uid_of_temporal(machine, temporal) == machine.uid(user)
         pods = json.loads(machine.tempolet(node, "pods", "-o", "json"))["pods"]
         assert [(pod["name"], pod["phase"]) for pod in pods] == [("web-n1", "Running")]
         machine.tempolet(node, "down", "--purge")
         assert [one.name for one in machine.units.rglob("tempolet-up*")] == []
         assert not node.state_dir.exists()
+        assert machine.uid(user) == ""
+        assert user not in (machine.etc / "group").read_text()
         assert "0 loaded units" in machine.systemctl("list-units", "--all", "tempolet-up*")
+
+
+def _uid_of_temporal(machine: Booted, unit: str) -> str:
+    """Return the uid of Temporal itself; empty if it does not run."""
+    with contextlib.suppress(OSError, ValueError, AssertionError):
+        return status(temporal_pid(machine.pid(unit)))["Uid"][0]
+    return ""
+
+
+def _temporal_inside(machine: Booted, unit: str) -> str:
+    """Return the pid of Temporal itself, as those inside know it."""
+    return status(temporal_pid(machine.pid(unit)))["NSpid"][-1]
 
 
 def _container(node: Settings) -> str:

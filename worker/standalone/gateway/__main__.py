@@ -1,6 +1,7 @@
 """Runs Temporal in a network of its own: `python -m worker.standalone.gateway FOLDER UI-PORT COMMAND…`.
 
-Started by `TemporalServer`. The token is read from a file, because everybody can read arguments.
+Started by `TemporalServer`. The token is read from a file, because everybody can read arguments. The gateway stays root: its sockets
+and the token are root's. Temporal itself is the user's that the environment names (`server_account.py`).
 """
 
 import functools
@@ -23,6 +24,7 @@ from worker.standalone.gateway.own_network import (
     listen_on_loopback,
 )
 from worker.standalone.gateway.places import FRONTEND_PORT, UI_PORT, GatewayPlaces
+from worker.standalone.gateway.server_account import ServerAccount, server_environment
 from worker.standalone.gateway.ui_door import UiDoor
 
 CLIENTS: Final = 256
@@ -31,15 +33,20 @@ BROWSERS: Final = 64
 
 def main(folder: Path, ui_port: int, command: Sequence[str]) -> int:
     """Run until Temporal ends or SIGTERM comes; returns Temporal's exit code."""
-    places = GatewayPlaces(folder)
+    places, account = GatewayPlaces(folder), ServerAccount.told_by(os.environ)
     lock = hold_alone(places.lock)
+    account.prepare()
     ui = listen_on_loopback(ui_port)
     frontend = listen_at_path(places.frontend)
     enter_own_network()
     temporal = subprocess.Popen(
         command,
+        cwd="/",
+        env=server_environment(os.environ),
         pass_fds=(lock,),
+        # called when the child is the other user already, for the kernel forgets this wish when a process becomes another user's
         preexec_fn=functools.partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - no other thread runs yet
+        **account.process_options(),
     )
     signal.signal(signal.SIGTERM, lambda *_: temporal.terminate())
     signal.signal(signal.SIGINT, lambda *_: temporal.terminate())

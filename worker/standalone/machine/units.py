@@ -34,7 +34,7 @@ STARTED_WITHIN: Final = 30.0
 STOPPED_WITHIN: Final = 60.0
 """Seconds beside those of TimeoutStopSec, for a systemd that is busy."""
 BETWEEN_LOOKS: Final = 0.05
-_DEFAULT_RUN_DIR: Final = Path("/run/tempolet")
+DEFAULT_RUN_DIR: Final = Path("/run/tempolet")
 _TEMPLATES: Final = frozenset({"worker", "poller", "node"})
 
 
@@ -70,7 +70,7 @@ class NodeUnits:
     @property
     def prefix(self) -> str:
         """What the names begin with."""
-        if self.run_dir == _DEFAULT_RUN_DIR:
+        if self.run_dir == DEFAULT_RUN_DIR:
             return "tempolet-up"
         words = str(self.run_dir).strip("/")
         escaped = "".join("-" if one == "/" else one if one.isalnum() else f"\\x{ord(one):02x}" for one in words)

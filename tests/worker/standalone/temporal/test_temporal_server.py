@@ -51,7 +51,7 @@ def test_a_taken_port_of_the_ui_is_told(tmp_path: Path) -> None:
 def test_a_damaged_database_is_told_with_what_to_do(content: bytes, tmp_path: Path) -> None:
     """The message names the files, and what an empty database means."""
     server = TemporalServer(tmp_path / "state", tmp_path / "run", free_ports(1)[0])
-    server.root.mkdir()
+    server.database.parent.mkdir(parents=True)
     server.database.write_bytes(content)
     with pytest.raises(TemporalFailed, match=r"(?s)Move .*temporal\.db\* away.*No pod is restarted"):
         server.start()
@@ -62,7 +62,7 @@ def test_a_database_that_was_cut_off_is_told(tmp_path: Path) -> None:
     server = TemporalServer(tmp_path / "state", tmp_path / "run", free_ports(1)[0])
     with server:
         pass
-    for beside in server.root.glob("temporal.db-*"):
+    for beside in server.database.parent.glob("temporal.db-*"):
         beside.unlink()  # what was not yet in the database itself
     with pytest.raises(TemporalFailed, match="cannot read its database"), server:
         pass
