@@ -2,7 +2,8 @@
 
 Called by worker and poller (`client_opened_later`, then `prepare`) and by commands that read history (`connect`).
 Address, namespace, TLS and API key come from temporalio.envconfig, as in all Temporal programs: `TEMPORAL_*` in the
-environment over a profile in the TOML file (`TEMPORAL_CONFIG_FILE`, `TEMPORAL_PROFILE`). Settings that no server could
+environment over a profile in the TOML file (`TEMPORAL_CONFIG_FILE`, `TEMPORAL_PROFILE`). Two secrets of the environment may be
+credentials of the unit instead (`LoadCredential=`), which no child process gets. Settings that no server could
 answer are an error at once; a Temporal that does not answer is waited for, because on a node everything starts at once.
 
 An address `unix:///path` is a socket of this machine: that of the Temporal which `tempolet up` starts.
@@ -10,7 +11,8 @@ An address `unix:///path` is a socket of this machine: that of the Temporal whic
 
 import asyncio
 import functools
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -40,6 +42,11 @@ from worker.temporal.keys import KeyFile
 from worker.temporal.namespace import TemporalNotPrepared, ensure_namespace, ensure_search_attributes, what_to_run
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:7233"
+CREDENTIALS: Final = "CREDENTIALS_DIRECTORY"
+"""Where systemd has a unit's credentials: systemd.exec(5)."""
+API_KEY_CREDENTIAL: Final = "tempolet.temporal-api-key"
+TLS_KEY_CREDENTIAL: Final = "tempolet.temporal-tls-key"
+_LONGEST_API_KEY: Final = 16 * 1024
 CORE_LEVELS: Final = f"{TelemetryFilter('WARN', 'ERROR').formatted()},temporal_sdk_bridge::client=ERROR"
 """What the SDK's core logs: warnings, but not that a unix socket, as every proxy, has no addresses to balance."""
 _FIRST_WAIT: Final = timedelta(milliseconds=200)
@@ -85,7 +92,7 @@ def connect_options(settings: TemporalSettings) -> ClientConnectConfig:
         profile = ClientConfigProfile.load(
             profile=settings.profile,
             config_source=settings.config_file,
-            override_env_vars=settings.environment,
+            override_env_vars=with_credentials(os.environ if settings.environment is None else settings.environment),
         )
         options = profile.to_client_connect_config()
     except (OSError, RuntimeError, ValueError) as error:  # a missing file, a missing profile, no TOML
@@ -93,6 +100,29 @@ def connect_options(settings: TemporalSettings) -> ClientConnectConfig:
     options["target_host"] = settings.address or profile.address or DEFAULT_ADDRESS
     options["namespace"] = settings.namespace or profile.namespace or NAMESPACE
     return options
+
+
+def with_credentials(environment: Mapping[str, str]) -> dict[str, str]:
+    """Add what the unit has as credentials; a variable that is set wins. Raises OSError, and ValueError for what is no API key."""
+    found = dict(environment)
+    if not (folder := environment.get(CREDENTIALS)):
+        return found
+    api_key, tls_key = Path(folder, API_KEY_CREDENTIAL), Path(folder, TLS_KEY_CREDENTIAL)
+    if "TEMPORAL_API_KEY" not in found and api_key.exists():
+        found["TEMPORAL_API_KEY"] = _read_api_key(api_key)
+    if tls_key.exists():
+        found.setdefault("TEMPORAL_TLS_CLIENT_KEY_PATH", str(tls_key))
+    return found
+
+
+def _read_api_key(path: Path) -> str:
+    with path.open("rb") as file:
+        text = file.read(_LONGEST_API_KEY + 1).strip()
+    if not text or len(text) > _LONGEST_API_KEY or not text.isascii() or not text.decode("ascii").isprintable():
+        raise ValueError(
+            f"credential {path.name} is no API key: it is one line of ASCII, at most {_LONGEST_API_KEY} bytes"
+        )
+    return text.decode("ascii")
 
 
 async def connect(

@@ -7,7 +7,14 @@ from temporalio.service import TLSConfig
 
 from tests.cluster.certificates import Authority
 from worker.temporal.connect_errors import TemporalMisconfigured, reason, refusal, refuse_unusable
-from worker.temporal.temporal_client import TemporalSettings, connect_options
+from worker.temporal.temporal_client import (
+    API_KEY_CREDENTIAL,
+    CREDENTIALS,
+    TLS_KEY_CREDENTIAL,
+    TemporalSettings,
+    connect_options,
+    with_credentials,
+)
 
 
 @pytest.mark.parametrize(
@@ -118,3 +125,61 @@ def test_a_refusal_is_told_from_a_temporal_that_is_away(said: str, why: str) -> 
     """In the words of the SDK's core."""
     assert refusal(RuntimeError(said)) == why
     assert reason(RuntimeError(said))
+
+
+@pytest.mark.parametrize(
+    ("files", "variables", "expected"),
+    [
+        pytest.param({}, {"TEMPORAL_ADDRESS": "a:1"}, {"TEMPORAL_ADDRESS": "a:1"}, id="none"),
+        pytest.param({API_KEY_CREDENTIAL: b"key\n"}, {}, {"TEMPORAL_API_KEY": "key"}, id="an-api-key"),
+        pytest.param(
+            {API_KEY_CREDENTIAL: b"key"}, {"TEMPORAL_API_KEY": "set"}, {"TEMPORAL_API_KEY": "set"}, id="a-variable-wins"
+        ),
+        pytest.param(
+            {TLS_KEY_CREDENTIAL: b"pem"}, {}, {"TEMPORAL_TLS_CLIENT_KEY_PATH": TLS_KEY_CREDENTIAL}, id="a-tls-key"
+        ),
+        pytest.param(
+            {TLS_KEY_CREDENTIAL: b"pem"},
+            {"TEMPORAL_TLS_CLIENT_KEY_PATH": "/k"},
+            {"TEMPORAL_TLS_CLIENT_KEY_PATH": "/k"},
+            id="a-path-wins",
+        ),
+    ],
+)
+def test_credentials_of_the_unit(
+    files: dict[str, bytes], variables: dict[str, str], expected: dict[str, str], tmp_path: Path
+) -> None:
+    """They stand for variables that are not set."""
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    found = with_credentials({CREDENTIALS: str(tmp_path), **variables})
+    del found[CREDENTIALS]
+    assert {name: value.removeprefix(f"{tmp_path}/") for name, value in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"\n", id="an-empty-line"),
+        pytest.param(b"one\ntwo\n", id="two-lines"),
+        pytest.param("schl\u00fcssel".encode(), id="not-ascii"),
+        pytest.param(b"x" * 16385, id="too-long"),
+    ],
+)
+def test_a_credential_that_is_no_api_key_is_refused(content: bytes, tmp_path: Path) -> None:
+    """With its name and without its content."""
+    (tmp_path / API_KEY_CREDENTIAL).write_bytes(content)
+    settings = TemporalSettings(key_file=tmp_path / "keys", environment={CREDENTIALS: str(tmp_path)})
+    with pytest.raises(TemporalMisconfigured, match=rf"credential {API_KEY_CREDENTIAL} is no API key") as refusal:
+        connect_options(settings)
+    assert len(str(refusal.value)) < 200
+
+
+def test_a_client_gets_the_api_key_of_its_unit(tmp_path: Path) -> None:
+    """As if the variable had it."""
+    (tmp_path / API_KEY_CREDENTIAL).write_text("canary")
+    settings = TemporalSettings(
+        key_file=tmp_path / "keys", address="temporal.example:7233", environment={CREDENTIALS: str(tmp_path)}
+    )
+    assert connect_options(settings).get("api_key") == "canary"
