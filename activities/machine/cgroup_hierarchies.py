@@ -29,14 +29,16 @@ class Hierarchies:
         """Read them from the mount table.
 
         A hybrid node counts as v1, with the controllerless v2 tree as one more hierarchy, because the runtime creates
-        cgroups there.
+        cgroups there. A mount below the v2 tree is a part of it: for a unit with ProtectControlGroups, systemd (from 254
+        on) mounts the unit's memory.pressure there, to be writable.
         """
         v1: dict[str, Path] = {}
         v2 = None
         for line in mounts.read_text().splitlines():
             _, place, kind, options = line.split()[:4]
             if kind == "cgroup2":
-                v2 = Path(place)
+                if v2 is None or v2 not in Path(place).parents:
+                    v2 = Path(place)
             elif kind == "cgroup":
                 names = [one for one in options.split(",") if one in (*LIMITED, *ENABLED, *COUNTED)] or [place]
                 v1.update(dict.fromkeys(names, Path(place)))

@@ -18,6 +18,8 @@ cgroup /sys/fs/cgroup/systemd cgroup rw,name=systemd 0 0
 cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
 """
 V2_MOUNTS = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
+OF_A_UNIT = "cgroup2 /sys/fs/cgroup/system.slice/tempolet-node.service/memory.pressure cgroup2 rw,nosuid 0 0\n"
+"""What systemd 254 and newer adds for a unit with ProtectControlGroups."""
 LIMITED = PodResources(cpu_shares=512, cpu_quota=50000, cpu_period=100000, memory_limit=64 * 1024 * 1024)
 
 
@@ -76,6 +78,8 @@ def test_mount_table(tmp_path: Path) -> None:
     table.write_text(V2_MOUNTS)
     unified = Hierarchies.of_this_node(table)
     assert list(unified.folders("/kubepods")) == [Path("/sys/fs/cgroup/kubepods")]
+    table.write_text(V2_MOUNTS + OF_A_UNIT)
+    assert Hierarchies.of_this_node(table) == unified, "a unit's own pressure file is no hierarchy"
 
 
 def test_limits_on_v1(v1: Hierarchies) -> None:
