@@ -168,6 +168,14 @@ class TemporalServer:
         self.places.token.unlink(missing_ok=True)
         create_token_file(self.places.token)
 
+    def is_root(self) -> bool:
+        """Report whether the server itself is root's: an earlier release has started it, or there was no user for it."""
+        gateway = self.process.running()
+        with contextlib.suppress(OSError, ValueError):  # it ends, or begins
+            children = Path(f"/proc/{gateway.pid}/task/{gateway.pid}/children") if gateway else Path(os.devnull)
+            return Path(f"/proc/{int(children.read_text())}").stat().st_uid == 0
+        return False
+
     def stop(self) -> bool:
         """Stop it; False if it had to be killed."""
         return self.process.stop(STOP_WITHIN.total_seconds())

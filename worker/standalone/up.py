@@ -143,7 +143,8 @@ def _start_temporal(settings: Settings, show: Progress) -> None:
         except TemporalSilent:
             step.detail = f"{temporal.address} does not answer yet, the node starts without it; see {temporal.log}"
         else:
-            step.detail = f"{temporal.address}{'' if started else ', runs already'}"
+            as_root = ", as root" if not started and settings.systemd and temporal.is_root() else ""
+            step.detail = f"{temporal.address}{'' if started else ', runs already'}{as_root}"
 
 
 def _user_of_temporal(settings: Settings, show: Progress) -> str:

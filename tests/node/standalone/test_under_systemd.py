@@ -21,6 +21,7 @@ from tests.node.standalone.standalone_node import manifest, standalone_node
 from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible, wait_until
 from tests.worker.standalone.temporal.earlier_temporal import earlier, make_namespace, operator, status, temporal_pid
 from worker.standalone.containerd import CNI_CACHE
+from worker.standalone.gateway.server_account import USER
 from worker.standalone.machine.units import UNITS
 from worker.standalone.settings import Settings
 
@@ -105,6 +106,11 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
             wait_until(lambda unit=unit, before=before: machine.process(unit) not in {"0", before}, f"another {role}")  # type: ignore[misc]  # called at once
         again = machine.tempolet(node, *up(node))
         assert again.count("runs already") == len(ROLES), again
+        assert ", as root" not in again
+        _start_as_an_earlier_release(machine, node, temporal)
+        assert "runs already, as root" in machine.tempolet(node, *up(node))
+        machine.systemctl("stop", temporal)
+        assert machine.tempolet(node, *up(node)).count("runs already") == len(ROLES) - 1
         assert _uid_of_temporal(machine, temporal) == machine.uid(user)
         assert _container(node) == container
         assert _restarts(node) == 0
@@ -125,6 +131,15 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
         assert machine.uid(user) == ""
         assert user not in (machine.etc / "group").read_text()
         assert "0 loaded units" in machine.systemctl("list-units", "--all", "tempolet-up*")
+
+
+def _start_as_an_earlier_release(machine: Booted, node: Settings, unit: str) -> None:
+    """Let the unit's gateway be told nothing of a user, as by the unit of such a release."""
+    environment = node.state_dir / "units" / "temporal.env"
+    lines = [line for line in environment.read_text().splitlines(keepends=True) if not line.startswith(USER)]
+    environment.write_text("".join(lines))
+    machine.systemctl("restart", unit)
+    wait_until(lambda: _uid_of_temporal(machine, unit) == "0", "Temporal as root")
 
 
 def _uid_of_temporal(machine: Booted, unit: str) -> str:

@@ -93,7 +93,9 @@ def test_the_database_of_an_earlier_release_and_back(server: TemporalServer) -> 
     with server:
         assert "of-the-earlier-release" in namespaces(server)
         make_namespace(server, "of-this-one")
+        assert not server.is_root()
     with before:
+        assert before.is_root()
         assert status(pids(before)[1])["Uid"][0] == "0"
         assert "of-this-one" in namespaces(before)
         make_namespace(before, "of-the-earlier-one-again")
