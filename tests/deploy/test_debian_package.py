@@ -3,6 +3,7 @@
 `tests/machine/installed/test_package.py` installs a whole one.
 """
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -73,3 +74,36 @@ def test_the_user_of_temporal_is_the_one_that_up_looks_for() -> None:
     lines = [line for line in (FILES / "sysusers").read_text().splitlines() if line[0] != "#"]
     assert [line.split()[:3] for line in lines] == [["u", OF_TEMPORAL, "-"]]
     assert f"userdel {OF_TEMPORAL}" in (FILES / "postrm").read_text()
+
+
+INSIDE = """
+set -e
+mount --bind "$1" /etc
+for at in /run /var/lib /usr/lib/sysusers.d; do mount -t tmpfs tmpfs $at; done
+cp "$2/sysusers" /usr/lib/sysusers.d/tempolet.conf
+sh "$2/postinst" configure ""
+getent passwd tempolet-temporal
+sh "$2/postinst" configure 0.1.0-1
+sh "$2/postrm" remove
+getent passwd tempolet-temporal
+sh "$2/postrm" purge
+getent passwd tempolet-temporal || getent group tempolet-temporal || echo gone
+sh "$2/postrm" purge
+"""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("systemd-sysusers", "userdel", "unshare"))),
+    reason="needs root, systemd-sysusers, userdel and unshare",
+)
+def test_the_user_is_there_from_the_installation_to_the_purge(tmp_path: Path) -> None:
+    """By the scripts themselves, in mounts of their own; an upgrade and a second purge find nothing to do."""
+    etc = tmp_path / "etc"
+    shutil.copytree("/etc", etc, symlinks=True)
+    unshare = ["unshare", "--mount", "--propagation", "private", "sh", "-c", INSIDE, "sh", str(etc), str(FILES)]
+    done = subprocess.run(unshare, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    first, second, last = done.stdout.splitlines()
+    assert first == second
+    assert first.startswith(f"{OF_TEMPORAL}:x:")
+    assert last == "gone"

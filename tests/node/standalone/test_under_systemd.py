@@ -96,6 +96,9 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
         machine.tempolet(node, *up(node, manifest(tmp_path, "web")))
         container = _container(node)
         assert _uid_of_temporal(machine, temporal) == machine.uid(user) != ""
+        found = status(temporal_pid(machine.pid(temporal)))
+        assert (found["NoNewPrivs"], found["Seccomp"], found["CapEff"]) == (["1"], ["2"], ["0" * 16])
+        assert len(_pids_seen_by(machine, temporal)) == 1, "ls alone"
         assert "of-the-earlier-release" in machine.inside(*operator(node.temporal), "list")
         machine.inside("kill", "-9", _temporal_inside(machine, temporal))
         wait_until(lambda: _uid_of_temporal(machine, temporal) == machine.uid(user), "another Temporal")
@@ -147,6 +150,14 @@ def _uid_of_temporal(machine: Booted, unit: str) -> str:
     with contextlib.suppress(OSError, ValueError, AssertionError):
         return status(temporal_pid(machine.pid(unit)))["Uid"][0]
     return ""
+
+
+def _pids_seen_by(machine: Booted, unit: str) -> list[str]:
+    """Return the processes that Temporal's user, in another group, sees from where Temporal is."""
+    pid, uid = _temporal_inside(machine, unit), _uid_of_temporal(machine, unit)
+    as_it = ("setpriv", "--reuid", uid, "--regid", "65534", "--clear-groups")  # group 0 sees all of them
+    listed = ("nsenter", "--target", pid, "--mount", *as_it, "ls", "/proc")
+    return [one for one in machine.inside(*listed).split() if one.isdigit()]
 
 
 def _temporal_inside(machine: Booted, unit: str) -> str:
