@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 
-def write_json(file: Path, content: Any, *, synced: bool = False) -> None:
-    """Replace a file with JSON; with `synced`, it is on disk when this returns. Raises OSError."""
-    write_atomically(file, json.dumps(content).encode(), mode=0o666, synced=synced)
+def write_json(file: Path, content: Any) -> None:
+    """Replace a file with JSON, which is on disk when this returns. Raises OSError."""
+    write_atomically(file, json.dumps(content).encode(), mode=0o666)
 
 
 def write_atomically(file: Path, content: bytes, *, mode: int = 0o600, synced: bool = True) -> None:
-    """Replace a file; the new one has its mode before the first byte is written. Raises OSError."""
+    """Replace a file; the new one has its mode before the first byte is written. Raises OSError.
+
+    Without `synced` a power loss may leave an empty file: for what is made again, or read by nobody after a boot.
+    """
     new = file.with_name(f".{file.name}")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

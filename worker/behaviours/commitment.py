@@ -124,7 +124,7 @@ class Commitment:
 
     def _write(self, numbers: Behaviours) -> None:
         own = self._file.with_name(f".{FILE}.{os.getpid()}")  # worker and poller may write at the same time
-        write_json(own, asdict(numbers), synced=True)
+        write_json(own, asdict(numbers))
         own.replace(self._file)
 
 

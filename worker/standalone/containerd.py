@@ -126,10 +126,14 @@ class Containerd:
         return Command(argv, self.places.log, {"PATH": path}, umask=0o022)  # containers inherit it
 
     def forget_former_boot(self) -> None:
-        """Remove what its run folder has of a boot before, if that folder outlives one: nothing of it is in the kernel any more."""
+        """Remove what its run folder, if that outlives a boot, and CNI's cache have of a boot before: nothing of it is in the kernel any more.
+
+        libcni does not sync its cache, and containerd takes no sandbox down whose result was cut off by a power loss. Without a result it
+        does. A network that was made for a sandbox of which containerd knew nothing yet has nobody else to remove its result.
+        """
         for directory in (self.places.state, self.places.addresses, self.places.cni_config):
             shutil.rmtree(directory, ignore_errors=True)
-        for entry in _broken_results(self.network.bridge):
+        for entry in (*CNI_CACHE.glob(f"{self.network.bridge}-*"), *_broken_loopbacks()):
             entry.unlink(missing_ok=True)
 
     def _claim(self) -> None:
@@ -160,6 +164,8 @@ class Containerd:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise ContainerdFailed(f"image archive {archive} could not be imported: {done.stderr.strip()}")
+        # of a containerd before 1.7.26 (`sync_fs`) a power loss would leave the image with empty files
+        subprocess.run(["sync", "--file-system", self.places.root], capture_output=True, timeout=120, check=False)
         with CriClient(self.socket) as runtime:
             try:
                 runtime.wait_for_images(image_names(archive), IMAGES_WITHIN)
@@ -258,9 +264,9 @@ def has_capability(number: int) -> bool:
     return False
 
 
-def _broken_results(network: str) -> Iterator[Path]:
-    """Yield what a power loss has cut off of libcni's cache: it does not sync it, and takes no sandbox down whose result it cannot read."""
-    for entry in (*CNI_CACHE.glob(f"{network}-*"), *CNI_CACHE.glob("cni-loopback-*")):
+def _broken_loopbacks() -> Iterator[Path]:
+    """Yield what was cut off of the results that all nodes' sandboxes share a name for."""
+    for entry in CNI_CACHE.glob("cni-loopback-*"):
         try:
             json.loads(entry.read_bytes())
         except OSError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from activities.files.atomic_files import write_atomically
+from activities.files.atomic_files import sync_folder, write_atomically
 from activities.machine.boot_id import boot_id
 from worker.settings.tempolet_configuration import SYNC_NORMAL
 from worker.standalone.containerd import Containerd
@@ -197,6 +197,7 @@ class Settings:
     def keep_for_next_boot(self) -> None:
         """Store the settings where a boot leaves them."""
         write_atomically(self.record_for_boot, self._text())
+        sync_folder(self.state_dir)
 
     def refer_to_units(self) -> None:
         """Let each process be found by its unit, after a boot."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from activities.clients.systemd.bus import SystemdRefused, SystemdUnavailable
-from activities.files.atomic_files import write_atomically
+from activities.files.atomic_files import sync_folder, write_atomically
 from proto.pod_snapshot import read_snapshots
 from worker.daemon.config import node_name
 from worker.documents.printable import printable
@@ -235,7 +235,7 @@ def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> 
 
 
 def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watch.Manifest]:
-    """Put kept and given manifests into the folder, all or none; returns all files of the folder.
+    """Put kept and given manifests into the folder, all or none, and onto the disk; returns all files of the folder.
 
     Raises UpFailed for a given file that cannot be read or is no manifest.
     """
@@ -251,8 +251,9 @@ def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watc
     for source, content in contents.items():
         target = settings.manifests / source.name
         if not target.exists() or target.read_bytes() != content:
-            write_atomically(target, content, synced=False)
+            write_atomically(target, content)
             changed.add(target)
+    sync_folder(settings.manifests)
     listed = sorted(path for path in settings.manifests.iterdir() if path.is_file() and not path.name.startswith("."))
     return [pods_watch.Manifest(path, before if path in changed else ()) for path in listed]
 

@@ -1,4 +1,4 @@
-"""Does the Debian package install, upgrade under running pods, and leave nothing at its purge?"""
+"""Does the Debian package install, bring a node that a reboot does not end, upgrade under running pods, and leave nothing at its purge?"""
 
 import dataclasses
 import shutil
@@ -11,8 +11,9 @@ from deploy.debian.package import HOME, build_tree, pack
 from tests.machine.hardware import Hardware
 from tests.machine.images import disks
 from tests.machine.machine import Machine, Parts, machine_of
+from tests.machine.reboots.pods import UP_SECONDS, until, until_pods_run
 from tests.machine.run_folders import run_folder
-from tests.machine.test_node import LEFT, UP_SECONDS
+from tests.machine.test_node import LEFT
 
 PACKAGES: Final = "/opt/tempolet"
 """Where the guest mounts the disk that has a checkout in other tests."""
@@ -23,6 +24,10 @@ OURS: Final = (
     "getent passwd tempolet-temporal; getent group tempolet-temporal"
 )
 FAILED: Final = "systemctl list-units --failed --plain --no-legend"
+SERVER: Final = "pgrep -f 'httpd -p 8080'"
+"""The process of the example's pod."""
+UPGRADED: Final = ("tempolet-up-worker", "tempolet-up-poller")
+KEPT: Final = ("tempolet-up-containerd", "tempolet-up-temporal")
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +49,9 @@ def machine_with_packages(machine_parts: Parts) -> Iterator[Machine]:
             yield machine
 
 
-NODE: Final = "tempolet-up-test-worker.service"
-"""Stands for the worker of another node of `tempolet up`."""
-
-
 @pytest.mark.machine
 def test_the_package_is_installed_upgraded_and_purged(machine_with_packages: Machine) -> None:
-    """By apt, without a network: a pod runs through the upgrade, and nothing is left in the end."""
+    """By apt, without a network: a pod is back after a reboot, runs through the upgrade, and nothing is left in the end."""
     machine = machine_with_packages
     before = machine.run(LEFT, check=False).stdout.splitlines()
     failed = machine.run(FAILED).stdout
@@ -64,27 +65,34 @@ def test_the_package_is_installed_upgraded_and_purged(machine_with_packages: Mac
     machine.run("systemd-analyze verify /usr/lib/systemd/system/tempolet-*.service")
     machine.run("echo '# kept' >> /etc/tempolet/environment")
     machine.run("tempolet up --hello", UP_SECONDS)
-    pod = machine.run("pgrep -f 'httpd -p 8080'").stdout
-    assert pod
+    until_pods_run(machine, restarts=0, count=1)
     assert machine.run("stat -c %U /proc/$(pgrep -x temporal)").stdout == "tempolet-temporal\n"
-    machine.put(b"[Service]\nExecStart=sleep infinity\n", f"/run/systemd/system/{NODE}")
-    machine.run(f"systemctl daemon-reload && systemctl start {NODE}")
-    worker = machine.run(f"systemctl show -P MainPID {NODE}").stdout.strip()
 
+    machine.reboot()
+    until_pods_run(machine, restarts=1, count=1)
+    pod = machine.run(SERVER).stdout
+    assert pod
+
+    pids = _pids(machine, *UPGRADED, *KEPT)
     machine.run(f"{APT} install {PACKAGES}/tempolet_0.1.0-2_amd64.deb", UP_SECONDS)
     machine.run(f"test -e /{HOME}/second")
     assert machine.run("tail -1 /etc/tempolet/environment").stdout == "# kept\n"
-    machine.run(
-        f"until systemctl is-active -q {NODE} && ! systemctl show -P MainPID {NODE} | grep -qx {worker}; do sleep 1; done"
-    )
-    machine.run(f"systemctl stop {NODE}; rm /run/systemd/system/{NODE}; systemctl daemon-reload")
-    assert machine.run("pgrep -f 'httpd -p 8080'").stdout == pod
-    assert "Running" in machine.run("tempolet pods").stdout
+    until(lambda: not pids.items() & _pids(machine, *UPGRADED).items(), "other processes")
+    active = f"systemctl is-active {' '.join(UPGRADED)}"
+    until(lambda: machine.run(active, check=False).stdout.split() == ["active"] * 2, "them to be ready")
+    assert machine.run(SERVER).stdout == pod
+    assert _pids(machine, *KEPT).items() <= pids.items()
+    until_pods_run(machine, restarts=1, count=1)
 
     machine.run(f"{APT} remove tempolet", UP_SECONDS)
-    assert machine.run("pgrep -f 'httpd -p 8080'", check=False).stdout == ""
+    assert machine.run(SERVER, check=False).stdout == ""
     machine.run("test -s /var/lib/tempolet/payload.keys")  # the state of a removed package stays
     machine.run(f"{APT} purge tempolet", UP_SECONDS)
     assert machine.run(OURS, check=False).stdout == ""
     assert machine.run(LEFT, check=False).stdout.splitlines() == before
     assert machine.run(FAILED).stdout == failed
+
+
+def _pids(machine: Machine, *units: str) -> dict[str, str]:
+    """Return the main process of each unit."""
+    return {unit: machine.run(f"systemctl show -P MainPID {unit}").stdout.strip() for unit in units}

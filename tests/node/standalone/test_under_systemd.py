@@ -121,9 +121,12 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
     assert cached
     for entry in cached:
         os.truncate(entry, 0)  # as a power loss does
+    of_nobody = CNI_CACHE / f"{node.network.bridge}-{'0' * 64}-eth0"
+    of_nobody.write_text("{}")  # the plug was pulled before containerd knew the sandbox
     machine.write("default.target", BOOTED)
     with machine:
         wait_until(lambda: _restarts(node) == 1 and _container(node) != container, "the pod to be back")
+        assert not of_nobody.exists()
         assert machine.show(f"{prefix}-boot.service")["Result"] == "success"
         assert _uid_of_temporal(machine, temporal) == machine.uid(user)
         pods = json.loads(machine.tempolet(node, "pods", "-o", "json"))["pods"]

@@ -24,7 +24,7 @@ CRI = "io.containerd.grpc.v1.cri"
 
 
 def test_containerd_keeps_to_its_own_folders() -> None:
-    """Every path is below root or run, the cgroup driver is cgroupfs, the runtime is the one that was found."""
+    """Every path is below root or run, the cgroup driver is cgroupfs, the runtime is the one that was found, layers are synced."""
     around = ContainerdOptions(Path("/parts/runc"), Path("/parts/cni"), restrict_oom_score=True)
     config: dict[str, Any] = tomllib.loads(containerd_config(PLACES, around))
     cri = config["plugins"][CRI]
@@ -34,6 +34,8 @@ def test_containerd_keeps_to_its_own_folders() -> None:
     assert config["ttrpc"]["address"] == "/run/x/containerd.sock.ttrpc"
     assert cri["sandbox_image"] == "registry.k8s.io/pause:3.10.2"
     assert cri["restrict_oom_score_adj"] is True
+    assert cri["image_pull_with_sync_fs"] is True
+    assert config["plugins"]["io.containerd.service.v1.diff-service"] == {"sync_fs": True}
     assert cri["netns_mounts_under_state_dir"] is True
     assert cri["cni"] == {"bin_dir": "/parts/cni", "conf_dir": "/run/x/cni"}
     assert cri["containerd"]["runtimes"]["runc"]["options"] == {"BinaryName": "/parts/runc", "SystemdCgroup": False}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.synced_files import watch_syncs
 from worker.standalone.settings import Settings
 from worker.standalone.up import UpFailed, place_manifests
 
@@ -59,3 +60,14 @@ def test_a_good_manifest_is_put_there_once(node: Settings, tmp_path: Path) -> No
     for _ in range(2):
         (placed,) = place_manifests(node, [good])
         assert placed.path.read_bytes() == POD
+
+
+def test_a_manifest_is_on_disk_before_its_pod_runs(
+    node: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power loss would leave an empty file, and no pod."""
+    good = tmp_path / "good.yaml"
+    good.write_bytes(POD)
+    synced = watch_syncs(monkeypatch)
+    place_manifests(node, [good])
+    assert synced == [".good.yaml", "manifests"]

@@ -74,6 +74,6 @@ class ClusterIdentity:
     def _remember(self, uid: str) -> None:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._file, f"{uid}\n".encode(), mode=0o666, synced=False)
+            write_atomically(self._file, f"{uid}\n".encode(), mode=0o666)
         except OSError as error:
             _log.warning("could not write down which cluster this is", path=str(self._file), err=str(error))

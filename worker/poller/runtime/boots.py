@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from activities.files.atomic_files import write_atomically
+from activities.files.atomic_files import sync_folder, write_atomically
 from activities.machine.boot_id import BOOT_ID
 
 _LONGEST: Final = 64
@@ -33,10 +33,11 @@ class Boots:
         return bool(self.before and self.now) and self.before != self.now
 
     def keep(self) -> None:
-        """Remember the boot; a disk that takes no file is no matter."""
+        """Remember the boot, also over a power loss: without it the next one is not noticed. A disk that takes no file is no matter."""
         if self.now and self.now != self.before:
             with contextlib.suppress(OSError):
-                write_atomically(self.file, f"{self.now}\n".encode(), synced=False)
+                write_atomically(self.file, f"{self.now}\n".encode())
+                sync_folder(self.file.parent)
                 self.before = self.now
 
 

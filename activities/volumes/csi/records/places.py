@@ -183,7 +183,7 @@ def read_record(directory: Path) -> VolumeRecord | None:
 def write_record(directory: Path, data: Mapping[str, str]) -> None:
     """Write a folder's vol_data.json atomically."""
     make_folder(directory)
-    write_json(directory / DATA, data, synced=True)
+    write_json(directory / DATA, data)
 
 
 def forget_record(directory: Path) -> None:

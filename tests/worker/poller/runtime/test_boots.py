@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.synced_files import watch_syncs
 from worker.poller.runtime.boots import Boots
 
 
@@ -29,6 +30,15 @@ def test_a_reboot_is_seen_once(tmp_path: Path, kept: bytes | None, *, is_new: bo
     assert not boots.is_new
     assert not Boots(file, source).is_new
     assert file.read_text() == "one\n"
+
+
+def test_what_is_kept_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power loss would leave an empty file, which says nothing, and the pods would not be told."""
+    source = tmp_path / "source"
+    source.write_text("one\n")
+    synced = watch_syncs(monkeypatch)
+    Boots(tmp_path / "boot-id", source).keep()
+    assert synced == [".boot-id", tmp_path.name]
 
 
 def test_a_kernel_that_tells_no_boot_tells_no_reboot(tmp_path: Path) -> None:

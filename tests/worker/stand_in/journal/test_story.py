@@ -2,13 +2,13 @@
 
 import errno
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from proto.temporal.away import EntryKind
+from tests.synced_files import watch_syncs
 from tests.worker.stand_in.journal.journals import (
     PLACE,
     SOON,
@@ -53,17 +53,7 @@ def test_a_batched_entry_is_there_for_the_next_process(tmp_path: Path) -> None:
 
 def test_entries_are_on_disk_before_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless the caller says that they may wait; the name of a new file is put there, too."""
-    synced: list[str] = []
-
-    def watched(real: Callable[[int], None]) -> Callable[[int], None]:
-        def sync(descriptor: int) -> None:
-            synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
-            real(descriptor)
-
-        return sync
-
-    for call in (os.fsync, os.fdatasync):
-        monkeypatch.setattr(os, call.__name__, watched(call))
+    synced = watch_syncs(monkeypatch)
     with journal_in(tmp_path) as journal:
         synced.clear()
         journal.keep(U1, start("u1"), PLACE)

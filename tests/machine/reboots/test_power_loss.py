@@ -1,0 +1,114 @@
+"""Do the pods of a node come back whenever its plug is pulled, and what does a power loss take of an SQLite database?"""
+
+import os
+import random
+import re
+import time
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from tests.machine.hardware import Disk, Hardware
+from tests.machine.machine import Machine
+from tests.machine.reboots.pods import HISTORY, LOG, RESTARTED, restarts, start, until_clean, until_pods_run
+
+SEED: Final = int(os.environ.get("POWER_LOSSES_SEED", "1"))
+LOSSES: Final = int(os.environ.get("POWER_LOSSES", "20"))
+LATEST: Final = 150.0
+"""Seconds after the power is on: a node is back within two thirds of it."""
+CHECKED_EVERY: Final = 5
+FOUND_LOST: Final = f"grep -c 'the node knows more of a pod than Temporal' {LOG}"
+
+WRITING_SECONDS: Final = 75.0
+"""Twice what Linux lets a page wait for the disk, and more."""
+DISK: Final = "/dev/disk/by-id/virtio-full"
+PLACES: Final = {"NORMAL": "/var/lib/measured", "FULL": "/mnt"}
+"""Two file systems: a flush of one must not help the other."""
+MOUNTED: Final = f"mount {DISK} {PLACES['FULL']} && mkdir -p {PLACES['NORMAL']}"
+WRITER: Final = """
+import os, sqlite3, sys, time
+sync, folder = sys.argv[1:]
+console = os.open("/dev/ttyS0", os.O_WRONLY | os.O_NOCTTY)
+database = sqlite3.connect(folder + "/it.db", isolation_level=None)
+database.execute("PRAGMA journal_mode=WAL")
+database.execute("PRAGMA synchronous=" + sync)
+database.execute("CREATE TABLE commits (number INTEGER PRIMARY KEY)")
+number = 0
+while True:
+    number += 1
+    database.execute("INSERT INTO commits VALUES (?)", [number])
+    os.write(console, f"\\n{sync} {number} {time.monotonic():.1f}\\n".encode())
+    time.sleep(0.1)  # the load
+"""
+READER: Final = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1] + "/it.db")
+print(database.execute("PRAGMA integrity_check").fetchone()[0])
+print(*database.execute("SELECT count(*), coalesce(max(number), 0) FROM commits").fetchone())
+"""
+
+
+@pytest.mark.machine
+def test_pulled_plugs_at_any_moment(machine: Machine) -> None:
+    """While the machine boots, while the node starts, while it runs: in the end its pods run, and Temporal's database is whole."""
+    start(machine)
+    moments = random.Random(SEED)
+    counts, counted_at = restarts(machine), 0
+    for loss in range(1, LOSSES + 1):
+        machine.pull_plug()
+        machine.switch_on()
+        if loss % CHECKED_EVERY and loss < LOSSES:
+            moment = moments.uniform(0, LATEST)
+            print(f"plug {loss}: on for {moment:.0f} s", flush=True)
+            time.sleep(moment)
+            continue
+        began = time.monotonic()
+        machine.until_running()
+        until_pods_run(machine)
+        took = time.monotonic() - began
+        until_clean(machine)
+        now = restarts(machine)
+        print(f"plug {loss}: back after {took:.0f} s, restarts {now}", flush=True)
+        for pod, before in counts.items():
+            assert before < now[pod] <= before + loss - counted_at, f"{pod}: {before} at plug {counted_at}, now {now}"
+        counts, counted_at = now, loss
+        time.sleep(moments.uniform(0, 5))
+    assert RESTARTED in machine.run(HISTORY).stdout
+    found = machine.run(FOUND_LOST, check=False).stdout.strip()
+    print(
+        f"seed {SEED}: {LOSSES} plugs, restarts {counts}; commits that Temporal had lost were noticed for {found} pods"
+    )
+
+
+@pytest.mark.machine
+def test_what_a_power_loss_takes_of_a_database(make_machine: Callable[[Hardware], Machine]) -> None:
+    """With synchronous FULL nothing that was committed, with NORMAL the last commits; what is left is whole, and has no gap."""
+    machine = make_machine(Hardware(disks=[Disk("full", 256)]))
+    machine.boot()
+    machine.put(WRITER.encode(), "/root/writer.py")
+    machine.put(READER.encode(), "/root/reader.py")
+    machine.run(f"mkfs.ext4 -q {DISK} && {MOUNTED} && sync")
+    for sync, folder in PLACES.items():
+        machine.run(f"nohup python3 /root/writer.py {sync} {folder} > /dev/null 2>&1 &")
+    time.sleep(WRITING_SECONDS)  # what is measured is how much of this is lost
+    machine.pull_plug()
+    told = {sync: _told(machine, sync) for sync in PLACES}
+    machine.boot()
+    machine.run(MOUNTED)
+    lost = {}
+    for sync, folder in PLACES.items():
+        whole, counts = machine.run(f"python3 /root/reader.py {folder}").stdout.splitlines()
+        count, last = map(int, counts.split())
+        assert (whole, count) == ("ok", last), f"{sync}: {whole}, {counts}"
+        newest = max(told[sync])
+        lost[sync] = max(0, newest - last)
+        age = told[sync][newest] - told[sync].get(last, min(told[sync].values())) if lost[sync] else 0.0
+        print(f"synchronous {sync}: {newest} commits, the last {lost[sync]} lost, {age:.0f} s")
+    assert lost["FULL"] == 0
+
+
+def _told(machine: Machine, sync: str) -> dict[int, float]:
+    """Return the numbers that a writer said it had committed, with the time of each."""
+    lines = re.findall(rf"^{sync} (\d+) ([\d.]+)\r?$", machine.console.text(), re.MULTILINE)
+    return {int(number): float(moment) for number, moment in lines}
