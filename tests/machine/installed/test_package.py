@@ -34,6 +34,7 @@ KEPT: Final = ("tempolet-up-containerd", "tempolet-up-temporal")
 def machine_with_packages(machine_parts: Parts) -> Iterator[Machine]:
     """Boot a machine without a checkout, with two releases of the package on a disk."""
     with run_folder() as folder:
+        (folder / "work").mkdir()
         tree = build_tree(folder / "work")
         pack(tree, "0.1.0-1", folder / "packages")
         with (tree / "etc/tempolet/environment").open("a") as changed:
