@@ -11,6 +11,9 @@ history does not have yet, the node's status has: the readiness listener is call
 
 Without regular heartbeats a cancel or a pause does not reach an attempt of Temporal's. The activity ends with its
 container, when a newer one takes over, or when its workflow turns out to be gone; an operator's pause ends nothing.
+
+A container may end before its loop is there to hear of it: when a worker is lost with it, the workflow may see the end
+before the next worker gets the activity. So each try asks the runtime once, after its loop hears of ends.
 """
 
 import asyncio
@@ -21,14 +24,17 @@ from dataclasses import asdict, fields
 from functools import partial
 from typing import Any, Final
 
+import grpc
 from temporalio import activity
 
+from activities.clients.cri_error import CriError
 from activities.execution.attempt import NotDelivered, WorkflowGone, current_attempt
 from activities.execution.errors import WORKER_STOPPING, non_retryable_failure, retryable_failure
 from activities.execution.growing_intervals import RecentRecords
 from activities.probes.loop import ProbeLoop
 from activities.probes.outcome import ReadinessListener, TellVerdict
 from activities.probes.services import ProbeServices
+from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names
 from proto.temporal.activities.heartbeats import ProbeProgress
 from proto.temporal.activities.requests import ProbeContainer
@@ -39,7 +45,7 @@ from proto.temporal.signals import ProbeVerdict
 _SHARE: Final = 3
 """Heartbeats in one heartbeat timeout: two may be lost."""
 _PAUSE_SECONDS: Final = 1.0
-"""Between two tries to reach whoever asked."""
+"""Between two tries to reach whoever asked, or the runtime."""
 
 
 class ProbeActivities:
@@ -76,6 +82,7 @@ class ProbeActivities:
         recent = loops.recent_signals.of((uid, request.name))
         listener = _Listener(loop, loops.tell_verdict, recent, self._services.readiness_listener)
         stop = asyncio.create_task(listener.end_with_worker())
+        ended_before = asyncio.create_task(self._end_if_over(request.container_id))
         try:
             if not await listener.listen() and listener.is_newest():
                 loops.abandon(request.container_id)
@@ -85,6 +92,22 @@ class ProbeActivities:
             raise
         finally:
             stop.cancel()
+            ended_before.cancel()
+
+    async def _end_if_over(self, container_id: str) -> None:
+        """End the loop if the container has ended; asks until the runtime answers."""
+        while (over := await self._is_over(container_id)) is None:  # noqa: ASYNC110 - nobody tells it
+            await asyncio.sleep(_PAUSE_SECONDS)
+        if over:
+            self._services.probes.ended(container_id)
+
+    async def _is_over(self, container_id: str) -> bool | None:
+        """Ask the runtime whether a container has ended or is gone; None if it does not answer."""
+        try:
+            status = await self._services.runtime.container_status(container_id)
+        except CriError as error:
+            return True if error.code is grpc.StatusCode.NOT_FOUND else None
+        return status.state == cri.CONTAINER_EXITED
 
 
 class _Listener:

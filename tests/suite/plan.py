@@ -30,8 +30,8 @@ class Kind:
 KINDS: Final = (
     Kind("cluster", "tests/cluster/", longest=300, guess=30, at_once=1),
     Kind("chaos", "tests/chaos/node/", longest=400, guess=300, at_once=1),
-    Kind("node", "tests/node/", longest=240, guess=20, at_once=3),
-    Kind("rest", "", longest=140, guess=2, at_once=2),
+    Kind("node", "tests/node/", longest=600, guess=20, at_once=3),
+    Kind("rest", "", longest=160, guess=2, at_once=2),
 )
 """The first whose folder a file is in. With these numbers four lanes end at about the same time; a session costs 5 s of CPU time by itself."""
 

@@ -22,7 +22,7 @@ from activities.probes.loops import ProbeLoops
 from proto.temporal import names
 from proto.temporal.pod import ProbeFact, ProbeKind
 from proto.temporal.signals import ProbeVerdict
-from tests.activities.probes.test_container_probes import REQUEST, Container, Temporal, begin, ended
+from tests.activities.probes.test_container_probes import REQUEST, Container, Temporal, begin, ended, runtime_that_says
 
 pytestmark = pytest.mark.jumping_clock
 
@@ -38,7 +38,7 @@ class Process:
     """What it knew when it asked."""
 
     def __post_init__(self) -> None:
-        services = Mock(probes=self.loops, terminating=Mock(has=lambda _: False))
+        services = Mock(probes=self.loops, runtime=runtime_that_says(), terminating=Mock(has=lambda _: False))
         interceptors = AttachingAttempts(RunningActions(), PresentAttempts()), UnexpectedErrors()
         self.activities = InProcessActivities([ProbeActivities(services).probe_container], interceptors)
 

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
+import grpc
 import pytest
 from temporalio.activity import ActivityCancellationDetails
 from temporalio.client import AsyncActivityCancelledError
@@ -14,10 +16,12 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
+from activities.clients.cri_error import CriError
 from activities.probes import loop as loop_module
 from activities.probes.container_probes import ProbeActivities
 from activities.probes.loops import ProbeLoops
 from activities.probes.outcome import Outcome
+from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.activities.requests import ProbeContainer
 from proto.temporal.pod import PodKey, ProbeKind
 from proto.temporal.signals import ProbeVerdict
@@ -135,15 +139,27 @@ class Shown(list[tuple[bool, bool]]):
         self.append((ready, signalled))
 
 
+def runtime_that_says(*answers: int | CriError) -> Mock:
+    """Return a runtime that answers so when it is asked for the container's state; then it runs."""
+    said = [one if isinstance(one, CriError) else cri.ContainerStatus(state=one) for one in answers]  # type: ignore[arg-type]  # a state
+    runs = cri.ContainerStatus(state=cri.CONTAINER_RUNNING)
+    return Mock(container_status=AsyncMock(side_effect=chain(said, repeat(runs))))
+
+
 def begin(
-    temporal: Temporal, loops: ProbeLoops, shown: Shown | None = None, **info: Any
+    temporal: Temporal, loops: ProbeLoops, shown: Shown | None = None, runtime: Mock | None = None, **info: Any
 ) -> "tuple[ActivityEnvironment, asyncio.Task[None]]":
     """Begin one try of the activity."""
     environment = ActivityEnvironment(client=temporal)  # type: ignore[arg-type]  # as much of one as is used
     environment.info = replace(environment.info, **({"heartbeat_timeout": timedelta(minutes=2)} | info))
     listener = Shown() if shown is None else shown
     activities = ProbeActivities(
-        Mock(probes=loops, runtime=Mock(), readiness_listener=listener, terminating=Mock(has=lambda _: False))
+        Mock(
+            probes=loops,
+            runtime=runtime or runtime_that_says(),
+            readiness_listener=listener,
+            terminating=Mock(has=lambda _: False),
+        )
     )
     return environment, asyncio.create_task(environment.run(activities.probe_container, REQUEST))
 
@@ -297,6 +313,31 @@ async def test_a_container_that_has_ended_is_not_probed_again_and_again(temporal
     with pytest.raises(ApplicationError, match="has ended") as told:
         await ended(task)
     assert (told.value.type, told.value.non_retryable) == ("ContainerEnded", True)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([cri.CONTAINER_EXITED], id="it-has-exited"),
+        pytest.param([CriError("ContainerStatus", grpc.StatusCode.NOT_FOUND, "not found")], id="it-is-gone"),
+        pytest.param(
+            [CriError("ContainerStatus", grpc.StatusCode.UNAVAILABLE, "refused"), cri.CONTAINER_EXITED],
+            id="the-runtime-answers-later",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("container")
+async def test_a_container_that_ended_before_its_loop_was_there_is_not_probed(
+    temporal: Temporal, answers: list[Any]
+) -> None:
+    """A worker was lost with it, and the end was seen before the next worker got the activity: nobody tells it again."""
+    loops = ProbeLoops()
+    loops.only("uid-1", [])
+    _, task = begin(temporal, loops, runtime=runtime_that_says(*answers))
+    await ended(task)
+    _, again = begin(temporal, loops)
+    with pytest.raises(ApplicationError, match="has ended"):
+        await ended(again)
 
 
 async def test_a_cancel_ends_the_loop(temporal: Temporal, container: Container) -> None:

@@ -24,9 +24,11 @@ SETTLED = "compared this node's pods with Temporal"
 
 
 @pytest.fixture
-def node(tmp_path: Path, containerd: Containerd, own_temporal: TemporalServer) -> Iterator[TempoletNode]:
-    """Run a node with a Temporal of its own, which no slowness of the machine makes an outage."""
-    with tempolet_node(tmp_path, containerd, own_temporal, keys=QUICK) as made:
+def node(
+    tmp_path: Path, containerd: Containerd, own_temporal: TemporalServer, request: pytest.FixtureRequest
+) -> Iterator[TempoletNode]:
+    """Run a node with a Temporal of its own, which no slowness of the machine makes an outage, and with a test's keys."""
+    with tempolet_node(tmp_path, containerd, own_temporal, keys={**QUICK, **getattr(request, "param", {})}) as made:
         yield made
 
 
@@ -165,8 +167,9 @@ def test_a_temporal_that_is_killed_and_has_lost_its_last_commits(node: TempoletN
     assert "while Temporal was away" in history(node, after)
 
 
+@pytest.mark.parametrize("node", [pytest.param({"syncFrequency": "1s"}, id="compares-often")], indirect=True)
 def test_a_workflow_that_was_terminated_while_the_worker_was_stopped(node: TempoletNode) -> None:
-    """Nobody has told the node; it finds out, and leads the pod in no outage."""
+    """Nobody has told the node; it finds out, leads the pod in no outage, and removes it, for no source lists it."""
     node.apply(pod_manifest("ended"))
     pod = node.until_running("ended")
     kept = node.root_dir / "tempolet" / "away" / pod.uid
@@ -178,6 +181,8 @@ def test_a_workflow_that_was_terminated_while_the_worker_was_stopped(node: Tempo
     start(node)
     node.until(lambda: not kept.exists(), "it is forgotten")
     assert "leads a pod without Temporal" not in node.log("worker")
+    node.until_gone("ended")
+    node.until(lambda: not ids(node, pod), "its containers are gone")
 
 
 async def terminated(node: TempoletNode, pod: PodSnapshot) -> None:
