@@ -136,7 +136,7 @@ def _start_temporal(settings: Settings, show: Progress) -> None:
     create_key_file(settings.key_file)
     temporal = settings.temporal
     if settings.systemd and not temporal.process.running():
-        temporal = replace(temporal, user=_user_of_temporal(settings, show))
+        temporal = replace(temporal, user=user_of_temporal(settings, show))
     with show.step("Temporal") as step:
         try:
             started = temporal.start()
@@ -147,7 +147,7 @@ def _start_temporal(settings: Settings, show: Progress) -> None:
             step.detail = f"{temporal.address}{'' if started else ', runs already'}{as_root}"
 
 
-def _user_of_temporal(settings: Settings, show: Progress) -> str:
+def user_of_temporal(settings: Settings, show: Progress) -> str:
     """Make the user that Temporal runs as, and return its name; root's if there can be none, which is said. Raises MissingProgram."""
     user = settings.temporal_user
     try:

@@ -60,6 +60,11 @@ def test_nothing_is_left_of_it(seen: dict[str, Any]) -> None:
     assert seen["cut off"] == ["", False]
 
 
+def test_a_user_that_cannot_be_removed_is_told(seen: dict[str, Any]) -> None:
+    """And is tried again by the next `down --purge`, for the mark stays."""
+    assert seen["stays"] == [f"user {seen['name']}: userdel: userdel: user is currently used by process 7", True]
+
+
 def test_a_user_of_the_machine_is_used_and_stays(seen: dict[str, Any]) -> None:
     """Root is none."""
     assert seen["of the machine"] == [False, "", "games"]

@@ -29,6 +29,10 @@ def main(folder: Path) -> dict[str, object]:
     seen["no program"] = _refused(lambda: user.require_use(state, folder / "missing"))
     folder.chmod(0o700)
     seen["no way"] = _refused(lambda: user.require_use(state, Path("/bin/ls")))
+    path = os.environ["PATH"]
+    os.environ["PATH"] = str(_program(folder, "userdel", "userdel: user is currently used by process 7").parent)
+    seen["stays"] = (user.remove(), user.declaration.exists())
+    os.environ["PATH"] = path
     seen["removed"] = user.remove()
     seen["passwd"] = Path("/etc/passwd").read_text() == before
     seen["left"] = [one.name for one in state.iterdir()]
@@ -41,12 +45,18 @@ def main(folder: Path) -> dict[str, object]:
 
     user.declaration.write_text("cut off before the user was made")
     seen["cut off"] = (user.remove(), user.declaration.exists())
-    os.environ["PATH"] = str(folder)
-    (folder / "systemd-sysusers").write_text("#!/bin/sh\necho first >&2; echo 'Read-only file system' >&2; exit 1\n")
-    (folder / "systemd-sysusers").chmod(0o755)
+    os.environ["PATH"] = str(_program(folder, "systemd-sysusers", "Read-only file system").parent)
     seen["not made"] = _refused(user.make)
     seen["undeclared"] = not user.declaration.exists()
     return seen
+
+
+def _program(folder: Path, name: str, says: str) -> Path:
+    """Make a program that fails."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho first >&2; echo '{says}' >&2; exit 8\n")
+    path.chmod(0o755)
+    return path
 
 
 def _refused(act: Callable[[], None]) -> str:

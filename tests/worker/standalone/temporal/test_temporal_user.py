@@ -3,6 +3,7 @@
 The user is `nobody` here; `tests/node/standalone/test_under_systemd.py` has the one that `up` makes.
 """
 
+import io
 import os
 import pwd
 import signal
@@ -11,13 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from proto.temporal.names import NAMESPACE
 from tests.free_ports import free_ports
 from tests.worker.standalone.temporal.earlier_temporal import earlier, make_namespace, namespaces, status, temporal_pid
 from worker.standalone.gateway.database_folder import FOLDER
+from worker.standalone.machine import programs
 from worker.standalone.machine.process import wait_for_end
-from worker.standalone.temporal_server import TemporalFailed, TemporalServer
+from worker.standalone.progress import Progress
+from worker.standalone.settings import Settings
+from worker.standalone.temporal_server import ROOT_USER, TemporalFailed, TemporalServer
+from worker.standalone.up import user_of_temporal
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="needs root: it makes a network, and processes of another user"
@@ -135,3 +141,16 @@ def test_a_link_in_the_users_folder_is_not_followed(server: TemporalServer) -> N
     with pytest.raises(TemporalFailed, match=r"temporal/temporal\.db is a link"):
         server.start()
     assert shadow.stat().st_uid == 0
+
+
+def test_a_machine_that_makes_no_user_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporal runs as root there, as before."""
+    node = Settings(state_dir=tmp_path / "state", run_dir=tmp_path / "run", systemd=True)
+    node.state_dir.mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(programs, "SYSTEM_DIRECTORIES", ())
+    output = io.StringIO()
+    assert user_of_temporal(node, Progress(Console(file=output))) == ROOT_USER
+    why = f"user {node.temporal_user.name} cannot be made: systemd-sysusers is not there"
+    assert output.getvalue() == f"warning: Temporal runs as root: {why}\n"
+    assert list(node.state_dir.iterdir()) == []
