@@ -76,6 +76,8 @@ def test_the_user_of_temporal_is_the_one_that_up_looks_for() -> None:
     assert f"userdel {OF_TEMPORAL}" in (FILES / "postrm").read_text()
 
 
+OWN_NAMESPACES = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""Of processes, too: userdel keeps a user whose number any process has, perhaps that of another test's user."""
 INSIDE = """
 set -e
 mount --bind "$1" /etc
@@ -100,7 +102,7 @@ def test_the_user_is_there_from_the_installation_to_the_purge(tmp_path: Path) ->
     """By the scripts themselves, in mounts of their own; an upgrade and a second purge find nothing to do."""
     etc = tmp_path / "etc"
     shutil.copytree("/etc", etc, symlinks=True)
-    unshare = ["unshare", "--mount", "--propagation", "private", "sh", "-c", INSIDE, "sh", str(etc), str(FILES)]
+    unshare = [*OWN_NAMESPACES, "sh", "-c", INSIDE, "sh", str(etc), str(FILES)]
     done = subprocess.run(unshare, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     first, second, last = done.stdout.splitlines()

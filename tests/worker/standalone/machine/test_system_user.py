@@ -17,6 +17,8 @@ from worker.standalone.machine.system_user import SystemUser
 CHECKOUT = Path(worker.__file__).resolve().parents[1]
 NEEDED = ("systemd-sysusers", "userdel", "unshare")
 MISSING = [name for name in NEEDED if shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin") is None]
+OWN_NAMESPACES = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""Of processes, too: userdel keeps a user whose number any process has, perhaps that of another test's user."""
 INSIDE = 'mount --bind "$1" /etc && shift && exec "$@"'
 
 
@@ -29,7 +31,7 @@ def seen(node_dir: Path) -> Iterator[dict[str, Any]]:
     folder.mkdir(mode=0o755)
     shutil.copytree("/etc", etc, symlinks=True)
     command = [sys.executable, "-m", "tests.worker.standalone.machine.users_inside", str(folder)]
-    unshare = ["unshare", "--mount", "--propagation", "private", "sh", "-c", INSIDE, "sh", str(etc)]
+    unshare = [*OWN_NAMESPACES, "sh", "-c", INSIDE, "sh", str(etc)]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT)}
     done = subprocess.run([*unshare, *command], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
