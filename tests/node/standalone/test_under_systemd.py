@@ -21,6 +21,7 @@ from tests.node.standalone.standalone_node import manifest, standalone_node
 from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible, wait_until
 from tests.worker.standalone.temporal.earlier_temporal import earlier, make_namespace, operator, status, temporal_pid
 from worker.standalone.containerd import CNI_CACHE
+from worker.standalone.gateway.kept_capability import CAP_BLOCK_SUSPEND
 from worker.standalone.gateway.server_account import USER
 from worker.standalone.machine.units import UNITS
 from worker.standalone.settings import Settings
@@ -97,7 +98,11 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
         container = _container(node)
         assert _uid_of_temporal(machine, temporal) == machine.uid(user) != ""
         found = status(temporal_pid(machine.pid(temporal)))
-        assert (found["NoNewPrivs"], found["Seccomp"], found["CapEff"]) == (["1"], ["2"], ["0" * 16])
+        assert (found["NoNewPrivs"], found["Seccomp"], found["CapEff"]) == (
+            ["1"],
+            ["2"],
+            [f"{1 << CAP_BLOCK_SUSPEND:016x}"],
+        )
         assert len(_pids_seen_by(machine, temporal)) == 1, "ls alone"
         assert "of-the-earlier-release" in machine.inside(*operator(node.temporal), "list")
         machine.inside("kill", "-9", _temporal_inside(machine, temporal))

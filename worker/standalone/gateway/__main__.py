@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from worker.standalone.gateway.carrying import STACK_BYTES, serve_connections
+from worker.standalone.gateway.database_folder import ROOT
 from worker.standalone.gateway.frontend import Frontend
+from worker.standalone.gateway.kept_capability import keep_capabilities, keep_one
 from worker.standalone.gateway.own_network import (
     end_with_parent,
     enter_own_network,
@@ -39,15 +41,16 @@ def main(folder: Path, ui_port: int, command: Sequence[str]) -> int:
     ui = listen_on_loopback(ui_port)
     frontend = listen_at_path(places.frontend)
     enter_own_network()
+    keep_capabilities(are_kept=True)
     temporal = subprocess.Popen(
         command,
         cwd="/",
         env=server_environment(os.environ),
         pass_fds=(lock,),
-        # called when the child is the other user already, for the kernel forgets this wish when a process becomes another user's
-        preexec_fn=functools.partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - no other thread runs yet
+        preexec_fn=functools.partial(_before_temporal, os.getpid(), account),  # noqa: PLW1509 - no other thread runs yet
         **account.process_options(),
     )
+    keep_capabilities(are_kept=False)
     signal.signal(signal.SIGTERM, lambda *_: temporal.terminate())
     signal.signal(signal.SIGINT, lambda *_: temporal.terminate())
     threading.stack_size(STACK_BYTES)
@@ -55,6 +58,13 @@ def main(folder: Path, ui_port: int, command: Sequence[str]) -> int:
     for listener, serve, at_once in ((frontend, Frontend(FRONTEND_PORT).serve, CLIENTS), (ui, door.serve, BROWSERS)):
         threading.Thread(target=serve_connections, args=(listener, serve, at_once), daemon=True).start()
     return temporal.wait()
+
+
+def _before_temporal(parent: int, account: ServerAccount) -> None:
+    """Called in the child, which is the other user's already: the kernel forgets both when a process becomes that."""
+    if account.owner != ROOT:
+        keep_one()
+    end_with_parent(parent)
 
 
 if __name__ == "__main__":

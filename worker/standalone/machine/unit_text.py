@@ -49,8 +49,9 @@ RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 # the gateway makes a network for Temporal alone, with loopback; program and folders may be another user's. It gives the database to
-# Temporal's user, makes Temporal that user's, and stops it. Temporal itself has none of these
+# Temporal's user, makes Temporal that user's, and stops it. Temporal itself has none of these but the last (`gateway/kept_capability.py`)
 CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_CHOWN CAP_FOWNER CAP_SETUID CAP_SETGID CAP_KILL
+CapabilityBoundingSet=CAP_BLOCK_SUSPEND
 RestrictNamespaces=net
 SystemCallFilter=@system-service
 SystemCallErrorNumber=EPERM

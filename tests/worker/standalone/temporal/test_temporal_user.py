@@ -3,6 +3,8 @@
 The user is `nobody` here; `tests/node/standalone/test_under_systemd.py` has the one that `up` makes.
 """
 
+import contextlib
+import ctypes
 import io
 import os
 import pwd
@@ -16,8 +18,10 @@ from rich.console import Console
 
 from proto.temporal.names import NAMESPACE
 from tests.free_ports import free_ports
+from tests.unprivileged import as_nobody
 from tests.worker.standalone.temporal.earlier_temporal import earlier, make_namespace, namespaces, status, temporal_pid
 from worker.standalone.gateway.database_folder import FOLDER
+from worker.standalone.gateway.kept_capability import CAP_BLOCK_SUSPEND
 from worker.standalone.machine import programs
 from worker.standalone.machine.process import wait_for_end
 from worker.standalone.progress import Progress
@@ -56,7 +60,7 @@ def owners(server: TemporalServer) -> set[int]:
 
 
 def test_temporal_has_nothing_of_root(server: TemporalServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither ids, groups and capabilities, nor variables with credentials, nor a file but its own."""
+    """Neither ids, groups and capabilities but one, nor variables with credentials, nor a file but its own."""
     monkeypatch.setenv("HTTPS_PROXY", "http://user:secret@proxy.example")
     server.start()
     assert NAMESPACE in namespaces(server)
@@ -65,7 +69,8 @@ def test_temporal_has_nothing_of_root(server: TemporalServer, monkeypatch: pytes
     assert found["Uid"] == [str(NOBODY.pw_uid)] * 4
     assert found["Gid"] == [str(NOBODY.pw_gid)] * 4
     assert found["Groups"] == []
-    assert {found[name][0].strip("0") for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {""}
+    kept = [f"{1 << CAP_BLOCK_SUSPEND:016x}"]
+    assert [found[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")] == [kept] * 4
     variables = Path(f"/proc/{pid}/environ").read_bytes()
     assert b"secret" not in variables
     assert b"GODEBUG=" in variables
@@ -76,6 +81,26 @@ def test_temporal_has_nothing_of_root(server: TemporalServer, monkeypatch: pytes
         str(server.places.lock),
         *(str(one) for one in (server.root / FOLDER).iterdir()),
     }
+
+
+PTRACE_SEIZE = 0x4206  # ptrace(2)
+
+
+def test_another_process_of_its_uid_stays_outside(server: TemporalServer) -> None:
+    """As a pod that names this uid and has the host's processes: it can end Temporal, and no more."""
+    server.start()
+    pid = pids(server)[1]
+
+    def attack() -> str:
+        let_in = ["attached"] if ctypes.CDLL(None).ptrace(PTRACE_SEIZE, pid, 0, 0) == 0 else []
+        for name in ("environ", "mem", "fd/0", "fd/1", "root/", "cwd/", "ns/net", "maps"):
+            with contextlib.suppress(PermissionError):
+                os.close(os.open(f"/proc/{pid}/{name}", os.O_RDONLY))
+                let_in.append(name)
+        return " ".join(let_in) or f"outside, as {os.geteuid()}"
+
+    with as_nobody(attack) as said:
+        assert said == f"outside, as {NOBODY.pw_uid}"
 
 
 def test_it_ends_with_the_gateway_and_comes_back(server: TemporalServer) -> None:
