@@ -11,7 +11,6 @@ containerd before 2.0 shares one stream among all readers, so there it is not us
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -20,7 +19,7 @@ import structlog
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
 from proto.cri.labels import POD_UID
-from proto.cri.ownership import HOOK_LABEL, NODE_ANNOTATION
+from proto.cri.ownership import HOOK_LABEL, NODE_ANNOTATION, is_of_node
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import ContainerState
@@ -151,27 +150,33 @@ def is_reported_by_start(event: cri.ContainerEventResponse, snapshot: PodSnapsho
     return snapshot is not None and not named.isdisjoint(snapshot.ends_awaited)
 
 
-def pod_of(
-    event: cri.ContainerEventResponse, node: str, by_id: Callable[[str], PodSnapshot | None]
-) -> tuple[str, dict[str, str]] | None:
+class Known(Protocol):
+    """The snapshots of this node's pods."""
+
+    def of(self, uid: str) -> PodSnapshot | None:
+        """Read one pod's snapshot."""
+
+    def with_object(self, object_id: str) -> PodSnapshot | None:
+        """Find the pod whose newest sandbox or container this is."""
+
+
+def pod_of(event: cri.ContainerEventResponse, node: str, known: Known) -> tuple[str, dict[str, str]] | None:
     """Return a pod's UID and labels for an event; None if the pod is not ours.
 
-    After a removal the runtime may not know the pod any more; `by_id` then looks in the snapshots.
+    A pod that a kubelet began has no annotation of ours: if it has a snapshot, it was taken over. After a removal the
+    runtime may not know the pod any more; then its ids are looked for in the snapshots.
     """
     sandbox = event.pod_sandbox_status
-    if sandbox.labels.get(POD_UID):
-        return (sandbox.labels[POD_UID], dict(sandbox.labels)) if _is_ours(sandbox, node) else None
-    known = by_id(event.container_id)
-    return (known.uid, {}) if known else None
+    if uid := sandbox.labels.get(POD_UID):
+        taken_over = () if NODE_ANNOTATION in sandbox.annotations or known.of(uid) is None else (uid,)
+        return (uid, dict(sandbox.labels)) if is_of_node(sandbox.annotations, uid, node, taken_over) else None
+    found = known.with_object(event.container_id)
+    return (found.uid, {}) if found else None
 
 
 def _is_of_a_hook(event: cri.ContainerEventResponse) -> bool:
     """Report whether the container ran a hook's command: the activity that created it waits for its end."""
     return any(one.id == event.container_id and HOOK_LABEL in one.labels for one in event.containers_statuses)
-
-
-def _is_ours(sandbox: cri.PodSandboxStatus, node: str) -> bool:
-    return sandbox.annotations.get(NODE_ANNOTATION) == node
 
 
 def _is_older(event: cri.ContainerEventResponse, snapshot: PodSnapshot) -> bool:

@@ -31,15 +31,19 @@ class KnownPods:
 
     def all(self) -> dict[str, PodSnapshot]:
         """Read all, by UID."""
-        try:
-            uids = os.listdir(self._root_dir / "pods")  # noqa: PTH208 - names only
-        except OSError:
-            uids = []
+        uids = self.folders()
         before = dict(self._parsed)  # a copy, because the event loop continues to read
         parsed = {uid: before[uid] for uid in uids if uid in before}
         found = {uid: self._read(uid, parsed) for uid in uids}
         self._parsed = parsed
         return {uid: snapshot for uid, snapshot in found.items() if snapshot}
+
+    def folders(self) -> list[str]:
+        """List the UIDs of the pods that have a folder, also those of a kubelet that was here before."""
+        try:
+            return os.listdir(self._root_dir / "pods")  # noqa: PTH208 - names only
+        except OSError:
+            return []
 
     def with_object(self, object_id: str) -> PodSnapshot | None:
         """Find the pod whose newest sandbox or container this is, among the snapshots read so far."""

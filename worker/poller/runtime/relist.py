@@ -6,11 +6,11 @@ reported by the activity that did them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from proto.cri.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
-from proto.cri.ownership import HOOK_LABEL, NODE_ANNOTATION
+from proto.cri.ownership import HOOK_LABEL, is_of_node
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import PodWorkflowId
@@ -30,9 +30,12 @@ class RuntimePod:
 
 
 def our_pods(
-    node: str, sandboxes: Iterable[cri.PodSandbox], containers: Sequence[cri.Container]
+    node: str, sandboxes: Iterable[cri.PodSandbox], containers: Sequence[cri.Container], folders: Collection[str] = ()
 ) -> dict[str, RuntimePod]:
-    """Group a listing by pod UID; what lacks this node's annotation, or a pod's labels, is not ours and is left out."""
+    """Group a listing by pod UID; what is not this node's, or lacks a pod's labels, is left out.
+
+    `folders` has the UIDs of the pods with a folder in --root-dir: those of a kubelet that was here before are ours.
+    """
     inside: dict[str, list[cri.Container]] = defaultdict(list)
     for container in containers:
         if HOOK_LABEL in container.labels:
@@ -40,8 +43,9 @@ def our_pods(
         inside[container.pod_sandbox_id].append(container)
     by_uid: dict[str, list[cri.PodSandbox]] = defaultdict(list)
     for sandbox in sandboxes:
-        if sandbox.annotations.get(NODE_ANNOTATION) == node and workflow_id_of(node, sandbox.labels):
-            by_uid[sandbox.labels[POD_UID]].append(sandbox)
+        uid = sandbox.labels.get(POD_UID, "")
+        if is_of_node(sandbox.annotations, uid, node, folders) and workflow_id_of(node, sandbox.labels):
+            by_uid[uid].append(sandbox)
     return {
         uid: RuntimePod(
             workflow_id=workflow_id_of(node, found[0].labels),

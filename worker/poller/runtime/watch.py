@@ -130,7 +130,7 @@ class RuntimeWatch:
             return None
         deps.metrics.relisted(time.perf_counter() - begun)
         deps.health.set_end_detection("stream" if self._stream.flows else "relist")
-        pods = our_pods(deps.node, sandboxes, containers)
+        pods = our_pods(deps.node, sandboxes, containers, await asyncio.to_thread(deps.known.folders))
         found = differences(pods, snapshots, source)
         now = asyncio.get_running_loop().time()
         self._repeated = {one: sent for one, sent in self._repeated.items() if one in found}
@@ -176,7 +176,7 @@ class RuntimeWatch:
     def _handle(self, event: cri.ContainerEventResponse, *, may_wait: bool) -> None:
         """Signal a pod about an event that it does not know; if its start will report it, look again later."""
         deps = self._deps
-        found = pod_of(event, deps.node, deps.known.with_object)
+        found = pod_of(event, deps.node, deps.known)
         if not found:
             return
         uid, labels = found

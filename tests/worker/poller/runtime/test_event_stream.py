@@ -93,13 +93,28 @@ def test_an_end_that_its_start_tells(
         pytest.param(event(DELETED, "c7", None), None, id="nobodys"),
         pytest.param(event(STOPPED, "k1", sandbox("u9", "s9", node="")), None, id="a-kubelets"),
         pytest.param(event(STOPPED, "k1", sandbox("u9", "s9", node="other")), None, id="another-nodes"),
+        pytest.param(event(STOPPED, "c1", sandbox("u1", "s1", node="")), "u1", id="a-kubelets-that-was-taken-over"),
+        pytest.param(event(STOPPED, "c1", sandbox("u1", "s1", node="other")), None, id="another-nodes-of-a-known-uid"),
     ],
 )
 def test_an_event_belongs_to_a_pod_of_ours_or_to_nobody(told: cri.ContainerEventResponse, uid: str | None) -> None:
-    """The node's annotation decides."""
-    known = snapshot("u1", {"c": "c1 running"})
-    found = pod_of(told, "n", lambda object_id: known if object_id == "c1" else None)
+    """The node's annotation decides, and without one the snapshot."""
+    found = pod_of(told, "n", OneKnown())
     assert (found[0] if found else None) == uid
+
+
+class OneKnown:
+    """The snapshot of u1."""
+
+    snapshot = snapshot("u1", {"c": "c1 running"})
+
+    def of(self, uid: str) -> PodSnapshot | None:
+        """Read one."""
+        return self.snapshot if uid == "u1" else None
+
+    def with_object(self, object_id: str) -> PodSnapshot | None:
+        """Find one."""
+        return self.snapshot if object_id == "c1" else None
 
 
 class Taker:

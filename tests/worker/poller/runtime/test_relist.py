@@ -75,6 +75,14 @@ def test_what_does_not_carry_our_mark_is_another_nodes() -> None:
     ]
 
 
+def test_the_pods_of_a_kubelet_that_was_here_are_ours() -> None:
+    """Their folders are in --root-dir. So an end of one that was taken over is news, and one that nobody wants is orphaned."""
+    sandboxes = [sandbox("u1", "s1", node=""), sandbox("u2", "s2", node=""), sandbox("u3", "s3", node="other")]
+    pods = our_pods("n", sandboxes, [container("c1", "s1")], ("u1", "u3"))
+    assert list(pods) == ["u1"]
+    assert differences(pods, {"u1": snapshot("u1", {"c": "c1 running"})}, "relist") == {}
+
+
 @pytest.mark.parametrize(
     ("hint", "known", "left"),
     [
