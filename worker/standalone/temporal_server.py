@@ -27,7 +27,7 @@ from worker.standalone.gateway.ui_door import CODEC
 from worker.standalone.machine import programs
 from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Command, Supervised, last_lines, own_environment
-from worker.standalone.machine.python_modules import module_command
+from worker.standalone.machine.python_modules import ModuleCommand, module_command
 from worker.standalone.machine.units import NodeUnits
 from worker.temporal.keys import create_token_file, read_token_file
 
@@ -152,7 +152,7 @@ class TemporalServer:
             raise TemporalFailed(f"{self.places.frontend} is too long for a socket's path: choose a shorter --run-dir")
         program = programs.find_program(programs.TEMPORAL, self.parts_dir)
         self.prepare()
-        gateway = module_command("worker.standalone.gateway")
+        gateway = gateway_command()
         argv = [*gateway.argv, self.places.folder, str(self.ui_port), *self.arguments(program)]
         account = {USER: self.user, STATE: str(self.root)}
         self.process.start(Command(argv, self.log, ENVIRONMENT | gateway.environment | account))
@@ -235,6 +235,11 @@ class TemporalServer:
         done = subprocess.run(argv, env=own_environment(), capture_output=True, text=True, timeout=30, check=False)
         if done.returncode:
             raise TemporalFailed(f"namespace {NAMESPACE} could not be set up: {done.stderr.strip()}")
+
+
+def gateway_command() -> ModuleCommand:
+    """Return the command of this release's gateway, without its arguments."""
+    return module_command("worker.standalone.gateway")
 
 
 def is_free(port: int) -> bool:

@@ -56,11 +56,11 @@ class Booted(Machine):
         self.inside("mount", "--bind", str(self.units), str(UNITS))
         return self
 
-    def tempolet(self, node: Settings, *words: str) -> str:
-        """Run a command for the node."""
-        run_dir = f"TEMPOLET_RUN_DIR={node.run_dir}"
+    def tempolet(self, node: Settings, *words: str, release: Path = CHECKOUT, check: bool = True) -> str:
+        """Run a command of a release for the node."""
+        variables = (f"PYTHONPATH={release}", f"TEMPOLET_RUN_DIR={node.run_dir}")
         module = (sys.executable, "-m", "worker.cli", *words)
-        return self.inside("env", f"PYTHONPATH={CHECKOUT}", run_dir, *module, seconds=SECONDS)
+        return self.inside("env", f"--chdir={release}", *variables, *module, seconds=SECONDS, check=check)
 
     def uid(self, user: str) -> str:
         """Return the number of a user; empty if there is none."""

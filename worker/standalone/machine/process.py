@@ -79,11 +79,17 @@ class Supervised:
         return identity
 
     def _start_service(self, by: NodeUnits, command: Command) -> Identity:
-        argv = tuple(str(word) for word in command.argv)
-        role = self.pid_file.stem
-        pid = by.start(role, UnitCommand(argv, command.environment, command.log, command.umask))
+        return self._record_service(by, by.start(self.pid_file.stem, unit_command(command)))
+
+    def start_as_written(self) -> Identity:
+        """Start a stopped process whose unit is there, by that unit."""
+        if self.units is None:
+            raise ValueError(f"{self.pid_file.stem} has no unit")
+        return self._record_service(self.units, self.units.start_as_written(self.pid_file.stem))
+
+    def _record_service(self, by: NodeUnits, pid: int) -> Identity:
         identity = Identity(pid, _start_time(pid) or 0, boot_id())
-        self._record({"unit": by.name(role), **asdict(identity)})
+        self._record({"unit": by.name(self.pid_file.stem), **asdict(identity)})
         return identity
 
     def belongs_to(self, unit: str) -> None:
@@ -136,6 +142,12 @@ class Supervised:
             willing = identity is None or end_process(identity.pid, within)
         self.pid_file.unlink(missing_ok=True)
         return willing
+
+
+def unit_command(command: Command) -> UnitCommand:
+    """Return the same command for a service."""
+    argv = tuple(str(word) for word in command.argv)
+    return UnitCommand(argv, command.environment, command.log, command.umask)
 
 
 def own_environment() -> dict[str, str]:

@@ -34,6 +34,7 @@ STARTED_WITHIN: Final = 30.0
 STOPPED_WITHIN: Final = 60.0
 """Seconds beside those of TimeoutStopSec, for a systemd that is busy."""
 BETWEEN_LOOKS: Final = 0.05
+UNIT_FILE: Final = 0o644
 DEFAULT_RUN_DIR: Final = Path("/run/tempolet")
 _TEMPLATES: Final = frozenset({"worker", "poller", "node"})
 
@@ -92,11 +93,14 @@ class NodeUnits:
 
     def start(self, role: str, command: UnitCommand) -> int:
         """Write a service, start it and wait for its process; returns its pid, 0 if it has ended already. Raises UnitNotOurs."""
-        services, name = SystemdServices(), self.name(role)
         if command.log is not None:
             private_log(command.log).close()
-        if self._write(role, command):
-            services.reload()
+        self.write(role, command)
+        return self.start_as_written(role)
+
+    def start_as_written(self, role: str) -> int:
+        """Start a service whose unit is there; the rest as `start`."""
+        services, name = SystemdServices(), self.name(role)
         if services.state(name) not in {"inactive", "failed"}:
             services.stop(name)  # it has no process: it waits to be started again
         services.start(name)
@@ -107,10 +111,28 @@ class NodeUnits:
             time.sleep(BETWEEN_LOOKS)
         return pid
 
+    def write(self, role: str, command: UnitCommand) -> None:
+        """Write a service for its next start; its process, if it has one, runs on. Raises UnitNotOurs."""
+        if self._write(role, command):
+            SystemdServices().reload()
+            self._sync()
+
     def write_boot(self, command: UnitCommand) -> None:
         """Write what makes the run folder again at a boot."""
-        if self._write("boot", command):
-            SystemdServices().reload()
+        self.write("boot", command)
+
+    def content(self) -> dict[Path, bytes]:
+        """Read the services of this node and their environments, for `put_back`."""
+        files = [self.folder / self.name(one) for one in ("boot", *self._roles())]
+        return {one: one.read_bytes() for one in (*files, *self.environments.glob("*.env")) if one.exists()}
+
+    def put_back(self, content: Mapping[Path, bytes]) -> None:
+        """Let the next starts be as when `content` was read."""
+        for path, text in content.items():
+            if not path.exists() or path.read_bytes() != text:
+                write_atomically(path, text, mode=PRIVATE_FILE if path.parent == self.environments else UNIT_FILE)
+        SystemdServices().reload()
+        self._sync()
 
     def enable(self) -> None:
         """Let the node start at each boot, and let its target stand for it until then."""
@@ -121,9 +143,7 @@ class NodeUnits:
         services.enable(self.target)
         services.reload()
         services.start(self.target, alone=True)
-        for folder in (self.folder, self.folder / "multi-user.target.wants", self.environments):
-            with contextlib.suppress(FileNotFoundError):
-                sync_folder(folder)  # the plug may be pulled at any moment
+        self._sync()
 
     def remove(self) -> None:
         """Remove all units of this node, which are stopped; missing ones are fine."""
@@ -141,6 +161,11 @@ class NodeUnits:
             file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.environments.rmdir()
+
+    def _sync(self) -> None:
+        for folder in (self.folder, self.folder / "multi-user.target.wants", self.environments):
+            with contextlib.suppress(FileNotFoundError):
+                sync_folder(folder)  # the plug may be pulled at any moment
 
     def _roles(self) -> Iterable[str]:
         return (one for one in ORDER if (self.folder / self.name(one)).exists())
@@ -185,7 +210,7 @@ class NodeUnits:
             raise UnitNotOurs(
                 f"{path} is there, and `tempolet up` did not write it: remove it, or give another --run-dir"
             )
-        write_atomically(path, text.encode(), mode=0o644)
+        write_atomically(path, text.encode(), mode=UNIT_FILE)
         return before is not None
 
     def _is_ours(self, name: str) -> bool:
