@@ -51,6 +51,18 @@ def publish_configuration(plane: ControlPlane, kubelet: Mapping[str, Any]) -> No
     _config_map(plane, "kube-system", "kubelet-config", {"kubelet": text})
 
 
+def publish_kubeadms_own(plane: ControlPlane, server: str) -> None:
+    """Publish what `kubeadm join` itself reads besides."""
+    cluster = {
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": "ClusterConfiguration",
+        "controlPlaneEndpoint": server.removeprefix("https://"),
+        "kubernetesVersion": "v1.36.3",
+    }
+    _allow(plane, "kube-system", "kubeadm-config", GROUP, "system:nodes")
+    _config_map(plane, "kube-system", "kubeadm-config", {"ClusterConfiguration": json.dumps(cluster)})
+
+
 def add_token(plane: ControlPlane, token: str, *, authentication: bool = True) -> None:
     """Create a token, as `kubeadm token create` does."""
     identity, secret = token.split(".")

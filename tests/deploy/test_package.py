@@ -24,7 +24,11 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
 def test_the_wheel_has_the_units(content: Mapping[str, bytes]) -> None:
     """Files, not links, with the bytes of deploy/systemd, for `tempolet join`."""
     found = {name: data for name, data in content.items() if name.startswith("worker/joining/units/")}
-    assert found == {f"worker/joining/units/{one.name}": one.read_bytes() for one in UNITS.glob("*.service")}
+    assert found == {
+        f"worker/joining/units/{one.name}": one.read_bytes()
+        for one in UNITS.iterdir()
+        if one.suffix in (".service", ".conf")
+    }
 
 
 @pytest.mark.parametrize(

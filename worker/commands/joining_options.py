@@ -12,7 +12,7 @@ from worker.commands.access.exits import CommandFailed, Exit
 
 _LARGEST: Final = 64 * 1024
 
-Server = Annotated[str, typer.Argument(metavar="URL", help="The API server, for example https://10.0.0.1:6443.")]
+Server = Annotated[str, typer.Argument(metavar="[URL]", help="The API server, for example https://10.0.0.1:6443.")]
 Token = Annotated[
     str,
     typer.Option(
@@ -53,6 +53,9 @@ Config = Annotated[
 OwnConfig = Annotated[
     Path | None, typer.Option("--tempolet-config", exists=True, dir_okay=False, help="TempoletConfiguration.")
 ]
+ForKubeadm = Annotated[
+    bool, typer.Option("--for-kubeadm", help="Only install the services, in the kubelet's place: `kubeadm join` joins.")
+]
 Wait = Annotated[float, typer.Option("--wait", min=0, max=3600, help="Seconds until the Node must be Ready.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell each step, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -66,7 +69,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def join(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
-    server: Server,
+    server: Server = "",
     ca_hash: CaHash = None,
     token: Token = "",
     token_file: TokenFile = None,
@@ -82,6 +85,7 @@ def join(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     container_runtime_endpoint: Runtime = "",
     config: Config = None,
     tempolet_config: OwnConfig = None,
+    for_kubeadm: ForKubeadm = False,  # noqa: FBT002 - an option
     wait: Wait = 180.0,
     dry_run: DryRun = False,  # noqa: FBT002 - an option
 ) -> None:
@@ -93,6 +97,12 @@ def join(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
     from worker.joining.places import Places
     from worker.joining.request import BootstrapToken, JoinRequest, Temporal, ca_hashes, server_of
 
+    if for_kubeadm and (server or ca_hash or token or token_file or config):
+        raise CommandFailed(
+            "--for-kubeadm: without URL, --ca-hash, --token, --token-file and --config, which kubeadm has", Exit.USAGE
+        )
+    if not for_kubeadm and not server:
+        raise CommandFailed("URL is missing: the API server, for example https://10.0.0.1:6443", Exit.USAGE)
     if token and token_file is not None:
         raise CommandFailed("--token and --token-file: give one of them", Exit.USAGE)
     if str(token_file) == str(temporal_api_key_file) == "-":
@@ -108,8 +118,8 @@ def join(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
         )
     given = token or (_secret(token_file, "--token-file") if token_file is not None else "")
     request = JoinRequest(
-        server=server_of(server),
-        hashes=ca_hashes(ca_hash or ()),
+        server="" if for_kubeadm else server_of(server),
+        hashes=frozenset() if for_kubeadm else ca_hashes(ca_hash or ()),
         token=BootstrapToken.parse(given) if given else None,
         temporal=Temporal(
             address=temporal,
@@ -125,6 +135,7 @@ def join(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer requires
         endpoint=container_runtime_endpoint,
         config=config,
         tempolet_config=tempolet_config,
+        for_kubeadm=for_kubeadm,
     )
     Joining(request, Places(), typer.echo, timedelta(seconds=wait), dry_run=dry_run).run()
 

@@ -74,8 +74,12 @@ class ConfigurationChoice:
                 f"the cluster publishes no kubelet-config for this token ({error}): a minimal configuration is used, without "
                 "clusterDNS; pods get the node's own resolver unless --config sets it"
             )
+        return self.minimal("a minimal configuration")
+
+    def minimal(self, origin: str) -> Configuration:
+        """Return a minimal configuration, called so."""
         text = planned.minimal_configuration(self.places.authority)
-        return Configuration(text, _document(text, "the minimal configuration"), "a minimal configuration")
+        return Configuration(text, _document(text, origin), origin)
 
     def checked(self, configuration: Configuration, flags: NodeFlags) -> NodeConfig:
         """Read the configuration as the services will; raises ConfigurationRefused with the real source's name."""

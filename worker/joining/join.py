@@ -1,5 +1,7 @@
 """`tempolet join`: makes this machine a node of a cluster, or says why it cannot be, before anything is changed.
 
+With `for_kubeadm` it only installs the services, in the kubelet's place: `kubeadm join` finds the cluster, writes and starts.
+
 The order: look at the machine, prove the cluster, choose the configuration, compare every file with what is there; only then write, enable and
 wait. A second run finds everything as it must be. One that was interrupted goes on, by the record (`record.py`).
 """
@@ -9,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 from worker.daemon.config import node_name
 from worker.joining import planned
@@ -29,9 +32,13 @@ from worker.joining.requirements import (
     refuse_unusable_temporal,
     refuse_wrong_cgroup_driver,
 )
-from worker.joining.systemd import UNITS, Systemd
+from worker.joining.systemd import UNITS, Systemd, unit_of
 from worker.joining.waiting import until_ready
 from worker.machine.fitness import refuse_unfit_machine
+
+ASK_THE_KUBELET: Final = ("KubeletVersion", "SystemVerification")
+"""Checks of kubeadm that need a program called kubelet, for its version."""
+_NOTHING: Final = "dry run: nothing was changed"
 
 Say = Callable[[str], None]
 
@@ -49,19 +56,51 @@ class Joining:
     def run(self) -> None:
         """Join, or with `dry_run` only tell; raises JoinRefused, MachineUnfit, ConfigurationRefused and OSError."""
         node = node_name(self.request.hostname_override or None)
-        replace(self, request=self.request.checked(node)).join(node)
+        checked = replace(self, request=self.request.checked(node))
+        if self.request.for_kubeadm:
+            checked.prepare(node)
+        else:
+            checked.join(node)
+
+    def prepare(self, node: str) -> None:
+        """Install the services where `kubeadm join` starts the kubelet; see `run`."""
+        systemd, places = Systemd(self.places.systemctl), self.places
+        program, record = self._machine(systemd, node)
+        if record.server:
+            raise JoinRefused(f"this machine was joined to {record.server} by join itself: `tempolet leave` first")
+        if not _is_ours(places.kubelet_unit):
+            raise JoinRefused(
+                f"{places.kubelet_unit} is another's unit, and kubeadm would start it: "
+                "`systemctl disable --now kubelet`, remove it, and run join again"
+            )
+        flags = planned.NodeFlags(self.request.endpoint)
+        choice = ConfigurationChoice(self.request, places, self.say)
+        config = choice.checked(choice.minimal("what kubeadm will write"), flags)
+        refuse_unusable_temporal(config, self.request.temporal.variables())
+        endpoint = self.request.endpoint or planned.CONTAINERD
+        self.say(f"container runtime: {refuse_unready_runtime(endpoint)} at {endpoint}")
+        wanted = [*self._own_files(flags), PlannedFile(places.kubeadm_drop_in, planned.kubeadm_drop_in())]
+        installation = look(wanted, record, lambda one, content: one.content == content)
+        if self.dry_run:
+            self._tell_files(installation, program)
+            self.say(f"would lead {places.kubelet_unit} to {unit_of('node')}, and enable {', '.join(UNITS)}")
+            self.say(_NOTHING)
+            return
+        self._begin(record, node, "", endpoint)
+        self._write(installation, record, program)
+        if not places.kubelet_unit.is_symlink():
+            places.kubelet_unit.symlink_to(unit_of("node"))
+            self.say(f"{places.kubelet_unit} leads to {unit_of('node')}")
+        systemd.reload()
+        systemd.enable_at_boot(UNITS)
+        self.say(f"now: kubeadm join … --ignore-preflight-errors={','.join(ASK_THE_KUBELET)}")
 
     def join(self, node: str) -> None:
         """Join as this node; see `run`."""
         systemd = Systemd(self.places.systemctl)
-        facts = machine_facts(self.places, systemd)
-        if faults := list(machine_faults(facts)):
-            raise JoinRefused(f"nothing was changed: {'; '.join(faults)}")
-        for warning in refuse_unfit_machine(self.places.root_dir, new=True):
-            self.say(f"warning: {warning}")
-        record = Record.read(self.places.record)
-        if record.node not in ("", node):
-            raise JoinRefused(f"this machine was joined as node {record.node}, not {node}: `tempolet leave` first")
+        program, record = self._machine(systemd, node)
+        if not record.is_empty and not record.server:
+            raise JoinRefused("this machine is prepared for `kubeadm join`: run that, or `tempolet leave` first")
         cluster = find_cluster(self.request, self.places, node, self.say)
         choice = ConfigurationChoice(self.request, self.places, self.say)
         configuration = choice.choose(cluster.access, record)
@@ -78,9 +117,10 @@ class Joining:
             refuse_taken_port(config.cluster.serving.address, config.cluster.serving.port, systemd)
         installation = look(self._files(cluster, configuration, flags), record, self._will_do)
         if self.dry_run:
-            self._tell(installation, cluster, facts.program)
+            self._tell(installation, cluster, program)
             return
-        changed = self._write(installation, cluster, record, node, endpoint, facts.program)
+        self._begin(record, node, cluster.server, endpoint)
+        changed = self._write(installation, record, program)
         changed = self._start(installation, systemd) or changed
         for line in asyncio.run(until_ready(self.places, systemd, node, self.wait)):
             self.say(line)
@@ -88,18 +128,35 @@ class Joining:
             forget(self.places.bootstrap_kubeconfig, record)  # as kubeadm does: the token is needed no more
         self.say(f"node {node} of {cluster.server} is Ready{'' if changed else '; nothing had to be changed'}")
 
+    def _machine(self, systemd: Systemd, node: str) -> tuple[Path, Record]:
+        """Look at the machine; returns this release's program, and what an earlier join made. Raises JoinRefused, MachineUnfit."""
+        facts = machine_facts(self.places, systemd)
+        if faults := list(machine_faults(facts)):
+            raise JoinRefused(f"nothing was changed: {'; '.join(faults)}")
+        for warning in refuse_unfit_machine(self.places.root_dir, new=True):
+            self.say(f"warning: {warning}")
+        record = Record.read(self.places.record)
+        if record.node not in ("", node):
+            raise JoinRefused(f"this machine was joined as node {record.node}, not {node}: `tempolet leave` first")
+        return facts.program, record
+
     def _files(self, cluster: Cluster, configuration: Configuration, flags: planned.NodeFlags) -> list[PlannedFile]:
         """List what must be there in the end."""
         places = self.places
         found = [
             PlannedFile(places.authority, cluster.authority, PUBLIC),
             PlannedFile(places.kubelet_configuration, configuration.text),
-            PlannedFile(places.environment, planned.environment(self.request, places, flags)),
         ]
-        if self.request.tempolet_config is not None:
-            found.append(PlannedFile(places.tempolet_configuration, self.request.tempolet_config.read_bytes()))
         if cluster.bootstrap is not None:
             found.append(PlannedFile(places.bootstrap_kubeconfig, cluster.bootstrap))
+        return [*found, *self._own_files(flags)]
+
+    def _own_files(self, flags: planned.NodeFlags) -> list[PlannedFile]:
+        """List the services' units, environment and TempoletConfiguration."""
+        places = self.places
+        found = [PlannedFile(places.environment, planned.environment(self.request, places, flags))]
+        if self.request.tempolet_config is not None:
+            found.append(PlannedFile(places.tempolet_configuration, self.request.tempolet_config.read_bytes()))
         found += [replace(one, path=places.units / one.path, mode=PRIVATE) for one in planned.planned_units()]
         return found
 
@@ -112,31 +169,39 @@ class Joining:
                 raise JoinRefused(f"{one.path}: {error}; remove it, and run join again") from error
         return one.content == content
 
-    def _tell(self, installation: Installation, cluster: Cluster, program: Path) -> None:
+    def _tell_files(self, installation: Installation, program: Path) -> None:
         for line in installation.lines():
             self.say(f"would {line}")
         if not self.places.link.is_symlink():
             self.say(f"would lead {self.places.link} to {program}")
+
+    def _tell(self, installation: Installation, cluster: Cluster, program: Path) -> None:
+        self._tell_files(installation, program)
         self.say(f"would run systemctl daemon-reload, and enable and start {', '.join(UNITS)}")
         self.say(f"would wait {self.wait.total_seconds():g} s at most until the Node of {cluster.server} is Ready")
         if cluster.bootstrap is not None:
             self.say(f"would remove {self.places.bootstrap_kubeconfig} then")
-        self.say("dry run: nothing was changed")
+        self.say(_NOTHING)
 
-    def _write(  # noqa: PLR0913, PLR0917 - what was found, each by another step
-        self, installation: Installation, cluster: Cluster, record: Record, node: str, endpoint: str, program: Path
-    ) -> bool:
+    def _begin(self, record: Record, node: str, server: str, endpoint: str) -> None:
+        """Record for which node it is, and what services and kubeadm will make."""
+        if not record.is_empty:
+            return
+        places = self.places
+        record.node, record.server, record.endpoint = node, server, endpoint
+        record.namespace = self.request.temporal.namespace
+        record.found = _names(places.root_dir)
+        later, folders = [places.kubeconfig], [places.root_dir]
+        if self.request.for_kubeadm:
+            later += [places.bootstrap_kubeconfig, places.authority, places.kubelet_unit]
+            folders += [places.kubernetes, places.authority.parent, places.kubernetes / "manifests"]
+        record.later = [str(one) for one in later if not one.exists()]
+        record.folders += [str(one) for one in folders if not one.exists()]
+        make_folder(places.own, record)
+        record.write()
+
+    def _write(self, installation: Installation, record: Record, program: Path) -> bool:
         """Write files and link; returns whether something was missing or outdated."""
-        if record.is_empty:
-            record.node, record.server, record.endpoint = node, cluster.server, endpoint
-            record.namespace = self.request.temporal.namespace
-            record.found = _names(self.places.root_dir)
-            if not self.places.kubeconfig.exists():
-                record.later = [str(self.places.kubeconfig)]
-            if not self.places.root_dir.exists():
-                record.folders.append(str(self.places.root_dir))  # the services make it
-            make_folder(self.places.own, record)
-            record.write()
         install(installation, record)
         for one in installation.changes:
             self.say(f"wrote {one.path}")
@@ -160,6 +225,13 @@ class Joining:
             systemd.restart(others)
             self.say(f"restarted {', '.join(others)}; no container was stopped")
         return bool(idle) or changed
+
+
+def _is_ours(unit: Path) -> bool:
+    """Report whether a unit is a link to ours, or not there."""
+    if unit.is_symlink():
+        return unit.readlink().name == unit_of("node")
+    return not unit.exists()
 
 
 def _names(folder: Path) -> list[str]:

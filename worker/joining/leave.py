@@ -3,6 +3,7 @@
 Every step is repeated by another run until the record is gone, which is the last one. A file that was edited since join wrote it is kept.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -73,7 +74,8 @@ class Leaving:
         return True
 
     def _announce(self, record: Record) -> None:
-        self.say(f"node {record.node} of {record.server}: stops its services, ends its pods, removes what join made")
+        server = record.server or "the cluster that kubeadm joined"
+        self.say(f"node {record.node} of {server}: stops its services, ends its pods, removes what join made")
         drain = f"kubectl drain {record.node} --ignore-daemonsets --delete-emptydir-data"
         self.say(f"before, where kubectl has an administrator's rights: {drain}")
 
@@ -123,10 +125,10 @@ class Leaving:
         cgroups.remove_tiers()
 
     def _cgroup_root(self) -> str:
-        try:
-            return str(read_document(self.places.kubelet_configuration).content.get("cgroupRoot") or "")
-        except DocumentRefused:  # it was removed or edited since
-            return ""
+        for one in (self.places.kubelet_configuration, self.places.kubeadms_configuration):
+            with contextlib.suppress(DocumentRefused):  # the other is used, or it was removed or edited since
+                return str(read_document(one).content.get("cgroupRoot") or "")
+        return ""
 
     def _unmount(self, record: Record) -> None:
         """Unmount the pods' volumes; raises JoinRefused if one stays, for removing its folder would remove its files."""

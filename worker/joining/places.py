@@ -43,6 +43,21 @@ class Places:
         return self.kubernetes / "bootstrap-kubelet.conf"
 
     @property
+    def kubelet_unit(self) -> Path:
+        """The unit that kubeadm starts: a link to ours where `kubeadm join` joins."""
+        return self.units / "kubelet.service"
+
+    @property
+    def kubeadm_drop_in(self) -> Path:
+        """What lets our units read kubeadm's files. It has the name of kubeadm's own for the kubelet's unit, which it hides."""
+        return self.units / "tempolet-.service.d" / "10-kubeadm.conf"
+
+    @property
+    def kubeadms_configuration(self) -> Path:
+        """KubeletConfiguration of the services where `kubeadm join` joins."""
+        return self.root_dir / "config.yaml"
+
+    @property
     def environment(self) -> Path:
         """The units' EnvironmentFile."""
         return self.own / "tempolet.env"

@@ -43,13 +43,19 @@ def planned_units() -> list[PlannedFile]:
     return [PlannedFile(Path(name), (folder / name).read_bytes()) for name in UNITS]
 
 
+def kubeadm_drop_in() -> bytes:
+    """Return what lets the units read kubeadm's files, as the package has it."""
+    return (files("worker.joining") / "units" / "kubeadm.conf").read_bytes()
+
+
 def environment(request: JoinRequest, places: Places, flags: NodeFlags) -> bytes:
-    """Return the units' EnvironmentFile. Every value was checked to need no quoting."""
+    """Return the units' EnvironmentFile. Every value was checked to need no quoting. kubeadm's files are named by its drop-in."""
+    own = () if request.for_kubeadm else ("--config", str(places.kubelet_configuration))
+    access = ("--kubeconfig", str(places.kubeconfig), "--bootstrap-kubeconfig", str(places.bootstrap_kubeconfig))
     words = [
-        *("--config", str(places.kubelet_configuration)),
+        *own,
         *(("--tempolet-config", str(places.tempolet_configuration)) if request.tempolet_config else ()),
-        *("--kubeconfig", str(places.kubeconfig)),
-        *("--bootstrap-kubeconfig", str(places.bootstrap_kubeconfig)),
+        *(() if request.for_kubeadm else access),
         *(("--root-dir", str(places.root_dir)) if places.root_dir != Places().root_dir else ()),
         *(("--container-runtime-endpoint", flags.endpoint) if flags.endpoint else ()),
         *(("--resolv-conf", flags.resolv_conf) if flags.resolv_conf else ()),

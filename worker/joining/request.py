@@ -116,6 +116,8 @@ class JoinRequest:
     """--container-runtime-endpoint; empty: that of the configuration, else containerd's own."""
     config: Path | None = None
     tempolet_config: Path | None = None
+    for_kubeadm: bool = False
+    """`kubeadm join` brings the cluster and the configuration; server, hashes and token are empty."""
 
     def checked(self, node: str) -> Self:
         """Return it with the node's name as it counts; raises WrongRequest for names that are not valid."""

@@ -87,6 +87,10 @@ class Systemd:
         """Enable units and start them, without waiting until they are ready."""
         self._run("enable", "--now", "--no-block", *units)
 
+    def enable_at_boot(self, units: Sequence[str]) -> None:
+        """Enable units, and do not start them."""
+        self._run("enable", *units)
+
     def restart(self, units: Sequence[str]) -> None:
         """Restart units, without waiting until they are ready."""
         self._run("restart", "--no-block", *units)

@@ -46,7 +46,7 @@ def main(root: Path, state: Path, words: list[str]) -> None:
             (state / f"{unit}.enabled").unlink()
         if verb == "enable":
             (state / f"{unit}.enabled").touch()
-        if verb in ("enable", "restart"):
+        if verb == "restart" or (verb == "enable" and "--now" in words):
             start(root, state, unit)
 
 

@@ -39,7 +39,7 @@ findmnt -rno TARGET | sort
 ls /run/netns 2>/dev/null
 find /sys/fs/cgroup -type d | grep -E 'kubepods' | sort
 ps -eo args | grep -E '[t]empolet|[s]leep 3600' | sort
-ls -d /etc/tempolet /etc/kubernetes/* /var/lib/kubelet /usr/local/bin/tempolet /etc/systemd/system/tempolet-* 2>/dev/null
+ls -d /etc/tempolet /etc/kubernetes/* /var/lib/kubelet /usr/local/bin/tempolet /etc/systemd/system/tempolet-* /etc/systemd/system/kubelet.service 2>/dev/null
 systemctl --no-pager list-units --all --plain --no-legend 'kubepods*' 'tempolet-*' | awk '{print $1}'
 """
 """What `leave` must leave as it was: mounts, namespaces, cgroups, processes, files and units."""

@@ -54,7 +54,13 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(["replay", "/nowhere"], Exit.FAILED, "/nowhere: No such file", id="replay-of-no-file"),
         pytest.param(["replay", "{tmp}/k"], Exit.FAILED, "no exported history", id="replay-of-another-file"),
         pytest.param(["up", "--kubeconfig", "/nowhere"], Exit.USAGE, "'/nowhere' does not exist", id="no-kubeconfig"),
-        pytest.param(["join"], Exit.USAGE, "Missing argument", id="join-nothing"),
+        pytest.param(["join"], Exit.USAGE, "URL is missing", id="join-nothing"),
+        pytest.param(
+            ["join", "h:1", "--for-kubeadm", "--temporal", "t:1"],
+            Exit.USAGE,
+            "--for-kubeadm: without URL",
+            id="join-for-kubeadm-by-itself",
+        ),
         pytest.param(["join", "h:1"], Exit.USAGE, "--temporal is missing", id="join-without-temporal"),
         pytest.param(
             ["join", "h:1", "--temporal", "t:1"], Exit.USAGE, "--ca-hash is missing", id="join-whatever-server-answers"
