@@ -1,8 +1,9 @@
 """A booted machine joins a cluster by `tempolet join`, as its units and with the systemd driver: do its pods have what the API says?
 
-The tests share one node.
+The tests share one node; the last one leaves.
 """
 
+import json
 from typing import Any, Final
 
 import pytest
@@ -13,6 +14,8 @@ from tests.machine.joined.node import NAME, Joined, scope_of, slice_of
 essential = pytest.mark.machine(essential=True)
 MIB: Final = 1 << 20
 UNITS: Final = ("tempolet-worker", "tempolet-poller", "tempolet-node")
+REFUSED: Final = "Read-only file system|Permission denied|Operation not permitted"
+"""What a unit says that may do less than it must."""
 PROFILE: Final = """\
 profile of-the-test flags=(attach_disconnected) {
   file,
@@ -88,7 +91,7 @@ def test_a_driver_that_differs_is_refused(joined: Joined) -> None:
 
 @essential
 def test_pod_and_container_have_their_limits(pods: Joined) -> None:
-    """By runc's scope in the kubelet's slice: CPU, memory, MemoryQoS, swap, huge pages, pids.
+    """By runc's scope in the kubelet's slice: CPU, memory, MemoryQoS, swap, huge pages, pids; a daemon-reload changes nothing.
 
     Huge pages are the pod's alone: containerd has disable_hugetlb_controller by default.
     """
@@ -110,10 +113,22 @@ def test_pod_and_container_have_their_limits(pods: Joined) -> None:
         "memory.swap.max": str(int(32 * MIB / capacity * swap) // 4096 * 4096),
         "memory.oom.group": "1",
     }
-    seen = pods.figures(slice_of(pod)), pods.figures(scope_of(pod))
-    assert [
-        {name: one.get(name) for name in wanted} for one, wanted in zip(seen, (of_pod, of_container), strict=True)
-    ] == [of_pod, of_container]
+    for when in ("made", "reloaded"):
+        seen = pods.figures(slice_of(pod)), pods.figures(scope_of(pod))
+        assert [
+            {name: one.get(name) for name in wanted} for one, wanted in zip(seen, (of_pod, of_container), strict=True)
+        ] == [
+            of_pod,
+            of_container,
+        ], when
+        pods.machine.run("systemctl daemon-reload")
+    tiers = [pods.figures(one) for one in ("/kubepods.slice", "/kubepods.slice/kubepods-burstable.slice")]
+    assert int(tiers[0]["memory.min"]) >= 32 * MIB
+    assert int(tiers[1]["memory.low"]) == 32 * MIB
+    assert (
+        int(pods.machine.run(f"cat /proc/$(head -1 /sys/fs/cgroup{scope_of(pod)}/cgroup.procs)/oom_score_adj").stdout)
+        > 900
+    )
 
 
 @essential
@@ -170,6 +185,27 @@ def test_a_runtime_without_user_namespaces_says_so(pods: Joined) -> None:
 
 
 @essential
+def test_statistics_have_pressure_and_swap(pods: Joined) -> None:
+    """Of node, pod and container in /stats/summary, and the container's in /metrics/cadvisor."""
+    pod = pods.running("limited")
+    told = json.loads(pods.ask("/stats/summary"))
+    named = {one["podRef"]["name"]: one for one in told["pods"]}
+    assert "limited" in named
+    mine = named["limited"]
+    (container,) = mine["containers"]
+    for one in (told["node"], mine, container):
+        for resource in ("cpu", "memory", "io"):
+            assert one[resource]["psi"]["some"]["total"] >= 0, (one, resource)
+        assert one["memory"]["workingSetBytes"] > 0
+        assert one["cpu"]["usageCoreNanoSeconds"] > 0
+    assert told["node"]["swap"]["swapAvailableBytes"] > 0
+    assert "swapUsageBytes" in container["swap"]
+    metrics = [line for line in pods.ask("/metrics/cadvisor").splitlines() if f'id="{scope_of(pod)}"' in line]
+    families = {line.partition("{")[0] for line in metrics}
+    assert {"container_memory_working_set_bytes", "container_pressure_cpu_waiting_seconds_total"} <= families
+
+
+@essential
 def test_a_deleted_pod_leaves_no_cgroup(pods: Joined) -> None:
     """Nor a slice that systemd knows."""
     pod = pods.running("forking")
@@ -178,6 +214,24 @@ def test_a_deleted_pod_leaves_no_cgroup(pods: Joined) -> None:
     assert (
         slice_of(pod).rpartition("/")[2] not in pods.machine.run("systemctl list-units --all --plain '*.slice'").stdout
     )
+
+
+@essential
+def test_no_unit_was_kept_from_anything(pods: Joined) -> None:
+    """Their hardening forbids nothing that they have to do."""
+    words = " ".join(f"-u {unit}" for unit in UNITS)
+    said = pods.machine.run(
+        f"journalctl --no-pager -o cat {words} | grep -B 2 -A 40 -E '{REFUSED}' | head -200", check=False
+    )
+    assert said.stdout == ""
+
+
+@essential
+def test_it_leaves_nothing(joined: Joined) -> None:
+    """The services stop, the pods end, and what join and the services made is gone."""
+    before = joined.left_before
+    assert "left. Now: kubectl delete node machine" in joined.machine.run("tempolet leave --yes --purge").stdout
+    assert joined.left() == before
 
 
 def _memory_of(node: Joined) -> tuple[int, int]:
