@@ -24,8 +24,8 @@ OURS: Final = (
     "getent passwd tempolet-temporal; getent group tempolet-temporal"
 )
 FAILED: Final = "systemctl list-units --failed --plain --no-legend"
-SERVER: Final = "pgrep -f 'httpd -p 8080'"
-"""The process of the example's pod."""
+SERVER: Final = "pgrep -f '[h]ttpd -p 8080'"
+"""The processes of the example's pod, without the shell that looks for them."""
 UPGRADED: Final = ("tempolet-up-worker", "tempolet-up-poller")
 KEPT: Final = ("tempolet-up-containerd", "tempolet-up-temporal")
 
