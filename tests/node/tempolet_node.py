@@ -110,8 +110,7 @@ class TempoletNode:
             at_last.callback(remains.unmount_below, self.directory)
             for role in self.roles:
                 at_last.callback(self.stop, role)
-            with contextlib.suppress(TimeoutError):
-                self.remove_all()
+            self.remove_all()
 
     def write_configuration(self) -> None:
         """Write both configuration files."""

@@ -3,20 +3,22 @@
 import http.server
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 
 @contextmanager
-def manifest_url(secret: str, *pods: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Serve pods to whoever sends the secret in a header and in the query; yields the keys of KubeletConfiguration."""
+def manifest_url(secret: str, pods: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Serve the pods of a list, as it is then, to whoever sends the secret in header and query; yields keys of KubeletConfiguration."""
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             known = self.headers["X-Token"] == secret and secret in self.path
-            content = json.dumps({"apiVersion": "v1", "kind": "PodList", "items": pods}).encode() if known else b""
+            content = (
+                json.dumps({"apiVersion": "v1", "kind": "PodList", "items": list(pods)}).encode() if known else b""
+            )
             self.send_response(200 if known else 403)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

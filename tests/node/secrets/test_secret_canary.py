@@ -205,7 +205,7 @@ def test_what_configuration_and_specs_say_is_in_clear_nowhere_else(
     env = [{"name": "TOKEN", "value": IN_SPECS}]
     command = ["sh", "-c", f": {IN_SPECS}; sleep 3600"]
     probed = container("main", env=env, command=command, **probes)
-    listed = pod_manifest("listed", containers=[probed])
+    listed = [pod_manifest("listed", containers=[probed])]
     hooked = pod_manifest("hooked", containers=[container("main", env=env, lifecycle={"postStart": runs})])
     pulls = container("main", image="127.0.0.1:9/none:1", env=[])
     provider = tmp_path / "provider"
@@ -236,6 +236,7 @@ def test_what_configuration_and_specs_say_is_in_clear_nowhere_else(
         assert {one for one in in_clear if one.name != "observed.json"} == {node.manifests / "hooked.json"}
         assert all(found_in(path.read_bytes()) for path in (ours[0], last_words)), "it is found where it is"
         assert str(last_words) in node.log("worker"), "the operator is told where the reason is"
+        listed.clear()
     assert seen == set()
     assert told, "the processes told systemd that they are ready"
     assert not any(found_in(one) or IN_SPECS.encode() in one for one in told)
