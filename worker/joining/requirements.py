@@ -50,8 +50,8 @@ def machine_faults(facts: MachineFacts) -> Iterator[str]:
         yield "systemd is not PID 1 here: `tempolet worker`, `poller` and `node` can be run by another supervisor (deploy/cluster.md, by hand)"
     if facts.kubelet.runs and facts.kubelet.id not in UNITS:
         yield (
-            "a kubelet runs (kubelet.service), and both need port 10250 and /var/lib/kubelet: `kubectl drain` the node, "
-            "`systemctl disable --now kubelet`, `crictl rmp --all --force`; its kubeconfig and certificates are used as they are"
+            "a kubelet runs (kubelet.service), and both need port 10250 and /var/lib/kubelet: `systemctl disable --now kubelet`; "
+            "its pods, kubeconfig and certificates are taken over, its static pods restart"
         )
     if not facts.program_exists:
         yield f"{facts.program} does not exist: install this release into a virtual environment (deploy/cluster.md, step 2)"
