@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent import futures
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -131,6 +132,9 @@ def hook(began: float, ended: float | None) -> Call:
         pytest.param([hook(1, 2), hook(3, 4)], "", id="a-hook-again"),
         pytest.param([hook(1, 4), hook(3, 5)], "I6", id="a-hook-twice-at-once"),
         pytest.param([created("main"), created("first")], "I7", id="in-the-wrong-order"),
+        pytest.param(
+            [replace(created("first"), code="CANCELLED"), created("main")], "", id="made-though-its-caller-had-died"
+        ),
     ],
 )
 def test_the_rules_over_the_ledger(calls: list[Call], invariant: str) -> None:

@@ -75,7 +75,7 @@ def _hooks(ledger: Ledger) -> Iterator[str]:
 def _order(ledger: Ledger, order: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     first: dict[str, list[str]] = defaultdict(list)
     uids: dict[str, str] = {}
-    for call in ledger.of("CreateContainer"):
+    for call in ledger.all("CreateContainer"):  # see above
         sandbox, name = call.about["sandbox"], call.about["name"]
         uids[sandbox] = call.about["uid"]
         if name not in first[sandbox]:
