@@ -34,12 +34,23 @@ SECONDS = 300.0
 BOOTED = "[Unit]\nDefaultDependencies=no\nAllowIsolate=yes\nRequires=multi-user.target\nAfter=multi-user.target\n"
 
 
+@contextlib.contextmanager
+def node_of_units(slot: int, node_dir: Path, name: str) -> Iterator[Settings]:
+    """Yield the settings of a node whose run folder is in /run, which a boot empties; nothing of it is left by a test that failed."""
+    skip_unless_possible()
+    with standalone_node(slot, node_dir, name) as settings:
+        node = replace(settings, run_dir=Path(f"/run/tempolet-{name}{slot}"), systemd=True)
+        try:
+            yield node
+        finally:
+            node.record_for_boot.unlink(missing_ok=True)
+
+
 @pytest.fixture
 def node(slot: int, node_dir: Path) -> Iterator[Settings]:
-    """Return the settings of a node whose run folder is in /run, which a boot empties."""
-    skip_unless_possible()
-    with standalone_node(slot, node_dir, "sd") as settings:
-        yield replace(settings, run_dir=Path(f"/run/tempolet-sd{slot}"))
+    """Return the settings of a node."""
+    with node_of_units(slot, node_dir, "sd") as settings:
+        yield settings
 
 
 class Booted(Machine):
@@ -89,7 +100,8 @@ def up(node: Settings, *manifests: Path) -> list[str]:
 def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) -> None:
     """Each process after kill -9, with the pod untouched; at a boot everything, with one restart; `down` removes all units."""
     machine = Booted(tmp_path)
-    prefix = replace(node, systemd=True).units.prefix  # type: ignore[union-attr]  # it has units
+    assert node.units is not None
+    prefix = node.units.prefix
     user, temporal = node.temporal_user.name, f"{prefix}-temporal.service"
     with earlier(replace(node, run_dir=node.state_dir.parent / "run").temporal) as of_root:
         make_namespace(of_root, "of-the-earlier-release")

@@ -43,6 +43,6 @@ def upgrade(node: Settings, folder: Path, within: float = PATIENT) -> tuple[int,
 
 
 def release_of(pid: int) -> str:
-    """Return the folder of the release that a process is of."""
+    """Return the folder of the release that a process is of; empty between its fork and its start as another program."""
     variables = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-    return next(one.removeprefix("PYTHONPATH=") for one in variables if one.startswith("PYTHONPATH="))
+    return next((one.removeprefix("PYTHONPATH=") for one in variables if one.startswith("PYTHONPATH=")), "")

@@ -4,18 +4,17 @@ The release before is this folder, the others are copies of it. A boot is played
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from proto.pod_snapshot import read_snapshots
-from tests.node.standalone.standalone_node import manifest, standalone_node
-from tests.node.standalone.test_under_systemd import BOOTED, CHECKOUT, Booted, up
+from tests.node.standalone.standalone_node import manifest
+from tests.node.standalone.test_under_systemd import BOOTED, CHECKOUT, Booted, node_of_units, up
 from tests.node.upgrades.releases import PATIENT, release, release_of
 from tests.node.upgrades.test_upgrade_command import DIES
-from tests.worker.daemon.systemd_machine import skip_unless_possible, wait_until
+from tests.worker.daemon.systemd_machine import wait_until
 from worker.standalone.machine.units import NodeUnits
 from worker.standalone.settings import Settings
 
@@ -31,10 +30,9 @@ BOOT_WITHIN: Final = 240.0
 
 @pytest.fixture
 def node(slot: int, node_dir: Path) -> Iterator[Settings]:
-    """Return the settings of a node whose run folder is in /run, which a boot empties."""
-    skip_unless_possible()
-    with standalone_node(slot, node_dir, "su") as settings:
-        yield replace(settings, run_dir=Path(f"/run/tempolet-su{slot}"), systemd=True)
+    """Return the settings of a node."""
+    with node_of_units(slot, node_dir, "su") as settings:
+        yield settings
 
 
 @pytest.fixture
