@@ -61,6 +61,8 @@ class OwnNode:
         self._trouble = ""
         self.json: Json | None = None
         """The last known object; None if it does not exist or was not read yet."""
+        self._cordoned: bool | None = None
+        """As it was last told: the object may be known from an answer before the watch brings it. None: nothing was told yet."""
 
     async def run(self) -> None:
         """Keep it up to date until cancelled."""
@@ -97,10 +99,15 @@ class OwnNode:
         self._callbacks.pod_cidrs((node or {}).get("spec", {}).get("podCIDRs") or ())
         if node is None:
             log.warning("the node's object is gone from the API server", node=self._settings.name)
-            self._reported = None
+            self._reported = self._cordoned = None
             self._callbacks.sync_now.set()
-        elif before is not None and _unschedulable(before) != _unschedulable(node):
-            self._callbacks.events([NodeEvent("NodeNotSchedulable" if _unschedulable(node) else "NodeSchedulable")])
+        else:
+            self._tell_schedulable(node)
+
+    def _tell_schedulable(self, node: Json) -> None:
+        before, self._cordoned = self._cordoned, _unschedulable(node)
+        if before is not None and before != self._cordoned:
+            self._callbacks.events([NodeEvent("NodeNotSchedulable" if self._cordoned else "NodeSchedulable")])
 
     async def _register(self) -> None:
         """Create the object, or adopt the existing one; retried until it succeeds. Without registerNode, only the latter."""
@@ -113,6 +120,7 @@ class OwnNode:
                 self._log_change(f"node {self._settings.name} is not registered: {_message(error)}")
             else:
                 self._log_change("")
+                self._cordoned = _unschedulable(self.json)
                 self._deps.metrics.node_registered()
                 return
             await asyncio.sleep(pause)

@@ -245,3 +245,18 @@ async def test_a_watch_that_lags_behind_our_own_patch_is_not_believed(server: Se
     node._observe({"metadata": {"name": "n1", "uid": "younger", "resourceVersion": "3"}})
     assert node.json is not None
     assert node.json["metadata"]["uid"] == "younger", "another object"
+
+
+async def test_a_cordon_that_our_patch_s_answer_has_first_is_told_once(
+    server: Server, node: OwnNode, machine: Machines
+) -> None:
+    """The watch brings the same object later."""
+    await node._register()
+    assert server.node is not None
+    server.node["spec"] = {"unschedulable": True}
+    await node._sync()
+    for unschedulable, told in ((True, ["NodeNotSchedulable"]), (False, ["NodeNotSchedulable", "NodeSchedulable"])):
+        server.node["spec"] = {"unschedulable": unschedulable}
+        node._observe(copy.deepcopy(server.node))
+        node._observe(copy.deepcopy(server.node))
+        assert [one for one in machine.told if one.endswith("Schedulable")] == told
