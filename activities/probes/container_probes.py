@@ -12,8 +12,9 @@ history does not have yet, the node's status has: the readiness listener is call
 Without regular heartbeats a cancel or a pause does not reach an attempt of Temporal's. The activity ends with its
 container, when a newer one takes over, or when its workflow turns out to be gone; an operator's pause ends nothing.
 
-A container may end before its loop is there to hear of it: when a worker is lost with it, the workflow may see the end
-before the next worker gets the activity. So each try asks the runtime once, after its loop hears of ends.
+A container may end before its loop exists. If the worker is lost as well, the workflow may learn of the end before the
+next worker gets this activity, and then nothing ends the new loop. So each try asks the runtime once for the container's
+state, after its loop is registered.
 """
 
 import asyncio
@@ -96,7 +97,7 @@ class ProbeActivities:
 
     async def _end_if_over(self, container_id: str) -> None:
         """End the loop if the container has ended; asks until the runtime answers."""
-        while (over := await self._is_over(container_id)) is None:  # noqa: ASYNC110 - nobody tells it
+        while (over := await self._is_over(container_id)) is None:  # noqa: ASYNC110 - no event says when it does
             await asyncio.sleep(_PAUSE_SECONDS)
         if over:
             self._services.probes.ended(container_id)

@@ -139,9 +139,9 @@ class Shown(list[tuple[bool, bool]]):
         self.append((ready, signalled))
 
 
-def runtime_that_says(*answers: int | CriError) -> Mock:
+def runtime_that_says(*answers: "cri.ContainerState | CriError") -> Mock:
     """Return a runtime that answers so when it is asked for the container's state; then it runs."""
-    said = [one if isinstance(one, CriError) else cri.ContainerStatus(state=one) for one in answers]  # type: ignore[arg-type]  # a state
+    said = [one if isinstance(one, CriError) else cri.ContainerStatus(state=one) for one in answers]
     runs = cri.ContainerStatus(state=cri.CONTAINER_RUNNING)
     return Mock(container_status=AsyncMock(side_effect=chain(said, repeat(runs))))
 

@@ -62,7 +62,10 @@ class OwnNode:
         self.json: Json | None = None
         """The last known object; None if it does not exist or was not read yet."""
         self._cordoned: bool | None = None
-        """As it was last told: the object may be known from an answer before the watch brings it. None: nothing was told yet."""
+        """Whether the Node was unschedulable when an event last said so, or when it was first seen; None before.
+
+        `json` may be newer: it is also taken from the answers to our own requests.
+        """
 
     async def run(self) -> None:
         """Keep it up to date until cancelled."""
@@ -120,7 +123,7 @@ class OwnNode:
                 self._log_change(f"node {self._settings.name} is not registered: {_message(error)}")
             else:
                 self._log_change("")
-                self._cordoned = _unschedulable(self.json)
+                self._tell_schedulable(self.json)
                 self._deps.metrics.node_registered()
                 return
             await asyncio.sleep(pause)
