@@ -9,6 +9,8 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Final
 
+from proto.kubernetes.go_quote import go_quoted
+
 _UNITS: Final = {
     "ns": Decimal("1e-9"),
     "us": Decimal("1e-6"),
@@ -21,6 +23,9 @@ _UNITS: Final = {
 }
 _PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)", re.ASCII)
 _LARGEST: Final = Decimal(2**63) / Decimal(10**9)  # int64 nanoseconds, some 292 years
+_MOST: Final = 2**63
+_NUMBER: Final = re.compile(r"(\d*)(\.\d*)?", re.ASCII)
+_UNIT: Final = re.compile(r"[^0-9.]*")
 _LONGEST: Final = 128
 """Characters. The text may be anyone's, and the time to divide it into parts grows with its square."""
 
@@ -40,6 +45,33 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError(f"{text!r} is longer than a duration can be (292 years)")
     found = timedelta(microseconds=round(seconds * 1_000_000))
     return -found if text.startswith("-") else found
+
+
+def why_no_duration(text: str) -> str:
+    """Return Go's words for a text that is no duration; empty for a duration (time.ParseDuration)."""
+    wrong = f"time: invalid duration {go_quoted(text)}"
+    rest, total = (text[1:] if text[:1] in ("-", "+") else text), Decimal()
+    if not rest:
+        return wrong
+    if rest == "0":
+        return ""
+    while rest:
+        number = _NUMBER.match(rest)
+        assert number is not None  # it matches nothing, too
+        whole, fraction = number[1], (number[2] or ".")[1:]
+        if not whole + fraction or len(whole.lstrip("0")) > len(str(_MOST)):
+            return wrong
+        unit = _UNIT.match(rest, number.end())
+        assert unit is not None
+        if not unit[0]:
+            return f"time: missing unit in duration {go_quoted(text)}"
+        if unit[0] not in _UNITS:
+            return f"time: unknown unit {go_quoted(unit[0])} in duration {go_quoted(text)}"
+        total += Decimal(f"{whole or 0}.{fraction or 0}") * _UNITS[unit[0]] * 10**9
+        if total > _MOST:
+            return wrong
+        rest = rest[unit.end() :]
+    return wrong if total == _MOST and not text.startswith("-") else ""
 
 
 def format_duration(duration: timedelta) -> str:

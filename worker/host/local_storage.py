@@ -1,7 +1,7 @@
 """The worker's loop that measures what pods with ephemeral-storage limits hold on the node's disk.
 
 Temporal is called only when a limit is exceeded: one signal, after which the pod's workflow decides
-(`workflows/decide/operator/local_storage.py`). Which pods have limits is read from their snapshots, so a pod without
+(`workflows/decide/eviction/local_storage.py`). Which pods have limits is read from their snapshots, so a pod without
 costs nothing, and a restarted worker continues. The kubelet checks every ten seconds what it has measured within the
 last minute; here each check measures again, but one pod takes at most a tenth of the time. Each pod is measured in a
 thread of its own, so that a hanging disk delays no other pod, and is not read twice.

@@ -8,7 +8,7 @@ from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
 from proto.temporal.activities.requests import StartContainer
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
-from workflows.decide.operator.local_storage import watched_limits
+from workflows.decide.eviction.local_storage import watched_limits
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import PodSummary
 from workflows.decide.volumes.refresh import watched_objects

@@ -17,7 +17,7 @@ from proto.kubernetes.resources.quantity import ZERO, Quantity
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from workflows.decide.node.node_affinity import matches_node
-from workflows.decide.node.tolerations import tolerates
+from workflows.decide.tolerations import tolerates
 
 NO_EXECUTE: Final = "NoExecute"
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")

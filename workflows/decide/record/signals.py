@@ -30,10 +30,10 @@ from proto.temporal.signals import (
 )
 from workflows.decide.containers.definitions import redefine
 from workflows.decide.ending.grace import Grace, deletion_grace, pod_grace
+from workflows.decide.eviction.local_storage import storage_exceeded
 from workflows.decide.manifest.hook_terms import without_new_hooks
 from workflows.decide.operator import ephemeral
 from workflows.decide.operator.evictions import evict
-from workflows.decide.operator.local_storage import storage_exceeded
 from workflows.decide.operator.operator_stops import shorten_grace
 from workflows.decide.operator.skips import skip
 from workflows.decide.record.first_sight import has_ended

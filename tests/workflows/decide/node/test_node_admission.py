@@ -12,7 +12,7 @@ from proto.temporal.pod_inputs import Rejected
 from tests.workflows.decide.situations import container, pod
 from workflows.decide.manifest.fields.supported_cluster import unsupported_fields
 from workflows.decide.node.node_admission import HostPort, NodeFacts, footprint, why_not_taken
-from workflows.decide.node.tolerations import tolerates
+from workflows.decide.tolerations import tolerates
 
 AMOUNTS = {"cpu": "2", "memory": "1Gi", "ephemeral-storage": "10Gi", "pods": "3", "example.com/disk": "1"}
 NODE = NodeFacts(

@@ -17,12 +17,13 @@ from proto.temporal.pod import Lifecycle
 from proto.temporal.pod_inputs import Eviction
 from proto.temporal.signals import StorageExceeded
 from workflows.decide.ending.grace import pod_grace
+from workflows.decide.eviction.limits import container_message, empty_dir_message, pod_message
+from workflows.decide.eviction.messages import REASON
 from workflows.decide.situation import Situation
 from workflows.decide.status.phase import TERMINAL
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.termination import prepare_termination
 
-REASON: Final = "Evicted"
 GRACE: Final = timedelta(seconds=1)
 """The kubelet's immediateEvictionGracePeriodSeconds; a shorter grace period of the pod's own applies."""
 
@@ -44,10 +45,10 @@ def why_evicted(situation: Situation, hint: StorageExceeded) -> str:
     if pod_status(situation).phase in TERMINAL:
         return ""
     if hint.empty_dir:
-        return f'Usage of EmptyDir volume "{hint.empty_dir}" exceeds the limit "{limit}". '
+        return empty_dir_message(hint.empty_dir, limit)
     if hint.container:
-        return f'Container {hint.container} exceeded its local ephemeral storage limit "{limit}". '
-    return f"Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
+        return container_message(hint.container, limit)
+    return pod_message(limit)
 
 
 def limit_of(limits: StorageLimits, hint: StorageExceeded) -> str:

@@ -11,8 +11,8 @@ from proto.temporal.pod import Lifecycle
 from proto.temporal.pod_inputs import Eviction
 from proto.temporal.signals import StorageExceeded
 from tests.workflows.decide.situations import at, deletion, down, pod, sandbox, situation, up
+from workflows.decide.eviction.local_storage import watched_limits, why_evicted
 from workflows.decide.lifecycle.lifecycle import Event, happened, next_event
-from workflows.decide.operator.local_storage import watched_limits, why_evicted
 from workflows.decide.record.signals import apply_signal
 from workflows.decide.status.conditions import DISRUPTION_TARGET
 from workflows.decide.status.status import pod_status

@@ -1,0 +1,1 @@
+"""Node-pressure eviction, local storage limits and preemption, as the kubelet decides them."""

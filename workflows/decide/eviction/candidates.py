@@ -1,0 +1,78 @@
+"""A pod as evictions and preemptions see it.
+
+Made from the allocated spec of a pod of which something runs. Who is critical is pkg/kubelet/types/pod_update.go
+IsCriticalPod: static and mirror pods, and those with a priority of the system. On a node without a cluster every pod is
+static; there only those with a priority of the system are critical, or no pod could be evicted. An evicted static pod
+has failed, and comes back when its manifest changes.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from proto.kubernetes.priority import SYSTEM_CRITICAL_PRIORITY, is_critical
+from proto.kubernetes.resources.overhead import pod_overhead
+from proto.kubernetes.resources.pod_totals import ResourceList, container_requests, is_pod_level, pod_level
+from proto.kubernetes.resources.qos import all_containers, qos_class
+from proto.kubernetes.resources.quantity import canonical_quantity
+from proto.kubernetes.resources.storage_limits import storage_limits
+from proto.kubernetes.source_annotations import MIRROR_ANNOTATION, SOURCE_ANNOTATION
+from proto.temporal.eviction.candidates import Candidate, ContainerRequests
+
+_API: Final = "api"
+_MEMORY: Final = "memory"
+
+
+def candidate(pod: Mapping[str, Any], *, alone: bool = False) -> Candidate:
+    """Return what decides about a pod; `alone` on a node without a cluster."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    level = (spec.get("resources") or {}).get("requests") or {}
+    return Candidate(
+        uid=metadata.get("uid") or "",
+        namespace=metadata.get("namespace") or "",
+        name=metadata["name"],
+        critical=is_critical(pod) if alone else is_critical_pod(pod),
+        priority=spec.get("priority"),
+        qos=qos_class(pod),
+        grace_seconds=spec.get("terminationGracePeriodSeconds"),
+        requests=requests(pod),
+        containers=tuple(ContainerRequests(one["name"], _canonical(one)) for one in all_containers(pod)),
+        pod_level_memory=canonical_quantity(level[_MEMORY]) if _MEMORY in level else "",
+        local_volumes=tuple(local_volumes(spec)),
+        limits=storage_limits(pod),
+    )
+
+
+def is_critical_pod(pod: Mapping[str, Any]) -> bool:
+    """Report whether a pod of a node in a cluster is critical (IsCriticalPod)."""
+    annotations = pod["metadata"].get("annotations") or {}
+    is_static = annotations.get(SOURCE_ANNOTATION, _API) != _API
+    is_mirror = MIRROR_ANNOTATION in annotations
+    return is_static or is_mirror or (pod["spec"].get("priority") or 0) >= SYSTEM_CRITICAL_PRIORITY
+
+
+def requests(pod: Mapping[str, Any]) -> ResourceList:
+    """Return a pod's requests (pkg/api/v1/resource/helpers.go GetResourceRequestQuantity).
+
+    With requests or limits of the pod's own, its containers' do not count, not even those that a pod cannot have itself.
+    """
+    own = (pod["spec"].get("resources")) or {}
+    has_own = any(is_pod_level(name) for kind in ("requests", "limits") for name in own.get(kind) or {})
+    found = pod_level(pod, "requests") if has_own else container_requests(pod)
+    for name, amount in pod_overhead(pod).items():
+        if found.get(name):
+            found[name] += amount
+    return found
+
+
+def local_volumes(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the volumes whose files lie on the node's disk (localVolumeNames); a Secret's lie in memory."""
+    for volume in spec.get("volumes") or ():
+        empty_dir = volume.get("emptyDir")
+        on_disk = empty_dir is not None and not empty_dir.get("medium")
+        if on_disk or any(volume.get(kind) is not None for kind in ("hostPath", "gitRepo", "configMap")):
+            yield volume["name"]
+
+
+def _canonical(container: Mapping[str, Any]) -> dict[str, str]:
+    entries = (container.get("resources") or {}).get("requests") or {}
+    return {name: canonical_quantity(amount) for name, amount in entries.items()}

@@ -1,0 +1,145 @@
+"""One round of the eviction manager (pkg/kubelet/eviction/eviction_manager.go synchronize): what to do, and to whom.
+
+A round judges the thresholds, then the pods' own limits. If a resource is starved, something is reclaimed first, the node
+is measured again (`is_relieved`), and only if that was not enough one pod is evicted. As in the kubelet, the victim is
+chosen by the measurement with which the round began, and every threshold must be resolved with its minimum reclaim, even
+one whose grace period is not over. After an eviction the next round waits until the pod is cleaned up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from proto.temporal.eviction.candidates import Candidate
+from proto.temporal.eviction.pressure import Pressure
+from proto.temporal.eviction.readings import Observation, Observations, PodUse
+from proto.temporal.eviction.thresholds import Disks, EvictionPolicy, Threshold
+from workflows.decide.eviction.disks import Reclaim, files_counted, reclaims, with_container_fs
+from workflows.decide.eviction.limits import exceeded
+from workflows.decide.eviction.messages import eviction_annotations, eviction_message
+from workflows.decide.eviction.pressure import judge, met_thresholds
+from workflows.decide.eviction.ranking import Ranked, Uses, rank
+from workflows.decide.eviction.signals import SIGNALS
+
+EVERY: Final = timedelta(seconds=10)
+"""Between two rounds (evictionMonitoringPeriod)."""
+CLEANED_UP_WITHIN: Final = timedelta(seconds=30)
+"""How long a round waits for the victims of the one before (podCleanupTimeout)."""
+AT_ONCE_SECONDS: Final = 1
+"""The grace period for a hard threshold or a pod's own limit (immediateEvictionGracePeriodSeconds)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was measured for a round."""
+
+    observed: Observations
+    pods: Sequence[Candidate] = ()
+    """The pods of which something runs."""
+    uses: Uses = field(default_factory=dict[str, PodUse])
+    disks: Disks = field(default_factory=Disks)
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod to evict."""
+
+    pod: Candidate
+    signal: str
+    """As the metric kubelet_evictions names it."""
+    message: str
+    grace_seconds: int
+    """As asked for; a stop never gives less than a second."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """Of its event."""
+    disrupts: bool = True
+    """The pod gets the condition DisruptionTarget: the node is relieved, not a limit of the pod's own enforced."""
+    why: str = ""
+    """Why this pod and not another."""
+    spared: tuple[str, ...] = ()
+    """Critical pods that were ranked before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starved:
+    """The threshold that is acted on."""
+
+    threshold: Threshold
+    found: Observation
+
+    @property
+    def resource(self) -> str:
+        """What is starved."""
+        return SIGNALS[self.threshold.signal].resource
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round has found out."""
+
+    pressure: Pressure
+    over_limits: tuple[Victim, ...] = ()
+    """All pods that exceed a limit of their own; they are evicted, and nothing else happens in this round."""
+    starved: tuple[Starved, ...] = ()
+    """The thresholds that could be acted on; only the first one is."""
+    reclaims: tuple[Reclaim, ...] = ()
+    """What to remove first."""
+
+
+def begin_round(policy: EvictionPolicy, before: Pressure, facts: Facts, now: datetime) -> Round:
+    """Judge what was measured."""
+    thresholds = with_container_fs(policy.thresholds, facts.disks)
+    judged = judge(thresholds, facts.observed, before, transition=policy.transition, now=now)
+    if policy.local_storage and (over := tuple(_over_limits(facts))):
+        return Round(judged.pressure, over)
+    starved = tuple(Starved(one, facts.observed[one.signal]) for one in judged.due)
+    removed = reclaims(starved[0].threshold.signal, facts.disks) if starved else ()
+    return Round(judged.pressure, (), starved, removed)
+
+
+def is_relieved(policy: EvictionPolicy, disks: Disks, observed: Observations) -> bool:
+    """Report whether a measurement after reclaiming shows that no pod needs to be evicted (reclaimNodeLevelResources)."""
+    return not met_thresholds(with_container_fs(policy.thresholds, disks), observed, reclaimed=True)
+
+
+def choose_victim(policy: EvictionPolicy, starved: Starved, facts: Facts) -> Victim | None:
+    """Return the pod to evict: the first in rank that is not critical; None if there is none."""
+    order = ranking(starved, facts)
+    first = next((one for one in order if not one.pod.critical), None)
+    if first is None:
+        return None
+    use = facts.uses.get(first.pod.uid)
+    spared = [one.pod.full_name for one in order[: order.index(first)]]
+    return Victim(
+        first.pod,
+        starved.threshold.signal,
+        eviction_message(starved.threshold, starved.found, first.pod, use),
+        _grace(policy, starved.threshold, first.pod),
+        eviction_annotations(starved.resource, first.pod, use),
+        why=f"{first.why(starved.resource)}; place {len(spared) + 1} of {len(order)}",
+        spared=tuple(spared),
+    )
+
+
+def ranking(starved: Starved, facts: Facts) -> list[Ranked]:
+    """Return all pods, the first victim first."""
+    counted = files_counted(starved.threshold.signal, facts.disks)
+    return rank(facts.pods, facts.uses, starved.resource, counted)
+
+
+def _over_limits(facts: Facts) -> list[Victim]:
+    found = []
+    for pod in facts.pods:
+        use = facts.uses.get(pod.uid)
+        limit = None if use is None or pod.critical else exceeded(pod, use, facts.disks)
+        if limit:
+            found.append(Victim(pod, limit.signal, limit.message, AT_ONCE_SECONDS, disrupts=False, why=limit.message))
+    return found
+
+
+def _grace(policy: EvictionPolicy, threshold: Threshold, pod: Candidate) -> int:
+    if threshold.is_hard:
+        return AT_ONCE_SECONDS
+    own = pod.grace_seconds
+    return policy.longest_grace_seconds if own is None else min(policy.longest_grace_seconds, own)
