@@ -20,7 +20,7 @@ from worker.joining.refusal import JoinRefused
 from worker.joining.systemd import UNITS, Systemd, Unit, unit_of
 from worker.processes.cgroup_driver import RuntimeSilent, usable_names
 from worker.settings.kubelet.configuration import ConfigurationRefused
-from worker.standalone.cri_client import CriClient, RuntimeNotReady
+from worker.standalone.cri_client import RuntimeNotReady, given_runtime
 from worker.temporal.connect_errors import TemporalMisconfigured, refuse_unusable
 from worker.temporal.temporal_client import connect_options
 
@@ -83,17 +83,10 @@ def machine_facts(places: Places, systemd: Systemd) -> MachineFacts:
 
 def refuse_unready_runtime(endpoint: str) -> str:
     """Ask the container runtime for its version; raises JoinRefused if it does not answer on CRI."""
-    path = Path(endpoint.removeprefix("unix://"))
-    what_now = (
-        "start containerd (1.7 or newer) with its CRI plugin, or name its socket with --container-runtime-endpoint"
-    )
-    if not path.is_socket():
-        raise JoinRefused(f"no container runtime at {endpoint}: there is no such socket; {what_now}")
     try:
-        with CriClient(path) as runtime:
-            return runtime.wait_until_ready(RUNTIME_WITHIN)
+        return given_runtime(endpoint, RUNTIME_WITHIN)
     except RuntimeNotReady as error:
-        raise JoinRefused(f"the container runtime at {endpoint} does not answer on CRI: {error}; {what_now}") from error
+        raise JoinRefused(str(error)) from error
 
 
 def refuse_wrong_cgroup_driver(config: NodeConfig) -> str:

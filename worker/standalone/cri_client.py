@@ -27,8 +27,30 @@ POD_DEADLINE: Final = timedelta(seconds=60)
 MAX_MESSAGE: Final = 16 * 1024 * 1024  # as in the kubelet's CRI client
 
 
+_WHAT_NOW: Final = (
+    "start containerd (1.7 or newer) with its CRI plugin, or name its socket with --container-runtime-endpoint"
+)
+_PLUGIN_IS_OFF: Final = "CRI is off in it: take cri out of disabled_plugins in its configuration, and restart it"
+"""As in the configuration that comes with Docker's containerd."""
+
+
 class RuntimeNotReady(Exception):
     """A container runtime did not become ready in time; the message has its last answer."""
+
+
+def given_runtime(endpoint: str, within: timedelta) -> str:
+    """Return name and version of the operator's own runtime; raises RuntimeNotReady with what to do."""
+    path = Path(endpoint.removeprefix("unix://"))
+    if not path.is_socket():
+        raise RuntimeNotReady(f"no container runtime at {endpoint}: there is no such socket; {_WHAT_NOW}")
+    try:
+        with CriClient(path) as runtime:
+            return runtime.wait_until_ready(within)
+    except RuntimeNotReady as error:
+        what_now = _PLUGIN_IS_OFF if grpc.StatusCode.UNIMPLEMENTED.name in str(error) else _WHAT_NOW
+        raise RuntimeNotReady(
+            f"the container runtime at {endpoint} does not answer on CRI: {error}; {what_now}"
+        ) from error
 
 
 @dataclass(slots=True)

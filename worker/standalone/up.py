@@ -28,7 +28,7 @@ from worker.poller.manifests.static_pod import Refused
 from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
-from worker.standalone.cri_client import CriClient, RuntimeNotReady
+from worker.standalone.cri_client import CriClient, RuntimeNotReady, given_runtime
 from worker.standalone.joining import NotJoined, until_joined
 from worker.standalone.machine.owner_marks import TakenByAnother, claim_cgroup, claim_state, refuse_state_of_another
 from worker.standalone.machine.private_files import private_folder
@@ -90,6 +90,8 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
         refuse_state_of_another(settings.state_dir, settings.containerd.owner)
         for warning in refuse_unfit_machine(settings.state_dir, new=not settings.state_dir.exists()):
             show.say(f"warning: {warning}")
+        if settings.container_runtime_endpoint:
+            given_runtime(settings.endpoint, GIVEN_RUNTIME_WITHIN)
         settings.keep()
         claim_state(settings.state_dir, settings.containerd.owner)
         if settings.systemd:
@@ -115,8 +117,7 @@ def _start_containerd(settings: Settings, show: Progress) -> None:
     with show.step("containerd") as step:
         if settings.container_runtime_endpoint:
             claim_cgroup(settings.cgroup, settings.containerd.owner)
-            with CriClient(settings.runtime_socket) as runtime:
-                step.detail = f"{runtime.wait_until_ready(GIVEN_RUNTIME_WITHIN)}, yours, at {settings.endpoint}"
+            step.detail = f"{given_runtime(settings.endpoint, GIVEN_RUNTIME_WITHIN)}, yours, at {settings.endpoint}"
             return
         containerd = settings.containerd
         running = bool(containerd.process.running())

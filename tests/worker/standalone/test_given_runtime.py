@@ -1,7 +1,9 @@
-"""Does `up` take over the cgroup driver of the operator's own containerd?"""
+"""Does `up` take over the cgroup driver of the operator's own containerd, and say what to do about one that cannot be used?"""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
+from worker.standalone.cri_client import RuntimeNotReady, given_runtime
 from worker.standalone.node_config import kubelet_configuration
 from worker.standalone.settings import Settings
 
@@ -59,3 +62,25 @@ def test_its_own_containerd(tmp_path: Path) -> None:
     """Its driver is cgroupfs, as its configuration says."""
     settings = Settings(run_dir=tmp_path / "run", state_dir=tmp_path / "state")
     assert kubelet_configuration(settings)["cgroupDriver"] == "cgroupfs"
+
+
+def test_no_socket(tmp_path: Path) -> None:
+    """It is named, and what to start."""
+    with pytest.raises(
+        RuntimeNotReady,
+        match=re.escape(f"no container runtime at unix://{tmp_path}/cri.sock: there is no such socket; start"),
+    ):
+        given_runtime(f"unix://{tmp_path}/cri.sock", timedelta())
+
+
+def test_a_containerd_without_cri(tmp_path: Path) -> None:
+    """Docker's comes with it disabled."""
+    endpoint = f"unix://{tmp_path}/cri.sock"
+    server = grpc.server(ThreadPoolExecutor(1))
+    server.add_insecure_port(endpoint)
+    server.start()
+    try:
+        with pytest.raises(RuntimeNotReady, match="take cri out of disabled_plugins in its configuration"):
+            given_runtime(endpoint, timedelta())
+    finally:
+        server.stop(grace=None)
