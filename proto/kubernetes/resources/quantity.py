@@ -72,7 +72,16 @@ def canonical_quantity(raw: Any) -> str:
 
     Raises QuantityError.
     """
-    quantity, form = _parse(raw)
+    return write_quantity(*_parse(raw))
+
+
+def parse_with_form(raw: Any) -> tuple[Quantity, str]:
+    """Parse a quantity; also returns the family of its suffix: `Ki` binary, `e` exponent, `m` decimal. Raises QuantityError."""
+    return _parse(raw)
+
+
+def write_quantity(quantity: Quantity, form: str) -> str:
+    """Format a quantity with a family of suffixes, as resource.Quantity.String does; too small for a binary one, it is decimal."""
     if not quantity:
         return "0"
     if form == "Ki" and abs(quantity.nanos) >= 1024 * NANO and quantity.nanos % NANO == 0:

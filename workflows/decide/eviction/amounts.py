@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 from proto.kubernetes.go_quote import go_quoted
-from proto.kubernetes.resources.quantity import NANO, ZERO, Quantity, bytes_quantity, canonical_quantity, parse_quantity
+from proto.kubernetes.resources.quantity import NANO, ZERO, Quantity, canonical_quantity, parse_quantity, write_quantity
 from proto.temporal.eviction.thresholds import Amount
 
 _DIGITS: Final = r"\d(?:_?\d)*"
@@ -81,8 +81,8 @@ def amount_text(amount: Amount, capacity: int) -> str:
 
 
 def size_text(size: int) -> str:
-    """Write bytes: `100Mi`, `1500` for what no binary suffix divides, `1k` below 1024."""
-    return bytes_quantity(size)
+    """Write bytes: `100Mi`, `3000` for what no binary suffix divides, `1k` below 1024."""
+    return write_quantity(Quantity(size * NANO), "Ki")
 
 
 def count_text(count: int) -> str:

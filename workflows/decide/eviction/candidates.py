@@ -7,6 +7,7 @@ has failed, and comes back when its manifest changes.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from proto.kubernetes.priority import SYSTEM_CRITICAL_PRIORITY, is_critical
@@ -14,12 +15,13 @@ from proto.kubernetes.resources.overhead import pod_overhead
 from proto.kubernetes.resources.pod_totals import ResourceList, container_requests, is_pod_level, pod_level
 from proto.kubernetes.resources.qos import all_containers, qos_class
 from proto.kubernetes.resources.quantity import canonical_quantity
-from proto.kubernetes.resources.storage_limits import storage_limits
+from proto.kubernetes.resources.storage_limits import StorageLimits, storage_limits
+from proto.kubernetes.resources.summed_limits import summed_limit
 from proto.kubernetes.source_annotations import MIRROR_ANNOTATION, SOURCE_ANNOTATION
 from proto.temporal.eviction.candidates import Candidate, ContainerRequests
+from workflows.decide.eviction.signals import MEMORY, STORAGE
 
 _API: Final = "api"
-_MEMORY: Final = "memory"
 
 
 def candidate(pod: Mapping[str, Any], *, alone: bool = False) -> Candidate:
@@ -36,9 +38,9 @@ def candidate(pod: Mapping[str, Any], *, alone: bool = False) -> Candidate:
         grace_seconds=spec.get("terminationGracePeriodSeconds"),
         requests=requests(pod),
         containers=tuple(ContainerRequests(one["name"], _canonical(one)) for one in all_containers(pod)),
-        pod_level_memory=canonical_quantity(level[_MEMORY]) if _MEMORY in level else "",
+        pod_level_memory=canonical_quantity(level[MEMORY]) if MEMORY in level else "",
         local_volumes=tuple(local_volumes(spec)),
-        limits=storage_limits(pod),
+        limits=_limits(pod),
     )
 
 
@@ -71,6 +73,12 @@ def local_volumes(spec: Mapping[str, Any]) -> Iterator[str]:
         on_disk = empty_dir is not None and not empty_dir.get("medium")
         if on_disk or any(volume.get(kind) is not None for kind in ("hostPath", "gitRepo", "configMap")):
             yield volume["name"]
+
+
+def _limits(pod: Mapping[str, Any]) -> StorageLimits | None:
+    """Return the limits of local storage, that of the pod in the form that Go gives the sum."""
+    found = storage_limits(pod)
+    return replace(found, pod=summed_limit(pod, STORAGE)) if found and found.pod else found
 
 
 def _canonical(container: Mapping[str, Any]) -> dict[str, str]:

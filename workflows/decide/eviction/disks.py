@@ -31,6 +31,7 @@ class Files(StrEnum):
 
 _NODE: Final = frozenset({Signal.NODE_FS, Signal.NODE_FS_INODES})
 _IMAGE: Final = frozenset({Signal.IMAGE_FS, Signal.IMAGE_FS_INODES})
+_CONTAINER: Final = frozenset({Signal.CONTAINER_FS, Signal.CONTAINER_FS_INODES})
 _ALL: Final = frozenset(Files)
 _BOTH: Final = (Reclaim.DEAD_CONTAINERS, Reclaim.UNUSED_IMAGES)
 _CONTAINER_OF: Final[Mapping[Signal, Signal]] = {
@@ -64,12 +65,14 @@ def files_counted(signal: Signal, disks: Disks) -> frozenset[Files]:
 def with_container_fs(thresholds: Iterable[Threshold], disks: Disks) -> tuple[Threshold, ...]:
     """Give containerfs the thresholds of the file system that it lies on, in place of its own.
 
-    The kubelet's first round is still without them; they are met together with those they are copied from.
+    The kubelet's first round still has the configured ones. These are met together with those they are copied from.
     """
     every = tuple(thresholds)
     if disks.container_fs and not disks.image_fs:
         return every  # no such layout: the kubelet leaves the configured ones
     same = _IMAGE if disks.image_fs and not disks.container_fs else _NODE
-    own = [one for one in every if one.signal not in (Signal.CONTAINER_FS, Signal.CONTAINER_FS_INODES)]
+    # the kubelet replaces one hard and one soft threshold; a soft one without a grace period is a second hard one
+    replaced = {(one.signal, one.is_hard): place for place, one in enumerate(every) if one.signal in _CONTAINER}
+    own = [one for place, one in enumerate(every) if place not in replaced.values()]
     copied = {(one.signal, one.is_hard): one for one in own if one.signal in same}
     return (*own, *(replace(one, signal=_CONTAINER_OF[one.signal]) for one in copied.values()))

@@ -102,3 +102,42 @@ def test_a_candidate_passes_through_a_history() -> None:
     pod = of_spec("a", {"containers": [container("c", memory="100m", ephemeral_storage="1Gi")], "volumes": volumes})
     shape = TypeAdapter(Candidate)
     assert shape.validate_json(shape.dump_json(pod)) == pod
+
+
+def limited(name: str, limit: str, **more: Any) -> dict[str, Any]:
+    """Build a container with a limit of ephemeral storage."""
+    return {"name": name, "resources": {"limits": {"ephemeral-storage": limit}}, **more}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({"containers": [limited("a", "3e3")]}, "3e3", id="an-exponent-stays"),
+        pytest.param({"containers": [limited("a", "1000"), limited("b", "1Ki")]}, "2024", id="the-first-ones-suffix"),
+        pytest.param({"containers": [limited("a", "1Ki"), limited("b", "1024")]}, "2Ki", id="of-a-binary-one"),
+        pytest.param({"containers": [limited("a", "0"), limited("b", "1Gi")]}, "1Gi", id="nothing-has-no-suffix"),
+        pytest.param(
+            {"containers": [limited("a", "1Gi")], "initContainers": [limited("i", "2G")]},
+            "2G",
+            id="the-larger-ones-suffix",
+        ),
+        pytest.param(
+            {
+                "containers": [limited("a", "1Ki")],
+                "initContainers": [limited("s", "1Ki", restartPolicy="Always"), limited("i", "4Ki")],
+            },
+            "5Ki",
+            id="an-init-container-beside-a-sidecar",
+        ),
+        pytest.param(
+            {"containers": [limited("a", "1Ki")], "overhead": {"ephemeral-storage": "1Ki"}},
+            "2Ki",
+            id="with-the-overhead",
+        ),
+    ],
+)
+def test_the_pods_limit_is_written_as_by_go(spec: dict[str, Any], expected: str) -> None:
+    """For the message that names it."""
+    limits = of_spec("a", spec).limits
+    assert limits is not None
+    assert limits.pod == expected

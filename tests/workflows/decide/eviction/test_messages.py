@@ -36,6 +36,12 @@ def used(**memory: int) -> PodUse:
             id="a-share-and-less-than-1024-bytes",
         ),
         pytest.param(
+            threshold(Signal.NODE_FS, "5k"),
+            Observation(3000, 4000),
+            f"{LOW}ephemeral-storage. Threshold quantity: 5k, available: 3000. ",
+            id="bytes-that-no-binary-suffix-divides",
+        ),
+        pytest.param(
             threshold(Signal.NODE_FS_INODES, "50%"),
             Observation(2048, 4096),
             f"{LOW}inodes. Threshold quantity: 2Ki, available: 2048. ",

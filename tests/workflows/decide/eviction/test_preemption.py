@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proto.temporal.eviction.candidates import Candidate
@@ -105,6 +105,7 @@ def test_preemptable(preemptor: Candidate, pod: Candidate, allowed: bool) -> Non
 SIZES = st.lists(st.tuples(st.booleans(), st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=8)
 
 
+@settings(deadline=None)
 @given(SIZES, st.integers(1, 8), st.integers(1, 8))
 def test_what_is_stopped_suffices(sizes: list[tuple[bool, int, int]], cpu: int, memory: int) -> None:
     """The victims free all that lacks, or all pods together could not; none of one class is stopped in vain."""

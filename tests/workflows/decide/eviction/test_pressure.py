@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -184,6 +184,7 @@ def test_what_is_measured_makes_the_signals() -> None:
 AMOUNTS = st.lists(st.tuples(st.integers(0, 400), st.integers(1, 120)), min_size=1, max_size=12)
 
 
+@settings(deadline=None)
 @given(AMOUNTS)
 def test_what_is_due_is_met_and_shown(steps: list[tuple[int, int]]) -> None:
     """Whatever memory does: what is acted on is met for its grace period, and its condition is shown."""

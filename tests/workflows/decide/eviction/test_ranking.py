@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proto.temporal.eviction.candidates import Candidate
@@ -169,6 +169,7 @@ def test_why(pod: Candidate, used: Mapping[str, PodUse], resource: str, expected
 FIGURES = st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3), st.none() | st.integers(0, 3)), max_size=12)
 
 
+@settings(deadline=None)
 @given(FIGURES)
 def test_no_pod_goes_before_a_worse_one(figures: list[tuple[int, int, int | None]]) -> None:
     """Of two pods with statistics that both exceed their requests, the one of lower priority never comes later."""

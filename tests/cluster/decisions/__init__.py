@@ -1,0 +1,1 @@
+"""tempolet's decisions beside the kubelet's own code, over random cases."""

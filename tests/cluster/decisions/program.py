@@ -1,0 +1,113 @@
+"""The Go program that decides with the kubelet's own code: built once for all checkouts, asked over pipes."""
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tests.cluster.binaries import GO_AT, NoBinaries
+from tests.cluster.build_cache import BuildCache, cache_root, digest
+
+FOLDER: Final = Path(__file__).parent
+NAME: Final = "decisions"
+SOURCES: Final = frozenset({".go", ".s", ".mod", ".sum"})
+AT_ONCE: Final = 50
+"""Cases that are written before the answers are read; their answers fit into a pipe with what waits in the program."""
+
+
+def find_program() -> Path:
+    """Return the program, which is built first if it is missing; raises NoBinaries."""
+    cache = _cache()
+    if cache.lacking((NAME,)):
+        go = _go()
+        if go is None:
+            raise NoBinaries(f"no {NAME} in {cache.folder}: install Go >= 1.26, which builds it once")
+        with cache.building() as fresh:
+            if cache.lacking((NAME,)):
+                _build(go, fresh / NAME)
+    return cache.folder / NAME
+
+
+def why_not() -> str:
+    """Return why there is no program; empty if there is one, or Go to build it."""
+    cache = _cache()
+    if cache.lacking((NAME,)) and _go() is None:
+        return f"no {NAME} in {cache.folder}, and no Go to build it"
+    return ""
+
+
+class Kubelet:
+    """The running program; answers cases in their order."""
+
+    def __init__(self, program: Path) -> None:
+        self._process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill() if error else self._process.communicate()
+        self._process.wait()
+
+    def answers(self, cases: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Ask all cases, then yield their answers."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        for start in range(0, len(cases), AT_ONCE):
+            some = cases[start : start + AT_ONCE]
+            sent = b"".join(json.dumps(one).encode() + b"\n" for one in some)
+            with _written(self._process, sent):
+                for case in some:
+                    line = self._process.stdout.readline()
+                    if not line:
+                        raise RuntimeError(f"the program ended at {json.dumps(case)}")
+                    yield json.loads(line)
+
+
+@contextmanager
+def _written(process: "subprocess.Popen[bytes]", text: bytes) -> Iterator[None]:
+    """Write beside the reading of answers: either pipe may be full while the other side waits."""
+    assert process.stdin is not None
+    pipe = process.stdin
+
+    def write() -> None:
+        pipe.write(text)
+        pipe.flush()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    yield
+    thread.join()
+
+
+def _cache() -> BuildCache:
+    return BuildCache(cache_root(), NAME, digest(path for path in FOLDER.iterdir() if path.suffix in SOURCES))
+
+
+def _go() -> str | None:
+    return shutil.which("go", path=os.pathsep.join([os.environ.get("PATH", ""), *GO_AT]))
+
+
+def _build(go: str, program: Path) -> None:
+    """Build with the flags of conformance/build.sh, so that compiled packages are shared; the linker allows linkname."""
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath", "GOWORK": "off"}
+    command = ["nice", "-n", "10", go, "build", "-ldflags=-s -w -checklinkname=0", "-o", str(program), "."]
+    done = subprocess.run(
+        command,
+        cwd=FOLDER,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise NoBinaries(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}")
