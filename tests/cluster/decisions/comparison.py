@@ -154,7 +154,13 @@ def _of_step(policy: EvictionPolicy, facts: Facts, begun: Round, answer: Json, *
         yield f"conditions {begun.pressure.conditions}, but {answer['conditions']}"
     kubelets = _deeds(answer)
     if not begun.over_limits and begun.starved:
-        may_be = [_done(policy, facts, one, relieved=relieved) for one in possible(begun)]
+        first, *others = possible(begun)
+        may_be = [_done(policy, facts, first, begun.reclaims, relieved=relieved)]
+        for one in others:
+            removed = reclaims(one.threshold.signal, facts.disks)
+            may_be.append(_done(policy, facts, one, removed, relieved=relieved))
+        if first is not begun.starved[0]:
+            yield f"{begun.starved[0]} goes before memory"
     else:
         may_be = [_ended(begun.over_limits)]
     if kubelets not in may_be:
@@ -166,9 +172,10 @@ def possible(begun: Round) -> list[Starved]:
     return [one for one in begun.starved if is_memory(one.threshold.signal)] or list(begun.starved)
 
 
-def _done(policy: EvictionPolicy, facts: Facts, starved: Starved, *, relieved: bool) -> Json:
+def _done(
+    policy: EvictionPolicy, facts: Facts, starved: Starved, removed: tuple[Reclaim, ...], *, relieved: bool
+) -> Json:
     """Return what happens if this threshold is acted on."""
-    removed = reclaims(starved.threshold.signal, facts.disks)
     victim = None if removed and relieved else choose_victim(policy, starved, facts)
     found = _ended((victim,) if victim else ())
     node = {"uid": "", "reason": THRESHOLD_MET, "message": attempting(starved.resource), "annotations": {}}

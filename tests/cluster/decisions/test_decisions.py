@@ -1,13 +1,15 @@
 """Does tempolet decide about thresholds, evictions and preemptions as the kubelet's own code does?"""
 
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from tests.cluster.decisions import comparison
 from tests.cluster.decisions.cases import case
 from tests.cluster.decisions.running import compare
-from workflows.decide.eviction import ranking
+from workflows.decide.eviction import amounts, preemption, pressure, ranking, rounds
 
 SOME, MANY = 3000, 100_000
 
@@ -39,11 +41,23 @@ def test_many_cases_are_alike(kube_binaries: Path) -> None:
     assert not tally.different, str(tally)
 
 
-def test_a_wrong_rule_is_found(kube_binaries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inodes without the kubelet's odd request of bytes are ranked differently in some case."""
-    monkeypatch.setattr(ranking, "STORAGE", "inodes")
+@pytest.mark.parametrize(
+    ("module", "name", "wrong", "kind"),
+    [
+        pytest.param(amounts, "_single", float, "thresholds", id="percentages-of-64-bits"),
+        pytest.param(ranking, "STORAGE", "inodes", "rank", id="inodes-without-the-request-of-bytes"),
+        pytest.param(rounds, "AT_ONCE_SECONDS", 2, "rounds", id="two-seconds-for-a-hard-threshold"),
+        pytest.param(pressure, "_is_new", lambda *_: True, "rounds", id="acting-twice-on-one-measurement"),
+        pytest.param(preemption, "_size", lambda _: 0, "preempt", id="the-last-pod-of-those-equally-near"),
+    ],
+)
+def test_a_wrong_rule_is_found(
+    kube_binaries: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, wrong: Any, kind: str
+) -> None:
+    """The cases are not too simple to tell."""
+    monkeypatch.setattr(module, name, wrong)
     tally = compare(kube_binaries, 0, 500)
-    assert any("order" in words for words in tally.different.values())
+    assert kind in {case(seed)["kind"] for seed in tally.different}
 
 
 def test_a_seed_is_one_case() -> None:
