@@ -232,7 +232,15 @@ class TemporalServer:
         program = programs.find_program(programs.TEMPORAL, self.parts_dir)
         arguments = ["operator", "namespace", "update", "--address", self.address, "--namespace", NAMESPACE]
         argv: list[str | Path] = [program, *arguments, "--retention", f"{RETENTION_DAYS}d"]
-        done = subprocess.run(argv, env=own_environment(), capture_output=True, text=True, timeout=30, check=False)
+        within = READY_WITHIN.total_seconds()
+        try:
+            done = subprocess.run(
+                argv, env=own_environment(), capture_output=True, text=True, timeout=within, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise TemporalSilent(
+                f"Temporal at {self.address} did not set the retention of {NAMESPACE} within {within:.0f} s; see {self.log}"
+            ) from error
         if done.returncode:
             raise TemporalFailed(f"namespace {NAMESPACE} could not be set up: {done.stderr.strip()}")
 

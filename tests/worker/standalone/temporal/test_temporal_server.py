@@ -1,15 +1,18 @@
 """Does the embedded Temporal refuse what it cannot start with, in words that say what to do?"""
 
 import socket
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.free_ports import free_ports
+from worker.standalone import temporal_server
 from worker.standalone.given_configuration import GivenConfiguration
+from worker.standalone.machine import programs
 from worker.standalone.machine.process import Command
 from worker.standalone.settings import Settings
-from worker.standalone.temporal_server import TemporalFailed, TemporalServer
+from worker.standalone.temporal_server import TemporalFailed, TemporalServer, TemporalSilent
 
 
 def test_a_temporal_of_an_earlier_release_is_told(tmp_path: Path) -> None:
@@ -39,6 +42,17 @@ def test_a_taken_port_of_the_ui_is_told(tmp_path: Path) -> None:
         with pytest.raises(TemporalFailed, match=r"taken by another program.*--temporal-ui-port"):
             server.start()
     assert not server.places.token.exists()
+
+
+def test_a_temporal_too_slow_to_set_its_retention_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the node starts without it; on a starved machine the program that asks it took longer than 30 s to start."""
+    slow = tmp_path / "temporal"
+    slow.write_text("#!/bin/sh\nexec sleep 600\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(programs, "find_program", lambda *_: slow)
+    monkeypatch.setattr(temporal_server, "READY_WITHIN", timedelta(seconds=0.2))
+    with pytest.raises(TemporalSilent, match="did not set the retention"):
+        TemporalServer(tmp_path / "state", tmp_path / "run")._set_retention()
 
 
 @pytest.mark.parametrize(
