@@ -4,11 +4,13 @@ import contextlib
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import Final
 
 import pytest
 
 from deploy.debian.root import NotHere
+from tests.machine.failures import evidence
 from tests.machine.hardware import Hardware
 from tests.machine.images import checkout, disks
 from tests.machine.images.guest import CHECKOUT, find_guest
@@ -17,6 +19,16 @@ from tests.machine.machine import Machine, Parts, machine_of
 from tests.machine.run_folders import run_folder
 
 CHECKOUT_MIB = 128
+FAILED: Final = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell the fixtures of a test that it has failed."""
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -39,18 +51,30 @@ def machine_parts() -> Iterator[Parts]:
 
 
 @pytest.fixture
-def make_machine(machine_parts: Parts) -> Iterator[Callable[[Hardware], Machine]]:
-    """Return a function that makes a machine, which is off, of the hardware one asks for."""
+def make_machine(
+    machine_parts: Parts, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[Hardware], Machine]]:
+    """Return a function that makes a machine, which is off, of the hardware one asks for; what is left of a failed test's is kept."""
+    made: list[Machine] = []
     with contextlib.ExitStack() as stack:
-        yield lambda hardware: stack.enter_context(machine_of(machine_parts, hardware))
+
+        def make(hardware: Hardware) -> Machine:
+            made.append(stack.enter_context(machine_of(machine_parts, hardware)))
+            return made[-1]
+
+        yield make
+        if request.node.stash.get(FAILED, False):
+            for one in made:
+                folder = evidence.folder_for(request.node.name, lambda: tmp_path_factory.mktemp("failed-machine"))
+                evidence.keep(one, folder)
 
 
 @pytest.fixture
-def machine(machine_parts: Parts) -> Iterator[Machine]:
+def machine(make_machine: Callable[[Hardware], Machine]) -> Machine:
     """Boot a machine for this test alone: it may be broken."""
-    with machine_of(machine_parts, Hardware()) as one:
-        one.boot()
-        yield one
+    one = make_machine(Hardware())
+    one.boot()
+    return one
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from tests.machine.images.guest import Guest
@@ -34,9 +35,10 @@ def start_qemu(qemu: Qemu, given: list[str]) -> "subprocess.Popen[bytes]":
 
 
 class Console:
-    """The last output of the guest's serial console, and QEMU's own."""
+    """The last output of the guest's serial console, and QEMU's own; all of it goes to a file."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
         self._kept = b""
         self._news = threading.Condition()
 
@@ -62,6 +64,9 @@ class Console:
         assert qemu.stdout is not None
         with qemu.stdout as stream:
             while piece := os.read(stream.fileno(), 64 << 10):
+                if self._file is not None:
+                    with self._file.open("ab") as said:
+                        said.write(piece)
                 with self._news:
                     self._kept = (self._kept + piece)[-CONSOLE_BYTES:]
                     self._news.notify_all()

@@ -7,32 +7,36 @@ from typing import Any, Final
 
 from tests.machine.machine import PATIENCE, Machine
 
-UP_SECONDS: Final = 600.0
+UP_SECONDS: Final = PATIENCE
 HISTORY: Final = "tempolet history default/hello-machine"
 RESTARTED: Final = "the machine was restarted"
 LOG: Final = "/var/lib/tempolet/log/worker.log"
 _PODS: Final = 2
-_COUNTED: Final = ("ready", "every", "running", "leases", "cache", "namespaces", "links", "folders")
-_FACTS: Final = """
-import json, pathlib, sqlite3
+COUNTED: Final = ("ready", "every", "running", "leases", "cache", "namespaces", "links", "folders")
+FACTS: Final = """
+# what a node has, by its run folder, its state folder and its bridge
+import json, pathlib, re, sqlite3, sys
 from worker.standalone.cri_client import CriClient
-run, state = pathlib.Path("/run/tempolet"), pathlib.Path("/var/lib/tempolet")
+run, state, bridge = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
 with CriClient(run / "containerd.sock") as runtime:
     ready = [one.id for one in runtime.sandboxes() if one.state == 0]
     every = [one.id for one in runtime.sandboxes()]
     running = [one.metadata.name for one in runtime.running_containers()]
 leases = [one.name for one in (run / "addresses").rglob("*") if one.name[:1].isdigit()]
-cache = [one.name for one in pathlib.Path("/var/lib/cni/results").glob("tempolet0-*")]
+cache = [one.name for one in pathlib.Path("/var/lib/cni/results").glob(f"{bridge}-*")]
 namespaces = [one.name for one in (run / "containerd").rglob("netns/cni-*")]
-links = [one.name for one in pathlib.Path("/sys/class/net/tempolet0/brif").iterdir()]
+links = [one.name for one in pathlib.Path(f"/sys/class/net/{bridge}/brif").iterdir()]
 folders = [one.name for one in (state / "node/pods").iterdir()]
+points = [line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
+mounts = sorted(re.sub("[0-9a-f]{64}|cni-.*", "ID", one) for one in points if one.startswith((f"{run}/", f"{state}/")))
 database = sqlite3.connect(f"file:{state}/temporal.db?mode=ro", uri=True)
 whole = database.execute("PRAGMA integrity_check").fetchall()
 print(json.dumps(dict(
-    ready=ready, every=every, running=running, leases=leases, cache=cache, namespaces=namespaces, links=links, folders=folders, whole=whole
+    ready=ready, every=every, running=running, leases=leases, cache=cache, namespaces=namespaces, links=links, folders=folders,
+    mounts=mounts, whole=whole
 )))
 """
-_WITH_VOLUMES: Final = """\
+WITH_VOLUMES: Final = """\
 apiVersion: v1
 kind: Pod
 metadata: {name: secret, namespace: default}
@@ -48,7 +52,7 @@ spec:
   - {name: secret, secret: {secretName: word}}
   - {name: kept, emptyDir: {}}
 """
-_SECRET: Final = """\
+SECRET: Final = """\
 apiVersion: v1
 kind: Secret
 metadata: {name: word, namespace: default}
@@ -58,8 +62,8 @@ stringData: {word: "from the secret "}
 
 def start(machine: Machine, *options: str) -> None:
     """Start a node with a web server, and a pod with a Secret and an emptyDir."""
-    machine.put(_SECRET.encode(), "/var/lib/tempolet/objects/default/secrets/word.yaml", 0o600)
-    machine.put(_WITH_VOLUMES.encode(), "/run/secret.yaml")
+    machine.put(SECRET.encode(), "/var/lib/tempolet/objects/default/secrets/word.yaml", 0o600)
+    machine.put(WITH_VOLUMES.encode(), "/run/secret.yaml")
     machine.run(" ".join(["tempolet up /opt/tempolet/examples/hello.yaml /run/secret.yaml", *options]), UP_SECONDS)
     until_pods_run(machine, restarts=0)
 
@@ -87,19 +91,23 @@ def until_pods_run(machine: Machine, restarts: int | None = None, count: int = _
     until(run, f"{count} pods with {restarts} restarts", lambda: machine.run("tempolet pods", check=False).stdout)
 
 
-def until_clean(machine: Machine) -> None:
-    """Wait until nothing of a former boot is left, and check that Temporal's database is whole."""
-    machine.put(_FACTS.encode(), "/run/facts.py")
+def until_clean(machine: Machine) -> list[str]:
+    """Wait until nothing of a former boot is left, and check that Temporal's database is whole; returns the node's mount points."""
+    machine.put(FACTS.encode(), "/run/facts.py")
     facts: dict[str, Any] = {}
 
     def is_clean() -> bool:
-        ran = machine.run("cd /opt/tempolet && .venv/bin/python /run/facts.py", check=False)
+        ran = machine.run(
+            "cd /opt/tempolet && .venv/bin/python /run/facts.py /run/tempolet /var/lib/tempolet tempolet0", check=False
+        )
         facts.clear()
         facts.update(json.loads(ran.stdout) if ran.code == 0 else {"error": ran.stderr})
-        return {name: len(facts.get(name, ())) for name in _COUNTED} == dict.fromkeys(_COUNTED, _PODS)
+        return {name: len(facts.get(name, ())) for name in COUNTED} == dict.fromkeys(COUNTED, _PODS)
 
     until(is_clean, "what two pods have, and nothing else", lambda: str(facts))
     assert facts["whole"] == [["ok"]], facts
+    mounts: list[str] = facts["mounts"]
+    return mounts
 
 
 def until(true: Callable[[], bool], what: str, told: Callable[[], str] = lambda: "") -> None:

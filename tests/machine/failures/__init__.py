@@ -1,0 +1,1 @@
+"""What is kept of a machine whose test has failed."""
