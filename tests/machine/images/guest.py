@@ -27,7 +27,7 @@ SHELL: Final = CHECKOUT / "tests/machine/guest_shell.py"
 REQUIREMENTS: Final = ("requirements.txt", "requirements-temporal.txt")
 PACKAGES: Final = (
     *("systemd", "systemd-sysv", "libpam-systemd", "dbus", "udev", "linux-image-cloud-amd64", "initramfs-tools", "lz4"),
-    *("kmod", "iproute2", "nftables", "procps", "mount", "e2fsprogs", "ca-certificates", "curl"),
+    *("kmod", "iproute2", "nftables", "procps", "mount", "passwd", "e2fsprogs", "ca-certificates", "curl"),
     *("python3", "python3-venv", "containerd", "runc", "crun", "containernetworking-plugins", "criu"),
     *("busybox-static", "apparmor", "open-iscsi", "targetcli-fb"),
 )

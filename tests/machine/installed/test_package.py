@@ -1,15 +1,16 @@
 """Does the Debian package install, bring a node that a reboot does not end, upgrade under running pods, and leave nothing at its purge?"""
 
 import dataclasses
-import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
 
-from deploy.debian.package import HOME, build_tree, pack
+from deploy.debian.package import HOME
 from tests.machine.hardware import Hardware
 from tests.machine.images import disks
+from tests.machine.installed.releases import FIRST, OURS, SECOND
 from tests.machine.machine import Machine, Parts, machine_of
 from tests.machine.reboots.pods import UP_SECONDS, until, until_pods_run
 from tests.machine.run_folders import run_folder
@@ -19,10 +20,6 @@ PACKAGES: Final = "/opt/tempolet"
 """Where the guest mounts the disk that has a checkout in other tests."""
 DISK_MIB: Final = 1024
 APT: Final = "DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Options::=--force-confold -o Dpkg::Options::=--force-unsafe-io"
-OURS: Final = (
-    "ls -d /usr/bin/tempolet /usr/lib/tempolet /etc/tempolet /var/lib/tempolet /run/tempolet* /usr/share/doc/tempolet 2>/dev/null; "
-    "getent passwd tempolet-temporal; getent group tempolet-temporal"
-)
 FAILED: Final = "systemctl list-units --failed --plain --no-legend"
 SERVER: Final = "pgrep -f '[h]ttpd -p 8080'"
 """The processes of the example's pod, without the shell that looks for them."""
@@ -31,19 +28,10 @@ KEPT: Final = ("tempolet-up-containerd", "tempolet-up-temporal")
 
 
 @pytest.fixture(scope="module")
-def machine_with_packages(machine_parts: Parts) -> Iterator[Machine]:
+def machine_with_packages(machine_parts: Parts, packages: Path) -> Iterator[Machine]:
     """Boot a machine without a checkout, with two releases of the package on a disk."""
     with run_folder() as folder:
-        (folder / "work").mkdir()
-        tree = build_tree(folder / "work")
-        pack(tree, "0.1.0-1", folder / "packages")
-        with (tree / "etc/tempolet/environment").open("a") as changed:
-            changed.write("# the second release\n")
-        (tree / HOME / "second").touch()
-        pack(tree, "0.1.0-2", folder / "packages")
-        shutil.rmtree(folder / "work")
-        disks.make_disk(folder / "packages.img", folder / "packages", DISK_MIB)
-        shutil.rmtree(folder / "packages")
+        disks.make_disk(folder / "packages.img", packages, DISK_MIB)
         parts = dataclasses.replace(machine_parts, checkout=folder / "packages.img")
         with machine_of(parts, Hardware()) as machine:
             machine.boot()
@@ -57,7 +45,7 @@ def test_the_package_is_installed_upgraded_and_purged(machine_with_packages: Mac
     before = machine.run(LEFT, check=False).stdout.splitlines()
     failed = machine.run(FAILED).stdout
 
-    machine.run(f"{APT} install {PACKAGES}/tempolet_0.1.0-1_amd64.deb", UP_SECONDS)
+    machine.run(f"{APT} install {PACKAGES}/{FIRST}", UP_SECONDS)
     assert machine.run("tempolet version").stdout.startswith("tempolet 0.1.0 ")
     assert (
         machine.run("systemctl is-active tempolet-worker tempolet-poller", check=False).stdout.split()
@@ -75,7 +63,8 @@ def test_the_package_is_installed_upgraded_and_purged(machine_with_packages: Mac
     assert pod
 
     pids = _pids(machine, *UPGRADED, *KEPT)
-    machine.run(f"{APT} install {PACKAGES}/tempolet_0.1.0-2_amd64.deb", UP_SECONDS)
+    upgraded = machine.run(f"{APT} install {PACKAGES}/{SECOND}", UP_SECONDS)
+    assert "goes on with the release before" not in upgraded.stdout + upgraded.stderr
     machine.run(f"test -e /{HOME}/second")
     assert machine.run("tail -1 /etc/tempolet/environment").stdout == "# kept\n"
     until(lambda: not pids.items() & _pids(machine, *UPGRADED).items(), "other processes")
