@@ -13,6 +13,8 @@ MAC: Final = "52:54:00:00:00:01"
 """Of the network's card, by which guest/10-user.network knows it."""
 HOST: Final = "10.0.2.2"
 """The guest's address for this machine's loopback, if it `reaches_host`."""
+NETWORK: Final = "outside"
+"""The name of its network, for QEMU's monitor."""
 PATIENT: Final = ("systemd.default_timeout_start_sec=600", "systemd.default_device_timeout_sec=600")
 """A unit of the system that is slow on a busy machine has not failed."""
 BOOT: Final = (
@@ -94,7 +96,7 @@ def arguments(hardware: Hardware, places: Places, accelerator: str) -> list[str]
     clock = f"base={hardware.clock or 'utc'}"
     cpu = "host" if accelerator == "kvm" else "max"
     threads = ",thread=multi" if accelerator == "tcg" else ""
-    network = "user,id=outside" + ("" if hardware.reaches_host else ",restrict=on")
+    network = f"user,id={NETWORK}" + ("" if hardware.reaches_host else ",restrict=on")
     return [
         *("-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35"),
         *("-accel", accelerator + threads, "-cpu", cpu, "-m", str(hardware.memory_mib), *_processors(hardware)),
@@ -102,7 +104,7 @@ def arguments(hardware: Hardware, places: Places, accelerator: str) -> list[str]
         *("-qmp", f"unix:{places.control},server=on,wait=off"),
         *("-device", "virtio-serial", "-chardev", f"socket,id=shell,path={places.shell},server=on,wait=off"),
         *("-device", "virtserialport,chardev=shell,name=test-shell", "-device", "virtio-rng-pci"),
-        *("-netdev", network, "-device", f"virtio-net,netdev=outside,mac={MAC},romfile="),
+        *("-netdev", network, "-device", f"virtio-net,netdev={NETWORK},mac={MAC},romfile="),
         *_disks(("root", "checkout", *(disk.name for disk in hardware.disks)), places),
     ]
 
