@@ -20,6 +20,13 @@ from tests.worker.settings.test_config_installers import WRITTEN
 
 PROGRAMS: Final = (*CONTROL_PLANE, *OFFICIAL_TESTS)
 MEMORY_MIB: Final = 4096
+SLOW: Final = """\
+apiVersion: tempolet.dev/v1alpha1
+kind: TempoletConfiguration
+temporal: {awayAfter: 10m}
+"""
+"""Emulated processors are no outage of Temporal: with 5 s the lead of pods goes to and fro, which makes everything slower still."""
+SLOW_FILE: Final = "/run/slow.yaml"
 
 
 @pytest.fixture(scope="package")
@@ -47,7 +54,8 @@ def node(machine_parts: Parts, temporal_address: str, tmp_path_factory: pytest.T
         with way_in.into(machine), DebianRegistry(folder / "registry") as registry:
             give_official_images(machine, OfficialImages(folder / "images", programs), registry)
             try:
-                made.join()
+                machine.put(SLOW.encode(), SLOW_FILE)
+                made.join("--tempolet-config", SLOW_FILE)
                 yield made
             finally:
                 machine.run("tempolet leave --yes --purge", check=False)
