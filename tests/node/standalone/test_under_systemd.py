@@ -60,11 +60,10 @@ class Booted(Machine):
         super().__init__(folder)
         self.etc = folder / "etc"
         shutil.copytree("/etc", self.etc, symlinks=True)
+        self.prepared = f"mount --bind {self.etc} /etc; mount --bind {self.units} {UNITS}"
 
     def __enter__(self) -> "Booted":
         super().__enter__()
-        self.inside("mount", "--bind", str(self.etc), "/etc")
-        self.inside("mount", "--bind", str(self.units), str(UNITS))
         return self
 
     def tempolet(self, node: Settings, *words: str, release: Path = CHECKOUT, check: bool = True) -> str:

@@ -37,7 +37,6 @@ done < /proc/self/mounts | while read -r at type options; do
   umount "$at"; mount -t "$type" -o "$options" "$type" "$at"
 done
 mount -t tmpfs tmpfs /run
-exec "$0" --system --show-status=no
 """
 
 
@@ -70,6 +69,8 @@ class Machine:
             self.write(f"{target}.target", "[Unit]\nDefaultDependencies=no\nAllowIsolate=yes\n")
         self._shell: subprocess.Popen[bytes] | None = None
         self._first = 0
+        self.prepared = ""
+        """What the shell that becomes systemd does before, such as more mounts."""
 
     def __enter__(self) -> "Machine":
         for cgroup in self._cgroups:
@@ -104,11 +105,17 @@ class Machine:
         }
         with self.log.open("wb") as log:
             self._shell = subprocess.Popen(
-                ["sh", "-c", script, "sh", INSIDE, str(SYSTEMD)], env=environment, stdout=log, stderr=log
+                ["sh", "-c", script, "sh", f"{INSIDE}{self.prepared}\nexec $0 --system --show-status=no", str(SYSTEMD)],
+                env=environment,
+                stdout=log,
+                stderr=log,
             )
         wait_until(self._answers, f"systemd to answer; its log: {self.log}")
 
     def _answers(self) -> bool:
+        return self._has_begun() and "running" in self.systemctl("is-system-running", check=False)
+
+    def _has_begun(self) -> bool:
         assert self._shell is not None
         if self._shell.poll() is not None:
             raise RuntimeError(f"systemd did not start: {self.log.read_text()}")
@@ -116,7 +123,7 @@ class Machine:
         if not children:
             return False
         self._first = int(children[0])
-        return "running" in self.systemctl("is-system-running", check=False)
+        return True
 
     def write(self, name: str, text: str) -> None:
         """Put a unit or a drop-in (`x.service.d/y.conf`) into the units' folder."""

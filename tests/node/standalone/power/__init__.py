@@ -1,0 +1,1 @@
+"""A node of `tempolet up` on a disk that loses what nobody has flushed."""
