@@ -43,6 +43,14 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
+class FolderDisk:
+    """A small read-only disk with a FAT file system of a folder of this machine, as it is at power-on."""
+
+    label: str
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Hardware:
     """A machine as a test wants it."""
 
@@ -55,6 +63,7 @@ class Hardware:
     numa_nodes: int = 1
     """Memory and CPUs are divided evenly among them."""
     disks: Sequence[Disk] = ()
+    folder_disks: Sequence[FolderDisk] = ()
     clock: str = ""
     """What the real-time clock shows at power-on, as `2031-01-01T00:00:00` (UTC); empty: this machine's time."""
     kernel_words: Sequence[str] = ()
@@ -106,6 +115,7 @@ def arguments(hardware: Hardware, places: Places, accelerator: str) -> list[str]
         *("-device", "virtserialport,chardev=shell,name=test-shell", "-device", "virtio-rng-pci"),
         *("-netdev", network, "-device", f"virtio-net,netdev={NETWORK},mac={MAC},romfile="),
         *_disks(("root", "checkout", *(disk.name for disk in hardware.disks)), places),
+        *_folder_disks(hardware.folder_disks),
     ]
 
 
@@ -133,3 +143,14 @@ def _disks(names: Sequence[str], places: Places) -> Iterator[str]:
         # writeback: a flush of the guest reaches this machine's file, anything else may be lost with QEMU
         yield from ("-drive", f"file={places.disk(name)},if=none,id={name},format=qcow2,cache=writeback,discard=unmap")
         yield from ("-device", f"virtio-blk,drive={name},serial={name}")
+
+
+def _folder_disks(disks: Sequence[FolderDisk]) -> Iterator[str]:
+    for disk in disks:
+        given = f"dir={disk.folder},label={disk.label},node-name={disk.label},read-only=on"
+        yield from (
+            "-blockdev",
+            f"driver=vvfat,{given}",
+            "-device",
+            f"virtio-blk,drive={disk.label},serial={disk.label}",
+        )

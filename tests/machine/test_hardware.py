@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.machine.hardware import Disk, Hardware, ImpossibleHardware, Places, arguments
+from tests.machine.hardware import Disk, FolderDisk, Hardware, ImpossibleHardware, Places, arguments
 
 PLACES = Places(Path("/m"))
 
@@ -39,6 +39,12 @@ def given(hardware: Hardware, option: str, accelerator: str = "tcg") -> list[str
         pytest.param(Hardware(), "-rtc", ["base=utc"], id="the-clock-is-this-machines"),
         pytest.param(Hardware(), "-netdev", ["user,id=outside,restrict=on"], id="no-network-beyond-the-machine"),
         pytest.param(Hardware(reaches_host=True), "-netdev", ["user,id=outside"], id="servers-of-this-machine"),
+        pytest.param(
+            Hardware(folder_disks=[FolderDisk("cidata", Path("/seed"))]),
+            "-blockdev",
+            ["driver=vvfat,dir=/seed,label=cidata,node-name=cidata,read-only=on"],
+            id="a-folder-is-a-disk-with-a-label",
+        ),
         pytest.param(
             Hardware(clock="2031-01-01T00:00:00"), "-rtc", ["base=2031-01-01T00:00:00"], id="the-clock-is-set"
         ),

@@ -1,29 +1,19 @@
 """A control plane that a booted machine can join, and the machine as its node; afterwards the machine is as it was."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-import yaml
 
-from tests.cluster import bootstrap_tokens
-from tests.cluster.binaries import find_binaries, no_control_plane
+from tests.cluster.binaries import no_control_plane
 from tests.cluster.control_plane import ControlPlane
 from tests.machine.hardware import HOST
 from tests.machine.joined import runtimes
 from tests.machine.joined.node import Joined, left_in
+from tests.machine.joined.plane import running_plane
 from tests.machine.machine import Machine
-from tests.worker.settings.test_config_installers import WRITTEN
 
-OPERATORS: Final[Mapping[str, Any]] = {
-    "failSwapOn": False,
-    "featureGates": {"MemoryQoS": True},
-    "memoryReservationPolicy": "TieredReservation",
-    "memorySwap": {"swapBehavior": "LimitedSwap"},
-    "podPidsLimit": 200,
-}
-"""What an operator adds to kubeadm's configuration, so that every file of a cgroup has a value that can be told from none."""
 SWAP: Final = "/var/swap"
 PREPARED: Final = f"""
 fallocate -l 256M {SWAP} && chmod 600 {SWAP} && mkswap -q {SWAP} && swapon {SWAP}
@@ -40,16 +30,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Run a control plane on this machine, with a token, for machines that reach it at HOST."""
     if reason := no_control_plane():
         pytest.skip(reason)
-    find_binaries()
-    made = ControlPlane(
-        tmp_path_factory.mktemp("plane"), controllers=True, controller_flags=bootstrap_tokens.SIGNER, hosts=[HOST]
-    )
-    with made:
-        bootstrap_tokens.publish(made, f"https://{HOST}:{made.port}")
-        kubeadms = yaml.safe_load(WRITTEN)
-        del kubeadms["resolvConf"]  # of a machine with systemd-resolved, which sets it for itself
-        bootstrap_tokens.publish_configuration(made, {**kubeadms, **OPERATORS})
-        yield made
+    with running_plane(tmp_path_factory.mktemp("plane")) as running:
+        yield running
 
 
 @pytest.fixture(scope="package")

@@ -23,6 +23,13 @@ NETWORK: Final = """\
 {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]]}}]}
 """
+IMPORT: Final = """
+set -e
+for one in {folder}/*.tar; do ctr --namespace k8s.io images import $one; done
+wanted=$(containerd config dump | sed -n 's/.*sandbox_image = "\\(.*\\)"/\\1/p')
+pause=$(ctr --namespace k8s.io images ls -q | grep -m 1 '/pause:')
+[ "$pause" = "$wanted" ] || ctr --namespace k8s.io images tag --force "$pause" "$wanted"
+"""
 CONFIG: Final = "/etc/containerd/config.toml"
 CNI_CONFIG: Final = "/etc/cni/net.d/10-pods.conflist"
 
@@ -32,7 +39,12 @@ def start_containerd(machine: Machine) -> None:
     machine.put(CONTAINERD.encode(), CONFIG)
     machine.put(NETWORK.encode(), CNI_CONFIG)
     machine.run("systemctl restart containerd")
-    machine.run("for one in /opt/tempolet-parts/images/*.tar; do ctr --namespace k8s.io images import $one; done")
+    import_images(machine)
+
+
+def import_images(machine: Machine, folder: str = "/opt/tempolet-parts/images") -> None:
+    """Import the test images, in the place of the registries, the one for sandboxes under the name that containerd is configured with."""
+    machine.run(IMPORT.format(folder=folder))
 
 
 def stop_containerd(machine: Machine) -> None:
