@@ -41,7 +41,7 @@ def find_binaries(names: Sequence[str] = CONTROL_PLANE, *, build: bool = True) -
         if lacking := _lacking(Path(chosen), names):
             raise NoBinaries(f"{VARIABLE} names {chosen}, which has no {', '.join(lacking)}")
         return Path(chosen)
-    cache, go = build_cache(), _go()
+    cache, go = build_cache(), find_go()
     if not (lacking := cache.lacking(names)):
         return cache.folder
     if not build or go is None:
@@ -59,7 +59,7 @@ def find_binaries(names: Sequence[str] = CONTROL_PLANE, *, build: bool = True) -
 def build_cache() -> BuildCache:
     """Return the cache of this version's programs; its name contains the version of Go, if there is one."""
     sources = digest(path for path in BUILD.parent.rglob("*") if path.suffix in SOURCES)
-    root, go = cache_root(), _go()
+    root, go = cache_root(), find_go()
     if go is None:
         built = sorted(root.glob(f"kube-{sources}-*"))
         return BuildCache(root, "kube", built[0].name.removeprefix("kube-") if built else sources)
@@ -76,7 +76,7 @@ def can_be_had(names: Sequence[str] = CONTROL_PLANE) -> str:
     try:
         find_binaries(names, build=False)
     except NoBinaries as error:
-        return "" if VARIABLE not in os.environ and _go() else str(error)
+        return "" if VARIABLE not in os.environ and find_go() else str(error)
     return ""
 
 
@@ -100,7 +100,8 @@ def find_etcd() -> Path:
     raise NoBinaries("no etcd on PATH or among the parts: `python3 -m deploy.setup --dev` fetches Debian's")
 
 
-def _go() -> str | None:
+def find_go() -> str | None:
+    """Return the path of Go, which may be installed without being on PATH."""
     return shutil.which("go", path=os.pathsep.join([os.environ.get("PATH", ""), *GO_AT]))
 
 

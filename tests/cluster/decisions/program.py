@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tests.cluster.binaries import GO_AT, NoBinaries
+from tests.cluster.binaries import NoBinaries, find_go
 from tests.cluster.build_cache import BuildCache, cache_root, digest
 
 FOLDER: Final = Path(__file__).parent
@@ -25,7 +24,7 @@ def find_program() -> Path:
     """Return the program, which is built first if it is missing; raises NoBinaries."""
     cache = _cache()
     if cache.lacking((NAME,)):
-        go = _go()
+        go = find_go()
         if go is None:
             raise NoBinaries(f"no {NAME} in {cache.folder}: install Go >= 1.26, which builds it once")
         with cache.building() as fresh:
@@ -37,7 +36,7 @@ def find_program() -> Path:
 def why_not() -> str:
     """Return why there is no program; empty if there is one, or Go to build it."""
     cache = _cache()
-    if cache.lacking((NAME,)) and _go() is None:
+    if cache.lacking((NAME,)) and find_go() is None:
         return f"no {NAME} in {cache.folder}, and no Go to build it"
     return ""
 
@@ -90,10 +89,6 @@ def _written(process: "subprocess.Popen[bytes]", text: bytes) -> Iterator[None]:
 
 def _cache() -> BuildCache:
     return BuildCache(cache_root(), NAME, digest(path for path in FOLDER.iterdir() if path.suffix in SOURCES))
-
-
-def _go() -> str | None:
-    return shutil.which("go", path=os.pathsep.join([os.environ.get("PATH", ""), *GO_AT]))
 
 
 def _build(go: str, program: Path) -> None:

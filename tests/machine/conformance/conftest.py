@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-import yaml
 
 from tests.cluster import bootstrap_tokens
 from tests.cluster.binaries import CONTROL_PLANE, OFFICIAL_TESTS, can_be_had, find_binaries, no_control_plane
@@ -14,9 +13,9 @@ from tests.machine.conformance.newer_containerd import give_official_images, sta
 from tests.machine.conformance.way_in import WayIn
 from tests.machine.hardware import HOST, Hardware
 from tests.machine.joined.node import Joined, left_in
+from tests.machine.joined.plane import publish
 from tests.machine.machine import Parts, machine_of
 from tests.node.images.debian_registry import DebianRegistry
-from tests.worker.settings.test_config_installers import WRITTEN
 
 PROGRAMS: Final = (*CONTROL_PLANE, *OFFICIAL_TESTS)
 MEMORY_MIB: Final = 4096
@@ -46,7 +45,7 @@ def node(machine_parts: Parts, temporal_address: str, tmp_path_factory: pytest.T
     )
     hardware = Hardware(memory_mib=MEMORY_MIB, reaches_host=True)
     with plane, machine_of(machine_parts, hardware) as machine:
-        _publish(plane)
+        publish(plane)
         machine.boot()
         start_newer_containerd(machine)
         temporal = f"{HOST}:{temporal_address.rpartition(':')[2]}"
@@ -60,11 +59,3 @@ def node(machine_parts: Parts, temporal_address: str, tmp_path_factory: pytest.T
             finally:
                 machine.run("tempolet leave --yes --purge", check=False)
                 made.end_pods()
-
-
-def _publish(plane: ControlPlane) -> None:
-    """Publish what `kubeadm init` does."""
-    bootstrap_tokens.publish(plane, f"https://{HOST}:{plane.port}")
-    kubeadms = yaml.safe_load(WRITTEN)
-    del kubeadms["resolvConf"]  # not of the cluster: kubeadm adds it on a machine with systemd-resolved
-    bootstrap_tokens.publish_configuration(plane, kubeadms)

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.cluster.conformance.official_images import NAMES, OFFICIAL, OfficialImages
 from tests.machine.hardware import HOST
-from tests.machine.joined.runtimes import CNI_CONFIG, CONFIG, NETWORK, stop_containerd
+from tests.machine.joined.runtimes import CNI_CONFIG, CONFIG, NETWORK
 from tests.machine.joined.served_programs import served
 from tests.machine.machine import Machine
 from tests.node.images.debian_registry import DebianRegistry
@@ -54,12 +54,6 @@ def start_newer_containerd(machine: Machine) -> None:
     machine.put(NEWER.encode(), DROP_IN)
     machine.run("systemctl daemon-reload; systemctl restart containerd")
     machine.run(f"chmod 711 /run/containerd; for one in /opt/tempolet-parts/images/*.tar; do {CTR} $one; done")
-
-
-def stop_newer_containerd(machine: Machine) -> None:
-    """Stop it, and remove what it has and what `start_newer_containerd` wrote."""
-    stop_containerd(machine)
-    machine.run(f"rm -rf {DROP_IN.rpartition('/')[0]} {CERTS}; systemctl daemon-reload", check=False)
 
 
 def give_official_images(machine: Machine, images: OfficialImages, registry: DebianRegistry) -> None:

@@ -9,7 +9,7 @@ from tests.machine.joined.node import NAME, Joined, scope_of, slice_of
 from tests.node.tempolet_node import pod_manifest
 
 CRUN: Final = {"metadata": {"name": "crun"}, "handler": "crun"}
-WRITING: Final = "touch /work/written && exec sleep 3600"
+WRITING: Final = "touch /kept/written && exec sleep 3600"
 RANGE: Final = 65536
 
 
@@ -18,9 +18,9 @@ def mapped(node: Joined) -> Any:
     """Run such a pod with crun, which writes a file into a volume as root."""
     node.plane.api.create("/apis/node.k8s.io/v1/runtimeclasses", CRUN)
     manifest = pod_manifest("mapped", WRITING, nodeName=NAME, hostUsers=False, runtimeClassName="crun")
-    manifest["spec"]["volumes"] = [{"name": "work", "emptyDir": {}}]
+    manifest["spec"]["volumes"] = [{"name": "kept", "emptyDir": {}}]
     (container,) = manifest["spec"]["containers"]
-    container["volumeMounts"] = [{"name": "work", "mountPath": "/work"}]
+    container["volumeMounts"] = [{"name": "kept", "mountPath": "/kept"}]
     container["resources"] = {"limits": {"memory": "64Mi", "cpu": "200m"}}
     node.plane.api.create(pods_path(), manifest)
     return node.running("mapped")
@@ -42,7 +42,7 @@ def test_root_of_the_pod_is_nobody_on_the_node(node: Joined, mapped: Any) -> Non
     assert (inside, count) == ("0", str(RANGE))
     assert int(outside) >= RANGE
     assert node.machine.run(f"stat -c %u /proc/{pid}").stdout.strip() == outside
-    written = f"/var/lib/kubelet/pods/{mapped['metadata']['uid']}/volumes/kubernetes.io~empty-dir/work/written"
+    written = f"/var/lib/kubelet/pods/{mapped['metadata']['uid']}/volumes/kubernetes.io~empty-dir/kept/written"
     node.machine.run(f"until [ -e {written} ]; do sleep 1; done")
     assert node.machine.run(f"stat -c %u {written}").stdout.strip() == "0"
 

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import yaml
@@ -29,8 +30,13 @@ def running_plane(folder: Path) -> Iterator[ControlPlane]:
     find_binaries()
     plane = ControlPlane(folder, controllers=True, controller_flags=bootstrap_tokens.SIGNER, hosts=[HOST])
     with plane:
-        bootstrap_tokens.publish(plane, f"https://{HOST}:{plane.port}")
-        kubeadms = yaml.safe_load(WRITTEN)
-        del kubeadms["resolvConf"]  # of a machine with systemd-resolved, which sets it for itself
-        bootstrap_tokens.publish_configuration(plane, {**kubeadms, **OPERATORS})
+        publish(plane, OPERATORS)
         yield plane
+
+
+def publish(plane: ControlPlane, changes: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """Publish what `kubeadm init` does, with an operator's changes to its configuration."""
+    bootstrap_tokens.publish(plane, f"https://{HOST}:{plane.port}")
+    kubeadms = yaml.safe_load(WRITTEN)
+    del kubeadms["resolvConf"]  # of a machine with systemd-resolved, which sets it for itself
+    bootstrap_tokens.publish_configuration(plane, {**kubeadms, **changes})

@@ -123,7 +123,7 @@ def _distance(pod: Candidate, needs: Needs) -> float:
     """Sum the squares of the shares that would still be missing."""
     missing = ((amount, amount - request(pod, resource)) for resource, amount in needs)
     shares = [float(left) / float(amount) for amount, left in missing if left > 0]
-    distance = 0.0
+    distance = 0.0  # added one by one, as in Go: from Python 3.12 on sum() rounds otherwise
     for share in shares:
         distance += share * share
     return distance

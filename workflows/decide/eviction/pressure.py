@@ -50,7 +50,9 @@ def met_thresholds(
     thresholds: Iterable[Threshold], observed: Observations, *, reclaimed: bool = False
 ) -> list[Threshold]:
     """Return the thresholds that are met whatever their grace period; with `reclaimed` less than the minimum reclaim is left."""
-    return [one for one in thresholds if one.signal in observed and _is_met(one, observed[one.signal], reclaimed)]
+    return [
+        one for one in thresholds if one.signal in observed and _is_met(one, observed[one.signal], reclaimed=reclaimed)
+    ]
 
 
 def next_due(pressure: Pressure) -> datetime | None:
@@ -58,7 +60,7 @@ def next_due(pressure: Pressure) -> datetime | None:
     return min((one.since + one.threshold.grace for one in pressure.met if not one.held), default=None)
 
 
-def _is_met(threshold: Threshold, found: Observation, reclaimed: bool) -> bool:  # noqa: FBT001 - of this module only
+def _is_met(threshold: Threshold, found: Observation, *, reclaimed: bool) -> bool:
     least = amount_of(threshold.least, found.capacity)
     if reclaimed:
         least += amount_of(threshold.reclaim, found.capacity)
