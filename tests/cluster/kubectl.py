@@ -135,6 +135,12 @@ class Terminal:
         self.seen = self.seen[found.end() :]
         return found[0]
 
+    def until_prompt(self, patience: float) -> None:
+        """Read until the shell of a container that kubectl attaches to prompts; a prompt of before the attachment is not shown."""
+        self.until("try pressing enter", patience)
+        self.type("\n")
+        self.until("# ", patience)
+
     def ended(self, patience: float = PATIENCE) -> int:
         """Read to the end; returns the exit code."""
         deadline = time.monotonic() + patience

@@ -273,7 +273,7 @@ def test_a_pod_is_debugged(kubectl: Kubectl, cluster_node: ClusterNode, web: str
         "sh",
     )
     with kubectl.in_terminal(*words) as terminal:
-        terminal.until("# ", patience=WITHIN)
+        terminal.until_prompt(patience=WITHIN)
         terminal.type("echo $((6 * 7))\n")
         terminal.until("42")
         terminal.type("exit\n")
@@ -296,7 +296,7 @@ def test_a_debugged_node_is_seen(kubectl: Kubectl, cluster_node: ClusterNode) ->
         "sh",
     )
     with kubectl.in_terminal(*words) as terminal:
-        terminal.until("# ", patience=WITHIN)
+        terminal.until_prompt(patience=WITHIN)
         terminal.type("ls /host/proc/1/stat\n")
         terminal.until(r"\n/host/proc/1/stat")
         terminal.type("exit\n")

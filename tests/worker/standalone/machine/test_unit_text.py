@@ -55,7 +55,7 @@ def test_a_service_is_that_of_a_clusters_node(role: str) -> None:
     """Watchdog, restarts, limits and rights: all but what it runs and with what environment."""
     unit = (UNITS / f"tempolet-{role}.service").read_text()
     told = settings_of(unit, (Path("/var/lib/tempolet"), Path("/run/tempolet"))).splitlines()
-    for line in ("Type=notify", "WatchdogSec=15", "Restart=always", "OOMScoreAdjust=-999", "LimitCORE=0"):
+    for line in ("Type=notify", "WatchdogSec=30", "Restart=always", "OOMScoreAdjust=-999", "LimitCORE=0"):
         assert line in told
     section = unit.partition("[Service]\n")[2].partition("\n[")[0].splitlines()
     ours = ("#", "ExecStart=", "Environment", "UMask=")
