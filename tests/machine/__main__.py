@@ -5,9 +5,8 @@ A test would do it too, but for minutes without a word.
 
 import sys
 
-from deploy.debian.root import CannotBuild
+from deploy.debian.root import CannotBuild, NotHere
 from deploy.steps import step
-from tests.machine.emulator import accelerator
 from tests.machine.images.guest import find_guest
 from tests.machine.images.qemu import find_qemu
 
@@ -16,13 +15,12 @@ def main() -> int:
     """Build, and print the durations; returns an exit code."""
     try:
         with step("QEMU") as this:
-            qemu = find_qemu()
-            this.detail = qemu.image[-1]
+            this.detail = find_qemu().image[-1]
         with step("guest") as this:
-            guest = find_guest()
-            this.detail = str(guest.folder)
-        with step("processor") as this:
-            this.detail = accelerator(qemu, guest)
+            this.detail = str(find_guest().folder)
+    except NotHere as error:
+        print(f"{error}; the tests that need a booted machine are left out")
+        return 0
     except CannotBuild as error:
         print(error, file=sys.stderr)
         return 1

@@ -21,7 +21,7 @@ iptables makes an empty chain FORWARD at its first use and keeps it, so only rul
 """
 
 
-@pytest.mark.machine(essential=True)
+@pytest.mark.machine
 def test_up_runs_a_pod_and_down_leaves_nothing(shared_machine: Machine) -> None:
     """With the containerd that Debian has."""
     before = shared_machine.run(LEFT, check=False).stdout.splitlines()

@@ -23,13 +23,26 @@ LAST = "1 passed in 1.00s\n"
 def test_the_last_lines_of_ci(tmp_path: Path, said: str, code: int, ends: list[str]) -> None:
     """With a make that only says what it is told to, on a machine where apt installs nothing."""
     (tmp_path / "said").write_text(said)
-    _program(tmp_path / "make", f'[ "$1" = lint ] || {{ cat {tmp_path}/said; exit {code}; }}')
+    _program(tmp_path / "make", f'[ "$1" != test ] || {{ cat {tmp_path}/said; exit {code}; }}')
     _program(tmp_path / "apt-get", "exit 0")
     environment = {"PATH": f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": str(tmp_path)}
     done = subprocess.run([ROOT / ".ci" / "run"], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines(keepends=True)[-len(ends) :] == ends
     assert done.stdout.count(FLAKY) == 2 * said.count(FLAKY)
     assert done.returncode == (code != 0)
+
+
+def test_a_booted_machine_fails_ci(tmp_path: Path) -> None:
+    """Its essential tests run beside `make test`, whose line stays the last."""
+    _program(tmp_path / "make", f'case "$1" in test) echo "{LAST.strip()}";; test-machine) echo "$2"; exit 1;; esac')
+    environment = {"PATH": f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": str(tmp_path)}
+    done = subprocess.run([ROOT / ".ci" / "run"], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-3:] == [
+        "ARGS=-q -m 'machine(essential=True)'",
+        "lint or tests failed, see above",
+        LAST.strip(),
+    ]
+    assert done.returncode == 1
 
 
 def test_bytecode_is_kept(tmp_path: Path) -> None:
