@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from proto.kubernetes.user_ids import UNIT
+from proto.temporal.eviction.thresholds import EvictionPolicy
 from proto.temporal.node import ImagePolicy
 from worker.settings.cluster import ClusterSettings, cluster_settings
 from worker.settings.credential_providers import CredentialProviders, load_credential_providers
-from worker.settings.eviction import Eviction, eviction, eviction_warnings
+from worker.settings.eviction import eviction_policy, eviction_warnings
 from worker.settings.flags import Flags
 from worker.settings.images import ImagePulls, image_policy, image_pulls
 from worker.settings.kubelet.configuration import (
@@ -121,7 +122,7 @@ class NodeConfig:
     pod_pids_limit: int = -1
     reserved: Reserved = NOTHING_RESERVED
     """Resources reserved from pods."""
-    eviction: Eviction = field(default_factory=Eviction)
+    eviction: EvictionPolicy = field(default_factory=EvictionPolicy)
     """Eviction thresholds; hard ones are reserved from pods, too."""
     cpu_cfs_quota: bool = True
     cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
@@ -197,7 +198,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         container_logs=container_logs(kubelet),
         cgroup_root=kubelet["cgroupRoot"] or "",
         reserved=reserved(kubelet),
-        eviction=eviction(kubelet),
+        eviction=eviction_policy(kubelet),
         memory=memory_settings(kubelet),
         protect_kernel_defaults=kubelet["protectKernelDefaults"] if "protectKernelDefaults" in kubelet.said else None,
         user_ids_per_pod=kubelet["userNamespaces.idsPerPod"] or UNIT,

@@ -13,9 +13,10 @@ from typing import Final
 
 from activities.machine.node_capacity import cpu_capacity, memory_capacity, storage_capacity
 from proto.kubernetes.resources.quantity import ZERO, Quantity, QuantityError, parse_quantity
+from proto.temporal.eviction.thresholds import EvictionPolicy, Signal
 from proto.temporal.resources import Allocatable
-from worker.settings.eviction import Eviction
 from worker.settings.kubelet.configuration import KubeletConfiguration
+from workflows.decide.eviction.amounts import amount_of
 
 KEYS: Final = ("kubeReserved", "systemReserved")
 _ALL: Final = ("cpu", "memory", "ephemeral-storage", "pid")
@@ -55,13 +56,15 @@ def allocatable(kept: Reserved) -> Allocatable:
     return Allocatable(max(0, cpu_capacity() - kept.cpu_milli), max(0, memory_capacity() - kept.memory_bytes))
 
 
-def with_thresholds(kept: Reserved, eviction: Eviction, memory: int, storage: int) -> Reserved:
-    """Add what the hard thresholds reserve of a capacity in bytes of memory and storage."""
-    more_memory, more_storage = eviction.reserved(memory, storage)
+def with_thresholds(kept: Reserved, eviction: EvictionPolicy, memory: int, storage: int) -> Reserved:
+    """Add what the hard thresholds reserve of a capacity in bytes of memory and storage (hardEvictionReservation)."""
+    hard = {one.signal: one.least for one in eviction.thresholds if one.is_hard}
+    more_memory = amount_of(hard.get(Signal.MEMORY), memory).value
+    more_storage = amount_of(hard.get(Signal.NODE_FS), storage).value
     return Reserved(kept.cpu_milli, kept.memory_bytes + more_memory, kept.ephemeral_storage_bytes + more_storage)
 
 
-def allocatable_resources(kept: Reserved, eviction: Eviction, root_dir: Path) -> dict[str, Quantity]:
+def allocatable_resources(kept: Reserved, eviction: EvictionPolicy, root_dir: Path) -> dict[str, Quantity]:
     """Return the node's allocatable resources by name, with the storage of `root_dir`; raises OSError."""
     disk = storage_capacity(root_dir)
     held = with_thresholds(kept, eviction, memory_capacity(), disk)

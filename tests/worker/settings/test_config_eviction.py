@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from proto.kubernetes.resources.quantity import parse_quantity
+from proto.temporal.eviction.thresholds import Amount, EvictionPolicy, Signal, Threshold
 from tests.worker.settings.test_config import load
-from worker.settings.eviction import Amount, Eviction, Threshold
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.settings.reserved import Reserved, with_thresholds
+from workflows.decide.eviction.amounts import amount_of
 
 GI = 1024**3
 MI = 1024**2
@@ -17,7 +17,7 @@ MI = 1024**2
 
 def thresholds(tmp_path: Path, text: str) -> dict[str, Threshold]:
     """Read a configuration's thresholds, by signal; of a hard and a soft one the soft one."""
-    return {one.signal: one for one in load(tmp_path, text).eviction.thresholds}
+    return {str(one.signal): one for one in load(tmp_path, text).eviction.thresholds}
 
 
 def test_the_defaults_are_the_kubelets_for_linux(tmp_path: Path) -> None:
@@ -25,8 +25,8 @@ def test_the_defaults_are_the_kubelets_for_linux(tmp_path: Path) -> None:
     config = load(tmp_path, "")
     assert config.warnings == ()
     assert config.eviction.transition == timedelta(minutes=5)
-    found = {one.signal: one.least for one in config.eviction.thresholds}
-    assert found["memory.available"] == Amount(parse_quantity("100Mi"))
+    found = {str(one.signal): one.least for one in config.eviction.thresholds}
+    assert found["memory.available"] == found["allocatableMemory.available"] == Amount("100Mi")
     assert {signal: round(one.share, 6) for signal, one in found.items() if one.share} == {
         "nodefs.available": 0.1,
         "nodefs.inodesFree": 0.05,
@@ -42,11 +42,17 @@ def test_the_defaults_are_the_kubelets_for_linux(tmp_path: Path) -> None:
         pytest.param("evictionHard: {}", set(), id="nothing-is-said-and-meant"),
         pytest.param(
             "evictionHard: {pid.available: '10', nodefs.available: 0%}\nmergeDefaultEvictionSettings: true",
-            {"pid.available", "memory.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"},
+            {
+                "pid.available",
+                "memory.available",
+                "allocatableMemory.available",
+                "nodefs.inodesFree",
+                "imagefs.available",
+                "imagefs.inodesFree",
+            },
             id="merged-into-the-defaults-and-nought-takes-one-away",
         ),
         pytest.param("evictionHard: {memory.available: 100%}", set(), id="a-hundred-per-cent-is-none"),
-        pytest.param("evictionHard: {containerfs.available: 5%}", set(), id="containerfs-follows-another-disk"),
     ],
 )
 def test_which_thresholds_there_are(tmp_path: Path, text: str, signals: set[str]) -> None:
@@ -61,25 +67,55 @@ def test_a_soft_threshold_has_its_grace_and_a_reclaim(tmp_path: Path) -> None:
         "evictionMinimumReclaim: {memory.available: 10%}"
     )
     found = thresholds(tmp_path, text)["memory.available"]
-    assert (found.least.of(0), found.grace, round(found.reclaim.share, 6)) == (GI, timedelta(seconds=90), 0.1)
+    assert (found.least, found.grace) == (Amount("1Gi"), timedelta(seconds=90))
+    assert found.reclaim
+    assert round(found.reclaim.share, 6) == 0.1
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         pytest.param(
-            "evictionHard: {cpu.available: 10%}", "evictionHard: 'cpu.available', but a signal is", id="no-signal"
+            "evictionHard: {cpu.available: 10%}",
+            "evictionHard: unsupported eviction signal cpu.available",
+            id="no-signal",
         ),
-        pytest.param("evictionHard: {memory.available: much}", "'much': quantities must", id="no-amount"),
-        pytest.param("evictionHard: {memory.available: 101%}", "a percentage is 0% to 100%", id="above-all"),
-        pytest.param("evictionHard: {memory.available: -1%}", "a percentage is 0% to 100%", id="below-nothing"),
-        pytest.param("evictionHard: {memory.available: ten%}", "'ten%': no percentage", id="no-percentage"),
-        pytest.param("evictionHard: {memory.available: '0'}", "it must be positive", id="nought"),
+        pytest.param("evictionHard: {memory.available: much}", "evictionHard: quantities must", id="no-amount"),
         pytest.param(
-            "evictionSoft: {memory.available: 1Gi}", "evictionSoftGracePeriod must say for how long", id="no-grace"
+            "evictionHard: {memory.available: 101%}",
+            "evictionHard: .* memory.available must be <= 100%: 101%",
+            id="above-all",
         ),
-        pytest.param("evictionSoftGracePeriod: {memory.available: soon}", "'soon' is no duration", id="no-duration"),
-        pytest.param("evictionSoftGracePeriod: {memory.available: -1s}", "must not be negative", id="a-negative-grace"),
+        pytest.param(
+            "evictionHard: {memory.available: -1%}",
+            "evictionHard: .* memory.available must be >= 0%: -1%",
+            id="below-nothing",
+        ),
+        pytest.param(
+            "evictionHard: {memory.available: ten%}",
+            'evictionHard: strconv.ParseFloat: parsing "ten": invalid syntax',
+            id="no-percentage",
+        ),
+        pytest.param(
+            "evictionHard: {memory.available: '0'}",
+            "evictionHard: eviction threshold memory.available must be positive: 0",
+            id="nought",
+        ),
+        pytest.param(
+            "evictionSoft: {memory.available: 1Gi}",
+            "evictionSoft: grace period must be specified for the soft eviction threshold memory.available",
+            id="no-grace",
+        ),
+        pytest.param(
+            "evictionSoftGracePeriod: {memory.available: soon}",
+            'evictionSoftGracePeriod: time: invalid duration "soon"',
+            id="no-duration",
+        ),
+        pytest.param(
+            "evictionSoftGracePeriod: {memory.available: -1s}",
+            "invalid eviction grace period specified: -1s, must be a positive value",
+            id="a-negative-grace",
+        ),
     ],
 )
 def test_what_is_no_threshold_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -89,40 +125,39 @@ def test_what_is_no_threshold_is_refused(tmp_path: Path, text: str, message: str
 
 
 def test_it_is_said_that_no_pod_is_evicted(tmp_path: Path) -> None:
-    """Once for both kinds, and signals that are not measured by name."""
+    """Once for both kinds."""
     text = "evictionHard: {containerfs.available: 5%}\nevictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}"
     warnings = load(tmp_path, text).warnings
     assert any(
         "evictionHard, evictionSoft: reserved from pods" in one and "does not evict pods" in one for one in warnings
     )
-    assert any("containerfs.available: ignored" in one for one in warnings)
 
 
 @pytest.mark.parametrize(
     ("eviction", "kept"),
     [
-        pytest.param(Eviction(), Reserved(1, GI, GI), id="no-threshold-keeps-nothing-back"),
+        pytest.param(EvictionPolicy(), Reserved(1, GI, GI), id="no-threshold-keeps-nothing-back"),
         pytest.param(
-            Eviction((Threshold("memory.available", Amount(parse_quantity("100Mi"))),)),
+            EvictionPolicy((Threshold(Signal.MEMORY, Amount("100Mi")),)),
             Reserved(1, GI + 100 * MI, GI),
             id="memory",
         ),
         pytest.param(
-            Eviction((Threshold("nodefs.available", Amount(share=0.5)),)),
+            EvictionPolicy((Threshold(Signal.NODE_FS, Amount(share=0.5)),)),
             Reserved(1, GI, 5 * GI),
             id="a-share-of-the-disk",
         ),
         pytest.param(
-            Eviction((Threshold("memory.available", Amount(share=0.5), timedelta(minutes=1)),)),
+            EvictionPolicy((Threshold(Signal.MEMORY, Amount(share=0.5), timedelta(minutes=1)),)),
             Reserved(1, GI, GI),
             id="a-soft-one-keeps-nothing-back",
         ),
         pytest.param(
-            Eviction((Threshold("imagefs.available", Amount(share=0.5)),)), Reserved(1, GI, GI), id="nor-do-images"
+            EvictionPolicy((Threshold(Signal.IMAGE_FS, Amount(share=0.5)),)), Reserved(1, GI, GI), id="nor-do-images"
         ),
     ],
 )
-def test_hard_thresholds_are_kept_back(eviction: Eviction, kept: Reserved) -> None:
+def test_hard_thresholds_are_kept_back(eviction: EvictionPolicy, kept: Reserved) -> None:
     """Of 4 GiB of memory and 8 of disk."""
     assert with_thresholds(Reserved(1, GI, GI), eviction, 4 * GI, 8 * GI) == kept
 
@@ -130,4 +165,4 @@ def test_hard_thresholds_are_kept_back(eviction: Eviction, kept: Reserved) -> No
 def test_a_percentage_keeps_back_what_the_kubelet_does(tmp_path: Path) -> None:
     """Its percentages are 32-bit floats: 10% of a disk of 100 GB is 149 bytes more."""
     least = thresholds(tmp_path, "")["nodefs.available"].least
-    assert least.of(100 * 10**9) == 10_000_000_149
+    assert amount_of(least, 100 * 10**9).value == 10_000_000_149

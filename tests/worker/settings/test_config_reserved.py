@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from activities.machine.node_capacity import cpu_capacity, memory_capacity
+from proto.temporal.eviction.thresholds import EvictionPolicy
 from proto.temporal.resources import Allocatable
 from tests.worker.settings.test_config import load
-from worker.settings.eviction import Eviction
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.settings.reserved import NOTHING_RESERVED, Reserved, allocatable, allocatable_resources
 
@@ -56,8 +56,8 @@ def test_what_is_no_amount_is_refused(tmp_path: Path, text: str, message: str) -
 
 def test_what_a_container_without_a_limit_may_use_is_what_is_left(tmp_path: Path) -> None:
     """By resource name; a folder that does not exist yet counts as its parent."""
-    whole = allocatable_resources(NOTHING_RESERVED, Eviction(), tmp_path)
-    left = allocatable_resources(Reserved(100, GI, GI), Eviction(), tmp_path / "kubelet" / "pods")
+    whole = allocatable_resources(NOTHING_RESERVED, EvictionPolicy(), tmp_path)
+    left = allocatable_resources(Reserved(100, GI, GI), EvictionPolicy(), tmp_path / "kubelet" / "pods")
     assert set(left) == {"cpu", "memory", "ephemeral-storage"}
     assert whole["cpu"].milli - left["cpu"].milli == 100
     assert all(whole[name].value - left[name].value == GI for name in ("memory", "ephemeral-storage"))

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from proto.kubernetes.api_time import api_time
-from worker.node.pressure.thresholds import HISTORY_PRESSURE
+from worker.node.pressure.watch import HISTORY_PRESSURE
 from worker.telemetry.workflow_engine import WorkflowEngine
 
 Json = dict[str, Any]

@@ -39,10 +39,7 @@ async def sync_node(deps: NodeDependencies) -> None:
     machine = await in_node_thread(read_machine)
     sync_now = asyncio.Event()
     runtime = RuntimeWatch(deps.runtime, deps.cluster.most_images, sync_now.set)
-    config = deps.config
-    pressure = PressureWatch(
-        config.eviction, config.root_dir, runtime.image_folder, sync_now.set, configuration=config.tempolet
-    )
+    pressure = PressureWatch(deps.config, runtime.image_folder, sync_now.set)
     facts = _Facts(deps, machine, runtime, pressure)
     callbacks = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, sync_now)
     node = OwnNode(deps, node_settings(deps.config), callbacks)

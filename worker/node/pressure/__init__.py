@@ -1,1 +1,1 @@
-"""Resource pressure of the node: measurement (`signals`) and thresholds (`thresholds`)."""
+"""Resource pressure of the node, judged by the core (`workflows/decide/eviction/`)."""

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from proto.cri.v1 import api_pb2 as cri
-from proto.kubernetes.resources.quantity import parse_quantity
+from proto.temporal.eviction.readings import MemoryReading, NodeReading
+from proto.temporal.eviction.thresholds import Amount, Disks, EvictionPolicy, Signal, Threshold
 from tests.worker.node.object.test_status import FACTS, SETTINGS
+from worker.daemon.config import NodeConfig
 from worker.node.object import own_node
 from worker.node.object.status import current_node
 from worker.node.pressure import watch
-from worker.node.pressure.thresholds import Observation
 from worker.node.process.monotonic_clock import monotonic_now
 from worker.node.runtime import watch as runtime_watch
 from worker.node.runtime.watch import RuntimeWatch
-from worker.settings.eviction import Amount, Eviction, Threshold
+from worker.stats.pressure.node_reading import Measured
 
 SET = timedelta(hours=1)
 
@@ -70,14 +71,12 @@ async def test_a_pressure_lasts_as_long_as_it_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_forward: Callable[[], None]
 ) -> None:
     """Changing the system time neither ends it early nor extends it."""
-    left = {"memory.available": Observation(0, 1000)}
-    monkeypatch.setattr(watch, "observe", lambda _: left)
-    hard = Threshold("memory.available", Amount(parse_quantity("100")))
-    measuring = watch.PressureWatch(
-        Eviction((hard,), transition=timedelta(minutes=5)), tmp_path, lambda: "", lambda: None
-    )
+    left = [MemoryReading(0, 1000)]
+    monkeypatch.setattr(watch, "measure_node", lambda *_: Measured(NodeReading(left[0]), Disks()))
+    policy = EvictionPolicy((Threshold(Signal.MEMORY, Amount("100")),), transition=timedelta(minutes=5))
+    measuring = watch.PressureWatch(NodeConfig("n1", tmp_path, eviction=policy), str, lambda: None)
     await measuring.measure()
-    left["memory.available"] = Observation(900, 1000)
+    left[0] = MemoryReading(900, 100)
     set_forward()
     await measuring.measure()
-    assert measuring.state.conditions == {"MemoryPressure"}
+    assert measuring.conditions == {"MemoryPressure"}

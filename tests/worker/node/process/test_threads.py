@@ -5,11 +5,12 @@ import os
 import threading
 from pathlib import Path
 
+from proto.temporal.eviction.thresholds import Amount, EvictionPolicy, Signal, Threshold
 from tests.patience import PATIENCE
+from worker.daemon.config import NodeConfig
 from worker.node.pressure.watch import PressureWatch
-from worker.settings.eviction import Amount, Eviction, Threshold
 
-ALWAYS_MET = Eviction((Threshold("nodefs.available", Amount(share=2.0)),))
+ALWAYS_MET = EvictionPolicy((Threshold(Signal.NODE_FS, Amount(share=2.0)),))
 
 
 async def test_pressure_is_measured_while_readers_of_logs_hang(tmp_path: Path) -> None:
@@ -18,10 +19,10 @@ async def test_pressure_is_measured_while_readers_of_logs_hang(tmp_path: Path) -
     hanging = [asyncio.ensure_future(asyncio.to_thread(answered.wait, 60)) for _ in range((os.cpu_count() or 1) + 40)]
     await asyncio.sleep(0)  # each has started, or is queued before ours
     try:
-        watch = PressureWatch(ALWAYS_MET, tmp_path, str, lambda: None)
+        watch = PressureWatch(NodeConfig("n1", tmp_path, eviction=ALWAYS_MET), str, lambda: None)
         async with asyncio.timeout(PATIENCE):
             await watch.measure()
-        assert watch.state.conditions == {"DiskPressure"}
+        assert watch.conditions == {"DiskPressure"}
     finally:
         answered.set()
         await asyncio.gather(*hanging)

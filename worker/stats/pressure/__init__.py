@@ -1,0 +1,1 @@
+"""What evictions are decided by: the node's signals, and what pods use."""
