@@ -4,6 +4,7 @@ Used by `cgroups`. `LimitFiles` is pure; the functions below it touch the files.
 """
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,28 @@ from typing import Final
 
 from activities.machine.cgroup_hierarchies import ENABLED
 from activities.machine.slice_properties import SECOND, whole_percents
+from proto.kubernetes.resources.memory import MEMORY_MIN
 from proto.kubernetes.resources.resources import MIN_SHARES, PodResources, cpu_weight
 
 Files = tuple[tuple[str, str], ...]
 """Names of files and what to write into them, in the order of writing."""
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 RESERVED: Final = ".rsvd."
 """In the names of the files that limit huge pages which are reserved, though not used; kernels have them from 5.7 on."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLimits:
+    """What limits a cgroup of the node's: that of all pods, or one of its services. None leaves it as it is."""
+
+    cpu_shares: int | None = None
+    memory: int | None = None
+    """Bytes; 0 is no limit either, as in the kubelet."""
+    pids: int | None = None
+    huge_pages: tuple[tuple[str, int], ...] = ()
+    """The limit in bytes for each size of page that the node has, by the kernel's name."""
+    protected: bool = False
+    """Whether the memory is also protected (memory.min): the gate MemoryQoS, on cgroup v2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +60,10 @@ class LimitFiles:
                 cpu.append(("cpu.cfs_quota_us", str(quota or -1)))
         memory = list(resources.unified.items()) if self.v2 else []
         if resources.memory_limit:
-            memory.append(("memory.max" if self.v2 else "memory.limit_in_bytes", str(resources.memory_limit)))
+            memory.append((self.memory_limit, str(resources.memory_limit)))
         files = {"cpu": tuple(cpu), "memory": tuple(memory)}
         if self.huge_pages:
-            suffix = "max" if self.v2 else "limit_in_bytes"
-            files["hugetlb"] = tuple(
-                (f"hugetlb.{size}{kind}{suffix}", str(limit))
-                for size, limit in resources.huge_pages
-                for kind in (".", RESERVED)
-            )
+            files["hugetlb"] = self.of_huge_pages(resources.huge_pages)
         if self.pids_limit > 0:
             files["pids"] = (("pids.max", str(self.pids_limit)),)
         return files
@@ -59,6 +71,31 @@ class LimitFiles:
     def of_shares(self, shares: int) -> dict[str, Files]:
         """Return the file of a cgroup's weight alone."""
         return {"cpu": (("cpu.weight", str(cpu_weight(shares))) if self.v2 else ("cpu.shares", str(shares)),)}
+
+    def of_node(self, limits: NodeLimits) -> dict[str, Files]:
+        """Return the files of a cgroup that holds all pods, or services of the node, by controller."""
+        files = self.of_shares(limits.cpu_shares) if limits.cpu_shares else {}
+        memory = [(MEMORY_MIN, str(limits.memory))] if self.v2 and limits.memory and limits.protected else []
+        if limits.memory:
+            memory.append((self.memory_limit, str(limits.memory)))
+        files["memory"] = tuple(memory)
+        if limits.pids is not None:
+            files["pids"] = (("pids.max", str(max(1, limits.pids))),)  # systemd takes no 0 (opencontainers/cgroups)
+        if self.huge_pages:
+            files["hugetlb"] = self.of_huge_pages(limits.huge_pages)
+        return files
+
+    def of_huge_pages(self, limits: Sequence[tuple[str, int]]) -> Files:
+        """Return the files that limit huge pages, in bytes for each size by the kernel's name."""
+        suffix = "max" if self.v2 else "limit_in_bytes"
+        return tuple(
+            (f"hugetlb.{size}{kind}{suffix}", str(limit)) for size, limit in limits for kind in (".", RESERVED)
+        )
+
+    @property
+    def memory_limit(self) -> str:
+        """Name the file of the memory limit."""
+        return "memory.max" if self.v2 else "memory.limit_in_bytes"
 
     def _quota(self, quota: int, period: int) -> int:
         each_second = quota * SECOND // period
@@ -77,6 +114,17 @@ def kept_if_raising(folder: Path, files: Files) -> Files:
     """Leave out the files that have no smaller value than this; raises OSError."""
     known = _known(folder, files)
     return tuple((name, value) for name, value in known if amount((folder / name).read_text()) < amount(value))
+
+
+def differing(folder: Path, files: Files) -> Files:
+    """Leave out the files that have their value already, rounded as by the kernel; raises OSError."""
+    known = _known(folder, files)
+    return tuple((name, value) for name, value in known if amount((folder / name).read_text()) != _kept(name, value))
+
+
+def _kept(name: str, value: str) -> float:
+    """Return the value that the kernel keeps: memory in whole pages."""
+    return amount(value) // _PAGE * _PAGE if name.startswith("memory.") else amount(value)
 
 
 def _known(folder: Path, files: Files) -> Files:

@@ -74,6 +74,19 @@ class CgroupNames:
             raise ValueError(f"{folders[-1]!r} has more than {_LONGEST_UNIT} characters, the most of a unit's name")
         return str(PurePosixPath("/", *folders))
 
+    def existing(self, cgroup: str) -> str:
+        """Return the path of a cgroup that the operator has made and names, by its path or as a slice; raises ValueError.
+
+        The driver's form of the name, as the kubelet reads it (cm/cgroup_manager_linux.go CgroupName): with the systemd
+        driver only the last part counts, `/a.slice/a-b.slice` and `a-b.slice` are the same.
+        """
+        parts = PurePosixPath("/", cgroup).parts[1:]
+        if not parts or ".." in parts:
+            raise ValueError(f"{cgroup!r} is no cgroup below the node's root")
+        if self.systemd:
+            parts = tuple(part.replace("_", "-") for part in parts[-1].removesuffix(_SLICE).split("-"))
+        return CgroupNames(self.driver, parts).path()
+
     def above(self) -> tuple[str, ...]:
         """Return the paths of cgroupRoot and those above it, the lowest first."""
         roots = (CgroupNames(self.driver, self.parts[:length]) for length in range(len(self.parts) - 1, 0, -1))

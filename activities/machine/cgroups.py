@@ -34,6 +34,7 @@ from activities.machine.cgroup_files import (
 from activities.machine.cgroup_hierarchies import LIMITED, Hierarchies
 from activities.machine.cgroup_names import CgroupNames
 from activities.machine.memory_protection import MemoryProtection
+from activities.machine.node_cgroups import NodeCgroups, has_huge_pages
 from activities.machine.slices import Slices
 from proto.kubernetes.resources.qos import QosClass
 from proto.kubernetes.resources.resources import MAX_SHARES, MIN_SHARES, PodResources
@@ -75,7 +76,13 @@ class Cgroups:
         self._burstable: dict[str, int] = {}
         self._weighing = threading.Lock()
         unified = self._hierarchies.v2 if self._settings.memory_qos else None
+        self._node = NodeCgroups(self.names, self._hierarchies, self._slices)
         self._protection = MemoryProtection(unified, self.names, self._slices)
+
+    @property
+    def node(self) -> NodeCgroups:
+        """The cgroups above and beside the pods."""
+        return self._node
 
     @property
     def v2(self) -> bool:
@@ -113,6 +120,8 @@ class Cgroups:
     def make_pod(self, pod_uid: str, qos: QosClass, resources: PodResources) -> str:
         """Create a pod's cgroup with its limits, or set them again; returns its name. Raises OSError."""
         cgroup, start = self.pod_cgroup(pod_uid, qos), time.perf_counter()
+        if any(limit for _, limit in resources.huge_pages):
+            self._node.allow_huge_pages()
         self._begin(cgroup)
         self._make(cgroup, self._files.of_pod(resources))
         self._timings.cgroup("create", time.perf_counter() - start)
@@ -176,7 +185,7 @@ class Cgroups:
     @property
     def _files(self) -> LimitFiles:
         return LimitFiles(
-            self.v2, self._has_huge_pages(), self._settings.pod_pids_limit, whole_percents=self.names.systemd
+            self.v2, has_huge_pages(self._hierarchies), self._settings.pod_pids_limit, whole_percents=self.names.systemd
         )
 
     def _folder(self, controller: str, cgroup: str) -> Path | None:
@@ -227,12 +236,6 @@ class Cgroups:
             if found := self._folder(controller, cgroup):
                 found.mkdir(parents=True, exist_ok=True)
                 write_files(found, files.get(controller, ()))
-
-    def _has_huge_pages(self) -> bool:
-        """Report whether the kernel has the hugetlb controller."""
-        if self._hierarchies.v2 is None:
-            return "hugetlb" in self._hierarchies.v1
-        return "hugetlb" in (self._hierarchies.v2 / "cgroup.controllers").read_text().split()
 
 
 def pods_running(names: CgroupNames, hierarchies: Hierarchies) -> list[str]:

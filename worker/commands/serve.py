@@ -63,7 +63,6 @@ def _start(name: str, config: NodeConfig) -> None:
 
     from worker.daemon.logs import LogFile, set_up_logs
     from worker.machine.fitness import refuse_unfit_machine
-    from worker.machine.kernel_tunables import settle_kernel_tunables
 
     file = config.tempolet.logs.file
     set_up_logs(
@@ -78,8 +77,6 @@ def _start(name: str, config: NodeConfig) -> None:
     with contextlib.ExitStack() as stack:
         if name == "worker" and config.lock_file is not None:
             stack.enter_context(hold_lock_file(config.lock_file, name))
-        if name == "worker":
-            settle_kernel_tunables(protect=config.protect_kernel_defaults)
         asyncio.run(_RUN[name](config))
 
 

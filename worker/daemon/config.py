@@ -6,6 +6,7 @@ start of each command; warnings are returned in `warnings`, because logging is n
 read.
 """
 
+import contextlib
 import ipaddress
 import os
 import socket
@@ -15,9 +16,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from activities.machine.node_capacity import cpu_capacity, memory_capacity, storage_capacity
 from proto.kubernetes.user_ids import UNIT
 from proto.temporal.eviction.thresholds import EvictionPolicy
 from proto.temporal.node import ImagePolicy
+from worker.settings.cgroups.enforcement import Enforcement, enforcement
 from worker.settings.cluster import ClusterSettings, cluster_settings
 from worker.settings.credential_providers import CredentialProviders, load_credential_providers
 from worker.settings.eviction import eviction_policy, eviction_warnings
@@ -34,7 +37,7 @@ from worker.settings.kubelet.feature_gates import FeatureGates, GateRefused, gat
 from worker.settings.kubelet_validation import validate
 from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
 from worker.settings.memory import DEFAULT_MEMORY, MemorySettings, memory_settings, refuse_what_this_node_has_not
-from worker.settings.reserved import NOTHING_RESERVED, Reserved, reserved, reserved_warnings
+from worker.settings.reserved import NOTHING_RESERVED, Reserved, refuse_more_than_the_machine, reserved
 from worker.settings.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
 
 DEFAULT_ROOT_DIR: Final = Path("/var/lib/kubelet")
@@ -122,6 +125,8 @@ class NodeConfig:
     pod_pids_limit: int = -1
     reserved: Reserved = NOTHING_RESERVED
     """Resources reserved from pods."""
+    enforcement: Enforcement = field(default_factory=Enforcement)
+    """The cgroups that are limited accordingly."""
     eviction: EvictionPolicy = field(default_factory=EvictionPolicy)
     """Eviction thresholds; hard ones are reserved from pods, too."""
     cpu_cfs_quota: bool = True
@@ -186,6 +191,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
     own = load_tempolet_configuration(flags.tempolet_config)
     kubelet, gates = _checked(flags)
     root_dir = (flags.root_dir or DEFAULT_ROOT_DIR).absolute()
+    refuse_more_than_the_machine(kubelet, eviction_policy(kubelet), _machine_has(kubelet, root_dir))
     return NodeConfig(
         **{name: kubelet[key] for name, key in _AS_THEY_STAND.items()},
         node_name=node_name(flags.hostname_override),
@@ -198,6 +204,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         container_logs=container_logs(kubelet),
         cgroup_root=kubelet["cgroupRoot"] or "",
         reserved=reserved(kubelet),
+        enforcement=enforcement(kubelet),
         eviction=eviction_policy(kubelet),
         memory=memory_settings(kubelet),
         protect_kernel_defaults=kubelet["protectKernelDefaults"] if "protectKernelDefaults" in kubelet.said else None,
@@ -262,10 +269,18 @@ def _checked(flags: Flags) -> tuple[KubeletConfiguration, FeatureGates]:
     return kubelet, gates
 
 
+def _machine_has(kubelet: KubeletConfiguration, root_dir: Path) -> dict[str, int]:
+    """Return what this machine has of the resources that may be reserved; a disk that cannot be measured has none of its own."""
+    found = {"cpu": cpu_capacity(), "memory": memory_capacity()}
+    if kubelet["localStorageCapacityIsolation"]:
+        with contextlib.suppress(OSError):
+            found["ephemeral-storage"] = storage_capacity(root_dir)
+    return found
+
+
 def _warnings(kubelet: KubeletConfiguration, gates: FeatureGates) -> Iterator[str]:
     """Collect all warnings for the operator."""
     yield from kubelet.warnings
-    yield from reserved_warnings(kubelet)
     yield from eviction_warnings(kubelet)
     yield from gate_warnings(gates)
 

@@ -1,6 +1,6 @@
 """Settles the cgroup driver when the worker starts: asks the runtime, looks at the machine, decides, records.
 
-Nothing on the machine is changed before that. `tempolet join` asks the same, and records nothing. `worker/settings/cgroup_driver.py` decides.
+Nothing on the machine is changed before that. `tempolet join` asks the same, and records nothing. `worker/settings/cgroups/driver.py` decides.
 """
 
 import asyncio
@@ -17,11 +17,12 @@ from activities.clients.start_limit import StartLimit
 from activities.clients.systemd.units import SystemdUnits
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroup_names import CgroupDriver, CgroupNames
-from activities.machine.cgroups import pods_running
+from activities.machine.cgroups import Cgroups, pods_running
 from worker.daemon.config import NodeConfig
 from worker.daemon.service import Service
+from worker.host.node_allocatable import refuse_missing_cgroups
 from worker.machine.cgroup_driver import record_driver
-from worker.settings.cgroup_driver import DriverFacts, chosen_driver, refuse_unusable, runtime_setting
+from worker.settings.cgroups.driver import DriverFacts, chosen_driver, refuse_unusable, runtime_setting
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.settings.user_namespaces import missing_user_namespaces
 
@@ -63,6 +64,7 @@ async def settled_names(
 ) -> CgroupNames:
     """Return the names of this node's cgroups, and record them for the other processes; raises what `usable_names` raises."""
     names = await usable_names(config, runtime, systemd)
+    await asyncio.to_thread(refuse_missing_cgroups, Cgroups(names).node, config.enforcement)
     await asyncio.to_thread(record_driver, config.state_dir, names.driver)
     return names
 

@@ -32,19 +32,24 @@ class ClusterWorker:
     def __init__(self, api: ApiServer, config: NodeConfig) -> None:
         cluster = config.cluster
         assert cluster is not None
+        self._node = node_reference(config.node_name)
         self.objects = ClusterObjects(api, config.node_name)
         self.keeper = StatusKeeper(api, config.node_name)
         self.events = PodEvents(
             EventRecorder(api, config.node_name, qps=cluster.event_qps, burst=cluster.event_burst),
             config.root_dir,
             checks_rights=config.feature_gates.enabled(VERIFICATION_GATE),
-            without_dns=None if config.dns.cluster_dns else node_reference(config.node_name),
+            without_dns=None if config.dns.cluster_dns else self._node,
         )
 
     @property
     def interceptors(self) -> Sequence[Interceptor]:
         """Interceptors of every activity."""
         return (ActivityEventInterceptor(self.events),)
+
+    def tell_of_node(self, kind: str, reason: str, message: str) -> None:
+        """Record an event of the node."""
+        self.events.recorder.record(self._node, kind, reason, message)
 
     def observe(self, publish: Publish) -> Publish:
         """Return a publish function that also passes each snapshot to statuses, events and objects.

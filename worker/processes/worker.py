@@ -8,6 +8,7 @@ finish, and containers keep running.
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from activities.node_services import NodeServices
@@ -21,13 +22,16 @@ from worker.daemon.service import Service
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.current_readiness import CurrentReadiness
 from worker.host.image_access import count_pulls
+from worker.host.node_allocatable import PodsLimit, keeping_pods_limit, limit_reserved_cgroups, limits_of_pods
 from worker.host.pod_cache import PodCache
 from worker.host.pod_metrics import PodMetrics
 from worker.host.terminating_pods import TerminationTracker
+from worker.machine.kernel_tunables import settle_kernel_tunables
 from worker.processes.cgroup_driver import cgroup_driver_settled
 from worker.processes.services import node_services
 from worker.processes.temporal_part import TemporalPart, WorkerParts
 from worker.processes.upkeep import storage_limits, upkeep
+from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
 from worker.temporal.connect_errors import refuse_unusable
@@ -48,6 +52,7 @@ async def run_worker(config: NodeConfig) -> None:
         async with Service(always_healthy) as service, open_telemetry(config, "worker", always_healthy) as telemetry:
             if not await cgroup_driver_settled(config, service, telemetry.calls):
                 return
+            settle_kernel_tunables(protect=config.protect_kernel_defaults)
             node = await node_client(
                 config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
             )
@@ -80,6 +85,7 @@ async def work(
         )
         count_pulls(services, config, telemetry.metrics.images)
         await asyncio.to_thread(services.cgroups.make_tiers)
+        pods_limit = await asyncio.to_thread(_enforced, services, config, cluster)
         await asyncio.to_thread(know_pods, tickets, config.node_name, cache.snapshots())
         readiness.pass_on(_readers_of_snapshots(services, cache, telemetry, cluster))
         parts = WorkerParts(
@@ -98,13 +104,25 @@ async def work(
         api_loops = cluster.running(cache.snapshots, temporal.signals, services.csi) if cluster else nullcontext()
         storage = storage_limits(parts, temporal.signals)
         async with AsyncExitStack() as running:
-            for part in (*upkeep(parts), api_loops, *temporal.running(), storage):
+            for part in (keeping_pods_limit(pods_limit), *upkeep(parts), api_loops, *temporal.running(), storage):
                 await running.enter_async_context(part)
             service.ready(f"working for node {config.node_name}")
             await service.stop_requested()
     if services.pull_rights:
         await services.pull_rights.flushed()
     await services.runtime.close()
+
+
+def _enforced(services: NodeServices, config: NodeConfig, cluster: "ClusterWorker | None") -> PodsLimit:
+    """Limit the cgroups of the node's services, and return the limit of all pods; raises ConfigurationRefused."""
+    cgroups, tell = services.cgroups.node, cluster.tell_of_node if cluster else _tell_nobody
+    protect = config.feature_gates.enabled(MEMORY_QOS_GATE)
+    limit_reserved_cgroups(cgroups, config.enforcement, tell, protect=protect)
+    return PodsLimit(cgroups, partial(limits_of_pods, config.enforcement, config.reserved), tell)
+
+
+def _tell_nobody(*_: str) -> None:
+    """Drop an event: a standalone node has no API to send it to. It is in the log."""
 
 
 def _readers_of_snapshots(

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from proto.kubernetes.go_duration import format_duration
+from worker.settings.cgroups.enforcement import enforcement_breaches
 from worker.settings.eviction import eviction_breaches
 from worker.settings.image_verification import verification_breaches
 from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
@@ -144,6 +145,7 @@ def _is_address(text: str) -> bool:
 
 RULES: Final[tuple[Callable[[KubeletConfiguration], Breaches], ...]] = (
     reserved_breaches,
+    enforcement_breaches,
     eviction_breaches,
     container_logs_breaches,
     security_breaches,

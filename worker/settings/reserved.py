@@ -2,33 +2,44 @@
 
 The machine's capacity less the two reservations limits a resize. Less the thresholds as well, it is what the node
 reports to the scheduler as allocatable, and what a container without a limit sees as its limit
-(pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableAbsolute, GetNodeAllocatableReservation). No cgroup
-enforces the sum.
+(pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableAbsolute, GetNodeAllocatableReservation). What cgroups
+enforce of it is in `cgroups/enforcement.py`.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from activities.machine.node_capacity import cpu_capacity, memory_capacity, storage_capacity
-from proto.kubernetes.resources.quantity import ZERO, Quantity, QuantityError, parse_quantity
+from proto.kubernetes.resources.quantity import (
+    ZERO,
+    Quantity,
+    QuantityError,
+    bytes_quantity,
+    canonical_quantity,
+    parse_quantity,
+    parse_with_form,
+    write_quantity,
+)
 from proto.temporal.eviction.thresholds import EvictionPolicy, Signal
 from proto.temporal.resources import Allocatable
-from worker.settings.kubelet.configuration import KubeletConfiguration
+from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 from workflows.decide.eviction.amounts import amount_of
 
 KEYS: Final = ("kubeReserved", "systemReserved")
-_ALL: Final = ("cpu", "memory", "ephemeral-storage", "pid")
+_BYTES: Final = ("memory", "ephemeral-storage")
+_ALL: Final = ("cpu", *_BYTES, "pid")
 
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Cpu in thousandths, memory and ephemeral storage in bytes."""
+    """Cpu in thousandths, memory and ephemeral storage in bytes, and process ids."""
 
     cpu_milli: int = 0
     memory_bytes: int = 0
     ephemeral_storage_bytes: int = 0
+    pids: int = 0
 
     def by_name(self) -> dict[str, Quantity]:
         """Return the amounts by resource name."""
@@ -48,7 +59,8 @@ def reserved(kubelet: KubeletConfiguration) -> Reserved:
     cpu = sum((_amount(kubelet, key, "cpu").milli for key in KEYS), 0)
     memory = sum((_amount(kubelet, key, "memory").value for key in KEYS), 0)
     storage = sum((_amount(kubelet, key, "ephemeral-storage").value for key in KEYS), 0)
-    return Reserved(cpu, memory, storage)
+    pids = sum((_amount(kubelet, key, "pid").value for key in KEYS), 0)
+    return Reserved(cpu, memory, storage, pids)
 
 
 def allocatable(kept: Reserved) -> Allocatable:
@@ -61,7 +73,11 @@ def with_thresholds(kept: Reserved, eviction: EvictionPolicy, memory: int, stora
     hard = {one.signal: one.least for one in eviction.thresholds if one.is_hard}
     more_memory = amount_of(hard.get(Signal.MEMORY), memory).value
     more_storage = amount_of(hard.get(Signal.NODE_FS), storage).value
-    return Reserved(kept.cpu_milli, kept.memory_bytes + more_memory, kept.ephemeral_storage_bytes + more_storage)
+    return replace(
+        kept,
+        memory_bytes=kept.memory_bytes + more_memory,
+        ephemeral_storage_bytes=kept.ephemeral_storage_bytes + more_storage,
+    )
 
 
 def allocatable_resources(kept: Reserved, eviction: EvictionPolicy, root_dir: Path) -> dict[str, Quantity]:
@@ -74,26 +90,45 @@ def allocatable_resources(kept: Reserved, eviction: EvictionPolicy, root_dir: Pa
 
 
 def reserved_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
-    """List invalid and negative amounts, and resources that cannot be reserved."""
+    """List invalid and negative amounts, and resources that cannot be reserved (cmd/kubelet/app/server.go parseResourceList)."""
     for key in KEYS:
         for name, amount in (kubelet[key] or {}).items():
             if name not in _ALL:
-                yield f"{key}: {name!r}, but it is {', '.join(_ALL)}"
+                yield f'{key}: cannot reserve "{name}" resource'
                 continue
             try:
                 negative = parse_quantity(amount) < ZERO
             except QuantityError as error:
-                yield f"{key}: {name}: {amount!r}: {error}"
+                yield f'{key}: failed to parse quantity "{amount}" for "{name}" resource: {error}'
                 continue
             if negative:
-                yield f"{key}: {name}: {amount}, but it must not be negative"
+                yield f'{key}: resource quantity for "{name}" cannot be negative: {amount}'
 
 
-def reserved_warnings(kubelet: KubeletConfiguration) -> Iterator[str]:
-    """Say which reservations have no effect."""
-    for key in KEYS:
-        if kubelet[key]:
-            yield f"{key}: it limits resizes and what pods see as allocatable; it is not enforced otherwise yet"
+def refuse_more_than_the_machine(
+    kubelet: KubeletConfiguration, eviction: EvictionPolicy, capacity: Mapping[str, int]
+) -> None:
+    """Refuse to reserve more than the machine has; raises ConfigurationRefused (validateNodeAllocatable).
+
+    `capacity` by resource, cpu in thousandths. The hard eviction thresholds count, too.
+    """
+    held = with_thresholds(NOTHING_RESERVED, eviction, *(capacity.get(one, 0) for one in _BYTES))
+    of_thresholds = {"memory": held.memory_bytes, "ephemeral-storage": held.ephemeral_storage_bytes}
+    faults = []
+    for name, has in capacity.items():
+        given = [text for key in reversed(KEYS) if (text := (kubelet[key] or {}).get(name))]
+        if more := of_thresholds.get(name, 0):
+            given.append(bytes_quantity(more))
+        wanted = sum((parse_quantity(text) for text in given), ZERO)
+        machine = canonical_quantity(f"{has}m") if name == "cpu" else bytes_quantity(has)
+        if wanted > parse_quantity(machine):
+            form = next(form for amount, form in map(parse_with_form, given) if amount)
+            faults.append(
+                f'Resource "{name}" has a reservation of {write_quantity(wanted, form)} but capacity of {machine}. '
+                "Expected capacity >= reservation."
+            )
+    if faults:
+        raise ConfigurationRefused("invalid Node Allocatable configuration. " + " ".join(faults))
 
 
 def _amount(kubelet: KubeletConfiguration, key: str, name: str) -> Quantity:

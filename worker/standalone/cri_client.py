@@ -19,7 +19,7 @@ from activities.machine.cgroup_names import CgroupDriver
 from proto.cri.labels import POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc as cri_grpc
-from worker.settings.cgroup_driver import runtime_setting
+from worker.settings.cgroups.driver import runtime_setting
 
 BETWEEN_TRIES: Final = 0.02
 AT_ONCE: Final = 4

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from activities.machine.cgroup_hierarchies import Hierarchies
-from activities.machine.node_capacity import this_node
+from activities.machine.node_capacity import cpu_capacity, task_capacity, this_node
+from proto.kubernetes.resources.resources import cpu_shares, cpu_weight
 from proto.pod_snapshot import PodSnapshot
 from tests.node.cgroup_view import Limits, limits
 from tests.node.containerd_view import container_pid
@@ -18,7 +19,7 @@ from worker.standalone.containerd import CAP_SYS_RESOURCE, Containerd, has_capab
 
 MI = 1 << 20
 PLACES = Hierarchies.of_this_node()
-NODE_KEYS = {"podPidsLimit": 50}
+NODE_KEYS = {"podPidsLimit": 50, "kubeReserved": {"cpu": "100m", "memory": "1Gi", "pid": "1000"}}
 
 
 def run(node: TempoletNode, name: str, own: dict[str, Any] | None = None, **spec: Any) -> PodSnapshot:
@@ -46,6 +47,18 @@ def oom_score(containerd: Containerd, pod: PodSnapshot) -> int:
     """Read the container's oom_score_adj."""
     pid = container_pid(containerd, pod.containers["main"].container_id)
     return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+
+def test_all_pods_leave_what_is_reserved(node: TempoletNode) -> None:
+    """By the cgroup above them, from the start."""
+    node.until_started()
+    of_all = f"{node.containerd.cgroup}/kubepods"
+    memory, pids = this_node().memory_capacity - (1 << 30), task_capacity()[0] - 1000
+    node.until(lambda: "Updated Node Allocatable limit across pods" in node.log("worker"), "the limit of all pods")
+    assert told("memory", of_all, "memory.limit_in_bytes", "memory.max") == str(memory)
+    assert told("pids", of_all, "pids.max", "pids.max") == str(pids)
+    shares = cpu_shares(cpu_capacity() - 100)
+    assert told("cpu", of_all, "cpu.shares", "cpu.weight") == str(cpu_weight(shares) if PLACES.v2 else shares)
 
 
 def test_resources_of_the_pod(node: TempoletNode, containerd: Containerd) -> None:

@@ -12,11 +12,13 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.machine.cgroup_names import CgroupDriver, CgroupNames
 from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.resources.quantity import parse_quantity
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from worker.daemon.config import NodeConfig
 from worker.machine.cgroup_driver import FILE, recorded_driver, recorded_names
 from worker.processes import cgroup_driver
 from worker.processes.cgroup_driver import RuntimeSilent, settled_names, usable_names
+from worker.settings.cgroups.enforcement import Enforcement, ReservedCgroup
 from worker.settings.kubelet.configuration import ConfigurationRefused
 
 SYSTEMD, CGROUPFS = CgroupDriver.SYSTEMD, CgroupDriver.CGROUPFS
@@ -68,12 +70,16 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroup_driver, "PAUSE", 0.0)
 
 
-async def settle(runtime: Runtime, tmp_path: Path, key: str, *, bus: str = "", root: str = "") -> CgroupNames:
-    """Settle it as the worker does."""
+async def settle(
+    runtime: Runtime, tmp_path: Path, key: str, *, bus: str = "", root: str = "", reserved: str = ""
+) -> CgroupNames:
+    """Settle it as the worker does; `reserved` is the cgroup of kube-reserved."""
+    held = (ReservedCgroup("Kube Reserved", reserved, {"cpu": parse_quantity("1")}),) if reserved else ()
     config = NodeConfig(
         "n",
         root_dir=tmp_path,
         cgroup_driver=key,
+        enforcement=Enforcement(reserved=held),
         cgroup_root=root or f"/of-test-{tmp_path.name}",
         container_runtime_endpoint=runtime.endpoint,
     )
@@ -125,6 +131,16 @@ async def test_refused(
     runtime.answer, runtime.config = answer, OLD
     with pytest.raises(ConfigurationRefused, match=words):
         await settle(runtime, tmp_path, "systemd", bus=bus, root=root)
+    assert not (tmp_path / "tempolet" / FILE).exists()
+
+
+async def test_a_missing_reserved_cgroup_is_refused(runtime: Runtime, tmp_path: Path) -> None:
+    """Before anything is made or recorded."""
+    runtime.answer = told(cri.CGROUPFS)
+    gone = f"/gone-{tmp_path.name}"
+    words = f'Failed to enforce Kube Reserved Cgroup Limits on "{gone}": c'
+    with pytest.raises(ConfigurationRefused, match=f"^{words}"):
+        await settle(runtime, tmp_path, "cgroupfs", reserved=gone)
     assert not (tmp_path / "tempolet" / FILE).exists()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from activities.machine.cgroup_names import CgroupDriver
-from worker.settings.cgroup_driver import (
+from worker.settings.cgroups.driver import (
     DriverFacts,
     RuntimeSetting,
     chosen_driver,

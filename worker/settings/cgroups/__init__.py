@@ -1,0 +1,1 @@
+"""Settings about cgroups: the driver, what is enforced for the node, where its processes run."""
