@@ -23,6 +23,8 @@ _PORT: Final = ":3260"
 _SESSION_EXISTS: Final = 15
 _NOTHING_THERE: Final = (2, 21)
 """Exit codes of iscsiadm: no such session; no such record."""
+_NO_MODULE: Final = "Could not insert module"
+_LOAD_IT: Final = "the worker's unit may load no kernel modules: run `modprobe iscsi_tcp`, and write iscsi_tcp to a file in /etc/modules-load.d for the next boot"
 _ASK_WITHIN: Final = 60.0
 _DEVICE_WITHIN: Final = 30.0
 _LOOK_AGAIN: Final = 0.1
@@ -198,9 +200,12 @@ def _has_others(folder: Path, disk: Disk) -> bool:
 
 async def _ask(*words: str) -> Ended:
     try:
-        return await run(("iscsiadm", *words), _ASK_WITHIN)
+        ended = await run(("iscsiadm", *words), _ASK_WITHIN)
     except (ProgramMissing, ProgramTimedOut) as error:
         raise VolumeFailed(str(error)) from error
+    if ended.code and _NO_MODULE in ended.output:
+        raise VolumeFailed(f"iscsi: {ended.output.strip()}\n{_LOAD_IT}")
+    return ended
 
 
 _DISK: Final = AttachedDisk(Iscsi())

@@ -216,6 +216,14 @@ async def test_a_source_that_makes_no_sense(
         await AttachedDisk(Iscsi(tree)).mount(of_pod(services, source={}), persistent)
 
 
+async def test_a_module_that_is_not_loaded(services: NodeServices, tree: ScsiTree, programs: StandIns) -> None:
+    """The message says how to load it, because the worker may not."""
+    said = "iscsiadm: Could not insert module tcp. Kmod error -1"
+    programs.put("iscsiadm", f'{SHOW}\ncase "$*" in *--discover*) echo "{said}"; exit 21;; esac')
+    with pytest.raises(VolumeFailed, match=rf"(?s){said}.*run `modprobe iscsi_tcp`"):
+        await AttachedDisk(Iscsi(tree)).mount(of_pod(services))
+
+
 async def test_a_node_without_iscsiadm(services: NodeServices, tree: ScsiTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what to install."""
     monkeypatch.setattr("activities.execution.programs.shutil.which", lambda *_, **__: None)
