@@ -1,22 +1,18 @@
 """Do the pods of a node come back whenever its plug is pulled, and what does a power loss take of an SQLite database?"""
 
-import os
-import random
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import pytest
 
 from tests.machine.hardware import Disk, Hardware
 from tests.machine.machine import Machine
+from tests.machine.reboots.losses import lose_power
 from tests.machine.reboots.pods import HISTORY, LOG, RESTARTED, restarts, start, until_clean, until_pods_run
 
-SEED: Final = int(os.environ.get("POWER_LOSSES_SEED", "1"))
-LOSSES: Final = int(os.environ.get("POWER_LOSSES", "20"))
-LATEST: Final = 1.5
-"""The latest moment after the power is on, as a part of what the last boot took until the pods ran: a third of the plugs are pulled later."""
 ON_CONSOLE: Final = ("systemd.journald.forward_to_console=1",)
 """So that a failed test can tell what was said before each plug: the journal's own last seconds are lost with it."""
 CHECKED_EVERY: Final = 5
@@ -51,40 +47,49 @@ print(*database.execute("SELECT count(*), coalesce(max(number), 0) FROM commits"
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A guest, as what loses its power."""
+
+    machine: Machine
+
+    def pull_plug(self) -> None:
+        """Kill QEMU."""
+        self.machine.pull_plug()
+
+    def switch_on(self) -> None:
+        """Begin to boot, and do not wait."""
+        self.machine.switch_on()
+
+    def until_clean(self) -> list[str]:
+        """Wait until nothing of a former boot is left; returns the node's mount points."""
+        self.machine.until_running()
+        return until_clean(self.machine)
+
+    def until_pods_run(self) -> None:
+        """Wait until both pods are ready."""
+        until_pods_run(self.machine)
+
+    def restarts(self) -> dict[str, int]:
+        """Return the restart counts by the pods' names."""
+        return restarts(self.machine)
+
+    def last_said(self) -> str:
+        """Return the last line of the console."""
+        lines = self.machine.console.text().splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
 @pytest.mark.machine
 def test_pulled_plugs_at_any_moment(make_machine: Callable[[Hardware], Machine]) -> None:
     """While the machine boots, while the node starts, while it runs: in the end its pods run, and Temporal's database is whole."""
     machine = make_machine(Hardware(kernel_words=ON_CONSOLE))
     machine.boot()
     start(machine)
-    mounts = until_clean(machine)
-    assert any("/volumes/" in one for one in mounts), mounts
-    moments = random.Random(SEED)
-    counts, counted_at, took = restarts(machine), 0, 0.0
-    for loss in range(1, LOSSES + 1):
-        machine.pull_plug()
-        began = time.monotonic()
-        machine.switch_on()
-        if took and loss % CHECKED_EVERY and loss < LOSSES:
-            moment = moments.uniform(0, LATEST * took)
-            time.sleep(moment)  # the moment is what is tried
-            print(f"plug {loss}: on for {moment:.0f} s: {_last_said(machine)}", flush=True)
-            continue
-        machine.until_running()
-        assert until_clean(machine) == mounts
-        took = time.monotonic() - began  # `tempolet pods` may show the former boot for a moment
-        until_pods_run(machine)
-        now = restarts(machine)
-        print(f"plug {loss}: back after {took:.0f} s, restarts {now}", flush=True)
-        for pod, before in counts.items():
-            assert before < now[pod] <= before + loss - counted_at, f"{pod}: {before} at plug {counted_at}, now {now}"
-        counts, counted_at = now, loss
-        time.sleep(moments.uniform(0, 5))
+    lose_power(Guest(machine), CHECKED_EVERY)
     assert RESTARTED in machine.run(HISTORY).stdout
     found = machine.run(FOUND_LOST, check=False).stdout.strip()
-    print(
-        f"seed {SEED}: {LOSSES} plugs, restarts {counts}; commits that Temporal had lost were noticed for {found} pods"
-    )
+    print(f"commits that Temporal had lost were noticed for {found} pods")
 
 
 @pytest.mark.machine
@@ -118,9 +123,3 @@ def _told(machine: Machine, sync: str) -> dict[int, float]:
     """Return the numbers that a writer said it had committed, with the time of each."""
     lines = re.findall(rf"^{sync} (\d+) ([\d.]+)\r?$", machine.console.text(), re.MULTILINE)
     return {int(number): float(moment) for number, moment in lines}
-
-
-def _last_said(machine: Machine) -> str:
-    """Return the last line of the console, which says how far the machine was."""
-    lines = machine.console.text().splitlines()
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
