@@ -6,7 +6,6 @@ start of each command; warnings are returned in `warnings`, because logging is n
 read.
 """
 
-import contextlib
 import ipaddress
 import os
 import socket
@@ -16,7 +15,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from activities.machine.node_capacity import cpu_capacity, memory_capacity, storage_capacity
 from proto.kubernetes.user_ids import UNIT
 from proto.temporal.eviction.thresholds import EvictionPolicy
 from proto.temporal.node import ImagePolicy
@@ -26,9 +24,8 @@ from worker.settings.credential_providers import CredentialProviders, load_crede
 from worker.settings.eviction import eviction_policy, eviction_warnings
 from worker.settings.flags import Flags
 from worker.settings.images import ImagePulls, image_policy, image_pulls
+from worker.settings.in_force import in_force
 from worker.settings.kubelet.configuration import (
-    API_VERSION,
-    KIND,
     ConfigurationRefused,
     KubeletConfiguration,
     load_kubelet_configuration,
@@ -37,7 +34,13 @@ from worker.settings.kubelet.feature_gates import FeatureGates, GateRefused, gat
 from worker.settings.kubelet_validation import validate
 from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
 from worker.settings.memory import DEFAULT_MEMORY, MemorySettings, memory_settings, refuse_what_this_node_has_not
-from worker.settings.reserved import NOTHING_RESERVED, Reserved, refuse_more_than_the_machine, reserved
+from worker.settings.reserved import (
+    NOTHING_RESERVED,
+    Reserved,
+    machine_capacity,
+    refuse_more_than_the_machine,
+    reserved,
+)
 from worker.settings.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
 
 DEFAULT_ROOT_DIR: Final = Path("/var/lib/kubelet")
@@ -153,7 +156,7 @@ class NodeConfig:
     cluster: ClusterSettings | None = None
     """None: a standalone node."""
     kubelet: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The KubeletConfiguration in force, defaults included: only for /configz."""
+    """The KubeletConfiguration in force: only for /configz."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """The flags that were given: for /flagz."""
     warnings: tuple[str, ...] = ()
@@ -191,7 +194,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
     own = load_tempolet_configuration(flags.tempolet_config)
     kubelet, gates = _checked(flags)
     root_dir = (flags.root_dir or DEFAULT_ROOT_DIR).absolute()
-    refuse_more_than_the_machine(kubelet, eviction_policy(kubelet), _machine_has(kubelet, root_dir))
+    refuse_more_than_the_machine(kubelet, eviction_policy(kubelet), machine_capacity(kubelet, root_dir))
     return NodeConfig(
         **{name: kubelet[key] for name, key in _AS_THEY_STAND.items()},
         node_name=node_name(flags.hostname_override),
@@ -222,7 +225,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         feature_gates=gates,
         tempolet=own,
         cluster=cluster_settings(flags, kubelet, root_dir),
-        kubelet={"kind": KIND, "apiVersion": API_VERSION, **kubelet.values},
+        kubelet=in_force(kubelet, gates),
         flags=flags.said,
         warnings=tuple(_warnings(kubelet, gates)),
     )
@@ -267,15 +270,6 @@ def _checked(flags: Flags) -> tuple[KubeletConfiguration, FeatureGates]:
     _refuse_cgroup_v1(kubelet)
     refuse_what_this_node_has_not(kubelet, cgroup_v2=_CGROUP_V2.exists())
     return kubelet, gates
-
-
-def _machine_has(kubelet: KubeletConfiguration, root_dir: Path) -> dict[str, int]:
-    """Return what this machine has of the resources that may be reserved; a disk that cannot be measured has none of its own."""
-    found = {"cpu": cpu_capacity(), "memory": memory_capacity()}
-    if kubelet["localStorageCapacityIsolation"]:
-        with contextlib.suppress(OSError):
-            found["ephemeral-storage"] = storage_capacity(root_dir)
-    return found
 
 
 def _warnings(kubelet: KubeletConfiguration, gates: FeatureGates) -> Iterator[str]:

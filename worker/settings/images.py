@@ -10,6 +10,8 @@ from worker.settings.kubelet.configuration import KubeletConfiguration
 from worker.settings.kubelet.feature_gates import FeatureGates
 from worker.settings.tempolet_configuration import TempoletConfiguration
 
+SERIAL_PULLS: Final = "serializeImagePulls"
+PARALLEL_PULLS: Final = "maxParallelImagePulls"
 DEFAULT_PARALLEL_PULLS: Final = 4
 """If no file sets it; with the kubelet's default of one, a slow pull delays every pod (kubernetes#109956)."""
 
@@ -29,7 +31,7 @@ class ImagePulls:
 
 def image_pulls(kubelet: KubeletConfiguration, gates: FeatureGates) -> ImagePulls:
     """Read the settings of pulls."""
-    said = {"serializeImagePulls", "maxParallelImagePulls"} & kubelet.said
+    said = {SERIAL_PULLS, PARALLEL_PULLS} & kubelet.said
     if not said:
         parallel: int | None = DEFAULT_PARALLEL_PULLS
     elif kubelet["serializeImagePulls"]:

@@ -273,5 +273,5 @@ def _same(path: str, value: Any, default: Any) -> bool:
 def resolve_paths(content: dict[str, Any], folder: Path) -> None:
     """Make the paths in a main file's content absolute, in place: they are relative to the file's own folder."""
     for key in _RELATIVE_TO_FILE:
-        if content.get(key):
+        if (path := content.get(key)) and not Path(path).is_absolute():  # an absolute one stays as it is written
             content[key] = str(folder / content[key])
