@@ -37,7 +37,6 @@ OUR_CONDITION: Final = "WorkflowEngineAvailable"
 THE_KUBELETS_OWN: Final = {
     "CgroupV1": "says that the kubelet, and not tempolet, will leave cgroup v1",
     "InvalidDiskCapacity": "its first look at a disk that it does not know yet",
-    "NodeAllocatableEnforced": "tempolet limits pods, and not all of them together",
     "PossibleMemoryBackedVolumesOnDisk": "on a machine with swap and an old kernel",
 }
 """Reasons of events that its node has and ours has not, and why."""
