@@ -17,6 +17,7 @@ from worker.settings.eviction import eviction_breaches
 from worker.settings.image_verification import verification_breaches
 from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 from worker.settings.kubelet.feature_gates import FeatureGates
+from worker.settings.kubelet.shutdown import shutdown_breaches
 from worker.settings.log_rotation import container_logs_breaches
 from worker.settings.memory import memory_breaches
 from worker.settings.reserved import reserved_breaches
@@ -33,7 +34,7 @@ _TRACING_SCHEMES: Final = frozenset({"dns", "unix", "unix-abstract"})
 
 def validate(kubelet: KubeletConfiguration, gates: FeatureGates) -> None:
     """Check all rules; raises ConfigurationRefused with every error, one per line."""
-    gated = (*_backoff(kubelet, gates), *verification_breaches(kubelet, gates), *memory_breaches(kubelet, gates))
+    gated = (breach for rule in GATED_RULES for breach in rule(kubelet, gates))
     breaches = [*gated, *(breach for rule in RULES for breach in rule(kubelet))]
     if breaches:
         raise ConfigurationRefused("invalid KubeletConfiguration: " + "\n  ".join(breaches))
@@ -143,6 +144,12 @@ def _is_address(text: str) -> bool:
     return True
 
 
+GATED_RULES: Final[tuple[Callable[[KubeletConfiguration, FeatureGates], Breaches], ...]] = (
+    _backoff,
+    verification_breaches,
+    memory_breaches,
+    shutdown_breaches,
+)
 RULES: Final[tuple[Callable[[KubeletConfiguration], Breaches], ...]] = (
     reserved_breaches,
     enforcement_breaches,

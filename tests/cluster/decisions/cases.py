@@ -48,6 +48,8 @@ GRACES: Final = ("30s", "1m30s", "0s", "0", "1.5h", "100ms", "20s", "60s")
 WRONG_GRACES: Final = ("-1s", "30", "", "1x", "s", "1s ", ".s", "1h30", "9999999h", "-", "+5s", "1µs")
 RECLAIMS: Final = ("0", "500Mi", "5%", "1Mi", "0.5%", "150%")
 WRONG_RECLAIMS: Final = ("0%", "-1%", "-5Mi", "x", "x%", "")
+SHUTDOWN_PRIORITIES: Final = (-20, -10, 0, 4, 5, 6, 1_000_000_000, 1_999_999_999, 2_000_000_000, 2_000_001_000)
+SHUTDOWN_MILLIS: Final = (0, 1000, 1999, 10_000, 30_000, 90_500)
 LACKING: Final = ("cpu", "memory", "pods", "ephemeral-storage", "example.com/gpu")
 
 
@@ -214,9 +216,25 @@ def lack(random: Random, name: str) -> Json:
     return {"resource": name, "requested": amount + 7, "used": 93, "capacity": 100}
 
 
+def shutdown(random: Random) -> Json:
+    """Draw periods, some of one priority, and pods around them; without any, those of the two kinds of pods."""
+    priorities = random.choices(SHUTDOWN_PRIORITIES, k=random.choice((0, 1, 2, 3, 5, 12)))
+    whole = random.choice(SHUTDOWN_MILLIS)
+    return {
+        "periods": [
+            {"priority": one, "shutdownGracePeriodSeconds": random.choice((0, 1, 10, 120))}
+            for one in sorted(priorities)
+        ],
+        "whole": whole,
+        "part": random.choice([one for one in SHUTDOWN_MILLIS if one <= whole]),
+        "pods": pods(random),
+    }
+
+
 KINDS: Final[Mapping[str, Callable[[Random], Json]]] = {
     "thresholds": thresholds,
     "rank": ranking,
     "rounds": rounds,
     "preempt": preemption,
+    "shutdown": shutdown,
 }

@@ -25,6 +25,8 @@ from workflows.decide.eviction.ranking import rank
 from workflows.decide.eviction.rounds import Facts, Round, Starved, Victim, begin_round, choose_victim, is_relieved
 from workflows.decide.eviction.signals import is_memory
 from workflows.decide.eviction.thresholds import ThresholdConfig, parse_thresholds, threshold_faults
+from workflows.decide.shutdown.groups import ending_pod, group_by_priority
+from workflows.decide.shutdown.periods import Period, ShutdownConfig, periods
 
 Json = Mapping[str, Any]
 FILES: Final = {"root": Files.ROOT, "logs": Files.LOGS, "localVolumeSource": Files.VOLUMES}
@@ -136,6 +138,19 @@ def of_rounds(case: Json, theirs: Json) -> Iterator[str]:
             yield f"step {number}: {one}"
             return
         pods, pressure = [one for one in pods if one.uid not in answer["evicted"]], begun.pressure
+
+
+def of_shutdown(case: Json, theirs: Json) -> Iterator[str]:
+    """Compare all groups, also those without pods."""
+    config = ShutdownConfig(
+        timedelta(milliseconds=case["whole"]),
+        timedelta(milliseconds=case["part"]),
+        tuple(Period(one["priority"], one["shutdownGracePeriodSeconds"]) for one in case["periods"]),
+    )
+    found = group_by_priority(given, [ending_pod(one) for one in case["pods"]]) if (given := periods(config)) else []
+    ours = [(one.period.priority, one.period.seconds, [pod.uid for pod in one.pods]) for one in found]
+    if ours != (kubelets := [(one["priority"], one["seconds"], one["pods"]) for one in theirs["groups"]]):
+        yield f"groups {ours}, but {kubelets}"
 
 
 def threshold_config(case: Json) -> ThresholdConfig:
@@ -262,4 +277,5 @@ COMPARISONS: Final[Mapping[str, Callable[[Json, Json], Iterator[str]]]] = {
     "rank": of_ranking,
     "rounds": of_rounds,
     "preempt": of_preemption,
+    "shutdown": of_shutdown,
 }

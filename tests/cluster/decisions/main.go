@@ -23,6 +23,7 @@ var answerers = map[string]func([]byte) (any, error){
 	"rank":       answerRank,
 	"rounds":     answerRounds,
 	"preempt":    answerPreempt,
+	"shutdown":   answerShutdown,
 }
 
 func main() {

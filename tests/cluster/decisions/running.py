@@ -54,6 +54,8 @@ def deeds(asked: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
             yield f"rankings for {asked['resource']}"
         case "preempt":
             yield "preemptions" if theirs["kills"] else "pods without a preemption"
+        case "shutdown":
+            yield "shutdowns" if asked["periods"] else "shutdowns of two kinds of pods"
         case _:
             for step in theirs["steps"]:
                 yield "rounds"

@@ -10,6 +10,7 @@ from tests.cluster.decisions import comparison
 from tests.cluster.decisions.cases import case
 from tests.cluster.decisions.running import compare
 from workflows.decide.eviction import amounts, preemption, pressure, ranking, rounds
+from workflows.decide.shutdown import groups
 
 SOME, MANY = 3000, 100_000
 
@@ -31,6 +32,8 @@ def test_some_cases_are_alike(kube_binaries: Path) -> None:
         "rankings for pids",
         "rounds",
         "rounds with reclaiming",
+        "shutdowns",
+        "shutdowns of two kinds of pods",
     }
 
 
@@ -49,6 +52,7 @@ def test_many_cases_are_alike(kube_binaries: Path) -> None:
         pytest.param(rounds, "AT_ONCE_SECONDS", 2, "rounds", id="two-seconds-for-a-hard-threshold"),
         pytest.param(pressure, "_is_new", lambda *_: True, "rounds", id="acting-twice-on-one-measurement"),
         pytest.param(preemption, "_size", lambda _: 0, "preempt", id="the-last-pod-of-those-equally-near"),
+        pytest.param(groups, "bisect_right", lambda known, _: len(known), "shutdown", id="the-highest-period-for-all"),
     ],
 )
 def test_a_wrong_rule_is_found(

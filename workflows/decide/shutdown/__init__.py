@@ -1,0 +1,1 @@
+"""Graceful node shutdown, as the kubelet decides it."""
