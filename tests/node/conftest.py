@@ -39,9 +39,12 @@ def node(
     containerd: Containerd,
     temporal: TemporalServer,
 ) -> Iterator[TempoletNode]:
-    """Run one node for all tests of a file, with the KubeletConfiguration that the file sets in NODE_KEYS, or QUICK."""
+    """Run one node for all tests of a file, with the KubeletConfiguration that the file sets in NODE_KEYS, or QUICK; AS_PROGRAMS if it sets that."""
     keys = dict(getattr(request.module, "NODE_KEYS", QUICK))
-    with tempolet_node(tmp_path_factory.mktemp("node"), containerd, temporal, keys=keys) as made:
+    as_programs = getattr(request.module, "AS_PROGRAMS", False)
+    with tempolet_node(
+        tmp_path_factory.mktemp("node"), containerd, temporal, keys=keys, as_programs=as_programs
+    ) as made:
         yield made
 
 

@@ -23,6 +23,7 @@ from temporalio.client import Client, WorkflowHandle
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.temporal.names import NAMESPACE, PodWorkflowId
 from tests import patience
+from tests.node.forked_service import ForkedService
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import leftovers as remains
 from worker.standalone.temporal_server import TemporalServer
@@ -37,6 +38,8 @@ LOOK_AGAIN: Final = (0.01, 0.03)
 """Seconds between two looks: the first, and the longest, for each look of a long wait takes CPU time from the node."""
 ROOT: Final = Path(__file__).parents[2]
 RELEASE: Final = "worker.cli"
+Service = subprocess.Popen[bytes] | ForkedService
+"""A process of a node."""
 
 
 def pod_manifest(name: str, command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
@@ -71,7 +74,9 @@ class TempoletNode:
     """The module that is started as worker and poller: this release, or one that a test plays."""
     environment: dict[str, str] = field(default_factory=dict)
     """More variables of worker and poller."""
-    processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    as_programs: bool = False
+    """Whether the processes are started as by systemd, and not forked: for tests of what /proc shows of them, or of their memory."""
+    processes: dict[str, Service] = field(default_factory=dict)
 
     @property
     def root_dir(self) -> Path:
@@ -141,15 +146,19 @@ class TempoletNode:
         (self.directory / "kubelet.json").write_text(json.dumps(kubelet))
         (self.directory / "tempolet.json").write_text(json.dumps(own))
 
-    def start(self, role: str) -> "subprocess.Popen[bytes]":
+    def start(self, role: str) -> Service:
         """Start one of the processes; its log is `<role>.log`."""
         arguments = ["--config", self.directory / "kubelet.json", "--tempolet-config", self.directory / "tempolet.json"]
         arguments += ["--root-dir", self.root_dir, "--hostname-override", self.name, *self.flags]
-        command = [sys.executable, "-m", self.release, role, *map(str, arguments)]
+        words = [role, *map(str, arguments)]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")}
         environment |= self.environment
         with (self.directory / f"{role}.log").open("ab") as log:
-            self.processes[role] = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
+            if self.as_programs or self.release != RELEASE or self.environment:
+                command = [sys.executable, "-m", self.release, *words]
+                self.processes[role] = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
+            else:
+                self.processes[role] = ForkedService(words, ROOT, environment, log)
         return self.processes[role]
 
     def start_all(self) -> None:

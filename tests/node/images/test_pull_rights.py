@@ -19,6 +19,7 @@ from worker.standalone.temporal_server import TemporalServer
 
 PASSWORD = "canary-7Q/+ x"
 LOGIN = f"robot:{PASSWORD}"
+AS_PROGRAMS = True  # what /proc shows of them must have no secret
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def node(
     temporal: TemporalServer,
 ) -> Iterator[TempoletNode]:
     """Run the node of the file."""
-    with tempolet_node(tmp_path_factory.mktemp("node"), containerd, temporal, keys=NODE_KEYS) as made:
+    with tempolet_node(tmp_path_factory.mktemp("node"), containerd, temporal, keys=NODE_KEYS, as_programs=True) as made:
         assert told_systemd
         yield made
 
@@ -215,7 +215,7 @@ def test_what_configuration_and_specs_say_is_in_clear_nowhere_else(
         watched_processes(containerd.socket.parent, SHAPES) as seen,
         as_services(tmp_path) as told,
         manifest_url(CANARY, listed) as keys,
-        tempolet_node(tmp_path / "node", containerd, temporal, keys=logs | keys, flags=flags) as node,
+        tempolet_node(tmp_path / "node", containerd, temporal, keys=logs | keys, flags=flags, as_programs=True) as node,
     ):
         node.apply(hooked)
         node.apply(pod_manifest("provided", containers=[pulls]))

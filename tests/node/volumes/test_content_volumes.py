@@ -17,6 +17,7 @@ from tests.node.secrets.searched_files import content_of, files_with
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 CANARY = "c4n4ry-of-a-secret-nobody-may-tell"
+AS_PROGRAMS = True  # what /proc shows of them must have no secret
 
 
 def showing(name: str, volumes: list[dict[str, Any]], command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
