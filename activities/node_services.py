@@ -17,6 +17,7 @@ from activities.execution.timings import Timings
 from activities.files.pod_paths import PodPaths
 from activities.images.access.logins import ImageLogins
 from activities.images.access.rights import PullRights
+from activities.images.image_ages import ImageAges
 from activities.images.image_pulls import ImagePulls
 from activities.logs.links import ContainerLinks
 from activities.machine.cgroups import Cgroups
@@ -66,6 +67,7 @@ class NodeServices:
     terminating: TerminatingPods = field(default_factory=TerminatingPods)
     user_namespaces: UserNamespaces = field(default_factory=UserNamespaces)
     image_users: ImageUsers = field(default_factory=ImageUsers)
+    image_ages: ImageAges = field(default_factory=ImageAges)
     probes: ProbeLoops = field(default_factory=ProbeLoops)
     probe_listener: ProbeListener = ignore_outcome
     readiness_listener: ReadinessListener = ignore_readiness

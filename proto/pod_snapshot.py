@@ -50,6 +50,8 @@ class PodSnapshot:
     started_at: str = ""
     updated_at: str = ""
     deleting: bool = False
+    released: bool = False
+    """Nothing of it runs, and neither its network nor a volume is left."""
     sandbox_id: str = ""
     sandbox_ready: bool = False
     containers: dict[str, ContainerSnapshot] = field(default_factory=dict)
@@ -62,6 +64,8 @@ class PodSnapshot:
     """The keys of the actions under way, for `worker/host/temporal/lost_attempts.py`."""
     storage_limits: StorageLimits | None = None
     """Its limits of local storage; None if it has none, or exceeding them has no consequence."""
+    event_annotations: dict[str, str] = field(default_factory=dict)
+    """Of the event that tells of its eviction."""
     ticket: Ticket = UNTICKETED
     """The ticket of the run that has published this: a node that has lost its tickets finds it here."""
     pod: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)

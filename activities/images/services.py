@@ -6,6 +6,7 @@ from typing import Protocol
 from activities.clients.runtime import RuntimeClient
 from activities.images.access.logins import ImageLogins
 from activities.images.access.rights import PullRights
+from activities.images.image_ages import ImageAges
 from activities.images.image_pulls import ImagePulls
 from activities.objects.objects import ObjectSource
 from activities.settings.activity_settings import ActivitySettings
@@ -29,6 +30,9 @@ class ImageServices(Protocol):
 
     @property
     def pull_rights(self) -> PullRights | None: ...
+
+    @property
+    def image_ages(self) -> ImageAges: ...
 
     @property
     def pulls(self) -> ImagePulls: ...

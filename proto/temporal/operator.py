@@ -7,7 +7,7 @@ reader shows it in the local time zone and as a distance from now.
 random one. Requests of earlier releases have none (0).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -153,7 +153,7 @@ class EvictPod:
     """Evict the pod to relieve the node: it fails, and stays failed until its source no longer lists it."""
 
     operator: str
-    """Who asks: user@host."""
+    """Who asks: user@host; empty if the node itself does, because it is under pressure."""
     reason: str
     """One word for status.reason."""
     message: str = ""
@@ -161,6 +161,10 @@ class EvictPod:
     """None for the pod's own; never longer than that."""
     source: str = ""
     sequence: int = 0
+    why: str = ""
+    """Why this pod and not another, if the node has chosen it."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """Of its event."""
 
 
 OperatorRequest = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
@@ -177,6 +181,8 @@ class PodEvicted:
     grace: timedelta
     kills_at: datetime
     """When containers that have not ended are sent SIGKILL."""
+    why: str = ""
+    """Why this pod and not another, if the node has chosen it."""
 
 
 class SentenceKind(StrEnum):

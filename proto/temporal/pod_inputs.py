@@ -41,6 +41,10 @@ class Eviction:
     """None for the pod's own."""
     disrupts: bool = False
     """The eviction relieves the node, and not because of the pod's own limit: the pod gets the condition DisruptionTarget."""
+    why: str = ""
+    """Why this pod and not another, if the node has chosen it."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """Of its event."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,7 @@ class TempoletNode:
             "containerRuntimeEndpoint": self.containerd.endpoint,
             "healthzPort": 0,
             "syncFrequency": COMPARES_EVERY,
+            "evictionHard": {},  # how full the machine of the tests is decides about no pod
             **self.keys,
         }
         own = {

@@ -22,7 +22,7 @@ from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import Observed, PodOutcome, PodStart
 from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, pod_json
-from worker.commands.change.updates import send_update
+from worker.delivery.workflow_updates import send_update
 from workflows.pod import PodWorkflow
 
 SINCE = datetime(2026, 11, 23, 17, 0, tzinfo=UTC)

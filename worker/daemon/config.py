@@ -21,7 +21,7 @@ from proto.temporal.node import ImagePolicy
 from worker.settings.cgroups.enforcement import Enforcement, enforcement
 from worker.settings.cluster import ClusterSettings, cluster_settings
 from worker.settings.credential_providers import CredentialProviders, load_credential_providers
-from worker.settings.eviction import eviction_policy, eviction_warnings
+from worker.settings.eviction import eviction_policy
 from worker.settings.flags import Flags
 from worker.settings.images import ImagePulls, image_policy, image_pulls
 from worker.settings.in_force import in_force
@@ -131,7 +131,7 @@ class NodeConfig:
     enforcement: Enforcement = field(default_factory=Enforcement)
     """The cgroups that are limited accordingly."""
     eviction: EvictionPolicy = field(default_factory=EvictionPolicy)
-    """Eviction thresholds; hard ones are reserved from pods, too."""
+    """When pods are evicted under pressure; hard thresholds are reserved from pods, too."""
     cpu_cfs_quota: bool = True
     cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
     memory: MemorySettings = DEFAULT_MEMORY
@@ -275,7 +275,6 @@ def _checked(flags: Flags) -> tuple[KubeletConfiguration, FeatureGates]:
 def _warnings(kubelet: KubeletConfiguration, gates: FeatureGates) -> Iterator[str]:
     """Collect all warnings for the operator."""
     yield from kubelet.warnings
-    yield from eviction_warnings(kubelet)
     yield from gate_warnings(gates)
 
 

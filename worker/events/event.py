@@ -4,7 +4,7 @@ client-go tools/record/event.go makeEvent; pkg/kubelet/container/ref.go Generate
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -54,6 +54,7 @@ class Occurrence:
     type: str
     reason: str
     message: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 def node_reference(node_name: str) -> ObjectReference:
@@ -63,19 +64,24 @@ def node_reference(node_name: str) -> ObjectReference:
 
 def container_reference(pod: ObjectReference, spec: Mapping[str, Any], name: str) -> ObjectReference:
     """Return a reference to a container, or to the pod if the spec does not have it."""
-    for field in ("containers", "initContainers", "ephemeralContainers"):
-        if any(one["name"] == name for one in spec.get(field) or ()):
-            return ObjectReference(pod.kind, pod.name, pod.uid, pod.namespace, f"spec.{field}{{{name}}}")
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        if any(one["name"] == name for one in spec.get(kind) or ()):
+            return ObjectReference(pod.kind, pod.name, pod.uid, pod.namespace, f"spec.{kind}{{{name}}}")
     return pod
 
 
 def new_event(happened: Occurrence, node_name: str, at: datetime) -> Json:
     """Return the Event for a first occurrence."""
-    namespace = happened.about.namespace or DEFAULT_NAMESPACE
+    metadata: Json = {
+        "name": event_name(happened.about.name, at),
+        "namespace": happened.about.namespace or DEFAULT_NAMESPACE,
+    }
+    if happened.annotations:
+        metadata["annotations"] = dict(happened.annotations)
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": event_name(happened.about.name, at), "namespace": namespace},
+        "metadata": metadata,
         "involvedObject": happened.about.as_json(),
         "reason": happened.reason,
         "message": truncate(happened.message),

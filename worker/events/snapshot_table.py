@@ -31,7 +31,8 @@ def status_occurrences(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keye
     if snapshot.status.get("phase") == FAILED and (reason := snapshot.status.get("reason")):
         kind = NORMAL if reason == _OWN_LIMIT else WARNING
         message = str(snapshot.status.get("message") or "").removeprefix(REJECTED_PREFIX)
-        yield f"ended/{reason}", Occurrence(subject.pod, kind, reason, message)
+        annotations = snapshot.event_annotations
+        yield f"ended/{reason}", Occurrence(subject.pod, kind, reason, message, annotations)
     for condition in snapshot.status.get("conditions") or ():
         yield from _resizing(subject, condition)
 

@@ -26,9 +26,12 @@ def _stop_shortened(_: StoryState, answer: PodStops) -> Iterator[str]:
 
 
 def _evicted(state: StoryState, answer: PodEvicted) -> Iterator[str]:
-    state.deleted_by[f"{answer.reason}: {answer.message}"] = f"operator {answer.operator}"
+    who = f"operator {answer.operator}" if answer.operator else "the node"
+    state.deleted_by[f"{answer.reason}: {answer.message}"] = who
     killed = f"grace {seconds(answer.grace)}, SIGKILL at {answer.kills_at.astimezone():%H:%M:%S}"
-    yield f"operator {answer.operator} evicted the pod: {answer.reason}: {answer.message} ({killed})"
+    yield f"{who} evicted the pod: {answer.reason}: {answer.message.strip()} ({killed})"
+    if answer.why:
+        yield f"the node chose this pod because {answer.why}"
 
 
 UPDATES: Final[Mapping[str, SignalRow]] = {

@@ -49,6 +49,7 @@ from worker.poller.object_watch import ObjectWatch
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
+from worker.poller.runtime.under_pressure import UnderPressure
 from worker.poller.runtime.unused_tickets import UnusedTickets
 from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
 from worker.processes.resync import Resync, ResyncDependencies
@@ -127,6 +128,8 @@ class Poller:
         self._cluster = self._join(api, settings) if api else None
         if self._cluster:
             self._manifest_pods.admit = self._cluster.admission.admit
+        else:
+            self._manifest_pods.admit = UnderPressure(config.root_dir, alone=True).admit
         self._pods = NodePods(self._manifest_pods, self._cluster.pods if self._cluster else None)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
         is_listed = partial(may_be_listed, self._known, self._pods)

@@ -6,13 +6,17 @@ from functools import partial
 
 from proto.temporal.names import STORAGE_EXCEEDED
 from proto.temporal.signals import StorageExceeded
+from worker.daemon.background import in_background
 from worker.daemon.freed_memory import giving_back_freed_memory
+from worker.delivery.pod_requests import PodRequests
 from worker.delivery.workflow_signals import WorkflowSignals
 from worker.host.csi_republishing import republishing_volumes
 from worker.host.local_storage import StorageWatch, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.orphaned_pods import undoing_orphaned_pods
 from worker.host.plugin_watch import watching_plugins
+from worker.host.pressure.cleanups import Cleanups
+from worker.host.pressure.evictions import EvictionParts, Evictions, Tell
 from worker.processes.temporal_part import WorkerParts
 
 
@@ -37,6 +41,24 @@ def storage_limits(parts: WorkerParts, signals: WorkflowSignals) -> AbstractAsyn
     storage = StorageWatch(parts.services, parts.cache.snapshots, tell)
     signals.deliveries.on_change(storage.tell_anew)
     return watching_storage(storage)
+
+
+def evictions(
+    parts: WorkerParts, signals: WorkflowSignals, cleanups: Cleanups, tell: Tell
+) -> AbstractAsyncContextManager[None]:
+    """Return what relieves the node under pressure; `tell` records events of the node."""
+    requests = PodRequests(parts.node.client, signals.budget, signals.deliveries)
+    loop = Evictions(
+        EvictionParts(
+            config=parts.config,
+            services=parts.services,
+            pods=parts.cache.snapshots,
+            requests=requests,
+            cleanups=cleanups,
+            tell=tell,
+        )
+    )
+    return in_background("eviction", loop.run)
 
 
 async def _tell_storage_exceeded(signals: WorkflowSignals, workflow_id: str, hint: StorageExceeded) -> None:

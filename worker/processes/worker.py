@@ -25,12 +25,13 @@ from worker.host.image_access import count_pulls
 from worker.host.node_allocatable import PodsLimit, keeping_pods_limit, limit_reserved_cgroups, limits_of_pods
 from worker.host.pod_cache import PodCache
 from worker.host.pod_metrics import PodMetrics
+from worker.host.pressure.cleanups import Cleanups
 from worker.host.terminating_pods import TerminationTracker
 from worker.machine.kernel_tunables import settle_kernel_tunables
 from worker.processes.cgroup_driver import cgroup_driver_settled
 from worker.processes.services import node_services
 from worker.processes.temporal_part import TemporalPart, WorkerParts
-from worker.processes.upkeep import storage_limits, upkeep
+from worker.processes.upkeep import evictions, storage_limits, upkeep
 from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
@@ -73,7 +74,7 @@ async def work(
     """Do what needs no Temporal, and run workflows and activities whenever Temporal answers, until asked to stop."""
     install_bounded_thread_pool()
     cluster = _cluster_worker(api, config) if api else None
-    with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
+    with PodCache(config.root_dir, whole_pods=True) as cache:
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
         services = node_services(
             config,
@@ -87,7 +88,8 @@ async def work(
         await asyncio.to_thread(services.cgroups.make_tiers)
         pods_limit = await asyncio.to_thread(_enforced, services, config, cluster)
         await asyncio.to_thread(know_pods, tickets, config.node_name, cache.snapshots())
-        readiness.pass_on(_readers_of_snapshots(services, cache, telemetry, cluster))
+        cleanups = Cleanups()
+        readiness.pass_on(cleanups.after(_readers_of_snapshots(services, cache, telemetry, cluster)))
         parts = WorkerParts(
             config=config,
             node=node,
@@ -103,8 +105,16 @@ async def work(
         temporal.show()
         api_loops = cluster.running(cache.snapshots, temporal.signals, services.csi) if cluster else nullcontext()
         storage = storage_limits(parts, temporal.signals)
+        pressure = evictions(parts, temporal.signals, cleanups, cluster.tell_of_node if cluster else _tell_nobody)
         async with AsyncExitStack() as running:
-            for part in (keeping_pods_limit(pods_limit), *upkeep(parts), api_loops, *temporal.running(), storage):
+            for part in (
+                keeping_pods_limit(pods_limit),
+                *upkeep(parts),
+                api_loops,
+                *temporal.running(),
+                storage,
+                pressure,
+            ):
                 await running.enter_async_context(part)
             service.ready(f"working for node {config.node_name}")
             await service.stop_requested()

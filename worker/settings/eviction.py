@@ -16,6 +16,7 @@ def eviction_policy(kubelet: KubeletConfiguration) -> EvictionPolicy:
     return EvictionPolicy(
         parse_thresholds(_stated(kubelet)),
         transition=kubelet["evictionPressureTransitionPeriod"],
+        longest_grace_seconds=kubelet["evictionMaxPodGracePeriod"] or 0,
         local_storage=False,  # decided in each pod's workflow
     )
 
@@ -26,12 +27,6 @@ def eviction_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
         yield f"{fault.key}: {fault.why}"
 
 
-def eviction_warnings(kubelet: KubeletConfiguration) -> Iterator[str]:
-    """Say which thresholds have no effect."""
-    if said := [key for key in ("evictionHard", "evictionSoft") if kubelet[key]]:
-        yield f"{', '.join(said)}: reserved from pods and, in a cluster, shown as the node's conditions; tempolet does not evict pods for them yet"
-
-
 def _stated(kubelet: KubeletConfiguration) -> ThresholdConfig:
     return ThresholdConfig(
         hard=kubelet["evictionHard"],
@@ -39,4 +34,5 @@ def _stated(kubelet: KubeletConfiguration) -> ThresholdConfig:
         soft_grace=kubelet["evictionSoftGracePeriod"] or {},
         minimum_reclaim=kubelet["evictionMinimumReclaim"] or {},
         merge_defaults=bool(kubelet["mergeDefaultEvictionSettings"]),
+        enforced=tuple(kubelet["enforceNodeAllocatable"] or ()),
     )

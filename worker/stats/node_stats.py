@@ -1,6 +1,7 @@
 """Answers the metrics and summary endpoints: calls the runtime and keeps the state between requests.
 
-Created once by the node process (`NodeDependencies.stats`), used from its event loop; files are read in threads.
+Created once by the node process (`NodeDependencies.stats`), and by the worker for evictions; used from its event loop; files are
+read in threads.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from activities.clients.runtime import RuntimeClient
 from activities.execution.single_flight import SingleFlight
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroup_names import CgroupNames
+from proto.temporal.eviction.readings import PodUse
 from worker.daemon.config import NodeConfig
 from worker.machine.boot_time import boot_time
 from worker.machine.cgroup_driver import recorded_names
@@ -32,6 +34,7 @@ from worker.stats.cgroups.v2 import CgroupsV2
 from worker.stats.disks.filesystems import FileSystem, device_name
 from worker.stats.disks.node_disks import ImageDisk, NodeDisks
 from worker.stats.disks.pod_files import PodFiles
+from worker.stats.pressure.pod_uses import pod_uses
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import read_rows
 from worker.stats.prometheus.machine_families import machine_families
@@ -87,6 +90,11 @@ class NodeStats:
         """Return /stats/summary as JSON; raises CriError if the runtime does not answer, OSError."""
         key = ("summary", only_cpu_and_memory)
         return await self.shared.run(key, partial(self._summary, whole=not only_cpu_and_memory), "/stats/summary")
+
+    async def uses(self) -> dict[str, PodUse]:
+        """Return what each pod uses, by uid; raises CriError, OSError."""
+        read = await self._read(whole=True)
+        return pod_uses(read, await self._disks.of(read))
 
     async def volume_families(self) -> list[Family]:
         """Return kubelet_volume_stats_* and volume_manager_total_volumes."""

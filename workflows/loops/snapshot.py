@@ -11,6 +11,7 @@ from proto.temporal.pod import PodStart
 from workflows.decide.eviction.local_storage import watched_limits
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import PodSummary
+from workflows.decide.steps.termination import is_released
 from workflows.decide.volumes.refresh import watched_objects
 
 
@@ -34,6 +35,7 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: P
         started_at=rfc3339(observed.started_at),
         updated_at=rfc3339(situation.now),
         deleting=observed.deletion is not None,
+        released=is_released(situation),
         sandbox_id=observed.sandbox.sandbox_id if observed.sandbox else "",
         sandbox_ready=bool(observed.sandbox and observed.sandbox.ready),
         containers={
@@ -44,6 +46,7 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: P
         pod=start.pod,
         objects=watched_objects(situation),
         storage_limits=watched_limits(situation),
+        event_annotations=observed.eviction.annotations if observed.eviction else {},
         status=status.model_dump(by_alias=True, exclude_none=True, mode="json"),
         under_way=tuple(situation.busy),
         ends_awaited=tuple(

@@ -23,7 +23,7 @@ from proto.temporal.activities.volumes import MountVolumes
 from proto.temporal.hooks import Hook, HookEnded
 from proto.temporal.pod import ContainerState, PodKey, ProbeKind
 from worker.events.activity_table import go_duration
-from worker.events.event import Occurrence, node_reference
+from worker.events.event import Occurrence, new_event, node_reference
 from worker.events.pod_events import PodEvents
 
 POD = PodKey("default", "web", "uid-1")
@@ -371,6 +371,15 @@ def test_what_a_status_tells(events: PodEvents, told: Told, status: dict[str, An
     events.publish(snapshot())
     events.publish(snapshot(**status))
     assert told.said() == lines
+
+
+def test_an_eviction_names_what_was_starved(events: PodEvents, told: Told) -> None:
+    """In annotations, which tools read."""
+    low = snapshot(phase="Failed", reason="Evicted", message="low")
+    events.publish(replace(low, event_annotations={"starved_resource": "memory"}))
+    (happened,) = told.all
+    event = new_event(happened, "n1", datetime(2026, 11, 28, tzinfo=UTC))
+    assert event["metadata"]["annotations"] == {"starved_resource": "memory"}
 
 
 def resizing(generation: int, **more: str) -> dict[str, Any]:

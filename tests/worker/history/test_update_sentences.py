@@ -74,6 +74,20 @@ def test_what_an_update_says(recorded: Recorder, name: str, answer: Any, text: s
     assert recorded.texts()[1:] == [text]
 
 
+def test_the_node_says_why_it_chose_a_pod(recorded: Recorder) -> None:
+    """It is no operator, and its stops name it."""
+    chosen = PodEvicted("", "Evicted", "The node was low on resource: memory. ", FIVE, NOON, "it uses most")
+    recorded.update(names.EVICT_POD, chosen)
+    assert recorded.texts()[1:] == [
+        f"the node evicted the pod: Evicted: The node was low on resource: memory. (grace 5.00 s, SIGKILL at {LOCAL_NOON})",
+        "the node chose this pod because it uses most",
+    ]
+    why = "Evicted: The node was low on resource: memory. "
+    asked = requests.StopContainer(POD, "web", "c0", FIVE, recorded.now, why)
+    recorded.do(names.STOP_CONTAINER, asked, seen("c0", exit_code=143, reason="Error", finished_at=recorded.now))
+    assert recorded.texts()[-1].endswith("(asked by the node)")
+
+
 def test_a_stop_names_the_operator_who_evicted(recorded: Recorder) -> None:
     """As it names the source that asked for a deletion."""
     recorded.update(names.EVICT_POD, PodEvicted("root@node-1", "Evicted", "low on memory", FIVE, NOON))

@@ -53,6 +53,11 @@ def test_the_defaults_are_the_kubelets_for_linux(tmp_path: Path) -> None:
             id="merged-into-the-defaults-and-nought-takes-one-away",
         ),
         pytest.param("evictionHard: {memory.available: 100%}", set(), id="a-hundred-per-cent-is-none"),
+        pytest.param(
+            "evictionHard: {memory.available: 1Gi}\nenforceNodeAllocatable: []",
+            {"memory.available"},
+            id="the-pods-cgroup-has-one-only-if-it-is-limited",
+        ),
     ],
 )
 def test_which_thresholds_there_are(tmp_path: Path, text: str, signals: set[str]) -> None:
@@ -124,13 +129,11 @@ def test_what_is_no_threshold_is_refused(tmp_path: Path, text: str, message: str
         load(tmp_path, text)
 
 
-def test_it_is_said_that_no_pod_is_evicted(tmp_path: Path) -> None:
-    """Once for both kinds."""
-    text = "evictionHard: {containerfs.available: 5%}\nevictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}"
-    warnings = load(tmp_path, text).warnings
-    assert any(
-        "evictionHard, evictionSoft: reserved from pods" in one and "does not evict pods" in one for one in warnings
-    )
+def test_soft_evictions_have_a_longest_grace_period(tmp_path: Path) -> None:
+    """None at all by default; the pods' own limits are judged in their workflows."""
+    assert load(tmp_path, "").eviction.longest_grace_seconds == 0
+    said = load(tmp_path, "evictionMaxPodGracePeriod: 60").eviction
+    assert (said.longest_grace_seconds, said.local_storage) == (60, False)
 
 
 @pytest.mark.parametrize(

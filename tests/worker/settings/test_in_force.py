@@ -37,7 +37,7 @@ SAID: Mapping[str, str] = {
     "systemReserved: {cpu: 100m}",
     "nothing-enforced": "enforceNodeAllocatable: []",
     "soft": "evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}\n"
-    "evictionMinimumReclaim: {memory.available: 10Mi}\nevictionPressureTransitionPeriod: 1m",
+    "evictionMinimumReclaim: {memory.available: 10Mi}\nevictionPressureTransitionPeriod: 1m\nevictionMaxPodGracePeriod: 60",
     "no-storage-limits": "localStorageCapacityIsolation: false",
     "pulls-in-series": "serializeImagePulls: true",
     "pulls-without-a-limit": "serializeImagePulls: false",

@@ -26,7 +26,7 @@ from proto.temporal.ticket import UNTICKETED, Ticket
 from tests.patience import PATIENCE
 from tests.worker.tickets.conftest import TicketNode, events_of, start_again
 from tests.workflows.conftest import QUICK, pod_json
-from worker.commands.change.updates import send_update, why_not
+from worker.delivery.workflow_updates import send_update, why_not
 from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.executions import describe_execution
 from worker.tickets.guard import know_pods

@@ -14,7 +14,7 @@ from proto.temporal.pod import PodOutcome
 from proto.temporal.signals import RuntimeChanged
 from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, pod_json
-from worker.commands.change.updates import send_update, update_id, why_not
+from worker.delivery.workflow_updates import send_update, update_id, why_not
 
 Handle = WorkflowHandle[Any, PodOutcome]
 OPEN = SetCondition("root@node-1", "example.com/lb", "True", source="command", sequence=7)

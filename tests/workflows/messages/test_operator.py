@@ -14,7 +14,7 @@ from proto.temporal.pod import NodeSettings, PodOutcome
 from proto.temporal.signals import DeletionRequested, RuntimeChanged
 from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
-from worker.commands.change.updates import send_update
+from worker.delivery.workflow_updates import send_update
 
 SLOW = NodeSettings(image_backoff_initial=timedelta(minutes=5), host_ips=("192.0.2.1",))
 """Back-offs that no test can await."""

@@ -14,7 +14,7 @@ from proto.temporal.pod import PodJson, PodOutcome
 from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
-from worker.commands.change.updates import send_update
+from worker.delivery.workflow_updates import send_update
 
 Handle = WorkflowHandle[Any, PodOutcome]
 

@@ -6,40 +6,24 @@ Used by every command that changes a pod. The pod's history shows who asked and 
 import asyncio
 import os
 import pwd
-import secrets
 import socket
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from temporalio.client import (
-    WorkflowHandle,
-    WorkflowQueryFailedError,
-    WorkflowQueryRejectedError,
-    WorkflowUpdateFailedError,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
-)
-from temporalio.common import QueryRejectCondition
-from temporalio.exceptions import ApplicationError
+from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
-from proto.temporal import names
-from proto.temporal.operator import OperatorRequest, Rejection
+from proto.temporal.operator import OperatorRequest
 from worker.commands.access import temporal_access
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.led_pods import ask_pod, pod_here
 from worker.commands.access.pod_selection import PodSelector, find_pods
 from worker.daemon.config import NodeConfig
 from worker.delivery.lead import Message, Reply
+from worker.delivery.workflow_updates import WorkflowPaused, new_number, rejection_of, send_update, why_not
 
-ASK_AGAIN: Final = timedelta(milliseconds=100)
-WHY_NOT_WITHIN: Final = timedelta(seconds=2)
-PAUSED_WORDS: Final = "workflow is paused"
-"""Temporal's words; it has no status of its own for that."""
 SOURCE: Final = "command"
 """Who numbers the requests."""
-_NUMBER_BITS: Final = 53
-"""What every reader of JSON keeps exactly."""
 Answered = TypeVar("Answered")
 
 
@@ -51,25 +35,9 @@ class Refused(CommandFailed):
         self.reason = reason
 
 
-class WorkflowPaused(CommandFailed):
-    """Temporal refuses Updates of a workflow that somebody has paused."""
-
-    def __init__(self, workflow_id: str) -> None:
-        super().__init__(
-            "the pod's workflow is paused, and takes no requests: first continue it with "
-            f"`temporal workflow unpause --workflow-id {workflow_id}`"
-        )
-
-
 def numbered(asked: OperatorRequest) -> OperatorRequest:
     """Give a request the number by which a pod recognizes it if it comes twice."""
-    return replace(asked, source=SOURCE, sequence=secrets.randbits(_NUMBER_BITS) or 1)
-
-
-def update_id(asked: object) -> str | None:
-    """Return the id by which a run recognizes a request that comes twice; None for one without a number."""
-    number = getattr(asked, "sequence", 0)
-    return f"{SOURCE}-{number}" if number else None
+    return replace(asked, source=SOURCE, sequence=new_number())
 
 
 def operator() -> str:
@@ -86,46 +54,6 @@ def update_pod(
 ) -> Answered:
     """Send an Update to the newest pod of this name; raises CommandFailed, or Refused if the pod rejects it."""
     return asyncio.run(_send_to_pod(config, selector, numbered(asked), update=update, answer=answer))
-
-
-async def why_not(handle: WorkflowHandle[Any, Any], asked: object, update: str) -> Rejection | None:
-    """Ask the workflow why it would reject an Update; None also if it does not answer in time.
-
-    Asked before the Update is sent, because a rejected Update leaves a workflow task that a replay may merge with the next one
-    (docs/architecture.md). A query leaves nothing.
-    """
-    try:
-        rejection: Rejection | None = await handle.query(
-            names.WHY_NOT,
-            args=[update, asked],
-            result_type=Rejection | None,  # type: ignore[arg-type]  # the converter takes unions, the SDK's types do not
-            reject_condition=QueryRejectCondition.NOT_OPEN,
-            rpc_timeout=WHY_NOT_WITHIN,
-        )
-    except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError, ValueError):
-        return None  # ValueError: the status of a paused workflow, which the SDK does not know
-    return rejection
-
-
-async def send_update(
-    handle: WorkflowHandle[Any, Any], asked: object, *, update: str, answer: type[Answered]
-) -> Answered:
-    """Send the Update until it is accepted; raises WorkflowPaused.
-
-    Temporal returns FAILED_PRECONDITION without delivering the Update if signals arrive while a run continues as new, and
-    for a paused workflow.
-    """
-    while True:
-        try:
-            answered: Answered = await handle.execute_update(update, asked, id=update_id(asked), result_type=answer)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.FAILED_PRECONDITION:
-                raise
-            if PAUSED_WORDS in error.message.lower():
-                raise WorkflowPaused(handle.id) from error
-            await asyncio.sleep(ASK_AGAIN.total_seconds())
-        else:
-            return answered
 
 
 async def _send_to_pod(
@@ -158,9 +86,13 @@ async def _send_to_workflow(
         async with asyncio.timeout(temporal_access.ANSWER_WITHIN.total_seconds()):
             return await send_update(handle, asked, update=update, answer=answer)
     except WorkflowUpdateFailedError as error:
-        why = error.cause
-        message, reason = (why.message, why.type or "") if isinstance(why, ApplicationError) else (str(why), "")
-        raise Refused(message, reason) from error
+        rejected = rejection_of(error)
+        raise Refused(rejected.message, rejected.reason) from error
+    except WorkflowPaused as error:
+        raise CommandFailed(
+            "the pod's workflow is paused, and takes no requests: first continue it with "
+            f"`temporal workflow unpause --workflow-id {handle.id}`"
+        ) from error
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
         # Temporal keeps an accepted Update and delivers it to the next worker
         error_shown = TimeoutError(f"{temporal_access.no_answer()}; the request is delivered when a worker starts")

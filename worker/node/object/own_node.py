@@ -18,12 +18,12 @@ import structlog
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, Json
 from activities.clients.api_server.reflector import Listed, Reflector
 from activities.clients.api_server.resources import NODES
+from worker.machine.monotonic_clock import monotonic_now
 from worker.node.object.conditions import NodeEvent, is_ready
 from worker.node.object.patch import changed, node_patch
 from worker.node.object.registration import initial_node, reconcile
 from worker.node.object.status import NodeFacts, NodeSettings, current_node
 from worker.node.process.dependencies import NodeDependencies
-from worker.node.process.monotonic_clock import monotonic_now
 
 TRIES: Final = 5
 FIRST_PAUSE: Final = 0.1

@@ -16,13 +16,13 @@ from worker.daemon.loop_restarts import restart_on_error
 from worker.daemon.version import own_version
 from worker.machine.addresses import AddressesUnknown, node_addresses
 from worker.machine.machine import Machine, read_machine
+from worker.machine.monotonic_clock import monotonic_now
 from worker.node.object.events import event_sender
 from worker.node.object.features import declared_features
 from worker.node.object.own_node import NodeCallbacks, OwnNode
 from worker.node.object.status import NodeFacts, NodeSettings
 from worker.node.pressure.watch import PressureWatch
 from worker.node.process.dependencies import NodeDependencies
-from worker.node.process.monotonic_clock import monotonic_now
 from worker.node.process.threads import in_node_thread
 from worker.node.runtime.watch import RuntimeWatch
 from worker.settings.kubelet.schema import load_schema
@@ -39,7 +39,7 @@ async def sync_node(deps: NodeDependencies) -> None:
     machine = await in_node_thread(read_machine)
     sync_now = asyncio.Event()
     runtime = RuntimeWatch(deps.runtime, deps.cluster.most_images, sync_now.set)
-    pressure = PressureWatch(deps.config, runtime.image_folder, sync_now.set)
+    pressure = PressureWatch(deps.config, sync_now.set)
     facts = _Facts(deps, machine, runtime, pressure)
     callbacks = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, sync_now)
     node = OwnNode(deps, node_settings(deps.config), callbacks)

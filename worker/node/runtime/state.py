@@ -38,8 +38,6 @@ class RuntimeState:
     """name://version, or "" if not known."""
     images: tuple[Mapping[str, Any], ...] | None = None
     """In the form of the node's status; None if not known."""
-    image_folder: str = ""
-    """Where the images are stored, or "" if not known."""
 
     def troubles(self, now: datetime) -> tuple[str, ...]:
         """Return what keeps this node from being Ready."""

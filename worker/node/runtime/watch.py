@@ -15,7 +15,7 @@ import structlog
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from worker.node.process.monotonic_clock import monotonic_now
+from worker.machine.monotonic_clock import monotonic_now
 from worker.node.runtime.images import listed_images
 from worker.node.runtime.state import RuntimeState, with_status
 
@@ -73,7 +73,6 @@ class RuntimeWatch:
         try:
             version = await self._runtime.version()
             images = await self._runtime.list_images()
-            places = await self._runtime.image_fs_info()
         except CriError as error:
             self._log_change(str(error))
             return
@@ -81,12 +80,7 @@ class RuntimeWatch:
             self.state,
             version=f"{version.runtime_name}://{version.runtime_version}",
             images=listed_images(images, self._most),
-            image_folder=places[0].fs_id.mountpoint if places else "",
         )
-
-    def image_folder(self) -> str:
-        """Return where the runtime stores its images, or "" if not known."""
-        return self.state.image_folder
 
     def set_pod_cidrs(self, cidrs: Sequence[str]) -> None:
         """Set the pod CIDRs that the cluster assigned; changes are sent to the runtime."""

@@ -22,6 +22,7 @@ from worker.poller.cluster.node_admission import NodeAdmission
 from worker.poller.cluster.node_object import NodeObject
 from worker.poller.manifests.manifest_pods import ManifestPods
 from worker.poller.runtime.known_pods import KnownPods
+from worker.poller.runtime.under_pressure import UnderPressure
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,13 @@ class ClusterPods:
         identity = ClusterIdentity(api, config.state_dir / FILE)
         self._source = ApiSource(api, config.node_name, identity, hooks=config.tempolet.hooks.allowed_on_api_pods)
         self._node = NodeObject(api, config, self._node_changed)
-        self.admission = NodeAdmission(self._node, dependencies.known, config.feature_gates, self._present)
+        self.admission = NodeAdmission(
+            self._node,
+            dependencies.known,
+            config.feature_gates,
+            self._present,
+            under_pressure=UnderPressure(config.root_dir, alone=False).why_refused,
+        )
         asked = ApiPodsDependencies(
             confirms=self._source,
             admit=self.admission.admit,

@@ -2,7 +2,7 @@
 
 Asked by `manifest_pods` and `api_pods` on a node of a cluster, when a pod's workflow is started for the first time; a
 pod with an open workflow stays admitted, also after a restart of the poller. The rules are pure
-(`workflows/decide/node/node_admission.py`, `supported_cluster.py`); this module collects the pods that count and the
+(`workflows/decide/eviction/admission.py`, `workflows/decide/node/node_admission.py`, `supported_cluster.py`); this module collects the pods that count and the
 Node.
 """
 
@@ -42,9 +42,19 @@ class NodeAdmission:
     """Remembers which pods were admitted."""
 
     def __init__(
-        self, node: Node, known: KnownPods, gates: FeatureGates, present: Callable[[], Mapping[str, PodJson]]
+        self,
+        node: Node,
+        known: KnownPods,
+        gates: FeatureGates,
+        present: Callable[[], Mapping[str, PodJson]],
+        *,
+        under_pressure: Callable[[PodJson], Rejected | None],
     ) -> None:
-        """Take the Node, the worker's snapshots, and a function that returns all pods listed here, by uid."""
+        """Take the Node, the worker's snapshots, and a function that returns all pods listed here, by uid.
+
+        `under_pressure` says why the node refuses a pod because of its pressure.
+        """
+        self._under_pressure = under_pressure
         self._node, self._known, self._gates, self._present = node, known, gates, present
         self._taken: set[str] = set()
         self._refused: set[str] = set()
@@ -54,7 +64,8 @@ class NodeAdmission:
         """Return why the pod is rejected; None admits it."""
         uid, name = pod["metadata"]["uid"], f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         try:
-            why = None if static else self._unsupported(pod)
+            why = self._under_pressure(pod)
+            why = why or (None if static else self._unsupported(pod))
             why = why or self._why_not(pod, static=static)
             if why and why.reason == AFFINITY:
                 await self._node.read()

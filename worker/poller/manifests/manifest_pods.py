@@ -61,7 +61,7 @@ class ManifestPods:
         self._settings = settings
         self._refused = refused
         self.admit: Admit | None = None
-        """Returns why this node rejects a new pod; None admits every pod, as on a standalone node."""
+        """Returns why this node rejects a new pod; None admits every pod."""
         self._names: dict[str, PodName] = {}
         self._calls = Reconciler[Start | Delete](self)
         self._pace = SignalPace(lambda keys: self._calls.go(key for key in keys if key in self._names))

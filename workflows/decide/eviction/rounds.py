@@ -56,9 +56,19 @@ class Victim:
     disrupts: bool = True
     """The pod gets the condition DisruptionTarget: the node is relieved, not a limit of the pod's own enforced."""
     why: str = ""
-    """Why this pod and not another."""
+    """What put it in its place."""
     spared: tuple[str, ...] = ()
     """Critical pods that were ranked before it."""
+    next_in_line: str = ""
+    """The pod that would have been next, and what put it there; empty if there is none."""
+
+    @property
+    def because(self) -> str:
+        """Why this pod and not another."""
+        spared = (
+            f"; before it were critical pods, which are never evicted: {', '.join(self.spared)}" if self.spared else ""
+        )
+        return f"{self.why}{spared}" + (f"; the next would have been {self.next_in_line}" if self.next_in_line else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +120,7 @@ def choose_victim(policy: EvictionPolicy, starved: Starved, facts: Facts) -> Vic
     if first is None:
         return None
     use = facts.uses.get(first.pod.uid)
+    after = next((one for one in order[order.index(first) + 1 :] if not one.pod.critical), None)
     spared = [one.pod.full_name for one in order[: order.index(first)]]
     return Victim(
         first.pod,
@@ -119,6 +130,7 @@ def choose_victim(policy: EvictionPolicy, starved: Starved, facts: Facts) -> Vic
         eviction_annotations(starved.resource, first.pod, use),
         why=f"{first.why(starved.resource)}; place {len(spared) + 1} of {len(order)}",
         spared=tuple(spared),
+        next_in_line=f"{after.pod.full_name}: {after.why(starved.resource)}" if after else "",
     )
 
 

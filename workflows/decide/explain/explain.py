@@ -89,7 +89,10 @@ def stop_remedy(situation: Situation) -> str:
 def why_done(situation: Situation) -> str:
     """Explain why nothing of the pod will run again although its source lists it."""
     eviction = situation.observed.eviction
-    return f"{eviction.reason} ({eviction.message})" if eviction else "it has finished"
+    if eviction is None:
+        return "it has finished"
+    chosen = f"; this pod because {eviction.why}" if eviction.why else ""
+    return f"{eviction.reason} ({eviction.message.strip()}{chosen})"
 
 
 def describe_running(situation: Situation) -> str:

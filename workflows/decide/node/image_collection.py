@@ -32,6 +32,15 @@ def choose(use: ImageUse, policy: ImagePolicy) -> tuple[Removal, ...]:
     return tuple(chosen)
 
 
+def choose_unused(use: ImageUse, policy: ImagePolicy) -> tuple[Removal, ...]:
+    """Choose every image that may make room, for a node under pressure (DeleteUnusedImages)."""
+    in_order = sorted(use.images, key=_last_used)
+    reason = "the node is under disk pressure"
+    return tuple(
+        _removal(one, f"{reason}; {_idle(one, use.at)}") for one in in_order if may_make_room(one, policy, use.at)
+    )
+
+
 def room_to_make(use: ImageUse, policy: ImagePolicy) -> int:
     """Return how many bytes must be freed to reach the low threshold."""
     wanted = use.disk.capacity_bytes * (100 - policy.low_threshold_percent) // 100

@@ -1,9 +1,8 @@
-"""Evictions that relieve the node, requested by the Update EvictPod.
+"""Evictions that relieve the node, requested by the Update EvictPod: by the node under pressure, or by an operator.
 
-An operator does what the kubelet does under pressure, for a critical pod and at shutdown (pkg/kubelet/eviction
-evictPod, preemption, nodeshutdown): the pod is stopped, has failed, and stays so until its source no longer lists it.
-System pods are never evicted. The kubelet also spares every static pod; here an operator who asks knows that it comes
-back only with its manifest.
+The pod is stopped, has failed, and stays so until its source no longer lists it (pkg/kubelet/eviction evictPod). Which pod
+the node chooses is decided in `workflows/decide/eviction/`. System pods are never evicted. The kubelet also spares every static
+pod; here an operator who asks knows that it comes back only with its manifest.
 """
 
 import re
@@ -26,7 +25,7 @@ from workflows.decide.steps.termination import prepare_termination
 REASON: Final = re.compile("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_:])?", re.ASCII)
 """The pattern of metav1.Condition."""
 LONGEST_REASON: Final = 253
-LONGEST_MESSAGE: Final = 1024
+LONGEST_MESSAGE: Final = 4096
 """Bytes; each container's stop repeats the message."""
 
 
@@ -58,7 +57,9 @@ def evicted(situation: Situation, asked: EvictPod) -> PodEvicted:
     """Return the Update's answer."""
     eviction = eviction_of(situation, asked)
     grace = eviction_grace(eviction, pod_grace(situation.spec, None))
-    return PodEvicted(asked.operator, eviction.reason, eviction.message, grace.length, kills_at(situation, grace))
+    return PodEvicted(
+        asked.operator, eviction.reason, eviction.message, grace.length, kills_at(situation, grace), asked.why
+    )
 
 
 def eviction_of(situation: Situation, asked: EvictPod) -> Eviction:
@@ -66,7 +67,9 @@ def eviction_of(situation: Situation, asked: EvictPod) -> Eviction:
     own = pod_grace(situation.spec, None)
     grace = None if asked.grace is None else min(pod_grace(situation.spec, asked.grace), own)
     message = asked.message or f"The pod was evicted by {asked.operator}"
-    return Eviction(situation.now, asked.reason, message, grace, disrupts=True)
+    return Eviction(
+        situation.now, asked.reason, message, grace, disrupts=True, why=asked.why, annotations=dict(asked.annotations)
+    )
 
 
 def evict(situation: Situation, asked: EvictPod) -> None:

@@ -52,6 +52,14 @@ def stop_sandbox(situation: Situation) -> Iterator[Action | Wake]:
         yield from unless_backing_off(situation, StopPodSandbox(situation.key, sandbox.sandbox_id))
 
 
+def is_released(situation: Situation) -> bool:
+    """Report whether nothing of the pod runs, and neither its network nor a volume is left (PodResourcesAreReclaimed)."""
+    observed = situation.observed
+    unmounted = observed.volumes_undone or not situation.source["spec"].get("volumes")
+    stopped = observed.sandbox is None or observed.sandbox.stopped
+    return observed.lifecycle is Lifecycle.TERMINATED and unmounted and stopped
+
+
 def remove_sandboxes(situation: Situation) -> Iterator[Action | Wake]:
     """Remove every sandbox of a deleted pod, and with it its containers."""
     observed = situation.observed

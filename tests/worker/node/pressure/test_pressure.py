@@ -1,48 +1,36 @@
-"""Which pressure conditions does a node have?"""
+"""Which pressure conditions does a node show?"""
 
 import sqlite3
 from pathlib import Path
 
-import pytest
-
-from proto.temporal.eviction.thresholds import Amount, EvictionPolicy, Signal, Threshold
+from proto.node_pressure import node_pressure_path, write_node_pressure
 from worker.daemon.config import NodeConfig
 from worker.node.pressure.watch import HISTORY_PRESSURE, PressureWatch
 from worker.settings.tempolet_configuration import HistoryKeys, TempoletConfiguration, TemporalKeys
 
-ALWAYS = Amount(share=2.0)
 
-
-@pytest.mark.parametrize(
-    ("signals", "conditions"),
-    [
-        pytest.param((), set(), id="no-threshold"),
-        pytest.param((Signal.MEMORY,), {"MemoryPressure"}, id="memory"),
-        pytest.param((Signal.PIDS, Signal.NODE_FS), {"PIDPressure", "DiskPressure"}, id="two"),
-        pytest.param((Signal.CONTAINER_FS,), set(), id="containerfs-has-the-thresholds-of-another-disk"),
-    ],
-)
-async def test_a_threshold_that_is_met_is_shown(
-    tmp_path: Path, signals: tuple[Signal, ...], conditions: set[str]
-) -> None:
-    """By what is measured of this machine."""
-    policy, turns = EvictionPolicy(tuple(Threshold(one, ALWAYS) for one in signals)), list[str]()
-    watch = PressureWatch(
-        NodeConfig("n1", tmp_path, eviction=policy), lambda: str(tmp_path), lambda: turns.append("turned")
-    )
-    for _ in range(2):
+async def test_what_the_worker_has_judged_is_shown(tmp_path: Path) -> None:
+    """Each change is told once; before the first judgement, and of a damaged file, nothing is known."""
+    turns = list[str]()
+    watch = PressureWatch(NodeConfig("n1", tmp_path), lambda: turns.append("turned"))
+    await watch.measure()
+    assert not watch.conditions
+    assert turns == []
+    for conditions in (("MemoryPressure",), ("MemoryPressure", "DiskPressure"), ("MemoryPressure", "DiskPressure")):
+        write_node_pressure(tmp_path, conditions)
         await watch.measure()
-    assert watch.conditions == conditions
-    assert turns == ["turned"] * bool(conditions), "told once"
+        assert watch.conditions == set(conditions)
+    node_pressure_path(tmp_path).write_text("{")
+    await watch.measure()
+    assert watch.conditions == set()
+    assert turns == ["turned"] * 3
 
 
 async def test_a_database_of_histories_over_its_limit_is_a_pressure(tmp_path: Path) -> None:
     """Measured with the others; a file that cannot be read is none."""
     file, turns = tmp_path / "temporal.db", list[str]()
     ours = TempoletConfiguration(temporal=TemporalKeys(database_file=file), history=HistoryKeys("64Mi"))
-    watch = PressureWatch(
-        NodeConfig("n1", tmp_path, eviction=EvictionPolicy(), tempolet=ours), str, lambda: turns.append("turned")
-    )
+    watch = PressureWatch(NodeConfig("n1", tmp_path, tempolet=ours), lambda: turns.append("turned"))
     await watch.measure()
     assert HISTORY_PRESSURE not in watch.conditions
     database = sqlite3.connect(file)

@@ -3,23 +3,17 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proto.cri.v1 import api_pb2 as cri
-from proto.temporal.eviction.readings import MemoryReading, NodeReading
-from proto.temporal.eviction.thresholds import Amount, Disks, EvictionPolicy, Signal, Threshold
 from tests.worker.node.object.test_status import FACTS, SETTINGS
-from worker.daemon.config import NodeConfig
+from worker.machine.monotonic_clock import monotonic_now
 from worker.node.object import own_node
 from worker.node.object.status import current_node
-from worker.node.pressure import watch
-from worker.node.process.monotonic_clock import monotonic_now
 from worker.node.runtime import watch as runtime_watch
 from worker.node.runtime.watch import RuntimeWatch
-from worker.stats.pressure.node_reading import Measured
 
 SET = timedelta(hours=1)
 
@@ -38,7 +32,7 @@ def set_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Set the clock that a module uses."""
 
     def forward() -> None:
-        for module in (runtime_watch, watch, own_node):
+        for module in (runtime_watch, own_node):
             monkeypatch.setattr(module, "datetime", Later, raising=False)
 
     return forward
@@ -65,18 +59,3 @@ async def test_a_runtime_that_was_asked_a_moment_ago_is_not_down(set_forward: Ca
     assert node["status"]["conditions"][-1]["reason"] == "KubeletReady"
     await asking.poll_status()
     assert turns == ["turned"], "ready, once"
-
-
-async def test_a_pressure_lasts_as_long_as_it_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_forward: Callable[[], None]
-) -> None:
-    """Changing the system time neither ends it early nor extends it."""
-    left = [MemoryReading(0, 1000)]
-    monkeypatch.setattr(watch, "measure_node", lambda *_: Measured(NodeReading(left[0]), Disks()))
-    policy = EvictionPolicy((Threshold(Signal.MEMORY, Amount("100")),), transition=timedelta(minutes=5))
-    measuring = watch.PressureWatch(NodeConfig("n1", tmp_path, eviction=policy), str, lambda: None)
-    await measuring.measure()
-    left[0] = MemoryReading(900, 100)
-    set_forward()
-    await measuring.measure()
-    assert measuring.conditions == {"MemoryPressure"}

@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from proto.kubernetes.resources.quantity import parse_quantity
+from proto.kubernetes.source_annotations import SOURCE_ANNOTATION
+from proto.node_pressure import write_node_pressure
 from proto.temporal.pod import Lifecycle, PodJson
+from proto.temporal.pod_inputs import Rejected
 from tests.worker.poller.snapshots import snapshot, write
 from worker.poller.cluster.node_admission import NodeAdmission
 from worker.poller.runtime.known_pods import KnownPods
+from worker.poller.runtime.under_pressure import UnderPressure
 from worker.settings.kubelet.feature_gates import FeatureGates
 from workflows.decide.node.node_admission import NodeFacts
 
@@ -53,7 +57,8 @@ def node() -> Node:
 @pytest.fixture
 def admission(tmp_path: Path, node: Node, present: dict[str, PodJson]) -> NodeAdmission:
     """Make one as a poller that has just started has."""
-    return NodeAdmission(node, KnownPods(tmp_path, "n"), FeatureGates(), lambda: present)
+    under_pressure = UnderPressure(tmp_path, alone=False).why_refused
+    return NodeAdmission(node, KnownPods(tmp_path, "n"), FeatureGates(), lambda: present, under_pressure=under_pressure)
 
 
 async def admitted(admission: NodeAdmission, present: dict[str, PodJson], pod: PodJson, *, static: bool = False) -> str:
@@ -114,3 +119,34 @@ async def test_what_cannot_be_run_and_what_cannot_be_judged(
     assert await admitted(admission, present, claims) == "PodFeatureUnsupported"
     assert await admitted(admission, present, asking("b", "1"), static=True) == ""
     assert await admitted(admission, present, asking("c", "no amount")) == "UnexpectedAdmissionError"
+
+
+async def test_a_node_under_pressure_refuses_first(
+    tmp_path: Path, admission: NodeAdmission, present: dict[str, PodJson]
+) -> None:
+    """In the kubelet's words, until the worker says that it is over; a pod with requests is not refused for memory."""
+    best_effort = asking("a", "0")
+    best_effort["spec"]["containers"][0].pop("resources", None)
+    write_node_pressure(tmp_path, ["MemoryPressure"])
+    why = await admission.admit(best_effort)
+    assert why == Rejected("Evicted", "The node had condition: [MemoryPressure]. ")
+    assert await admitted(admission, present, asking("b", "500m")) == ""
+    write_node_pressure(tmp_path, ["DiskPressure"])
+    assert await admitted(admission, present, asking("c", "500m")) == "Evicted"
+    write_node_pressure(tmp_path, [])
+    assert await admission.admit(best_effort) is None
+
+
+@pytest.mark.parametrize(
+    ("alone", "source", "refused"),
+    [
+        pytest.param(False, "file", False, id="a-static-pod-in-a-cluster-is-critical"),
+        pytest.param(True, "file", True, id="on-a-node-alone-it-is-not"),
+    ],
+)
+async def test_static_pods_under_pressure(tmp_path: Path, alone: bool, source: str, refused: bool) -> None:
+    """On a node alone, where every pod is static, only those of the system are admitted."""
+    write_node_pressure(tmp_path, ["DiskPressure"])
+    static = asking("a", "500m")
+    static["metadata"]["annotations"] = {SOURCE_ANNOTATION: source}
+    assert bool(await UnderPressure(tmp_path, alone=alone).admit(static, static=True)) is refused

@@ -56,6 +56,9 @@ def test_memory_evicts_one_pod_at_once() -> None:
     )
     assert found.annotations["starved_resource"] == "memory"
     assert found.why == "it uses 9Mi of memory, more than it requests; priority 5; place 1 of 3"
+    assert found.because == (
+        f"{found.why}; the next would have been default/kind: it uses 1Mi of memory, more than it requests; priority 5"
+    )
 
 
 def test_a_critical_pod_is_passed_over() -> None:
@@ -65,6 +68,7 @@ def test_a_critical_pod_is_passed_over() -> None:
     assert found is not None
     assert (found.pod.name, found.spared) == ("b", ("default/a",))
     assert found.why.endswith("place 2 of 2")
+    assert found.because == (f"{found.why}; before it were critical pods, which are never evicted: default/a")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from tests.workflows.decide.situations import DEFAULT_CONTEXT, Context, at, dele
 from workflows.decide.explain.explain import explanation
 
 TOO_LONG = Eviction(at(-5), "DeadlineExceeded", "too long")
+CHOSEN = Eviction(at(-5), "Evicted", "low on memory. ", disrupts=True, why="it uses most")
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,13 @@ TOO_LONG = Eviction(at(-5), "DeadlineExceeded", "too long")
             {"containers": {"web": down(0)}, "lifecycle": Lifecycle.TERMINATED, "eviction": TOO_LONG, "sandbox": GONE},
             "Failed: DeadlineExceeded (too long), and its source still lists it",
             id="was-active-for-too-long",
+        ),
+        pytest.param(
+            pod(),
+            DEFAULT_CONTEXT,
+            {"containers": {"web": down(0)}, "lifecycle": Lifecycle.TERMINATED, "eviction": CHOSEN, "sandbox": GONE},
+            "Failed: Evicted (low on memory.; this pod because it uses most), and its source still lists it",
+            id="the-node-has-chosen-it",
         ),
         pytest.param(
             pod(restartPolicy="Never"),

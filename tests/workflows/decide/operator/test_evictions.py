@@ -69,7 +69,7 @@ def test_who_is_of_the_system(spec: dict[str, Any], critical: bool) -> None:
         pytest.param(pod(), WEB, asked(reason=""), "Invalid", id="without-a-reason"),
         pytest.param(pod(), WEB, asked(reason="low on memory"), "Invalid", id="a-reason-of-several-words"),
         pytest.param(pod(), WEB, asked(reason="R" * 254), "Invalid", id="a-long-reason"),
-        pytest.param(pod(), WEB, asked(message="x" * 1025), "Invalid", id="a-long-message"),
+        pytest.param(pod(), WEB, asked(message="x" * 4097), "Invalid", id="a-long-message"),
     ],
 )
 def test_who_is_evicted(source: dict[str, Any], known: dict[str, Any], wish: EvictPod, reason: str) -> None:
@@ -125,6 +125,17 @@ def test_it_goes_and_has_failed() -> None:
     assert (target.type, target.status, target.reason, target.message, target.last_transition_time) == (
         *(DISRUPTION_TARGET, "True", "TerminationByKubelet", "low on memory"),
         at(0),
+    )
+
+
+def test_a_choice_of_the_node_is_kept_with_its_reason() -> None:
+    """For history and explain, and for the pod's event."""
+    here = situation(pod(), **WEB)
+    chosen = EvictPod("", "Evicted", "low", timedelta(seconds=1), why="it uses most", annotations={"a": "b"})
+    assert evicted(here, chosen).why == "it uses most"
+    apply_signal(here, chosen)
+    assert here.observed.eviction == Eviction(
+        here.now, "Evicted", "low", timedelta(seconds=1), disrupts=True, why="it uses most", annotations={"a": "b"}
     )
 
 

@@ -20,11 +20,18 @@ from tests.workflows.decide.situations import (
     up,
 )
 from workflows.decide.ending.grace import DEFAULT
-from workflows.decide.steps.termination import remove_directories, remove_sandboxes, stop_containers, stop_sandbox
+from workflows.decide.steps.termination import (
+    is_released,
+    remove_directories,
+    remove_sandboxes,
+    stop_containers,
+    stop_sandbox,
+)
 
 FINISHED: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING}
 DELETED: dict[str, Any] = {**FINISHED, "deletion": deletion(grace=5, asked=-3)}
 STOPPED = sandbox(ready=False, stopped=True)
+VOLUMES: dict[str, Any] = {"volumes": [{"name": "data", "emptyDir": {}}]}
 
 
 @pytest.mark.parametrize(
@@ -113,3 +120,19 @@ def test_remove_sandboxes(state: dict[str, Any], known: dict[str, Any], decision
 def test_remove_directories(known: dict[str, Any], decision: list[str]) -> None:
     """The last step."""
     assert describe_all(list(remove_directories(situation(**known)))) == decision
+
+
+@pytest.mark.parametrize(
+    ("spec", "known", "released"),
+    [
+        pytest.param({}, {"sandbox": sandbox(ready=False, stopped=True)}, True, id="all-is-gone"),
+        pytest.param({}, {"sandbox": None}, True, id="it-never-had-a-sandbox"),
+        pytest.param({}, {"sandbox": sandbox()}, False, id="its-sandbox-has-an-address"),
+        pytest.param(VOLUMES, {"sandbox": None}, False, id="its-volumes-are-mounted"),
+        pytest.param(VOLUMES, {"sandbox": None, "volumes_undone": True}, True, id="its-volumes-are-unmounted"),
+        pytest.param({}, {"sandbox": None, "lifecycle": Lifecycle.TERMINATING}, False, id="its-containers-are-stopped"),
+    ],
+)
+def test_when_a_pod_holds_nothing_any_more(spec: dict[str, Any], known: dict[str, Any], released: bool) -> None:
+    """An eviction has relieved the node only then."""
+    assert is_released(situation(pod(**spec), **{"lifecycle": Lifecycle.TERMINATED, **known})) is released

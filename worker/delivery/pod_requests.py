@@ -1,0 +1,62 @@
+"""The node's own Updates to pods' workflows: delivered to whoever leads the pod, as an operator's are."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.execution.attempt import NotDelivered
+from proto.temporal.operator import EvictPod, Rejection, StopPod
+from worker.delivery.deliveries import Deliveries
+from worker.delivery.lead import Answer, LeadUnavailable, Message, Reply
+from worker.delivery.workflow_updates import WorkflowPaused, new_number, rejection_of, send_update, why_not
+from worker.temporal.call_budget import CallBudget
+
+SOURCE: Final = "worker"
+"""Who numbers them."""
+ANSWERED_WITHIN: Final = timedelta(seconds=10)
+GONE: Final = Rejection("Gone", "the pod's workflow has ended")
+
+
+class PodRequests:
+    """Sends requests; used from one event loop."""
+
+    def __init__(self, client: Client, budget: CallBudget, deliveries: Deliveries) -> None:
+        """Take the client and the budget of the process's calls, and what knows who leads each pod."""
+        self._client, self._budget, self._deliveries = client, budget, deliveries
+
+    async def ask(self, workflow_id: str, name: str, asked: EvictPod | StopPod, answer: type) -> Rejection | None:
+        """Send a request; returns why the pod rejects it. Raises LeadUnavailable, NotDelivered, RPCError, RuntimeError."""
+        asked = replace(asked, source=SOURCE, sequence=new_number())
+        message, replies = Message(workflow_id, name, asked, SOURCE, asked.sequence), list[Reply]()
+
+        async def ask(said: Message) -> Answer:
+            replies.append(await self._deliveries.lead.update(said, answer))
+            return replies[-1].answer
+
+        rejected = await self._deliveries.send(
+            message, lambda: self._update(workflow_id, name, asked, answer), taken=None, ask=ask
+        )
+        return replies[-1].refusal if replies and replies[-1].answer is Answer.TAKEN else rejected
+
+    async def _update(self, workflow_id: str, name: str, asked: EvictPod | StopPod, answer: type) -> Rejection | None:
+        handle = self._client.get_workflow_handle(workflow_id)
+        try:
+            async with self._budget.call(), asyncio.timeout(ANSWERED_WITHIN.total_seconds()):
+                if rejection := await why_not(handle, asked, name):
+                    return rejection
+                await send_update(handle, asked, update=name, answer=answer)
+        except WorkflowUpdateFailedError as error:
+            return rejection_of(error)
+        except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
+            raise NotDelivered(f"no answer of {workflow_id} within {ANSWERED_WITHIN.total_seconds():g} s") from error
+        except WorkflowPaused as error:
+            raise LeadUnavailable(f"workflow {error} is paused") from error
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return GONE
+            raise
+        return None

@@ -1,0 +1,1 @@
+"""Node-pressure eviction: measures the node, reclaims what nobody needs, and evicts one pod at a time."""
