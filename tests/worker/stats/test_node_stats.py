@@ -123,3 +123,16 @@ async def test_the_summary_fails_as_a_whole(tmp_path: Path) -> None:
     """As the kubelet's: a partial list of pods would be taken for complete."""
     with pytest.raises(CriError):
         await stats(tmp_path, ListedRuntime(away=True)).summary()
+
+
+async def test_what_pods_use_for_evictions(tmp_path: Path) -> None:
+    """By uid: memory without inactive page cache, and what its containers use."""
+    ((uid, use),) = (await stats(tmp_path, ListedRuntime()).uses()).items()
+    assert uid == node.UID
+    assert use.memory == 3805184 - 2273280
+    assert [one.name for one in use.containers] == ["main", "two"]
+    assert {one.memory for one in use.containers} == {use.memory}
+    main = use.containers[0]
+    assert main.logs is not None
+    assert main.logs.used
+    assert use.processes == 2 * 2  # of cgroup.procs of each

@@ -1,6 +1,6 @@
 """A node whose measurements are set by the test, and pods whose workflows answer as the test says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from activities.machine.cgroups import Cgroups
 from activities.node_services import NodeServices
 from activities.settings.activity_settings import ActivitySettings
 from proto.pod_snapshot import PodSnapshot
-from proto.temporal.eviction.readings import MemoryReading, NodeReading, PodUse
+from proto.temporal.eviction.readings import FileSystemReading, MemoryReading, NodeReading, PodUse
 from proto.temporal.eviction.thresholds import Amount, Disks, EvictionPolicy, Signal, Threshold
 from proto.temporal.operator import EvictPod, Rejection, StopPod
 from proto.temporal.pod import Lifecycle
@@ -23,10 +23,13 @@ from worker.delivery.pod_requests import PodRequests
 from worker.host.pressure import evictions
 from worker.host.pressure.cleanups import Cleanups
 from worker.host.pressure.evictions import EvictionParts, Evictions
+from worker.host.pressure.reclaiming import Reclaiming
 from worker.stats.node_stats import NodeStats
 from worker.stats.pressure.node_reading import Measured
+from workflows.decide.eviction.disks import Reclaim
 
 HARD = Threshold(Signal.MEMORY, Amount("100"))
+DISK = Threshold(Signal.NODE_FS, Amount("100"), reclaim=Amount("50"))
 PLENTY = MemoryReading(900, 100)
 SHORT = MemoryReading(10, 990)
 
@@ -76,6 +79,9 @@ class PressedNode:
         self.root_dir = root_dir
         self.memory = [PLENTY]
         """What each measurement finds; the last one stays."""
+        self.left_on_disk = [900]
+        """In the same way, bytes of nodefs."""
+        self.reclaimed: list[Reclaim] = []
         self.pods: list[PodSnapshot] = []
         self.uses: dict[str, PodUse] = {}
         self.told: list[tuple[str, str, str]] = []
@@ -88,8 +94,9 @@ class PressedNode:
             pulls=ImagePulls(),
         )
         policy = EvictionPolicy(thresholds or (HARD,), local_storage=False)
-        monkeypatch.setattr(evictions, "measure_node", lambda *_: Measured(NodeReading(self._measured()), Disks()))
+        monkeypatch.setattr(evictions, "measure_node", lambda *_: self._measured())
         monkeypatch.setattr(NodeStats, "uses", self._uses)
+        monkeypatch.setattr(Reclaiming, "do", self._reclaim)
         self.evictions = Evictions(
             EvictionParts(
                 config=NodeConfig("n1", root_dir, eviction=policy),
@@ -111,8 +118,13 @@ class PressedNode:
         """Return whom something was asked of."""
         return [workflow_id for workflow_id, _ in self.requests.asked]
 
-    def _measured(self) -> MemoryReading:
-        return self.memory.pop(0) if len(self.memory) > 1 else self.memory[0]
+    def _measured(self) -> Measured:
+        memory = self.memory.pop(0) if len(self.memory) > 1 else self.memory[0]
+        left = self.left_on_disk.pop(0) if len(self.left_on_disk) > 1 else self.left_on_disk[0]
+        return Measured(NodeReading(memory, node_fs=FileSystemReading(left, 1000)), Disks())
+
+    async def _reclaim(self, what: Iterable[Reclaim]) -> None:
+        self.reclaimed.extend(what)
 
     async def _uses(self, _: object = None) -> dict[str, PodUse]:
         return self.uses

@@ -14,11 +14,12 @@ from proto.node_pressure import node_pressure_path, read_node_pressure
 from proto.temporal.operator import EvictPod, Rejection, StopPod
 from proto.temporal.pod import Lifecycle
 from tests.patience import PATIENCE
-from tests.worker.host.pressure.pressed_node import HARD, PLENTY, SHORT, PressedNode, snapshot
+from tests.worker.host.pressure.pressed_node import DISK, HARD, PLENTY, SHORT, PressedNode, snapshot
 from worker.delivery.lead import LeadUnavailable
 from worker.host.pressure import evictions
 from worker.machine import monotonic_clock
 from worker.stats.node_stats import NodeStats
+from workflows.decide.eviction.disks import Reclaim
 
 SYSTEM: dict[str, Any] = {
     "pod": {
@@ -81,6 +82,27 @@ async def test_who_is_a_candidate(node: PressedNode, known: dict[str, Any], chos
     node.memory = [SHORT]
     await node.evictions.round()
     assert node.asked() == [chosen]
+
+
+@pytest.mark.parametrize(
+    ("left", "evicted"),
+    [
+        pytest.param([10, 150], [], id="enough"),
+        pytest.param([10, 149], ["pod/greedy"], id="less-than-the-threshold-and-its-minimum-reclaim"),
+    ],
+)
+async def test_what_nobody_needs_goes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: list[int], evicted: list[str]
+) -> None:
+    """Dead containers, then unused images; the disk is measured anew, and only then a pod is evicted."""
+    node = PressedNode(tmp_path, monkeypatch, DISK)
+    node.add("greedy", 1)
+    node.left_on_disk = left
+    await node.evictions.round()
+    assert node.reclaimed == [Reclaim.DEAD_CONTAINERS, Reclaim.UNUSED_IMAGES]
+    assert node.asked() == evicted
+    assert node.told == [("Warning", "EvictionThresholdMet", "Attempting to reclaim ephemeral-storage")]
+    assert read_node_pressure(tmp_path) == {"DiskPressure"}
 
 
 async def test_a_pod_that_is_being_stopped_gets_less_time(node: PressedNode) -> None:
