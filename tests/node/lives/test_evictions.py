@@ -1,6 +1,5 @@
 """Does a node on real containerd that runs short of disk evict the right one of several pods, as the kubelet would?"""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,36 +9,17 @@ from proto.node_pressure import read_node_pressure
 from proto.pod_snapshot import PodSnapshot
 from tests.node.operating import tempolet
 from tests.node.pod_story import story
-from tests.node.tempolet_node import TempoletNode, pod_manifest
+from tests.node.small_disk import LEAST, holding, small_disk_node
+from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
-from worker.standalone.machine import leftovers
 from worker.standalone.temporal_server import TemporalServer
-
-SIZE = "256m"
-LEAST = "100Mi"
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
     """Start a node whose pods have a file system of their own, which is soon full."""
-    directory = tmp_path / "node"
-    root_dir = directory / "kubelet"
-    root_dir.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", root_dir], check=True)
-    keys = {"evictionHard": {"nodefs.available": LEAST}, "evictionPressureTransitionPeriod": "1s"}
-    try:
-        with TempoletNode(directory, containerd, temporal, keys=keys) as node:
-            yield node
-    finally:
-        leftovers.unmount_below(directory)
-
-
-def holding(name: str, megabytes: int, **spec: object) -> dict[str, object]:
-    """Build a pod that writes this much into its emptyDir, and waits."""
-    command = f"dd if=/dev/zero of=/data/big bs=1M count={megabytes}; sleep 3600"
-    manifest = pod_manifest(name, command, volumes=[{"name": "data", "emptyDir": {}}], **spec)
-    manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
-    return manifest
+    with small_disk_node(tmp_path / "node", containerd, temporal) as node:
+        yield node
 
 
 def test_a_full_disk_evicts_the_pod_that_fills_it_most(small_disk: TempoletNode) -> None:
