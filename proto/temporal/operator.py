@@ -165,6 +165,8 @@ class EvictPod:
     """Why this pod and not another, if the node has chosen it."""
     annotations: dict[str, str] = field(default_factory=dict)
     """Of its event."""
+    shutdown: bool = False
+    """The machine goes down: pods of the system end, too."""
 
 
 OperatorRequest = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer

@@ -31,6 +31,7 @@ from worker.settings.kubelet.configuration import (
     load_kubelet_configuration,
 )
 from worker.settings.kubelet.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
+from worker.settings.kubelet.shutdown import shutdown_periods
 from worker.settings.kubelet_validation import validate
 from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
 from worker.settings.memory import DEFAULT_MEMORY, MemorySettings, memory_settings, refuse_what_this_node_has_not
@@ -42,6 +43,7 @@ from worker.settings.reserved import (
     reserved,
 )
 from worker.settings.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
+from workflows.decide.shutdown.periods import Period
 
 DEFAULT_ROOT_DIR: Final = Path("/var/lib/kubelet")
 STATE_DIRECTORY: Final = "tempolet"
@@ -132,6 +134,8 @@ class NodeConfig:
     """The cgroups that are limited accordingly."""
     eviction: EvictionPolicy = field(default_factory=EvictionPolicy)
     """When pods are evicted under pressure; hard thresholds are reserved from pods, too."""
+    shutdown: tuple[Period, ...] = ()
+    """How long pods of which priority get when the machine goes down; empty: nothing waits for them."""
     cpu_cfs_quota: bool = True
     cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
     memory: MemorySettings = DEFAULT_MEMORY
@@ -209,6 +213,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         reserved=reserved(kubelet),
         enforcement=enforcement(kubelet),
         eviction=eviction_policy(kubelet),
+        shutdown=shutdown_periods(kubelet, gates),
         memory=memory_settings(kubelet),
         protect_kernel_defaults=kubelet["protectKernelDefaults"] if "protectKernelDefaults" in kubelet.said else None,
         user_ids_per_pod=kubelet["userNamespaces.idsPerPod"] or UNIT,

@@ -61,6 +61,12 @@ class EventRecorder:
                 with contextlib.suppress(RuntimeError):  # the loop has ended, and with it this process
                     self._loop.call_soon_threadsafe(self._some.set)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no event waits to be sent."""
+        with self._lock:
+            return not self._queue
+
     async def send(self) -> None:
         """Send until cancelled."""
         with self._lock:

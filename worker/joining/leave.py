@@ -19,6 +19,7 @@ from activities.machine.cgroups import Cgroups
 from proto.temporal.names import NAMESPACE
 from worker.daemon.config import STATE_DIRECTORY
 from worker.documents.yaml_document import DocumentRefused, read_document
+from worker.host.shutdown.drop_in import remove_drop_in
 from worker.joining.installing import forget, read, remove_folders
 from worker.joining.places import Places
 from worker.joining.record import Record
@@ -196,6 +197,8 @@ class Leaving:
             link.unlink()
 
     def _forget_join(self, record: Record) -> None:
+        with contextlib.suppress(OSError):
+            remove_drop_in()
         record.path.unlink()
         remove_folders(record)
 

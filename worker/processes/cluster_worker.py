@@ -3,8 +3,10 @@
 Created and imported only with an API server, so that a standalone node pays nothing for it.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
 
 from temporalio.worker import Interceptor
 
@@ -23,6 +25,8 @@ from worker.events.recorder import EventRecorder, sending_events
 from worker.settings.kubelet.feature_gates import VERIFICATION_GATE
 from worker.status.keeper import StatusKeeper, keeping_statuses
 
+SETTLED_EVERY: Final = 0.1
+"""Seconds."""
 Publish = Callable[[PodSnapshot], None]
 
 
@@ -50,6 +54,11 @@ class ClusterWorker:
     def tell_of_node(self, kind: str, reason: str, message: str) -> None:
         """Record an event of the node."""
         self.events.recorder.record(self._node, kind, reason, message)
+
+    async def settled(self) -> None:
+        """Return when the API has all statuses and events, as far as it takes them."""
+        while not (self.keeper.is_settled and self.events.recorder.is_idle):  # noqa: ASYNC110 - two queues, asked once a boot
+            await asyncio.sleep(SETTLED_EVERY)
 
     def observe(self, publish: Publish) -> Publish:
         """Return a publish function that also passes each snapshot to statuses, events and objects.

@@ -32,6 +32,7 @@ from worker.daemon.service import Service
 from worker.delivery.client import SocketLead
 from worker.delivery.server import socket_path
 from worker.documents.manifest_refusal import LARGEST_FILE
+from worker.machine.shutdown_sign import ShutdownSign
 from worker.payloads.sending import SendingConverter
 from worker.poller.calls.first_decisions import FirstDecisions
 from worker.poller.calls.open_workflows import is_pod_of
@@ -40,6 +41,7 @@ from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
 from worker.poller.manifests.manifest_pods import ManifestPods
 from worker.poller.manifests.refused_manifests import RefusedManifests
+from worker.poller.manifests.shutdowns import StartedAnew, refusing_at_shutdown
 from worker.poller.manifests.sources import ManifestSource
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, Refused, StaticPod
 from worker.poller.manifests.url_source import UrlSource
@@ -126,10 +128,9 @@ class Poller:
             self._workflows, node, settings, self._refused_manifests.set_start, sources=sources
         )
         self._cluster = self._join(api, settings) if api else None
-        if self._cluster:
-            self._manifest_pods.admit = self._cluster.admission.admit
-        else:
-            self._manifest_pods.admit = UnderPressure(config.root_dir, alone=True).admit
+        self._shutdown = ShutdownSign(config.state_dir)
+        admission = self._cluster.admission if self._cluster else UnderPressure(config.root_dir, alone=True)
+        self._manifest_pods.admit = refusing_at_shutdown(self._shutdown, admission.admit)
         self._pods = NodePods(self._manifest_pods, self._cluster.pods if self._cluster else None)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
         is_listed = partial(may_be_listed, self._known, self._pods)
@@ -191,6 +192,7 @@ class Poller:
             "runtime": self._runtime_health.watch,
             "node": self._resync.configure_node,
             "leads": self._workflows.deliveries.follow,
+            "shutdowns": StartedAnew(self._shutdown, self._known, self._manifest_pods).run,
         }
 
     def _tell_anew(self, workflow_ids: Collection[str]) -> None:

@@ -1,8 +1,9 @@
 """What the worker process does for the node's pods periodically, with or without Temporal."""
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
+from typing import TYPE_CHECKING
 
 from proto.temporal.names import STORAGE_EXCEEDED
 from proto.temporal.signals import StorageExceeded
@@ -17,7 +18,14 @@ from worker.host.orphaned_pods import undoing_orphaned_pods
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pressure.cleanups import Cleanups
 from worker.host.pressure.evictions import EvictionParts, Evictions, Tell
+from worker.host.shutdown.ending import Node, asking, pod_of
+from worker.host.shutdown.node_shutdown import NodeShutdown, ShutdownDependencies
+from worker.machine.shutdown_sign import ShutdownSign
 from worker.processes.temporal_part import WorkerParts
+from workflows.decide.shutdown.periods import PRIORITY_GATE
+
+if TYPE_CHECKING:
+    from worker.processes.cluster_worker import ClusterWorker
 
 
 def upkeep(parts: WorkerParts) -> Sequence[AbstractAsyncContextManager[None]]:
@@ -59,6 +67,32 @@ def evictions(
         )
     )
     return in_background("eviction", loop.run)
+
+
+def shutdowns(
+    parts: WorkerParts, signals: WorkflowSignals, tell: Tell, cluster: "ClusterWorker | None"
+) -> AbstractAsyncContextManager[None]:
+    """Return what ends the pods before the machine goes down, if the node is configured to."""
+    config = parts.config
+    sign = ShutdownSign(config.state_dir)
+    if not config.shutdown:
+        sign.clear()
+        return nullcontext()
+    by_priority = config.feature_gates.enabled(PRIORITY_GATE)
+    requests = PodRequests(parts.node.client, signals.budget, signals.deliveries)
+    ending = ShutdownDependencies(
+        node=Node(config.root_dir, parts.cache.snapshots, pod_of, asking(requests)),
+        periods=config.shutdown,
+        sign=sign,
+        tell=tell,
+        settled=cluster.settled if cluster else _nothing_to_wait_for,
+        show=parts.telemetry.metrics.show_shutdowns() if by_priority else None,
+    )
+    return NodeShutdown(ending).running()
+
+
+async def _nothing_to_wait_for() -> None:
+    """Return at once: a standalone node writes its statuses nowhere."""
 
 
 async def _tell_storage_exceeded(signals: WorkflowSignals, workflow_id: str, hint: StorageExceeded) -> None:

@@ -31,7 +31,7 @@ from worker.machine.kernel_tunables import settle_kernel_tunables
 from worker.processes.cgroup_driver import cgroup_driver_settled
 from worker.processes.services import node_services
 from worker.processes.temporal_part import TemporalPart, WorkerParts
-from worker.processes.upkeep import evictions, storage_limits, upkeep
+from worker.processes.upkeep import evictions, shutdowns, storage_limits, upkeep
 from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
@@ -105,7 +105,9 @@ async def work(
         temporal.show()
         api_loops = cluster.running(cache.snapshots, temporal.signals, services.csi) if cluster else nullcontext()
         storage = storage_limits(parts, temporal.signals)
-        pressure = evictions(parts, temporal.signals, cleanups, cluster.tell_of_node if cluster else _tell_nobody)
+        tell = cluster.tell_of_node if cluster else _tell_nobody
+        pressure = evictions(parts, temporal.signals, cleanups, tell)
+        shutdown = shutdowns(parts, temporal.signals, tell, cluster)
         async with AsyncExitStack() as running:
             for part in (
                 keeping_pods_limit(pods_limit),
@@ -114,6 +116,7 @@ async def work(
                 *temporal.running(),
                 storage,
                 pressure,
+                shutdown,
             ):
                 await running.enter_async_context(part)
             service.ready(f"working for node {config.node_name}")

@@ -16,6 +16,7 @@ from activities.files.file_trees import StillMounted, remove_tree
 from activities.machine.cgroup_names import unit
 from activities.machine.cgroups import Cgroups
 from worker.daemon.config import STATE_DIRECTORY
+from worker.host.shutdown.drop_in import remove_drop_in
 from worker.machine.cgroup_driver import recorded_names
 from worker.standalone import pods_watch
 from worker.standalone.cri_client import CriClient
@@ -215,6 +216,8 @@ def _remove_files(settings: Settings, *, purge: bool) -> None:
         )
     ]
     if purge:
+        with contextlib.suppress(OSError):
+            remove_drop_in()
         state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "certs.d", "parts", "temporal")
         files = (
             "run-folder",

@@ -119,6 +119,21 @@ class StatusKeeper:
             return ObjectState.GONE
         return ObjectState.DELETING if current.deleting else ObjectState.WANTED
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the API has every status, as far as this is known and the API has its pod."""
+        with self._lock:
+            if self._arrived:
+                return False
+        return not any(self._differs(one) for one in self._desired.values())
+
+    def _differs(self, desired: DesiredStatus) -> bool:
+        current = self._pods.get(_name(desired.pod))
+        if desired.absent or current is None or not current.stands_for(desired.pod.uid):
+            return False
+        new = merge_status(current.status, desired.status, stopped=desired.stopped, mirror=bool(current.mirror_of))
+        return status_patch(current.uid, current.status, new) is not None
+
     def forget(self, pod: PodKey) -> None:
         """Note that a pod's object is deleted, and ignore later snapshots of it."""
         if (current := self._pods.get(_name(pod))) is not None and current.uid == pod.uid:

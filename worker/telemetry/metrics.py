@@ -148,6 +148,22 @@ class Metrics:
         what = "Pods among them whose own workflows failed again after a hand-back, so that they are tried seldom."
         self._gauge("tempolet_pods_kept_from_temporal", what).set_function(kept)
 
+    def show_shutdowns(self) -> Callable[[float, float], None]:
+        """Return what sets the times of the last graceful shutdown; from now on they are shown."""
+        start, end = (
+            self._gauge(
+                f"kubelet_graceful_shutdown_{one}_time_seconds",
+                f"Last graceful shutdown {one} time since unix epoch in seconds",
+            )
+            for one in ("start", "end")
+        )
+
+        def show(begun: float, ended: float) -> None:
+            start.set(begun)
+            end.set(ended)
+
+        return show
+
     def history_replayed(self, finding: str) -> None:
         """Count what was found of an open history."""
         self._replayed.labels(finding).inc()

@@ -111,4 +111,6 @@ def test_no_period_that_is_acted_on_is_forgotten() -> None:
         "cpuCFSQuotaPeriod",
         "crashLoopBackOff.maxContainerRestartPeriod",
         "imageMaximumGCAge",
+        "shutdownGracePeriod",
+        "shutdownGracePeriodCriticalPods",
     }

@@ -39,6 +39,8 @@ SAID: Mapping[str, str] = {
     "soft": "evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}\n"
     "evictionMinimumReclaim: {memory.available: 10Mi}\nevictionPressureTransitionPeriod: 1m\nevictionMaxPodGracePeriod: 60",
     "no-storage-limits": "localStorageCapacityIsolation: false",
+    "shutdown": "shutdownGracePeriod: 1m30s\nshutdownGracePeriodCriticalPods: 30s",
+    "shutdown-by-priority": "shutdownGracePeriodByPodPriority: [{priority: 7, shutdownGracePeriodSeconds: 3}]",
     "pulls-in-series": "serializeImagePulls: true",
     "pulls-without-a-limit": "serializeImagePulls: false",
     "pulls-with-a-limit": "maxParallelImagePulls: 3\nregistryPullQPS: 0\nregistryBurst: 3",

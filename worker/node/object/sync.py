@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 import structlog
@@ -17,6 +19,7 @@ from worker.daemon.version import own_version
 from worker.machine.addresses import AddressesUnknown, node_addresses
 from worker.machine.machine import Machine, read_machine
 from worker.machine.monotonic_clock import monotonic_now
+from worker.machine.shutdown_sign import ShutdownSign
 from worker.node.object.events import event_sender
 from worker.node.object.features import declared_features
 from worker.node.object.own_node import NodeCallbacks, OwnNode
@@ -27,6 +30,7 @@ from worker.node.process.threads import in_node_thread
 from worker.node.runtime.watch import RuntimeWatch
 from worker.settings.kubelet.schema import load_schema
 from worker.settings.reserved import with_thresholds
+from workflows.decide.shutdown.words import NOT_READY
 
 ADDRESSES_EVERY: Final = timedelta(minutes=1)
 """The status is computed every ten seconds; a name's address changes rarely, and each lookup may query DNS."""
@@ -46,8 +50,23 @@ async def sync_node(deps: NodeDependencies) -> None:
     await runtime.poll_once()
     await pressure.measure()
     async with asyncio.TaskGroup() as group:
-        for name, loop in {**runtime.loops, "pressure": pressure.run, "object of the node": node.run}.items():
+        loops: dict[str, Callable[[], Awaitable[object]]] = {
+            **runtime.loops,
+            "pressure": pressure.run,
+            "shutdowns": partial(_follow_shutdowns, facts.shutdown, sync_now),
+            "object of the node": node.run,
+        }
+        for name, loop in loops.items():
             group.create_task(restart_on_error(name, loop), name=name)
+
+
+async def _follow_shutdowns(sign: ShutdownSign, sync_now: asyncio.Event) -> None:
+    """Have the status computed when this machine begins to shut down, or goes on."""
+    before = sign.is_set()
+    async for is_set in sign.changes():
+        if is_set != before:
+            sync_now.set()
+        before = is_set
 
 
 def node_settings(config: NodeConfig) -> NodeSettings:
@@ -77,6 +96,7 @@ class _Facts:
         self._addresses_until = 0.0
         self._storage: int | None = None
         self._trouble = ""
+        self.shutdown = ShutdownSign(deps.config.state_dir)
 
     async def now(self) -> NodeFacts:
         """Return the current facts."""
@@ -93,7 +113,7 @@ class _Facts:
             reserved=self._reserved(),
             pressures=self._pressure.conditions,
             history_limited=self._config.tempolet.temporal.database_file is not None,
-            troubles=self._processes.troubles(),
+            troubles=(*self._processes.troubles(), *((NOT_READY,) if self.shutdown.is_set() else ())),
             failing_loops=await self._processes.failing_loops(),
             workflow_engine=await self._processes.workflow_engine(),
             volumes_in_use=tuple(await in_node_thread(volumes_in_use, self._config.root_dir)),

@@ -12,6 +12,7 @@ from activities.clients.api_server.api_server import ApiServer
 from proto.refusals import Refusal
 from proto.temporal.pod import NodeSettings, PodJson
 from worker.daemon.config import NodeConfig
+from worker.machine.shutdown_sign import ShutdownSign
 from worker.poller.calls.pod_workflows import PodWorkflows
 from worker.poller.cluster.api_pod import ApiPod
 from worker.poller.cluster.api_pods import ApiPods, ApiPodsDependencies
@@ -21,6 +22,7 @@ from worker.poller.cluster.mirror_pods import MirrorPods, StaticPods
 from worker.poller.cluster.node_admission import NodeAdmission
 from worker.poller.cluster.node_object import NodeObject
 from worker.poller.manifests.manifest_pods import ManifestPods
+from worker.poller.manifests.shutdowns import refusing_at_shutdown
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.under_pressure import UnderPressure
 
@@ -53,7 +55,7 @@ class ClusterPods:
         )
         asked = ApiPodsDependencies(
             confirms=self._source,
-            admit=self.admission.admit,
+            admit=refusing_at_shutdown(ShutdownSign(config.state_dir), self.admission.admit),
             shown_phase=self._shown_phase,
             refused=dependencies.refused,
         )

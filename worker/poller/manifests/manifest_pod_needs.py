@@ -41,6 +41,8 @@ class PodName:
     """How often the lead of one of its pods has changed: what was called before counts for the former lead alone."""
     remade: str = ""
     """The UID of the listed pod, if its manifest was removed and made again: the pod is stopped, then started again."""
+    made_anew: bool = False
+    """It is started again because it ended when the machine went down, not because of its manifest."""
 
     def next_call(self, listings: ManifestListings) -> Start | Delete | None:
         """Return the next call: deletions first, then the listed pod.
@@ -49,6 +51,10 @@ class PodName:
         """
         stays = self.desired.uid if self.desired else None
         if self.desired and self.remade == stays and (remade := self.open.get(self.remade)):
+            if self.made_anew:
+                return Delete(
+                    remade.workflow_id, "NodeShutdownOver", "the machine is up again, and its manifest lists it"
+                )
             return Delete(
                 remade.workflow_id, "ManifestRemade", f"manifest {self.desired.path} was removed and made again"
             )

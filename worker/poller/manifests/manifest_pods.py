@@ -107,6 +107,14 @@ class ManifestPods:
             known.first_requests = {uid: call for uid, call in known.first_requests.items() if uid in known.open}
         self._converge_all()
 
+    def start_anew(self, uids: Collection[str]) -> None:
+        """Have listed pods that this node has ended deleted and started again."""
+        for name, known in self._names.items():
+            if known.desired and known.desired.uid in uids and known.desired.uid in known.open and not known.remade:
+                known.remade, known.made_anew = known.desired.uid, True
+                self._calls.changed(name)
+        self._converge_all()
+
     def lost(self, workflow_id: str) -> None:
         """Record that this workflow does not exist: start it again if its pod is listed."""
         pod_id = PodWorkflowId.parse(workflow_id)
@@ -213,7 +221,7 @@ class ManifestPods:
                 if known.listed and known.listed.uid == uid:
                     known.listed = None  # also if the call fails: it may have arrived
                 arrived = await self._workflows.request_deletion(workflow_id, request)
-                known.remade = ""
+                known.remade, known.made_anew = "", False
                 if not arrived:
                     known.open.pop(uid, None)
                     return

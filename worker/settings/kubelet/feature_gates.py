@@ -40,6 +40,8 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "ComponentFlagz": frozenset({False}),
     "ComponentStatusz": frozenset({False}),
     "ContainerCheckpoint": frozenset({False}),
+    "GracefulNodeShutdown": frozenset({False}),
+    "GracefulNodeShutdownBasedOnPodPriority": frozenset({False}),
     "EventedPLEG": frozenset({True}),  # the runtime's event stream is always read
     "PLEGOnDemandRelist": frozenset({True}),  # each step acts on its own result
 }

@@ -195,10 +195,11 @@ class NodeUnits:
         return {"containerd": unit_text.CONTAINERD, "temporal": unit_text.TEMPORAL, "boot": unit_text.BOOT}[role]
 
     def _after(self, role: str) -> list[str]:
-        """Name what starts before it at a boot; one that is not there is no matter."""
+        """Name what starts before it at a boot, and at a shutdown outlives it; one that is not there is no matter."""
+        given = ["containerd.service", "crio.service"] if self.given_runtime else []
         if role == "boot":
-            return ["containerd.service", "crio.service"] if self.given_runtime else []
-        of_pods = [self.name("containerd"), self.name("temporal")] if role in _TEMPLATES else []
+            return given
+        of_pods = [self.name("containerd"), self.name("temporal"), *given] if role in _TEMPLATES else []
         return [self.name("boot"), *of_pods]
 
     def _write_unit(self, name: str, text: str) -> bool:

@@ -1,5 +1,6 @@
 """Which pods may an operator evict, and what happens to evicted ones?"""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -55,6 +56,13 @@ def test_who_is_of_the_system(spec: dict[str, Any], critical: bool) -> None:
         pytest.param(pod(), {"sandbox": None}, asked(), "", id="a-pod-that-has-not-begun"),
         pytest.param(pod(), DONE, asked(), "", id="a-pod-between-two-restarts"),
         pytest.param(pod(priority=2_000_000_000), WEB, asked(), "Critical", id="a-pod-of-the-system"),
+        pytest.param(
+            pod(priority=2_000_000_000),
+            WEB,
+            replace(asked(), shutdown=True),
+            "",
+            id="a-pod-of-the-system-whose-machine-goes-down",
+        ),
         pytest.param(NEVER, DONE, asked(), "Finished", id="nothing-of-it-will-run"),
         pytest.param(pod(), DONE | GONE, asked(), "Finished", id="a-pod-that-is-down"),
         pytest.param(pod(), WEB | {"deletion": deletion()}, asked(), "Going", id="a-pod-that-is-deleted"),

@@ -1,0 +1,1 @@
+"""Graceful node shutdown: pods end before the machine does. See README.md."""
