@@ -31,12 +31,20 @@ PATH: Final = "/org/freedesktop/login1"
 SIGNAL: Final = "PrepareForShutdown"
 SERVICE: Final = "systemd-logind.service"
 SIGHUP: Final = 1
+ADDRESS_VARIABLE: Final = "DBUS_SYSTEM_BUS_ADDRESS"
 _ADDRESS: Final = DBusAddress(PATH, LOGIND, INTERFACE)
 _PROPERTIES: Final = DBusAddress(PATH, LOGIND, "org.freedesktop.DBus.Properties")
 _WHAT: Final = ("shutdown", "kubelet", "Kubelet needs time to handle node shutdown", "delay")
 _MOST_KNOWN: Final = 256
 
 _log: Final = structlog.get_logger(__name__)
+
+
+def system_bus() -> Path:
+    """Return the socket of the system's bus, elsewhere only if the variable of D-Bus names a path."""
+    address = os.environ.get(ADDRESS_VARIABLE, "")
+    path = address.removeprefix("unix:path=").partition(",")[0]
+    return Path(path) if path != address and path else SYSTEM_BUS
 
 
 class Logind:
@@ -132,7 +140,7 @@ class Connection:
 
 
 @contextlib.contextmanager
-def logind(connection: Connection, at: Path = SYSTEM_BUS) -> Iterator[Logind]:
+def logind(connection: Connection, at: Path) -> Iterator[Logind]:
     """Connect; raises SystemdUnavailable, also for what breaks inside."""
     with connection.stream, opened_bus(connection.stream, at, time.monotonic() + SECONDS) as bus:
         if connection.is_shut:

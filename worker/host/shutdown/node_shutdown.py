@@ -14,7 +14,6 @@ from typing import Final
 
 import structlog
 
-from activities.clients.systemd.bus import SYSTEM_BUS
 from worker.daemon.background import in_background
 from worker.host.shutdown.drop_in import FOLDER
 from worker.host.shutdown.ending import Node, end_pods
@@ -40,7 +39,7 @@ class ShutdownDependencies:
     """Returns when the API has the statuses of all pods and all events."""
     show: Callable[[float, float], None] | None
     """Shows when the last shutdown began and ended, in seconds of the clock; None: a gate forbids it."""
-    bus: Path = SYSTEM_BUS
+    bus: Path | None = None
     drop_ins: Path = FOLDER
 
 

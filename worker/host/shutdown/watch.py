@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from activities.clients.systemd.bus import SYSTEM_BUS
-from activities.clients.systemd.logind import Connection, Logind, logind, release
+from activities.clients.systemd.logind import Connection, Logind, logind, release, system_bus
 from worker.host.shutdown.drop_in import FOLDER, write_drop_in
 
 RECONNECT: Final = 1.0
@@ -50,10 +49,11 @@ class ShutdownWatch:
         delay: timedelta,
         told: Callable[[bool], Awaitable[None]],
         *,
-        bus: Path = SYSTEM_BUS,
+        bus: Path | None = None,
         drop_ins: Path = FOLDER,
     ) -> None:
-        self._delay, self._told, self._bus, self._drop_ins = delay, told, bus, drop_ins
+        self._delay, self._told = delay, told
+        self._bus, self._drop_ins = bus or system_bus(), drop_ins
         self._lock: int | None = None
         self._failed = ""
 
