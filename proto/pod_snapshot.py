@@ -16,7 +16,7 @@ from proto.temporal.ticket import UNTICKETED, Ticket
 
 FILE_NAME: Final = "observed.json"
 POD_FILE_NAME: Final = "pod.json"
-"""In the same directory: the pod as its source has it, written only when that changes."""
+"""In the same directory: the pod as its source has it, on a standalone node only what evictions need of it; written when that changes."""
 FINAL_PHASES: Final = ("Succeeded", "Failed")
 """The phases that never change."""
 

@@ -24,6 +24,7 @@ from proto.temporal.node import NodeStart
 from proto.temporal.pod import PodStart
 from worker.daemon.troubles import TROUBLES, Troubles
 from worker.host.newest_writer import NewestWriter
+from workflows.decide.eviction.candidates import decisive_part
 from workflows.extern import ENDED, KEEP_STATE, PUBLISH, RECEIVED, Decided, extern
 
 PART: Final = "snapshots of pods"
@@ -34,10 +35,10 @@ class PodCache:
     """Writes snapshots, the newest wins, and keeps them in memory."""
 
     def __init__(self, root_dir: Path, *, whole_pods: bool = False, troubles: Troubles = TROUBLES) -> None:
-        """Take the root directory; `whole_pods`: also write `pod.json`, for other processes."""
+        """Take the root directory; `whole_pods`: `pod.json` has the whole pod, for other processes, not only what evictions need."""
         self._root_dir = root_dir
         self._whole_pods = whole_pods
-        self._known = {one.uid: one for one in read_snapshots(root_dir, whole_pods=whole_pods)}
+        self._known = {one.uid: one for one in read_snapshots(root_dir, whole_pods=True)}
         self._written: dict[str, Mapping[str, Any]] = {}
         """By UID: the pod in `pod.json`, compared by identity."""
         self._lock = threading.Lock()
@@ -72,8 +73,9 @@ class PodCache:
         # created again
         try:
             self._replace(path, snapshot.to_json())
-            if self._whole_pods and self._written.get(snapshot.uid) is not snapshot.pod:
-                self._replace(pod_path(self._root_dir, snapshot.uid), json.dumps(snapshot.pod).encode())
+            if snapshot.pod and self._written.get(snapshot.uid) is not snapshot.pod:
+                kept = snapshot.pod if self._whole_pods else decisive_part(snapshot.pod)
+                self._replace(pod_path(self._root_dir, snapshot.uid), json.dumps(kept).encode())
                 self._written[snapshot.uid] = snapshot.pod
             if is_over(snapshot):
                 self._written.pop(snapshot.uid, None)

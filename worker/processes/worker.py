@@ -74,7 +74,7 @@ async def work(
     """Do what needs no Temporal, and run workflows and activities whenever Temporal answers, until asked to stop."""
     install_bounded_thread_pool()
     cluster = _cluster_worker(api, config) if api else None
-    with PodCache(config.root_dir, whole_pods=True) as cache:
+    with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
         services = node_services(
             config,

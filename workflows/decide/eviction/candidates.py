@@ -6,7 +6,7 @@ static; there only those with a priority of the system are critical, or no pod c
 has failed, and comes back when its manifest changes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,6 +22,12 @@ from proto.temporal.eviction.candidates import Candidate, ContainerRequests
 from workflows.decide.eviction.signals import MEMORY, STORAGE
 
 _API: Final = "api"
+_MARKS: Final = (SOURCE_ANNOTATION, MIRROR_ANNOTATION)
+_CONTAINER_LISTS: Final = ("containers", "initContainers")
+_OF_CONTAINER: Final = ("name", "resources", "restartPolicy")
+_OF_SPEC: Final = ("priority", "priorityClassName", "terminationGracePeriodSeconds", "resources", "overhead")
+_VOLUMES_WHOLE: Final = ("name", "emptyDir", "persistentVolumeClaim")
+"""Of the other kinds of volumes only the kind counts."""
 
 
 def candidate(pod: Mapping[str, Any], *, alone: bool = False) -> Candidate:
@@ -42,6 +48,19 @@ def candidate(pod: Mapping[str, Any], *, alone: bool = False) -> Candidate:
         local_volumes=tuple(local_volumes(spec)),
         limits=_limits(pod),
     )
+
+
+def decisive_part(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a pod that its candidate and the use of its volumes are read from: nothing of what it runs with."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    kept = {key: metadata[key] for key in ("uid", "namespace", "name") if key in metadata}
+    marks = {key: one for key, one in (metadata.get("annotations") or {}).items() if key in _MARKS}
+    lists = {key: [_part(one, _OF_CONTAINER) for one in spec[key]] for key in _CONTAINER_LISTS if spec.get(key)}
+    volumes = [
+        {key: one if key in _VOLUMES_WHOLE else {} for key, one in volume.items()}
+        for volume in spec.get("volumes") or ()
+    ]
+    return {"metadata": {**kept, "annotations": marks}, "spec": {**_part(spec, _OF_SPEC), **lists, "volumes": volumes}}
 
 
 def is_critical_pod(pod: Mapping[str, Any]) -> bool:
@@ -79,6 +98,10 @@ def _limits(pod: Mapping[str, Any]) -> StorageLimits | None:
     """Return the limits of local storage, that of the pod in the form that Go gives the sum."""
     found = storage_limits(pod)
     return replace(found, pod=summed_limit(pod, STORAGE)) if found and found.pod else found
+
+
+def _part(whole: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: whole[key] for key in keys if key in whole}
 
 
 def _canonical(container: Mapping[str, Any]) -> dict[str, str]:

@@ -7,9 +7,10 @@ from pydantic import TypeAdapter
 
 from proto.kubernetes.resources.qos import QosClass
 from proto.kubernetes.resources.quantity import parse_quantity
+from proto.kubernetes.source_annotations import SOURCE_ANNOTATION
 from proto.temporal.eviction.candidates import Candidate
 from tests.workflows.decide.eviction.pressed_pods import container, of_spec
-from workflows.decide.eviction.candidates import candidate, requests
+from workflows.decide.eviction.candidates import candidate, decisive_part, requests
 
 
 @pytest.mark.parametrize(
@@ -141,3 +142,41 @@ def test_the_pods_limit_is_written_as_by_go(spec: dict[str, Any], expected: str)
     limits = of_spec("a", spec).limits
     assert limits is not None
     assert limits.pod == expected
+
+
+def test_the_part_that_is_kept_decides_alike_and_says_nothing_of_what_runs() -> None:
+    """A standalone node keeps no more of a pod beside its manifest."""
+    limits = {"limits": {"ephemeral-storage": "2Gi"}, "requests": {"memory": "1Mi"}}
+    secret = {"env": [{"name": "A", "value": "hidden"}], "command": ["hidden"], "image": "hidden"}
+    whole = {
+        "metadata": {
+            "uid": "u",
+            "namespace": "n",
+            "name": "web",
+            "labels": {"a": "hidden"},
+            "annotations": {SOURCE_ANNOTATION: "file", "a": "hidden"},
+        },
+        "spec": {
+            "priority": 7,
+            "priorityClassName": "mine",
+            "terminationGracePeriodSeconds": 3,
+            "overhead": {"memory": "1Mi"},
+            "resources": {"requests": {"memory": "3Mi"}},
+            "initContainers": [{"name": "side", "restartPolicy": "Always", "resources": limits, **secret}],
+            "containers": [{"name": "main", "resources": limits, "livenessProbe": {"exec": secret}, **secret}],
+            "volumes": [
+                {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}},
+                {"name": "set", "csi": {"volumeAttributes": {"a": "hidden"}}},
+                {"name": "config", "configMap": {"name": "hidden"}},
+            ],
+        },
+    }
+    kept = decisive_part(whole)
+    assert candidate(kept) == candidate(whole)
+    assert candidate(kept, alone=True) == candidate(whole, alone=True)
+    assert "hidden" not in str(kept)
+    assert [tuple(one) for one in kept["spec"]["volumes"]] == [
+        ("name", "emptyDir"),
+        ("name", "csi"),
+        ("name", "configMap"),
+    ]
