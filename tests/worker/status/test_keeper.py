@@ -189,3 +189,25 @@ async def test_a_pod_with_which_the_server_fails_holds_up_no_other() -> None:
         keeper.publish(says("Running"))
         await server.patches.get()
         assert server.asked == ["bad", "web"]
+
+
+class Obedient(Scripted):
+    """A server that keeps the whole status, as a real one does."""
+
+    async def call(self, method: str, path: str, *, content: Content | None = None, **more: Any) -> Json:
+        """Answer as the other, and with all that was patched."""
+        found = await super().call(method, path, content=content, **more)
+        if method == "PATCH" and content:
+            found["status"] |= {key: value for key, value in content.body["status"].items() if not key.startswith("$")}
+        return found
+
+
+async def test_it_is_settled_when_the_server_has_every_status() -> None:
+    """What a machine that goes down waits for."""
+    server = Obedient()
+    async with keeping(server) as keeper:
+        keeper.publish(says("Running"))
+        assert not keeper.is_settled
+        assert (await server.patches.get())["phase"] == "Running"
+        while not keeper.is_settled:  # noqa: ASYNC110 - the answer to the patch is on its way
+            await asyncio.sleep(0.01)

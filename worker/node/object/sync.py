@@ -53,14 +53,14 @@ async def sync_node(deps: NodeDependencies) -> None:
         loops: dict[str, Callable[[], Awaitable[object]]] = {
             **runtime.loops,
             "pressure": pressure.run,
-            "shutdowns": partial(_follow_shutdowns, facts.shutdown, sync_now),
+            "shutdowns": partial(follow_shutdowns, facts.shutdown, sync_now),
             "object of the node": node.run,
         }
         for name, loop in loops.items():
             group.create_task(restart_on_error(name, loop), name=name)
 
 
-async def _follow_shutdowns(sign: ShutdownSign, sync_now: asyncio.Event) -> None:
+async def follow_shutdowns(sign: ShutdownSign, sync_now: asyncio.Event) -> None:
     """Have the status computed when this machine begins to shut down, or goes on."""
     before = sign.is_set()
     async for is_set in sign.changes():
