@@ -19,7 +19,7 @@ from tests.suite.results import MOST_FLAKY, SessionResult, Verdict, file_of, jud
 from tests.suite.session import Session
 
 INTERRUPTED: Final = 2
-LANES: Final = (os.cpu_count() or 1) + 2
+LANES: Final = (os.cpu_count() or 1) + 3
 """Sessions side by side: more than processors, since most of them wait for a node."""
 _TAIL: Final = 4000
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

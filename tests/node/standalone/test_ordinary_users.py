@@ -27,6 +27,7 @@ from activities.files.atomic_files import write_atomically
 from proto.temporal.names import NAMESPACE
 from tests.node.conftest import BUSYBOX
 from tests.node.standalone.standalone_node import silent, standalone_node
+from tests.open_files import open_files
 from tests.patience import PATIENCE
 from tests.unprivileged import as_nobody
 from worker.standalone.gateway.places import FRONTEND_PORT, UI_PORT
@@ -140,8 +141,7 @@ def temporal_pids(node: Settings) -> tuple[int, int]:
 
 def sockets_of(pid: int) -> set[str]:
     """Return the inodes of a process's sockets."""
-    links = [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
-    return {link.removeprefix("socket:[").rstrip("]") for link in links if link.startswith("socket:[")}
+    return {link.removeprefix("socket:[").rstrip("]") for link in open_files(pid) if link.startswith("socket:[")}
 
 
 def listening(pid: int, network: str = "self") -> set[int]:

@@ -220,14 +220,18 @@ class ManifestPods:
                 request = DeletionRequested(source, reason=reason, message=message, sequence=number)
                 if known.listed and known.listed.uid == uid:
                     known.listed = None  # also if the call fails: it may have arrived
-                arrived = await self._workflows.request_deletion(workflow_id, request)
+                known.deletions_requested.add(uid)  # its containers may end before the answer comes
+                try:
+                    arrived = await self._workflows.request_deletion(workflow_id, request)
+                except BaseException:
+                    known.deletions_requested.discard(uid)
+                    raise
                 known.remade, known.made_anew = "", False
                 if not arrived:
                     known.open.pop(uid, None)
+                    known.deletions_requested.discard(uid)
                     return
                 known.first_requests.setdefault(uid, call)
-                if known.leads == leads:
-                    known.deletions_requested.add(uid)
 
     def _start_of(self, pod: StaticPod) -> PodStart:
         return PodStart(

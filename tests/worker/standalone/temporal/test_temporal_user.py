@@ -18,6 +18,7 @@ from rich.console import Console
 
 from proto.temporal.names import NAMESPACE
 from tests.free_ports import free_ports
+from tests.open_files import open_files
 from tests.unprivileged import as_nobody
 from tests.worker.standalone.temporal.earlier_temporal import earlier, make_namespace, namespaces, status, temporal_pid
 from worker.standalone.gateway.database_folder import FOLDER
@@ -75,8 +76,7 @@ def test_temporal_has_nothing_of_root(server: TemporalServer, monkeypatch: pytes
     assert b"secret" not in variables
     assert b"GODEBUG=" in variables
     assert owners(server) == {NOBODY.pw_uid}
-    opened = {str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()}
-    assert {one for one in opened if one.startswith(str(server.root.parent))} == {
+    assert {one for one in open_files(pid) if one.startswith(str(server.root.parent))} == {
         str(server.log),
         str(server.places.lock),
         *(str(one) for one in (server.root / FOLDER).iterdir()),
