@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import hypothesis
 import pytest
 
 from activities.files import mounts
@@ -31,6 +32,13 @@ from worker.temporal.keys import create_key_file
 from worker.temporal.temporal_client import TemporalSettings
 
 SLOTS: Final = range(200)
+hypothesis.settings.register_profile(
+    "untimed",
+    parent=hypothesis.settings(),
+    deadline=None,  # a busy machine is no failure
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
