@@ -1,6 +1,7 @@
 """The node's own Updates to pods' workflows: delivered to whoever leads the pod, as an operator's are."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -9,7 +10,8 @@ from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateR
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.execution.attempt import NotDelivered
-from proto.temporal.operator import EvictPod, Rejection, StopPod
+from proto.temporal import names
+from proto.temporal.operator import EvictPod, PodEvicted, PodStops, Rejection, StopPod
 from worker.delivery.deliveries import Deliveries
 from worker.delivery.lead import Answer, LeadUnavailable, Message, Reply
 from worker.delivery.workflow_updates import WorkflowPaused, new_number, rejection_of, send_update, why_not
@@ -18,6 +20,11 @@ from worker.temporal.call_budget import CallBudget
 SOURCE: Final = "worker"
 """Who numbers them."""
 ANSWERED_WITHIN: Final = timedelta(seconds=10)
+_UPDATES: Final[Mapping[type, tuple[str, type]]] = {
+    EvictPod: (names.EVICT_POD, PodEvicted),
+    StopPod: (names.STOP_POD, PodStops),
+}
+"""The name and the answer of each."""
 GONE: Final = Rejection("Gone", "the pod's workflow has ended")
 
 
@@ -28,8 +35,9 @@ class PodRequests:
         """Take the client and the budget of the process's calls, and what knows who leads each pod."""
         self._client, self._budget, self._deliveries = client, budget, deliveries
 
-    async def ask(self, workflow_id: str, name: str, asked: EvictPod | StopPod, answer: type) -> Rejection | None:
+    async def ask(self, workflow_id: str, asked: EvictPod | StopPod) -> Rejection | None:
         """Send a request; returns why the pod rejects it. Raises LeadUnavailable, NotDelivered, RPCError, RuntimeError."""
+        name, answer = _UPDATES[type(asked)]
         asked = replace(asked, source=SOURCE, sequence=new_number())
         message, replies = Message(workflow_id, name, asked, SOURCE, asked.sequence), list[Reply]()
 

@@ -3,7 +3,7 @@
 client-go tools/record/event.go makeEvent; pkg/kubelet/container/ref.go GenerateContainerRef.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -20,6 +20,8 @@ refused."""
 DEFAULT_NAMESPACE: Final = "default"
 
 Json = dict[str, Any]
+TellOfNode = Callable[[str, str, str], None]
+"""Records an event of the node: its type, reason and message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from activities.machine.node_cgroups import NodeCgroups, huge_page_capacity
 from proto.kubernetes.resources.quantity import Quantity
 from proto.kubernetes.resources.resources import cpu_shares
 from worker.daemon.background import in_background
-from worker.events.event import NORMAL, WARNING
+from worker.events.event import NORMAL, WARNING, TellOfNode
 from worker.settings.cgroups.enforcement import Enforcement, ReservedCgroup
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.settings.reserved import NOTHING_RESERVED, Reserved
@@ -29,9 +29,6 @@ EVERY: Final = timedelta(minutes=1)
 ENFORCED: Final = "NodeAllocatableEnforced"
 FAILED: Final = "FailedNodeAllocatableEnforcement"
 _UPDATED: Final = "Updated Node Allocatable limit across pods"
-
-Tell = Callable[[str, str, str], None]
-"""Takes an event's type, reason and message."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -47,7 +44,7 @@ def refuse_missing_cgroups(cgroups: NodeCgroups, enforcement: Enforcement) -> No
             raise ConfigurationRefused(_failed(one, fault))
 
 
-def limit_reserved_cgroups(cgroups: NodeCgroups, enforcement: Enforcement, tell: Tell, *, protect: bool) -> None:
+def limit_reserved_cgroups(cgroups: NodeCgroups, enforcement: Enforcement, tell: TellOfNode, *, protect: bool) -> None:
     """Limit them; raises ConfigurationRefused with the first that fails. `protect`: also their memory, by MemoryQoS."""
     for one in enforcement.reserved:
         limits = _of_amounts(one.amounts, compressible=one.compressible, protect=protect)
@@ -61,7 +58,7 @@ def limit_reserved_cgroups(cgroups: NodeCgroups, enforcement: Enforcement, tell:
 class PodsLimit:
     """The limit of the cgroup of all pods."""
 
-    def __init__(self, cgroups: NodeCgroups, wanted: Callable[[], NodeLimits], tell: Tell) -> None:
+    def __init__(self, cgroups: NodeCgroups, wanted: Callable[[], NodeLimits], tell: TellOfNode) -> None:
         """Take the cgroups, what measures the limits, and what takes events."""
         self._cgroups, self._wanted, self._tell = cgroups, wanted, tell
         self._enforced = False
@@ -131,7 +128,7 @@ def _words(error: OSError | ValueError) -> str:
     return str(error)
 
 
-def _tell_and_log(tell: Tell, kind: str, reason: str, message: str) -> None:
+def _tell_and_log(tell: TellOfNode, kind: str, reason: str, message: str) -> None:
     log = _log.warning if kind == WARNING else _log.info
     log(message, reason=reason)
     tell(kind, reason, message)

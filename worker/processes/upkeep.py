@@ -11,13 +11,14 @@ from worker.daemon.background import in_background
 from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.delivery.pod_requests import PodRequests
 from worker.delivery.workflow_signals import WorkflowSignals
+from worker.events.event import TellOfNode
 from worker.host.csi_republishing import republishing_volumes
 from worker.host.local_storage import StorageWatch, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.orphaned_pods import undoing_orphaned_pods
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pressure.cleanups import Cleanups
-from worker.host.pressure.evictions import EvictionParts, Evictions, Tell
+from worker.host.pressure.evictions import EvictionParts, Evictions
 from worker.host.shutdown.ending import Node, asking, pod_of
 from worker.host.shutdown.node_shutdown import NodeShutdown, ShutdownDependencies
 from worker.machine.shutdown_sign import ShutdownSign
@@ -52,10 +53,9 @@ def storage_limits(parts: WorkerParts, signals: WorkflowSignals) -> AbstractAsyn
 
 
 def evictions(
-    parts: WorkerParts, signals: WorkflowSignals, cleanups: Cleanups, tell: Tell
+    parts: WorkerParts, requests: PodRequests, cleanups: Cleanups, tell: TellOfNode
 ) -> AbstractAsyncContextManager[None]:
     """Return what relieves the node under pressure; `tell` records events of the node."""
-    requests = PodRequests(parts.node.client, signals.budget, signals.deliveries)
     loop = Evictions(
         EvictionParts(
             config=parts.config,
@@ -70,7 +70,7 @@ def evictions(
 
 
 def shutdowns(
-    parts: WorkerParts, signals: WorkflowSignals, tell: Tell, cluster: "ClusterWorker | None"
+    parts: WorkerParts, requests: PodRequests, tell: TellOfNode, cluster: "ClusterWorker | None"
 ) -> AbstractAsyncContextManager[None]:
     """Return what ends the pods before the machine goes down, if the node is configured to."""
     config = parts.config
@@ -79,7 +79,6 @@ def shutdowns(
         sign.clear()
         return nullcontext()
     by_priority = config.feature_gates.enabled(PRIORITY_GATE)
-    requests = PodRequests(parts.node.client, signals.budget, signals.deliveries)
     ending = ShutdownDependencies(
         node=Node(config.root_dir, parts.cache.snapshots, pod_of, asking(requests)),
         periods=config.shutdown,

@@ -19,6 +19,7 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import NodeClient, node_client, temporal_settings
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
+from worker.delivery.pod_requests import PodRequests
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.current_readiness import CurrentReadiness
 from worker.host.image_access import count_pulls
@@ -106,8 +107,9 @@ async def work(
         api_loops = cluster.running(cache.snapshots, temporal.signals, services.csi) if cluster else nullcontext()
         storage = storage_limits(parts, temporal.signals)
         tell = cluster.tell_of_node if cluster else _tell_nobody
-        pressure = evictions(parts, temporal.signals, cleanups, tell)
-        shutdown = shutdowns(parts, temporal.signals, tell, cluster)
+        requests = PodRequests(node.client, temporal.signals.budget, temporal.signals.deliveries)
+        pressure = evictions(parts, requests, cleanups, tell)
+        shutdown = shutdowns(parts, requests, tell, cluster)
         async with AsyncExitStack() as running:
             for part in (
                 keeping_pods_limit(pods_limit),

@@ -1,9 +1,7 @@
 """Do the pods of a node on containerd end in groups when logind tells of a shutdown, and do static ones begin again after it?"""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from tests.node.away.stopped_temporal import own_temporal, resume, suspend
 from tests.node.containerd_view import containers_of
 from tests.node.operating import history
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
-from tests.worker.host.shutdown.small_logind import SmallLogind, small_logind
+from tests.worker.host.shutdown.small_logind import SmallLogind, own_logind
 from worker.host.shutdown.ending import mounted
 from worker.machine.shutdown_sign import ShutdownSign
 from worker.standalone.containerd import Containerd
@@ -29,15 +27,8 @@ MESSAGE = "Pod was terminated in response to imminent node shutdown."
 @pytest.fixture
 def logind() -> Iterator[SmallLogind]:
     """Return a logind on a bus of its own."""
-    if shutil.which("dbus-daemon") is None:
-        pytest.skip("no dbus-daemon on this machine")
-    folder = Path(tempfile.mkdtemp(prefix="tempolet-bus-"))
-    try:
-        with small_logind(folder) as found:
-            found.delay_usec = 600_000_000
-            yield found
-    finally:
-        shutil.rmtree(folder)
+    with own_logind(timedelta(minutes=10)) as found:
+        yield found
 
 
 @pytest.fixture

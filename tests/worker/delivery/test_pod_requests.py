@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import EVICT_POD
-from proto.temporal.operator import EvictPod, PodEvicted, Rejection
+from proto.temporal.operator import EvictPod, Rejection
 from tests.worker.delivery.fake_lead import FakeLead
 from worker.delivery.deliveries import Deliveries
 from worker.delivery.pod_requests import GONE, PodRequests
@@ -62,7 +62,7 @@ async def ask(client: FakeClient, lead: FakeLead) -> Rejection | None:
     """Ask for an eviction."""
     deliveries = Deliveries(lead, is_away)
     requests = PodRequests(client, CallBudget(), deliveries)  # type: ignore[arg-type]  # plays Client
-    return await requests.ask(POD, EVICT_POD, ASKED, PodEvicted)
+    return await requests.ask(POD, ASKED)
 
 
 async def test_temporal_takes_it(client: FakeClient, lead: FakeLead) -> None:

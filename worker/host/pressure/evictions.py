@@ -22,18 +22,16 @@ from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.node_services import NodeServices
 from proto.node_pressure import write_node_pressure
 from proto.pod_snapshot import PodSnapshot
-from proto.temporal import names
 from proto.temporal.eviction.candidates import Candidate
 from proto.temporal.eviction.pressure import Pressure
-from proto.temporal.operator import EvictPod, PodEvicted, PodStops, Rejection, StopPod
+from proto.temporal.operator import EvictPod, Rejection, StopPod
 from worker.daemon.config import NodeConfig
 from worker.delivery.lead import LeadUnavailable
 from worker.delivery.pod_requests import PodRequests
-from worker.events.event import WARNING
+from worker.events.event import WARNING, TellOfNode
 from worker.host.pressure.active_pods import ActivePod, active_pods
 from worker.host.pressure.cleanups import Cleanups, within
 from worker.host.pressure.reclaiming import Reclaiming
-from worker.machine.cgroup_driver import recorded_names
 from worker.machine.monotonic_clock import monotonic_now
 from worker.stats.node_stats import NodeStats, reader_of
 from worker.stats.pressure.node_reading import Measured, Places, measure_node
@@ -59,8 +57,6 @@ _OWN_THREAD: Final = ThreadPoolExecutor(1, "pressure")
 """Measurements do not wait behind volumes and logs whose file system hangs."""
 
 _log: Final = structlog.get_logger(__name__)
-Tell = Callable[[str, str, str], None]
-"""Records an event of the node: its type, reason and message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +68,7 @@ class EvictionParts:
     pods: Callable[[], Iterable[PodSnapshot]]
     requests: PodRequests
     cleanups: Cleanups
-    tell: Tell
+    tell: TellOfNode
 
 
 class Evictions:
@@ -152,10 +148,10 @@ class Evictions:
         grace, requests = timedelta(seconds=victim.grace_seconds), self._parts.requests
         if pod.is_terminating:
             stop = StopPod(BY_THE_NODE, grace)
-            return await requests.ask(pod.workflow_id, names.STOP_POD, stop, PodStops)
+            return await requests.ask(pod.workflow_id, stop)
         message = victim.message.encode()[:LONGEST_MESSAGE].decode(errors="ignore")
         evict = EvictPod(BY_THE_NODE, REASON, message, grace, why=victim.because, annotations=victim.annotations)
-        return await requests.ask(pod.workflow_id, names.EVICT_POD, evict, PodEvicted)
+        return await requests.ask(pod.workflow_id, evict)
 
     async def _with_pods(self, facts: Facts, pods: Mapping[str, ActivePod]) -> Facts:
         """Measure the pods; without the runtime nothing is known of what they use."""
@@ -169,8 +165,7 @@ class Evictions:
     async def _measured(self) -> Measured:
         if self._images is None:
             self._images = await self._image_folder()
-        pods = recorded_names(self._parts.config.state_dir, self._parts.config.cgroup_root).path()
-        places = Places(self._parts.config.root_dir, self._images, pods)
+        places = Places(self._parts.config.root_dir, self._images, self._parts.services.cgroups.node.pods)
         return await asyncio.get_running_loop().run_in_executor(_OWN_THREAD, measure_node, self._reader, places)
 
     async def _image_folder(self) -> Path | None:

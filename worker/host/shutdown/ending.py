@@ -15,8 +15,7 @@ from temporalio.service import RPCError
 
 from activities.execution.attempt import NotDelivered
 from proto.pod_snapshot import FINAL_PHASES, PodSnapshot
-from proto.temporal import names
-from proto.temporal.operator import EvictPod, PodEvicted, PodStops, StopPod
+from proto.temporal.operator import EvictPod, StopPod
 from proto.temporal.pod import Lifecycle
 from worker.delivery.lead import LeadUnavailable
 from worker.delivery.pod_requests import PodRequests
@@ -58,9 +57,8 @@ def asking(requests: PodRequests) -> Ask:
     """Return what asks pods by these requests."""
 
     async def ask(workflow_id: str, asked: EvictPod | StopPod) -> str:
-        name, answer = (names.STOP_POD, PodStops) if isinstance(asked, StopPod) else (names.EVICT_POD, PodEvicted)
         try:
-            rejection = await requests.ask(workflow_id, name, asked, answer)
+            rejection = await requests.ask(workflow_id, asked)
         except (LeadUnavailable, NotDelivered, RPCError, RuntimeError) as error:
             raise NotAnswered(str(error) or type(error).__name__) from error
         return rejection.reason if rejection else ""

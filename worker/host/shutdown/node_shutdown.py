@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from worker.daemon.background import in_background
+from worker.events.event import TellOfNode
 from worker.host.shutdown.drop_in import FOLDER
 from worker.host.shutdown.ending import Node, end_pods
 from worker.host.shutdown.state_file import ShutdownTimes, read_times, write_times
@@ -33,8 +34,7 @@ class ShutdownDependencies:
     node: Node
     periods: Sequence[Period]
     sign: ShutdownSign
-    tell: Callable[[str, str, str], None]
-    """Records an event of the node: type, reason, message."""
+    tell: TellOfNode
     settled: Callable[[], Awaitable[None]]
     """Returns when the API has the statuses of all pods and all events."""
     show: Callable[[float, float], None] | None

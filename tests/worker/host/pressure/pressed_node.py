@@ -63,7 +63,7 @@ class Requests(PodRequests):
     """By workflow id; one without an answer takes every request."""
     asked: list[tuple[str, EvictPod | StopPod]] = field(default_factory=list)
 
-    async def ask(self, workflow_id: str, name: str, asked: EvictPod | StopPod, answer: type) -> Rejection | None:  # noqa: ARG002 - the signature
+    async def ask(self, workflow_id: str, asked: EvictPod | StopPod) -> Rejection | None:
         """Answer as the test says."""
         self.asked.append((workflow_id, asked))
         found = self.answers.get(workflow_id)

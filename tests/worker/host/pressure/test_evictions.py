@@ -15,6 +15,7 @@ from proto.temporal.operator import EvictPod, Rejection, StopPod
 from proto.temporal.pod import Lifecycle
 from tests.patience import PATIENCE
 from tests.worker.host.pressure.pressed_node import DISK, HARD, PLENTY, SHORT, PressedNode, snapshot
+from worker.daemon.background import in_background
 from worker.delivery.lead import LeadUnavailable
 from worker.host.pressure import evictions
 from worker.machine import monotonic_clock
@@ -152,8 +153,7 @@ async def test_the_next_round_begins_when_the_victim_is_cleaned_up(
     """And not before: one pod at a time."""
     monkeypatch.setattr(evictions, "EVERY", timedelta())
     node.memory = [SHORT]
-    running = asyncio.create_task(node.evictions.run())
-    try:
+    async with in_background("eviction", node.evictions.run):
         await _until(lambda: bool(node.asked()))
         node.publish(snapshot("greedy", Lifecycle.TERMINATING))
         node.publish(snapshot("greedy", Lifecycle.TERMINATED))  # its volumes are still mounted
@@ -164,9 +164,6 @@ async def test_the_next_round_begins_when_the_victim_is_cleaned_up(
         await asyncio.to_thread(node.publish, snapshot("greedy", Lifecycle.TERMINATED, released=True))
         await _until(lambda: len(node.asked()) > 1)
         assert node.asked() == ["pod/greedy", "pod/small"]
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_victim_that_does_not_end_is_not_awaited_for_ever(
@@ -175,12 +172,8 @@ async def test_a_victim_that_does_not_end_is_not_awaited_for_ever(
     """The node judges anew."""
     monkeypatch.setattr(evictions, "CLEANED_UP_WITHIN", timedelta())
     node.memory = [SHORT]
-    running = asyncio.create_task(node.evictions.run())
-    try:
+    async with in_background("eviction", node.evictions.run):
         await _until(lambda: len(node.asked()) > 1)
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 class Later(datetime):

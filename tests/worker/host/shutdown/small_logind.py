@@ -5,15 +5,19 @@ Runs in a thread with a connection of its own, beside a real dbus-daemon.
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from jeepney import DBusAddress, HeaderFields, MessageType, new_method_call, new_method_return, new_signal
 from jeepney.bus_messages import message_bus
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
@@ -171,6 +175,16 @@ def small_logind(folder: Path) -> Iterator[SmallLogind]:
     finally:
         logind.close()
         bus.stop()
+
+
+@contextlib.contextmanager
+def own_logind(delay: timedelta) -> Iterator[SmallLogind]:
+    """Run both in a folder of their own, with this InhibitDelayMaxUSec; skips the test where there is no dbus-daemon."""
+    if shutil.which("dbus-daemon") is None:
+        pytest.skip("no dbus-daemon on this machine")
+    with tempfile.TemporaryDirectory(prefix="tempolet-bus-") as folder, small_logind(Path(folder)) as found:
+        found.delay_usec = delay // timedelta(microseconds=1)
+        yield found
 
 
 def call_of(sender: DBusConnection, member: str) -> None:

@@ -2,15 +2,14 @@
 
 import asyncio
 import contextlib
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.worker.host.shutdown.small_logind import SmallLogind, small_logind
+from tests.worker.host.shutdown.small_logind import SmallLogind, own_logind
 from tests.worker.host.shutdown.test_ending import CRITICAL, Pods, snapshot
 from tests.worker.host.shutdown.test_watch import until
 from worker.host.shutdown.node_shutdown import NodeShutdown, ShutdownDependencies
@@ -25,15 +24,8 @@ CANCELLED = ("Normal", "NodeShutdown", "Shutdown manager detected shutdown cance
 @pytest.fixture
 def logind() -> Iterator[SmallLogind]:
     """Return a logind on a bus of its own."""
-    if shutil.which("dbus-daemon") is None:
-        pytest.skip("no dbus-daemon on this machine")
-    folder = Path(tempfile.mkdtemp(prefix="tempolet-bus-"))
-    try:
-        with small_logind(folder) as found:
-            found.delay_usec = 60_000_000
-            yield found
-    finally:
-        shutil.rmtree(folder)
+    with own_logind(timedelta(minutes=1)) as found:
+        yield found
 
 
 @dataclass

@@ -3,19 +3,16 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from jeepney import DBusAddress, new_signal
 from structlog.testing import capture_logs
 
-from tests.worker.host.shutdown.small_logind import MANAGER, SmallLogind, small_logind
+from tests.worker.host.shutdown.small_logind import MANAGER, SmallLogind, own_logind
 from worker.host.shutdown.drop_in import NAME
 from worker.host.shutdown.watch import ShutdownWatch
 
@@ -35,19 +32,9 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """Return a folder that every user may enter."""
-    found = Path(tempfile.mkdtemp(prefix="tempolet-bus-"))
-    yield found
-    shutil.rmtree(found)
-
-
-@pytest.fixture
-def logind(folder: Path) -> Iterator[SmallLogind]:
+def logind() -> Iterator[SmallLogind]:
     """Return a logind on a bus of its own."""
-    if shutil.which("dbus-daemon") is None:
-        pytest.skip("no dbus-daemon on this machine")
-    with small_logind(folder) as found:
+    with own_logind(timedelta(seconds=5)) as found:
         yield found
 
 
