@@ -37,7 +37,8 @@ FLAGS: Final = (
 )
 PATIENCE: Final = patience.PATIENCE
 ONE_LOAD: Final = 10.0
-LOOK_AGAIN: Final = 0.2
+LOOK_AGAIN: Final = 0.5
+"""Each look lays the page out anew."""
 BROKEN: Final = ("Uh oh.", "ERR_NETWORK_CHANGED")
 TEXT: Final = """
     const frames = [...document.querySelectorAll("iframe")].map(one => one.contentDocument);
