@@ -1,6 +1,6 @@
 """The cgroups above and beside the pods: that of all pods, and those of the node's services.
 
-Called by `worker/host/node_allocatable.py`, and by `cgroups` before a pod with huge pages. With the systemd driver a limit
+Called by `worker/host/cgroups/node_allocatable.py`, and by `cgroups` before a pod with huge pages. With the systemd driver a limit
 is told to systemd first, so that it outlives a `daemon-reload`. Everything may block, for systemd's answer for seconds: call
 it in a thread.
 """

@@ -63,6 +63,7 @@ def _start(name: str, config: NodeConfig) -> None:
 
     from worker.daemon.logs import LogFile, set_up_logs
     from worker.machine.fitness import refuse_unfit_machine
+    from worker.machine.process_limits import set_process_limits
 
     file = config.tempolet.logs.file
     set_up_logs(
@@ -74,6 +75,7 @@ def _start(name: str, config: NodeConfig) -> None:
     for warning in (*config.warnings, *unfit):
         log.warning(warning)
     log.info("Starting tempolet", command=name, node=config.node_name, rootDir=config.root_dir)
+    set_process_limits(config.agent.oom_score_adj, config.agent.max_open_files)
     with contextlib.ExitStack() as stack:
         if name == "worker" and config.lock_file is not None:
             stack.enter_context(hold_lock_file(config.lock_file, name))

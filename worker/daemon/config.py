@@ -18,6 +18,7 @@ from typing import Any, Final
 from proto.kubernetes.user_ids import UNIT
 from proto.temporal.eviction.thresholds import EvictionPolicy
 from proto.temporal.node import ImagePolicy
+from worker.settings.cgroups.agent import AgentProcesses, agent_processes, agent_warnings
 from worker.settings.cgroups.enforcement import Enforcement, enforcement
 from worker.settings.cluster import ClusterSettings, cluster_settings
 from worker.settings.credential_providers import CredentialProviders, load_credential_providers
@@ -35,13 +36,7 @@ from worker.settings.kubelet.shutdown import shutdown_periods
 from worker.settings.kubelet_validation import validate
 from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
 from worker.settings.memory import DEFAULT_MEMORY, MemorySettings, memory_settings, refuse_what_this_node_has_not
-from worker.settings.reserved import (
-    NOTHING_RESERVED,
-    Reserved,
-    machine_capacity,
-    refuse_more_than_the_machine,
-    reserved,
-)
+from worker.settings.reserved import NOTHING_RESERVED, Reserved, refuse_more_than_the_machine, reserved
 from worker.settings.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
 from workflows.decide.shutdown.periods import Period
 
@@ -132,6 +127,8 @@ class NodeConfig:
     """Resources reserved from pods."""
     enforcement: Enforcement = field(default_factory=Enforcement)
     """The cgroups that are limited accordingly."""
+    agent: AgentProcesses = field(default_factory=AgentProcesses)
+    """The node's own processes."""
     eviction: EvictionPolicy = field(default_factory=EvictionPolicy)
     """When pods are evicted under pressure; hard thresholds are reserved from pods, too."""
     shutdown: tuple[Period, ...] = ()
@@ -198,7 +195,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
     own = load_tempolet_configuration(flags.tempolet_config)
     kubelet, gates = _checked(flags)
     root_dir = (flags.root_dir or DEFAULT_ROOT_DIR).absolute()
-    refuse_more_than_the_machine(kubelet, eviction_policy(kubelet), machine_capacity(kubelet, root_dir))
+    refuse_more_than_the_machine(kubelet, eviction_policy(kubelet), root_dir)
     return NodeConfig(
         **{name: kubelet[key] for name, key in _AS_THEY_STAND.items()},
         node_name=node_name(flags.hostname_override),
@@ -212,6 +209,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         cgroup_root=kubelet["cgroupRoot"] or "",
         reserved=reserved(kubelet),
         enforcement=enforcement(kubelet),
+        agent=agent_processes(kubelet),
         eviction=eviction_policy(kubelet),
         shutdown=shutdown_periods(kubelet, gates),
         memory=memory_settings(kubelet),
@@ -280,6 +278,7 @@ def _checked(flags: Flags) -> tuple[KubeletConfiguration, FeatureGates]:
 def _warnings(kubelet: KubeletConfiguration, gates: FeatureGates) -> Iterator[str]:
     """Collect all warnings for the operator."""
     yield from kubelet.warnings
+    yield from agent_warnings(kubelet)
     yield from gate_warnings(gates)
 
 

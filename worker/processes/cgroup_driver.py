@@ -20,7 +20,7 @@ from activities.machine.cgroup_names import CgroupDriver, CgroupNames
 from activities.machine.cgroups import Cgroups, pods_running
 from worker.daemon.config import NodeConfig
 from worker.daemon.service import Service
-from worker.host.node_allocatable import refuse_missing_cgroups
+from worker.host.cgroups.node_allocatable import refuse_missing_cgroups
 from worker.machine.cgroup_driver import record_driver
 from worker.settings.cgroups.driver import DriverFacts, chosen_driver, refuse_unusable, runtime_setting
 from worker.settings.kubelet.configuration import ConfigurationRefused

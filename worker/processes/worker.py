@@ -6,11 +6,13 @@ finish, and containers keep running.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AsyncExitStack, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.process_cgroups import ProcessCgroups
 from activities.node_services import NodeServices
 from proto.pod_snapshot import PodSnapshot
 from worker.behaviours.commitment import Commitment
@@ -21,9 +23,10 @@ from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.delivery.pod_requests import PodRequests
 from worker.host.bounded_threads import install_bounded_thread_pool
+from worker.host.cgroups.node_allocatable import PodsLimit, keeping_pods_limit, limit_reserved_cgroups, limits_of_pods
+from worker.host.cgroups.system_cgroups import moving_processes, own_processes
 from worker.host.current_readiness import CurrentReadiness
 from worker.host.image_access import count_pulls
-from worker.host.node_allocatable import PodsLimit, keeping_pods_limit, limit_reserved_cgroups, limits_of_pods
 from worker.host.pod_cache import PodCache
 from worker.host.pod_metrics import PodMetrics
 from worker.host.pressure.cleanups import Cleanups
@@ -112,7 +115,7 @@ async def work(
         shutdown = shutdowns(parts, requests, tell, cluster)
         async with AsyncExitStack() as running:
             for part in (
-                keeping_pods_limit(pods_limit),
+                *_cgroup_loops(config, pods_limit),
                 *upkeep(parts),
                 api_loops,
                 *temporal.running(),
@@ -134,6 +137,12 @@ def _enforced(services: NodeServices, config: NodeConfig, cluster: "ClusterWorke
     protect = config.feature_gates.enabled(MEMORY_QOS_GATE)
     limit_reserved_cgroups(cgroups, config.enforcement, tell, protect=protect)
     return PodsLimit(cgroups, partial(limits_of_pods, config.enforcement, config.reserved), tell)
+
+
+def _cgroup_loops(config: NodeConfig, pods_limit: PodsLimit) -> Sequence[AbstractAsyncContextManager[None]]:
+    """Return what keeps the limit of all pods, and the node's processes in their cgroups."""
+    cgroups, own = ProcessCgroups(Hierarchies.of_this_node()), partial(own_processes, config.root_dir)
+    return keeping_pods_limit(pods_limit), moving_processes(config.agent, cgroups, own)
 
 
 def _tell_nobody(*_: str) -> None:

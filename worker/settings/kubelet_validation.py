@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from proto.kubernetes.go_duration import format_duration
+from worker.settings.cgroups.agent import agent_breaches
 from worker.settings.cgroups.enforcement import enforcement_breaches
 from worker.settings.eviction import eviction_breaches
 from worker.settings.image_verification import verification_breaches
@@ -153,6 +154,7 @@ GATED_RULES: Final[tuple[Callable[[KubeletConfiguration, FeatureGates], Breaches
 RULES: Final[tuple[Callable[[KubeletConfiguration], Breaches], ...]] = (
     reserved_breaches,
     enforcement_breaches,
+    agent_breaches,
     eviction_breaches,
     container_logs_breaches,
     security_breaches,

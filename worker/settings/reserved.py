@@ -7,7 +7,7 @@ enforce of it is in `cgroups/enforcement.py`.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -106,22 +106,12 @@ def reserved_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
                 yield f'{key}: resource quantity for "{name}" cannot be negative: {amount}'
 
 
-def machine_capacity(kubelet: KubeletConfiguration, root_dir: Path) -> dict[str, int]:
-    """Measure what may be reserved, by resource, cpu in thousandths; no storage if it is not limited, or not measurable."""
-    found = {"cpu": cpu_capacity(), "memory": memory_capacity()}
-    if kubelet["localStorageCapacityIsolation"]:
-        with contextlib.suppress(OSError):
-            found["ephemeral-storage"] = storage_capacity(root_dir)
-    return found
-
-
-def refuse_more_than_the_machine(
-    kubelet: KubeletConfiguration, eviction: EvictionPolicy, capacity: Mapping[str, int]
-) -> None:
+def refuse_more_than_the_machine(kubelet: KubeletConfiguration, eviction: EvictionPolicy, root_dir: Path) -> None:
     """Refuse to reserve more than the machine has; raises ConfigurationRefused (validateNodeAllocatable).
 
-    `capacity` is that of `machine_capacity`. The hard eviction thresholds count, too.
+    The hard eviction thresholds count, too.
     """
+    capacity = _machine_capacity(kubelet, root_dir)
     held = with_thresholds(NOTHING_RESERVED, eviction, *(capacity.get(one, 0) for one in _BYTES))
     of_thresholds = {"memory": held.memory_bytes, "ephemeral-storage": held.ephemeral_storage_bytes}
     faults = []
@@ -139,6 +129,15 @@ def refuse_more_than_the_machine(
             )
     if faults:
         raise ConfigurationRefused("invalid Node Allocatable configuration. " + " ".join(faults))
+
+
+def _machine_capacity(kubelet: KubeletConfiguration, root_dir: Path) -> dict[str, int]:
+    """Measure what may be reserved, by resource, cpu in thousandths; no storage if it is not limited, or not measurable."""
+    found = {"cpu": cpu_capacity(), "memory": memory_capacity()}
+    if kubelet["localStorageCapacityIsolation"]:
+        with contextlib.suppress(OSError):
+            found["ephemeral-storage"] = storage_capacity(root_dir)
+    return found
 
 
 def _amount(kubelet: KubeletConfiguration, key: str, name: str) -> Quantity:

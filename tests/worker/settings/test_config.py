@@ -95,8 +95,8 @@ def test_parallel_image_pulls(tmp_path: Path, text: str, parallel: int | None) -
             "podPidsLimit: 3\npodPidsLimit: 4", "podPidsLimit: set twice, the last one is used", id="a-duplicate-key"
         ),
         pytest.param(
-            "maxOpenFiles: 5",
-            "maxOpenFiles: has no effect in tempolet yet",
+            "hairpinMode: none",
+            "hairpinMode: has no effect in tempolet yet",
             id="a-key-without-effect",
         ),
         pytest.param(

@@ -134,8 +134,8 @@ def test_a_file_that_cannot_be_obeyed(tmp_path: Path, flag: str, text: str, mess
 
 def test_what_is_not_acted_on_is_told(tmp_path: Path) -> None:
     """With the file that sets it."""
-    _, warnings = read_given(Flags(config=written(tmp_path, KUBELET + "maxOpenFiles: 5\nmaxPod: 3\n")))
-    assert any("maxOpenFiles: has no effect in tempolet" in warning for warning in warnings)
+    _, warnings = read_given(Flags(config=written(tmp_path, KUBELET + "hairpinMode: none\nmaxPod: 3\n")))
+    assert any("hairpinMode: has no effect in tempolet" in warning for warning in warnings)
     assert any(f"{tmp_path}/given.yaml: maxPod: not a key" in warning for warning in warnings)
 
 

@@ -2,7 +2,7 @@
 
 `pods` limits the cgroup of all pods to the machine less the reservations, the others limit cgroups that the operator has
 made, each to its own reservation. The rules and their words are the kubelet's (apis/config/validation/validation.go, cm/
-node_container_manager_linux.go). `worker/host/node_allocatable.py` carries them out.
+node_container_manager_linux.go). `worker/host/cgroups/node_allocatable.py` carries them out.
 """
 
 from collections.abc import Iterator, Mapping

@@ -15,7 +15,7 @@ from proto.kubernetes.resources.quantity import parse_quantity
 from proto.kubernetes.resources.resources import cpu_shares
 from tests.activities.machine.test_node_cgroups import MIB, V2_FILES, files_of, v2_at
 from worker.events.event import NORMAL, WARNING
-from worker.host.node_allocatable import (
+from worker.host.cgroups.node_allocatable import (
     EVERY,
     PodsLimit,
     keeping_pods_limit,
