@@ -17,6 +17,8 @@ from proto.kubernetes.resources.resources import MIN_SHARES, PodResources, cpu_w
 
 Files = tuple[tuple[str, str], ...]
 """Names of files and what to write into them, in the order of writing."""
+NO_MEMORY_LIMIT: Final = 2**62
+"""Bytes. Without a limit, cgroup v1 reports the largest number of whole pages."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 RESERVED: Final = ".rsvd."
 """In the names of the files that limit huge pages which are reserved, though not used; kernels have them from 5.7 on."""
@@ -91,6 +93,10 @@ class LimitFiles:
         return tuple(
             (f"hugetlb.{size}{kind}{suffix}", str(limit)) for size, limit in limits for kind in (".", RESERVED)
         )
+
+    def of_no_memory_limit(self) -> Files:
+        """Return the file by which a memory limit is removed."""
+        return ((self.memory_limit, "max" if self.v2 else "-1"),)
 
     @property
     def memory_limit(self) -> str:

@@ -18,10 +18,10 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from activities.execution.timings import Timings
 from activities.machine.cgroup_files import (
+    NO_MEMORY_LIMIT,
     Files,
     LimitFiles,
     amount,
@@ -38,9 +38,6 @@ from activities.machine.node_cgroups import NodeCgroups, has_huge_pages
 from activities.machine.slices import Slices
 from proto.kubernetes.resources.qos import QosClass
 from proto.kubernetes.resources.resources import MAX_SHARES, MIN_SHARES, PodResources
-
-_NO_MEMORY_LIMIT: Final = 2**62
-"""Bytes. Without a limit, cgroup v1 reports the largest number of whole pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +155,7 @@ class Cgroups:
             ("memory.max", "memory.current") if self.v2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
         )
         found = amount((folder / limit).read_text())
-        return 0 if found >= _NO_MEMORY_LIMIT else int(found), int((folder / usage).read_text())
+        return 0 if found >= NO_MEMORY_LIMIT else int(found), int((folder / usage).read_text())
 
     def remove_pod(self, pod_uid: str) -> list[Path]:
         """Kill what runs in a pod's cgroup and remove it from every tier; a missing one is fine. Raises OSError.

@@ -1,6 +1,6 @@
 """The cgroups above and beside the pods: that of all pods, and those of the node's services.
 
-Called by `worker/host/cgroups/node_allocatable.py`, and by `cgroups` before a pod with huge pages. With the systemd driver a limit
+Called by `worker/host/cgroups/`, and by `cgroups` before a pod with huge pages. With the systemd driver a limit
 is told to systemd first, so that it outlives a `daemon-reload`. Everything may block, for systemd's answer for seconds: call
 it in a thread.
 """
@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from activities.machine.cgroup_files import (
+    NO_MEMORY_LIMIT,
     Files,
     LimitFiles,
     NodeLimits,
+    amount,
     differing,
     joined,
     kept_if_raising,
@@ -24,6 +26,7 @@ from activities.machine.cgroup_names import CgroupNames
 from activities.machine.node_capacity import huge_pages
 from activities.machine.slices import Slices
 from proto.kubernetes.resources.huge_pages import page_size_name
+from proto.kubernetes.resources.qos import QosClass
 
 _NEEDED: Final = ("cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb")
 """The hierarchies of v1 in which a cgroup has to exist (cm/cgroup_v1_manager_linux.go Validate), and that of systemd."""
@@ -43,6 +46,10 @@ class NodeCgroups:
         """The path of the cgroup of all pods."""
         return self._names.path()
 
+    def tier(self, qos: QosClass) -> str:
+        """Return the path of the cgroup of a QoS class's pods."""
+        return self._names.tier(qos)
+
     def existing(self, cgroup: str) -> str:
         """Return the path of a cgroup of the operator's; raises ValueError if there can be none of this name."""
         return self._names.existing(cgroup)
@@ -60,6 +67,21 @@ class NodeCgroups:
         for folder, wanted in wrong:
             _write(folder, wanted)
         return changed
+
+    def memory_used(self, cgroup: str) -> int:
+        """Read how many bytes of memory a cgroup uses; raises OSError."""
+        name = "memory.current" if self._hierarchies.v2 else "memory.usage_in_bytes"
+        return int((self._memory(cgroup) / name).read_text())
+
+    def unlimit_memory(self, cgroup: str) -> bool:
+        """Remove a cgroup's memory limit; returns whether it had one. Raises OSError."""
+        files = LimitFiles(self._hierarchies.v2 is not None, huge_pages=False).of_no_memory_limit()
+        if all(amount((self._memory(cgroup) / name).read_text()) >= NO_MEMORY_LIMIT for name, _ in files):
+            return False
+        if self._slices:
+            self._slices.limit(cgroup, files, {})
+        write_files(self._memory(cgroup), files)
+        return True
 
     def missing(self, cgroup: str) -> str:
         """Say in the kubelet's words what a cgroup lacks to be limited; empty: nothing."""
@@ -85,6 +107,12 @@ class NodeCgroups:
         if (folder := self._folder("hugetlb", self.pods)) and has_huge_pages(self._hierarchies):
             with contextlib.suppress(FileNotFoundError):  # the cgroup is not made yet, or has no such limit
                 write_files(folder, kept_if_raising(folder, files.of_huge_pages(huge_page_capacity())))
+
+    def _memory(self, cgroup: str) -> Path:
+        """Return a cgroup's folder for memory; raises OSError on a node that cannot limit it."""
+        if (folder := self._folder("memory", cgroup)) is None:
+            raise FileNotFoundError(errno.ENOENT, "this kernel has no memory cgroups", cgroup)
+        return folder
 
     def _folder(self, controller: str, cgroup: str) -> Path | None:
         root = self._hierarchies.v2 or self._hierarchies.v1.get(controller)

@@ -20,6 +20,7 @@ from proto.temporal.eviction.thresholds import EvictionPolicy
 from proto.temporal.node import ImagePolicy
 from worker.settings.cgroups.agent import AgentProcesses, agent_processes, agent_warnings
 from worker.settings.cgroups.enforcement import Enforcement, enforcement
+from worker.settings.cgroups.qos_reserved import qos_reserved, qos_reserved_warnings
 from worker.settings.cluster import ClusterSettings, cluster_settings
 from worker.settings.credential_providers import CredentialProviders, load_credential_providers
 from worker.settings.eviction import eviction_policy
@@ -127,6 +128,8 @@ class NodeConfig:
     """Resources reserved from pods."""
     enforcement: Enforcement = field(default_factory=Enforcement)
     """The cgroups that are limited accordingly."""
+    qos_reserved: int | None = None
+    """The percentage of memory requests that is kept from lower QoS classes; None: no limit."""
     agent: AgentProcesses = field(default_factory=AgentProcesses)
     """The node's own processes."""
     eviction: EvictionPolicy = field(default_factory=EvictionPolicy)
@@ -209,6 +212,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         cgroup_root=kubelet["cgroupRoot"] or "",
         reserved=reserved(kubelet),
         enforcement=enforcement(kubelet),
+        qos_reserved=qos_reserved(kubelet, gates),
         agent=agent_processes(kubelet),
         eviction=eviction_policy(kubelet),
         shutdown=shutdown_periods(kubelet, gates),
@@ -279,6 +283,7 @@ def _warnings(kubelet: KubeletConfiguration, gates: FeatureGates) -> Iterator[st
     """Collect all warnings for the operator."""
     yield from kubelet.warnings
     yield from agent_warnings(kubelet)
+    yield from qos_reserved_warnings(kubelet, gates)
     yield from gate_warnings(gates)
 
 

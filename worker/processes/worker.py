@@ -25,6 +25,7 @@ from worker.delivery.pod_requests import PodRequests
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.cgroups.node_allocatable import PodsLimit, keeping_pods_limit, limit_reserved_cgroups, limits_of_pods
 from worker.host.cgroups.system_cgroups import moving_processes, own_processes
+from worker.host.cgroups.tier_limits import Reservation, TierLimits
 from worker.host.current_readiness import CurrentReadiness
 from worker.host.image_access import count_pulls
 from worker.host.pod_cache import PodCache
@@ -37,6 +38,7 @@ from worker.processes.services import node_services
 from worker.processes.temporal_part import TemporalPart, WorkerParts
 from worker.processes.upkeep import evictions, shutdowns, storage_limits, upkeep
 from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE
+from worker.settings.reserved import allocatable
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
 from worker.temporal.connect_errors import refuse_unusable
@@ -92,8 +94,8 @@ async def work(
         await asyncio.to_thread(services.cgroups.make_tiers)
         pods_limit = await asyncio.to_thread(_enforced, services, config, cluster)
         await asyncio.to_thread(know_pods, tickets, config.node_name, cache.snapshots())
-        cleanups = Cleanups()
-        readiness.pass_on(cleanups.after(_readers_of_snapshots(services, cache, telemetry, cluster)))
+        cleanups, tiers = Cleanups(), _tier_limits(config, services, cache)
+        readiness.pass_on(tiers.after(cleanups.after(_readers_of_snapshots(services, cache, telemetry, cluster))))
         parts = WorkerParts(
             config=config,
             node=node,
@@ -116,6 +118,7 @@ async def work(
         async with AsyncExitStack() as running:
             for part in (
                 *_cgroup_loops(config, pods_limit),
+                tiers.keeping(),
                 *upkeep(parts),
                 api_loops,
                 *temporal.running(),
@@ -137,6 +140,14 @@ def _enforced(services: NodeServices, config: NodeConfig, cluster: "ClusterWorke
     protect = config.feature_gates.enabled(MEMORY_QOS_GATE)
     limit_reserved_cgroups(cgroups, config.enforcement, tell, protect=protect)
     return PodsLimit(cgroups, partial(limits_of_pods, config.enforcement, config.reserved), tell)
+
+
+def _tier_limits(config: NodeConfig, services: NodeServices, cache: PodCache) -> TierLimits:
+    """Return the limits of the QoS classes, by what Node Allocatable leaves to pods."""
+    reservation = None
+    if config.qos_reserved is not None:
+        reservation = Reservation(config.qos_reserved, lambda: allocatable(config.reserved).memory_bytes)
+    return TierLimits(services.cgroups.node, reservation, cache.snapshots)
 
 
 def _cgroup_loops(config: NodeConfig, pods_limit: PodsLimit) -> Sequence[AbstractAsyncContextManager[None]]:

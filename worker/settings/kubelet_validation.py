@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from proto.kubernetes.go_duration import format_duration
 from worker.settings.cgroups.agent import agent_breaches
 from worker.settings.cgroups.enforcement import enforcement_breaches
+from worker.settings.cgroups.qos_reserved import qos_reserved_breaches
 from worker.settings.eviction import eviction_breaches
 from worker.settings.image_verification import verification_breaches
 from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
@@ -155,6 +156,7 @@ RULES: Final[tuple[Callable[[KubeletConfiguration], Breaches], ...]] = (
     reserved_breaches,
     enforcement_breaches,
     agent_breaches,
+    qos_reserved_breaches,
     eviction_breaches,
     container_logs_breaches,
     security_breaches,

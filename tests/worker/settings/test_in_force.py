@@ -36,6 +36,7 @@ SAID: Mapping[str, str] = {
     "enforced-in-part": "enforceNodeAllocatable: [system-reserved-compressible]\nsystemReservedCgroup: /sys\n"
     "systemReserved: {cpu: 100m}",
     "own-processes": "kubeletCgroups: /k\nsystemCgroups: /s\ncgroupRoot: /\noomScoreAdj: 0\nmaxOpenFiles: 5000",
+    "qos-reserved": "featureGates: {QOSReserved: true}\nqosReserved: {memory: 50%}",
     "nothing-enforced": "enforceNodeAllocatable: []",
     "soft": "evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}\n"
     "evictionMinimumReclaim: {memory.available: 10Mi}\nevictionPressureTransitionPeriod: 1m\nevictionMaxPodGracePeriod: 60",

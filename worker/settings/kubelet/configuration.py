@@ -53,6 +53,7 @@ ACTED_ON: Final = frozenset(
         "systemCgroups",
         "oomScoreAdj",
         "maxOpenFiles",
+        "qosReserved",
         "evictionHard",
         "mergeDefaultEvictionSettings",
         "evictionSoft",

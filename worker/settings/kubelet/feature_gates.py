@@ -18,6 +18,7 @@ _GROUPS: Final = {ALL_ALPHA: "ALPHA", ALL_BETA: "BETA"}
 STOP_SIGNALS_GATE: Final = "ContainerStopSignals"
 VERIFICATION_GATE: Final = "KubeletEnsureSecretPulledImages"
 MEMORY_QOS_GATE: Final = "MemoryQoS"
+QOS_RESERVED_GATE: Final = "QOSReserved"
 HOSTNAME_OVERRIDE_GATE: Final = "HostnameOverride"
 ENV_FILES_GATE: Final = "EnvFiles"
 IMAGE_DIGEST_GATE: Final = "ImageVolumeWithDigest"
@@ -30,6 +31,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     STOP_SIGNALS_GATE: frozenset({True}),
     VERIFICATION_GATE: frozenset({True, False}),
     MEMORY_QOS_GATE: frozenset({True}),
+    QOS_RESERVED_GATE: frozenset({True}),
     HOSTNAME_OVERRIDE_GATE: frozenset({False}),
     ENV_FILES_GATE: frozenset({False}),
     IMAGE_DIGEST_GATE: frozenset({True}),
