@@ -246,7 +246,7 @@ def runtime(tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("runtime")
 def test_the_real_unit_lives_and_is_started_again(
-    machine: Machine, real: Callable[[str], str], settings: TemporalSettings
+    machine: Machine, real: Callable[[str], str], settings: TemporalSettings, tmp_path: Path
 ) -> None:
     """Ready with a status, again after kill -9, and a clean stop."""
     unit = real(str(settings.address))
@@ -257,7 +257,7 @@ def test_the_real_unit_lives_and_is_started_again(
     wait_until(lambda: int(machine.show(unit)["NRestarts"]) == before + 1, "the restart")
     wait_until(lambda: machine.show(unit)["SubState"] == "running", "READY again")
     machine.systemctl("stop", unit)
-    assert machine.show(unit)["Result"] == "success"
+    assert machine.show(unit)["Result"] == "success", (tmp_path / "log").read_text()
 
 
 @pytest.mark.parametrize("real", ["worker"], indirect=True)
