@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from proto.temporal.names import STORAGE_EXCEEDED
 from proto.temporal.signals import StorageExceeded
 from worker.daemon.background import in_background
+from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.delivery.pod_requests import PodRequests
 from worker.delivery.workflow_signals import WorkflowSignals
@@ -19,6 +20,7 @@ from worker.host.orphaned_pods import undoing_orphaned_pods
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pressure.cleanups import Cleanups
 from worker.host.pressure.evictions import EvictionParts, Evictions
+from worker.host.pressure.oom_watch import OomWatch
 from worker.host.shutdown.ending import Node, asking, pod_of
 from worker.host.shutdown.node_shutdown import NodeShutdown, ShutdownDependencies
 from worker.machine.shutdown_sign import ShutdownSign
@@ -67,6 +69,11 @@ def evictions(
         )
     )
     return in_background("eviction", loop.run)
+
+
+def oom_kills(config: NodeConfig, tell: TellOfNode) -> AbstractAsyncContextManager[None]:
+    """Return what tells that the machine is out of memory."""
+    return in_background("kernel log", OomWatch(config.state_dir, tell).run)
 
 
 def shutdowns(

@@ -36,7 +36,7 @@ from worker.machine.kernel_tunables import settle_kernel_tunables
 from worker.processes.cgroup_driver import cgroup_driver_settled
 from worker.processes.services import node_services
 from worker.processes.temporal_part import TemporalPart, WorkerParts
-from worker.processes.upkeep import evictions, shutdowns, storage_limits, upkeep
+from worker.processes.upkeep import evictions, oom_kills, shutdowns, storage_limits, upkeep
 from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE
 from worker.settings.reserved import allocatable
 from worker.settings.tempolet_configuration import AT_START
@@ -124,6 +124,7 @@ async def work(
                 *temporal.running(),
                 storage,
                 pressure,
+                oom_kills(config, tell),
                 shutdown,
             ):
                 await running.enter_async_context(part)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.machine.boot_id import boot_id
+from worker.standalone.machine.oom_protection import spared_by_the_oom_killer
 from worker.standalone.machine.private_files import PRIVATE_FOLDER, private_log
 from worker.standalone.machine.units import NodeUnits, UnitCommand, main_pid, stop_service
 
@@ -62,7 +63,7 @@ class Supervised:
         self.pid_file.parent.mkdir(parents=True, exist_ok=True)
         if self.units:
             return self._start_service(self.units, command)
-        with private_log(command.log) as log:
+        with private_log(command.log) as log, spared_by_the_oom_killer():
             child = subprocess.Popen(
                 [str(word) for word in command.argv],
                 stdin=subprocess.DEVNULL,

@@ -39,6 +39,7 @@ RestartSec=2
 TimeoutStopSec=15
 # the gateway hands SIGTERM on
 KillMode=mixed
+OOMScoreAdjust=-999
 LimitNOFILE=65536
 # a core dump would hold histories
 LimitCORE=0

@@ -1,1 +1,1 @@
-"""Decisions about the node: image garbage collection, admission of pods."""
+"""Decisions about the node: image garbage collection, admission of pods, what its kernel says of memory."""
