@@ -59,6 +59,10 @@ conformance:  ## the official node and storage tests (root, Go or TEMPOLET_KUBE_
 	@$(BIN)/python -m tests.cluster conformance $(if $(PEER),--peer $(PEER)) $(if $(PROCS),--procs $(PROCS)) \
 		$(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)
 
+test-node-official:  ## the official node tests on a machine of their own (root, Go); FOCUS, PEER=kubelet, ARGS="--skip …"
+	@$(SETUP) --dev --root-for "make test-node-official"
+	@$(BIN)/python -m tests.cluster.node_tests $(if $(PEER),--peer $(PEER)) $(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)
+
 bench:  ## how fast, beside the raw CRI calls and the real kubelet (root); ARGS="…" goes to the benchmark
 	@$(SETUP) --dev --root-for "make bench"
 	@$(BIN)/python -m tests.bench $(ARGS)
@@ -104,4 +108,4 @@ lock:  ## pin the newest packages that pyproject.toml allows, with hashes; Tempo
 	@$(LOCK) --output-file .build/requirements-temporal.txt requirements-temporal.in
 	@$(BIN)/python -m deploy.temporal_release .build/requirements-temporal.txt requirements-temporal.txt
 
-.PHONY: help up down test stress test-machine chaos lint cluster cluster-down conformance bench record record-lives screenshot parts wheel deb changelog stubs lock
+.PHONY: help up down test stress test-machine chaos lint cluster cluster-down conformance test-node-official bench record record-lives screenshot parts wheel deb changelog stubs lock

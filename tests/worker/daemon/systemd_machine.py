@@ -71,6 +71,8 @@ class Machine:
         self._first = 0
         self.prepared = ""
         """What the shell that becomes systemd does before, such as more mounts."""
+        self.own_network = False
+        """Whether it has a network of its own, in which even loopback is down until `prepared` raises it."""
 
     def __enter__(self) -> "Machine":
         for cgroup in self._cgroups:
@@ -96,6 +98,7 @@ class Machine:
     def _start(self) -> None:
         moves = " && ".join(f"echo $$ > {cgroup}/cgroup.procs" for cgroup in self._cgroups)
         unshare = "exec unshare --pid --fork --kill-child --mount --cgroup --mount-proc --propagation private"
+        unshare += " --net" if self.own_network else ""
         script = f'{moves} && {unshare} sh -c "$1" "$2"'
         environment = {
             "PATH": os.environ["PATH"],
@@ -137,14 +140,19 @@ class Machine:
 
     def inside(self, *command: str, check: bool = True, seconds: float = 60) -> str:
         """Run a command inside; gives its output, raises with it when it fails."""
-        enter = ["nsenter", "--target", str(self._first), "--mount", "--pid", "--cgroup"]
         environment = {"PATH": os.environ["PATH"], "SYSTEMD_UNIT_PATH": self._unit_path}
         done = subprocess.run(
-            [*enter, *command], capture_output=True, text=True, timeout=seconds, check=False, env=environment
+            [*self.entering, *command], capture_output=True, text=True, timeout=seconds, check=False, env=environment
         )
         if check and done.returncode:
             raise AssertionError(f"{command}: {done.stdout}{done.stderr}\n{self.log.read_text()[-3000:]}")
         return done.stdout + done.stderr
+
+    @property
+    def entering(self) -> list[str]:
+        """The start of a command line that runs inside; its working folder is the root."""
+        network = ["--net"] if self.own_network else []
+        return ["nsenter", "--target", str(self._first), "--mount", "--pid", "--cgroup", *network]
 
     def show(self, unit: str) -> Mapping[str, str]:
         """Read a unit's properties."""

@@ -1,0 +1,35 @@
+"""`make test-node-official`: the official node tests, on the real kubelet (`--peer kubelet`) or on ours."""
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from tests.cluster.binaries import NoBinaries
+from tests.cluster.conformance.conformance_run import ConformanceFailed
+from tests.cluster.node_tests.node_machine import missing_programs
+from tests.cluster.node_tests.node_tests_run import FOCUS, PEERS, TIMEOUT, Choice, run_node_tests
+
+
+def main() -> int:
+    """Run the chosen tests; returns an exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", choices=PEERS, default="tempolet", help="whose node")
+    parser.add_argument("--focus", default=FOCUS, help=f"regular expression of test names [{FOCUS}]")
+    parser.add_argument("--skip", default="", help="regular expression of names to leave out")
+    parser.add_argument("--out", type=Path, default=None, help="folder of log and junit file")
+    parser.add_argument("--timeout", default=TIMEOUT, help="limit of the whole run, as Go writes it")
+    given = parser.parse_args()
+    if missing := missing_programs():
+        print(f"needs {', '.join(missing)}: install systemd, util-linux, e2fsprogs and iproute2", file=sys.stderr)
+        return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the machine is removed as with Ctrl-C
+    try:
+        return run_node_tests(Choice(given.peer, given.focus, given.skip, given.out, given.timeout))
+    except (NoBinaries, ConformanceFailed) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
