@@ -14,7 +14,7 @@ from activities.clients.cri_error import CriError
 from activities.clients.observe import CallObserver
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.clients.systemd.units import SystemdUnits
+from activities.clients.systemd.units import systemd_error
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroup_names import CgroupDriver, CgroupNames
 from activities.machine.cgroups import Cgroups, pods_running
@@ -81,15 +81,6 @@ async def usable_names(
     if facts.answer is not None and driver != config.cgroup_driver:
         _log.info("the runtime's cgroup driver counts, not the key", cgroupDriver=driver, key=config.cgroup_driver)
     return await asyncio.to_thread(_looked_at, config, driver, systemd or systemd_error)
-
-
-def systemd_error() -> str:
-    """Return why systemd cannot make slices here, or nothing; blocks until it answers."""
-    try:
-        SystemdUnits().version()
-    except OSError as error:
-        return str(error)
-    return ""
 
 
 async def _tell_of_an_old_runc(runtime: RuntimeClient) -> None:

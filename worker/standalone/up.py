@@ -18,13 +18,17 @@ from pathlib import Path
 from typing import Final
 
 from activities.clients.systemd.bus import SystemdRefused, SystemdUnavailable
+from activities.clients.systemd.units import systemd_error
 from activities.files.atomic_files import sync_folder, write_atomically
+from activities.machine.cgroup_names import CgroupDriver
 from proto.pod_snapshot import read_snapshots
 from worker.daemon.config import node_name
 from worker.documents.printable import printable
 from worker.machine.fitness import MachineUnfit, refuse_unfit_machine
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.static_pod import Refused
+from worker.settings.cgroups.driver import refuse_unusable
+from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
@@ -71,6 +75,7 @@ _NOT_UP: Final = (
     SystemdRefused,
     UnitNotOurs,
     MachineUnfit,
+    ConfigurationRefused,
 )
 
 
@@ -92,6 +97,7 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
             show.say(f"warning: {warning}")
         if settings.container_runtime_endpoint:
             given_runtime(settings.endpoint, GIVEN_RUNTIME_WITHIN)
+            _refuse_unusable_driver(settings)
         settings.keep()
         claim_state(settings.state_dir, settings.containerd.owner)
         if settings.systemd:
@@ -111,6 +117,17 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
         show.say(f"does not run {words}")
     given = {settings.manifests / one.name for one in manifests}
     return [words for path, words in missing.items() if path in given]
+
+
+def _refuse_unusable_driver(settings: Settings) -> None:
+    """Check that this machine can use the given runtime's cgroup driver; raises ConfigurationRefused."""
+    with CriClient(settings.runtime_socket) as runtime:
+        driver = runtime.cgroup_driver()
+    error = systemd_error() if driver is CgroupDriver.SYSTEMD else ""
+    try:
+        refuse_unusable(driver, systemd_error=error, others=())
+    except ConfigurationRefused as refused:
+        raise ConfigurationRefused(f"nothing was changed: {refused}") from refused
 
 
 def _start_containerd(settings: Settings, show: Progress) -> None:

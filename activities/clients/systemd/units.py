@@ -99,6 +99,15 @@ class SystemdUnits:
         raise AssertionError("unreachable")
 
 
+def systemd_error() -> str:
+    """Return why systemd cannot make slices here, or nothing; blocks until it answers."""
+    try:
+        SystemdUnits().version()
+    except OSError as error:
+        return str(error)
+    return ""
+
+
 def stop_unit(bus: Bus, name: str) -> None:
     """Stop a unit, and wait until it has ended; a missing one is fine."""
     try:

@@ -1,6 +1,7 @@
 """Does `up` take over the cgroup driver of the operator's own containerd, and say what to do about one that cannot be used?"""
 
 import json
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -12,6 +13,7 @@ import pytest
 
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
+from worker.standalone import up
 from worker.standalone.cri_client import RuntimeNotReady, given_runtime
 from worker.standalone.node_config import kubelet_configuration
 from worker.standalone.settings import Settings
@@ -26,6 +28,10 @@ class Runtime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  # gen
     def Status(self, request: Any, _: Any) -> cri.StatusResponse:  # noqa: N802 - CRI's name
         """Show it, if asked for it."""
         return cri.StatusResponse(info={"config": self.config} if request.verbose else {})
+
+    def Version(self, _: Any, __: Any) -> cri.VersionResponse:  # noqa: N802 - CRI's name
+        """Say who it is."""
+        return cri.VersionResponse(runtime_name="containerd", runtime_version="1.7.24")
 
 
 def shown(*, systemd: bool) -> str:
@@ -84,3 +90,24 @@ def test_a_containerd_without_cri(tmp_path: Path) -> None:
             given_runtime(endpoint, timedelta())
     finally:
         server.stop(grace=None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, as `up` does")
+def test_a_driver_that_this_machine_cannot_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A containerd for systemd on a machine without: both sides are named, and nothing is started or written."""
+    monkeypatch.setattr(up, "systemd_error", lambda: "systemd at /run/x: no such file")
+    endpoint = f"unix://{tmp_path}/cri.sock"
+    settings = Settings(run_dir=tmp_path / "run", state_dir=tmp_path / "state", container_runtime_endpoint=endpoint)
+    server = grpc.server(ThreadPoolExecutor(1))
+    api_pb2_grpc.add_RuntimeServiceServicer_to_server(Runtime(shown(systemd=True)), server)
+    server.add_insecure_port(endpoint)
+    server.start()
+    try:
+        with pytest.raises(up.UpFailed) as refused:
+            up.up(settings)
+    finally:
+        server.stop(grace=None)
+    words = "nothing was changed: the container runtime uses the cgroup driver systemd, and systemd cannot be used: systemd at /run/x: "
+    assert str(refused.value).startswith(words)
+    assert "SystemdCgroup = false" in str(refused.value)
+    assert [one.name for one in tmp_path.iterdir()] == []

@@ -72,7 +72,7 @@ def refuse_unusable(driver: CgroupDriver, *, systemd_error: str, others: Sequenc
     if driver is CgroupDriver.SYSTEMD and systemd_error:
         raise ConfigurationRefused(
             f"the container runtime uses the cgroup driver systemd, and systemd cannot be used: {systemd_error}; boot with "
-            "systemd, or set SystemdCgroup = false in containerd's config.toml and cgroupDriver: cgroupfs"
+            "systemd, or set SystemdCgroup = false in containerd's config.toml, and cgroupDriver: cgroupfs where a file has that key"
         )
     if others:
         shown = ", ".join(others[:_MOST_NAMED]) + (
