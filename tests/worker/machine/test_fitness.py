@@ -1,6 +1,7 @@
 """Is each thing that a machine lacks told at the start in one sentence: what, where, and what to do?"""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -105,20 +106,27 @@ def test_one_sentence(given: dict[str, Any], words: tuple[str, ...]) -> None:
     assert [one for one in words if one not in sentence] == []
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        pytest.param({"free_bytes": 0}, "the disk of", id="a-full-disk"),
+        pytest.param({"now": datetime(1970, 1, 1, tzinfo=UTC)}, "this machine's clock shows", id="a-wrong-clock"),
+    ],
+)
 @pytest.mark.parametrize(("new", "ends"), [(True, True), (False, False)], ids=["a-new-node", "one-that-has-worked"])
-def test_a_full_disk_ends_only_the_first_start(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, new: bool, ends: bool
+def test_what_ends_only_the_first_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, Any], words: str, new: bool, ends: bool
 ) -> None:
-    """A node that has pods is needed to make room; without cgroups it never starts."""
-    full = replace(GOOD, free_bytes=0)
-    monkeypatch.setattr(fitness, "machine_state", lambda _: full)
+    """A node that has pods is needed, to make room for example; without cgroups it never starts."""
+    wrong = replace(GOOD, **given)
+    monkeypatch.setattr(fitness, "machine_state", lambda _: wrong)
     if ends:
-        with pytest.raises(MachineUnfit, match="nothing was changed: the disk of"):
+        with pytest.raises(MachineUnfit, match=f"nothing was changed: {words}"):
             refuse_unfit_machine(tmp_path, new=new)
     else:
         (warning,) = refuse_unfit_machine(tmp_path, new=new)
-        assert warning.startswith("the disk of")
-    monkeypatch.setattr(fitness, "machine_state", lambda _: replace(full, read_only=["/sys/fs/cgroup"]))
+        assert warning.startswith(words)
+    monkeypatch.setattr(fitness, "machine_state", lambda _: replace(wrong, read_only=["/sys/fs/cgroup"]))
     with pytest.raises(MachineUnfit, match="read-only"):
         refuse_unfit_machine(tmp_path, new=new)
 
@@ -169,3 +177,31 @@ def test_it_ends_before_it_makes_anything(tmp_path: Path, words: tuple[str, ...]
         assert not (tmp_path / "run").exists()
     finally:
         mounts.unmount(place)
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare: it changes the mounts of a process")
+@pytest.mark.parametrize("words", [("worker", "--root-dir"), ("up", "--state-dir")], ids=["worker", "up"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(
+            "mount -o remount,bind,ro", "nothing was changed: cgroups are mounted read-only at /", id="read-only"
+        ),
+        pytest.param("umount --lazy", "nothing was changed: no cgroups are mounted", id="none"),
+    ],
+)
+def test_cgroups_that_no_pod_can_have(tmp_path: Path, words: tuple[str, ...], change: str, said: str) -> None:
+    """Read-only as in a container that is not privileged, or none: it ends before it makes anything."""
+    mounted = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    changes = [f"{change} {place}" for _, place, kind, *_ in reversed(mounted) if kind in ("cgroup", "cgroup2")]
+    script = " && ".join([*changes, 'exec "$@"'])
+    command = [sys.executable, "-m", "worker.cli", *words, str(tmp_path / "node")]
+    unshare = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+    environment = {**os.environ, "TEMPOLET_RUN_DIR": str(tmp_path / "run")}
+    ran = subprocess.run(
+        [*unshare, *command], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert ran.returncode != 0
+    assert said in ran.stderr
+    assert list(tmp_path.iterdir()) == []

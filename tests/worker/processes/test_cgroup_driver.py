@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
@@ -15,6 +16,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.quantity import parse_quantity
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from worker.daemon.config import NodeConfig
+from worker.daemon.service import Service
 from worker.machine.cgroup_driver import FILE, recorded_driver, recorded_names
 from worker.processes import cgroup_driver
 from worker.processes.cgroup_driver import RuntimeSilent, settled_names, usable_names
@@ -34,6 +36,7 @@ class Runtime(FakeRuntime):
         self.answer: cri.RuntimeConfigResponse | None = None
         self.failures = 0
         self.config: dict[str, Any] = {}
+        self.user_namespaces = False
         self.calls: list[str] = []
 
     async def RuntimeConfig(self, _: Any, context: Any) -> cri.RuntimeConfigResponse:  # noqa: N802 - CRI's name
@@ -51,6 +54,7 @@ class Runtime(FakeRuntime):
         """Show the configuration, if asked for it."""
         self.calls.append("Status")
         answer = await super().Status(request, context)
+        answer.runtime_handlers.add(name="runc").features.user_namespaces = self.user_namespaces
         if request.verbose:
             answer.info["config"] = json.dumps(self.config)
         return answer
@@ -168,6 +172,21 @@ async def test_tries(runtime: Runtime, tmp_path: Path, failures: int, settles: b
     ):
         await settle(runtime, tmp_path, "systemd")
     assert runtime.calls == ["RuntimeConfig"] * 3
+
+
+@pytest.mark.parametrize(("has", "lines"), [(False, 1), (True, 0)], ids=["runc-1.1", "runc-1.2"])
+async def test_an_old_runc(runtime: Runtime, tmp_path: Path, has: bool, lines: int) -> None:
+    """The worker says at its start which pods cannot run, and what they would need; it starts."""
+    runtime.answer, runtime.user_namespaces = told(cri.CGROUPFS), has
+    config = NodeConfig(
+        "n", root_dir=tmp_path, cgroup_root=f"/of-test-{tmp_path.name}", container_runtime_endpoint=runtime.endpoint
+    )
+    config.state_dir.mkdir()
+    with capture_logs() as logs:
+        assert await cgroup_driver.cgroup_driver_settled(config, Service(lambda: "", {}))
+    said = [one["event"] for one in logs if "hostUsers: false" in one["event"]]
+    assert len(said) == lines
+    assert all("runc 1.2 or crun" in one for one in said)
 
 
 @pytest.mark.parametrize(
