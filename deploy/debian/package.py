@@ -37,6 +37,12 @@ MOVED: Final = {
     FISH: "usr/share/fish/vendor_completions.d/tempolet.fish",
 }
 """What a wheel has below its prefix, and where Debian's programs look for it."""
+DOCUMENT: Final = "usr/share/doc/tempolet"
+DOCUMENTS: Final = (
+    *("README.md", "SECURITY.md", "docs", "examples"),
+    *("deploy/README.md", "deploy/cluster.md", "deploy/systemd/README.md", "deploy/provisioning"),
+)
+"""What messages and configuration files refer to, by the paths of a checkout."""
 INSTALL: Final = f"""\
 set -e
 python3 -m venv /{HOME}
@@ -82,7 +88,7 @@ def build_tree(work: Path) -> Path:
     shutil.move(root / HOME, tree / HOME)
     build_images(root / "usr/bin/busybox", tree / HOME / "parts/images")
     shutil.rmtree(root)
-    _place(tree)
+    place(tree)
     return tree
 
 
@@ -111,8 +117,8 @@ def pack(tree: Path, release: str, into: Path) -> Path:
     return package
 
 
-def _place(tree: Path) -> None:
-    """Put what is not the environment's own where Debian has it."""
+def place(tree: Path) -> None:
+    """Put what is not the environment's own where Debian has it, with the documents."""
     for name, target in MOVED.items():
         (tree / target).parent.mkdir(parents=True, exist_ok=True)
         shutil.move(tree / HOME / name, tree / target)
@@ -129,10 +135,13 @@ def _place(tree: Path) -> None:
     users = tree / "usr/lib/sysusers.d"
     users.mkdir(parents=True)
     shutil.copy(FILES / "sysusers", users / "tempolet.conf")
-    document = tree / "usr/share/doc/tempolet"
+    document = tree / DOCUMENT
     document.mkdir(parents=True)
     shutil.copy(FILES / "copyright", document)
-    shutil.copytree(CHECKOUT / "examples", document / "examples")
+    for name in DOCUMENTS:
+        (document / name).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (CHECKOUT / name).is_dir() else shutil.copy
+        copy(CHECKOUT / name, document / name)
     (tree / "etc/tempolet").mkdir(parents=True, mode=0o700)
     shutil.copy(FILES / "environment", tree / "etc/tempolet/environment")
     (tree / "etc/tempolet/environment").chmod(0o600)

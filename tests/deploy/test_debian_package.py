@@ -4,13 +4,14 @@
 """
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from deploy.debian.package import FILES, SCRIPTS, pack, packaged_unit
+from deploy.debian.package import DOCUMENT, FILES, HOME, MOVED, SCRIPTS, pack, packaged_unit, place
 from deploy.wheel import CHECKOUT
 from worker.standalone.machine.system_user import OF_TEMPORAL
 
@@ -67,6 +68,22 @@ def test_units_start_the_packages_program(unit: Path) -> None:
     first, second = (line for line in text.splitlines() if line.startswith("EnvironmentFile="))
     assert first == "EnvironmentFile=-/etc/tempolet/environment"
     assert second == "EnvironmentFile=-/etc/tempolet/tempolet.env"
+
+
+def test_what_messages_and_files_refer_to_is_there(tmp_path: Path) -> None:
+    """A machine with the package has no checkout: `deploy/cluster.md` is below the package's documents."""
+    for name in MOVED:
+        (tmp_path / HOME / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / HOME / name).write_text("x")
+    place(tmp_path)
+    texts = [one.read_text() for one in (CHECKOUT / "worker").rglob("*.py")]
+    named = {name for text in texts for name in re.findall(r"\b(?:deploy|docs)/[\w/-]+\.md", text)}
+    assert "deploy/cluster.md" in named
+    assert [one for one in sorted(named) if not (tmp_path / DOCUMENT / one).is_file()] == []
+    environment = (tmp_path / "etc/tempolet/environment").read_text()
+    paths = re.findall(r"/usr/share/doc/[\w/.-]+\.md", environment)
+    assert paths
+    assert all((tmp_path / one.lstrip("/")).is_file() for one in paths)
 
 
 def test_the_user_of_temporal_is_the_one_that_up_looks_for() -> None:
