@@ -66,6 +66,10 @@ class PodSnapshot:
     """Its limits of local storage; None if it has none, or exceeding them has no consequence."""
     event_annotations: dict[str, str] = field(default_factory=dict)
     """Of the event that tells of its eviction."""
+    resize_cause: str = ""
+    """Why the node does not grant a resize, in one word, for its event; empty if there is none, or an earlier release judged it."""
+    resize_asked: dict[str, Any] = field(default_factory=dict)
+    """The resources which that resize asks for, by container."""
     ticket: Ticket = UNTICKETED
     """The ticket of the run that has published this: a node that has lost its tickets finds it here."""
     pod: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)

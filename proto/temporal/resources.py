@@ -32,10 +32,22 @@ class PendingResize:
     """A resize that this node does not grant: the condition PodResizePending."""
 
     reason: str
-    """Infeasible."""
+    """Deferred or Infeasible."""
     message: str
     generation: int | None = None
     """The metadata.generation that asks for it."""
+    cause: str = ""
+    """Why it is Deferred, in one word, such as OutOfcpu; Infeasible."""
+    asked: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The resources that the source asks for, by container; for the event."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeVerdict:
+    """What the node has decided about a listing: it grants the resources that the listed pod has."""
+
+    pending: PendingResize | None = None
+    """What the source asks for besides, and why it is not granted."""
 
 
 @dataclass(slots=True)

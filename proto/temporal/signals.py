@@ -10,6 +10,7 @@ from typing import Final
 
 from proto.temporal.pod import PodJson, ProbeKind
 from proto.temporal.pod_inputs import Ended, GivenCondition
+from proto.temporal.resources import ResizeVerdict
 
 REBOOT: Final = "reboot"
 """Source of the first signal to a pod after its machine was restarted."""
@@ -26,6 +27,9 @@ class PodListed:
     in_place: bool = False
     """Apply the changes that Kubernetes allows in place; False: another pod replaces an edited one."""
     sender: str = ""
+    resize: ResizeVerdict | None = None
+    """What the node has decided about the resources that the source asks for; None: the pod's workflow decides, as for
+    releases that decided about a pod without looking at the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def status_occurrences(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keye
         annotations = snapshot.event_annotations
         yield f"ended/{reason}", Occurrence(subject.pod, kind, reason, message, annotations)
     for condition in snapshot.status.get("conditions") or ():
-        yield from _resizing(subject, condition)
+        yield from _resizing(snapshot, subject, condition)
 
 
 def ended_occurrences(
@@ -66,25 +66,33 @@ def _backing_off(snapshot: PodSnapshot, subject: Subject, status: Mapping[str, A
             yield f"{key}/error", Occurrence(about, WARNING, "Failed", "Error: ImagePullBackOff")
 
 
-def _resizing(subject: Subject, condition: Mapping[str, Any]) -> Iterator[Keyed]:
+def _resizing(snapshot: PodSnapshot, subject: Subject, condition: Mapping[str, Any]) -> Iterator[Keyed]:
     generation, message = condition.get("observedGeneration", 0), str(condition.get("message") or "")
     match condition.get("type"), condition.get("reason"):
         case "PodResizePending", ("Deferred" | "Infeasible") as why:
-            yield f"resize/{generation}/{why}", Occurrence(subject.pod, WARNING, f"Resize{why}", message)
+            asked, cause = snapshot.resize_asked, snapshot.resize_cause
+            text = _resize_message(subject, cause, generation, error=message, asked=asked) if cause else message
+            yield f"resize/{generation}/{why}", Occurrence(subject.pod, WARNING, f"Resize{why}", text)
         case "PodResizeInProgress", why:
             message_text = _resize_message(subject, "started", generation)
             yield f"{_RESIZE_STARTED}{generation}", Occurrence(subject.pod, NORMAL, "ResizeStarted", message_text)
             if why == "Error":
-                message_text = _resize_message(subject, "error", generation, message)
+                message_text = _resize_message(subject, "error", generation, error=message)
                 yield f"resize/{generation}/Error", Occurrence(subject.pod, WARNING, "ResizeError", message_text)
 
 
-def _resize_message(subject: Subject, what: str, generation: int, error: str = "") -> str:
-    """Return a resize message with the containers' resources in JSON (pkg/kubelet/events/resize.go)."""
+def _resize_message(
+    subject: Subject, what: str, generation: int, *, error: str = "", asked: Mapping[str, Any] | None = None
+) -> str:
+    """Return a resize message with the containers' resources in JSON (pkg/kubelet/events/resize.go).
+
+    `asked`: other resources than the spec's, by container.
+    """
     content: dict[str, Any] = {}
     for kind in ("initContainers", "containers"):
         if found := subject.spec.get(kind):
-            content[kind] = [{"name": one["name"], "resources": _sorted(one.get("resources") or {})} for one in found]
+            amounts = {one["name"]: one.get("resources") or {} for one in found} | dict(asked or {})
+            content[kind] = [{"name": one["name"], "resources": _sorted(amounts[one["name"]])} for one in found]
     content["generation"] = generation
     if error:
         content["error"] = error

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.names import API_SOURCE
+from proto.temporal.resources import PendingResize
 from proto.temporal.signals import PodListed
 from worker.history.container_sentences import redefined
 from worker.history.story_state import StoryState
@@ -27,6 +28,15 @@ def listed(state: StoryState, signal: PodListed) -> Iterator[str]:
     elif signal.pod is not None and (found := changes(state.pod, signal.pod)):
         what = "pod" if of_api else "manifest"
         yield f"{what} changed: {', '.join(one.words for one in found)}{what_becomes(state, signal, found)}"
+    if signal.resize:
+        yield from pending_resize(state, signal.resize.pending)
+
+
+def pending_resize(state: StoryState, pending: PendingResize | None) -> Iterator[str]:
+    """Report a resize that the node does not grant, once for each of its answers."""
+    before, state.resize_pending = state.resize_pending, (pending.reason, pending.generation) if pending else None
+    if pending and before != state.resize_pending:
+        yield f"its source asks for a resize, which is {pending.reason}: {pending.message}; its resources stay as they are"
 
 
 def what_becomes(state: StoryState, signal: PodListed, found: Sequence[Change]) -> str:
@@ -38,6 +48,9 @@ def what_becomes(state: StoryState, signal: PodListed, found: Sequence[Change]) 
     if state.phase in FINAL_PHASES:
         return "; ignored, because the pod has finished"
     if signal.pod is None:
+        return ""
+    if signal.resize:
+        redefined(state, signal.pod)
         return ""
     pod, refused = granted(state.pod, signal.pod, state.settings.allocatable)
     redefined(state, pod)

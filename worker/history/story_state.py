@@ -93,6 +93,8 @@ class StoryState:
     """Reason and message of a deletion, as repeated by each stop -> who asked: a source or an operator."""
     outcomes: dict[bytes, tuple[datetime, bool]] = field(default_factory=dict)
     """By a digest of request and answer when an action was reported, and whether by the story of an outage; see `is_new_outcome`."""
+    resize_pending: tuple[str, int | None] | None = None
+    """The resize that was last reported as not granted: its reason, and the generation that asks for it."""
     settings: NodeSettings = field(default_factory=NodeSettings)
     behaviour: int = 0
     """That of the run before; 0: there was none."""

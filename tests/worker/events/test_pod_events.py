@@ -382,6 +382,20 @@ def test_an_eviction_names_what_was_starved(events: PodEvents, told: Told) -> No
     assert event["metadata"]["annotations"] == {"starved_resource": "memory"}
 
 
+def test_a_resize_that_is_not_granted_is_told_with_what_it_asks_for(events: PodEvents, told: Told) -> None:
+    """In the words of the kubelet, once for each generation: its cause, not the condition's reason."""
+    status = {
+        "conditions": [{"type": "PodResizePending", "reason": "Deferred", "message": "no", "observedGeneration": 2}]
+    }
+    asked = {"web": {"requests": {"memory": "1Gi", "cpu": "2"}}}
+    for _ in range(2):
+        events.publish(replace(snapshot(**status), resize_cause="OutOfcpu", resize_asked=asked))
+    others = '"initContainers":[{"name":"first","resources":{}}],"containers":'
+    web = '{"name":"web","resources":{"requests":{"cpu":"2","memory":"1Gi"}}}'
+    content = f'{others}[{web},{{"name":"twin","resources":{{}}}}],"generation":2,"error":"no"'
+    assert told.said() == [f"W ResizeDeferred: Pod resize OutOfcpu: {{{content}}}"]
+
+
 def resizing(generation: int, **more: str) -> dict[str, Any]:
     """Return a status with a resize in progress."""
     return {"conditions": [{"type": "PodResizeInProgress", "observedGeneration": generation, **more}]}

@@ -13,7 +13,7 @@ from proto.temporal.activities.resize import UpdateContainerResources, UpdatePod
 from proto.temporal.hooks import Hook, HookEnded
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Ended, GivenCondition
-from proto.temporal.resources import RuntimeResources
+from proto.temporal.resources import PendingResize, ResizeVerdict, RuntimeResources
 from proto.temporal.signals import (
     DeletionRequested,
     ObjectsChanged,
@@ -325,6 +325,12 @@ def test_every_activity_and_signal_has_a_row() -> None:
             PodListed("api", pod=annotated({"postStop.tempolet.dev/web": "{}"}), in_place=True),
             [],
             id="an-edit-in-the-api-that-adds-a-hook-adds-nothing",
+        ),
+        pytest.param(
+            names.POD_LISTED,
+            PodListed("api", pod=LISTED, in_place=True, resize=ResizeVerdict(PendingResize("Deferred", "no room", 2))),
+            ["its source asks for a resize, which is Deferred: no room; its resources stay as they are"],
+            id="a-resize-that-is-not-granted",
         ),
         pytest.param(
             names.POD_LISTED,

@@ -1,12 +1,13 @@
 """Does the workflow carry a resize out, step by step, whatever happens in between?"""
 
+from dataclasses import replace
 from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
 from proto.temporal.pod import NodeSettings, Observed, PodJson, PodStart
-from proto.temporal.resources import Allocatable
+from proto.temporal.resources import Allocatable, PendingResize, ResizeVerdict
 from proto.temporal.signals import PodListed
 from tests.workflows.conftest import Node, pod_json
 from workflows.decide.versions import CURRENT
@@ -101,6 +102,40 @@ async def test_a_restart_while_a_resize_is_refused_keeps_what_is_granted(node: N
     assert not steps(node)
     await handle.signal(names.POD_LISTED, listed(sized(pod, SMALL, 3)))
     await node.until(pod, lambda one: "PodResizePending" not in conditions(one))
+    await node.delete(handle)
+
+
+async def test_what_the_node_does_not_grant_is_shown_until_it_is_granted(node: Node) -> None:
+    """The pod is listed with what it is granted; a listing that grants nothing reaches neither runtime nor next start."""
+    pod = sized(pod_json(), SMALL)
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    deferred = PendingResize("Deferred", "no room", 2, "OutOfmemory", {"web": LARGE})
+    asked = replace(listed(sized(pod, SMALL, 2)), resize=ResizeVerdict(deferred))
+    await handle.signal(names.POD_LISTED, asked)
+    waits = await node.until(pod, lambda one: "PodResizePending" in conditions(one))
+    condition = conditions(waits)["PodResizePending"]
+    assert (condition["reason"], condition["message"], condition["observedGeneration"]) == ("Deferred", "no room", 2)
+    assert (waits.resize_cause, waits.resize_asked) == ("OutOfmemory", {"web": LARGE})
+    assert (has(waits), waits.status["observedGeneration"]) == (SMALL, 2)
+    await node.exits(handle, "web", 1)
+    again = await node.until(pod, lambda one: one.ready and one.restarts == 1)
+    assert (has(again), steps(node)) == (SMALL, [])
+    await handle.signal(names.POD_LISTED, replace(listed(sized(pod, LARGE, 2)), resize=ResizeVerdict()))
+    after = await node.until(pod, lambda one: is_done(one, 2) and has(one) == LARGE)
+    assert "PodResizePending" not in conditions(after)
+    await node.delete(handle)
+
+
+async def test_what_the_node_grants_is_not_judged_again(node: Node) -> None:
+    """Not even beyond what the run was told of the node."""
+    pod = sized(pod_json(), SMALL)
+    handle = await node.start(pod, NodeSettings(allocatable=Allocatable(4000, 2**20)))
+    await node.until(pod, lambda one: one.ready)
+    more = {"requests": {"memory": "48Mi"}, "limits": {"memory": "64Mi"}}
+    await handle.signal(names.POD_LISTED, replace(listed(sized(pod, more, 2)), resize=ResizeVerdict()))
+    after = await node.until(pod, lambda one: is_done(one, 2) and has(one) == more)
+    assert "PodResizePending" not in conditions(after)
     await node.delete(handle)
 
 

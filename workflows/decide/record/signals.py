@@ -141,6 +141,8 @@ def apply_listing(situation: Situation, signal: PodListed) -> PodJson | None:
     if signal.pod and signal.source == names.API_SOURCE and situation.behaviour >= HOOKS_AS_FIRST_TAKEN:
         signal = replace(signal, pod=without_new_hooks(situation.source, signal.pod))
     pod, outcome = signal.pod, outcome_of(situation, signal)
+    if signal.resize:
+        observed.resize_pending = signal.resize.pending
     if signal.source == names.API_SOURCE:
         return edited_in_api(situation, signal, outcome)
     if outcome is Outcome.REPLACED and observed.deletion is None:
@@ -149,10 +151,7 @@ def apply_listing(situation: Situation, signal: PodListed) -> PodJson | None:
     observed.listed_pod = pod if observed.listed_again else None
     if pod is None:
         return None
-    if outcome is not Outcome.IN_PLACE:
-        observed.resize_pending = None  # the source no longer asks for a resize that was refused
-        return None
-    return apply_edit(situation, pod)
+    return apply_edit(situation, signal, pod) if outcome is Outcome.IN_PLACE else not_edited(situation, signal, pod)
 
 
 def edited_in_api(situation: Situation, signal: PodListed, outcome: Outcome) -> PodJson | None:
@@ -161,16 +160,26 @@ def edited_in_api(situation: Situation, signal: PodListed, outcome: Outcome) -> 
     if signal.pod is None or observed.deletion or observed.lifecycle is not Lifecycle.SYNC:
         return None
     if outcome is Outcome.NOTHING:
-        observed.resize_pending = None  # the API no longer asks for a resize that was refused
-        return None
-    return apply_edit(situation, signal.pod)
+        return not_edited(situation, signal, signal.pod)
+    return apply_edit(situation, signal, signal.pod)
 
 
-def apply_edit(situation: Situation, pod: PodJson) -> PodJson:
+def apply_edit(situation: Situation, signal: PodListed, pod: PodJson) -> PodJson:
     """Apply an edit in place, as far as the running containers can follow."""
-    taken = allocate(situation, taken_over(situation.source, pod))
+    taken = allocate(situation, taken_over(situation.source, pod), decided=signal.resize is not None)
     redefine(situation, taken)
     return taken
+
+
+def not_edited(situation: Situation, signal: PodListed, pod: PodJson) -> PodJson | None:
+    """Record a listing that changes nothing of the pod; the generation may be that of a resize that is pending, or taken back."""
+    if signal.resize is None:
+        situation.observed.resize_pending = None  # the source no longer asks for a resize that was refused
+        return None
+    metadata, generation = situation.source["metadata"], pod["metadata"].get("generation")
+    if situation.observed.deletion or generation in (None, metadata.get("generation")):
+        return None
+    return {**situation.source, "metadata": {**metadata, "generation": generation}}
 
 
 def status_given(situation: Situation, signal: StatusGiven) -> None:

@@ -1,8 +1,8 @@
 """The state of a resize: what was granted, what live containers and the pod's cgroup still have, and when it is done.
 
-Called with a listing that is applied in place. A resize that fits on this node is granted, and `steps/resize.py`
-carries it out. Otherwise the pod keeps what it has, and its condition PodResizePending says why
-(pkg/kubelet/allocation/allocation_manager.go handlePodResourcesResize, UpdatePodFromAllocation). During a resize
+Called with a listing that is applied in place. It has the resources that the node grants (`resizes.py`), and
+`steps/resize.py` carries that out. What is not granted is the condition PodResizePending. Listings of earlier releases have
+what the source asks for, and whether this node has so much is decided here (`resources.granted`). During a resize
 `Observed` records what live containers still have; otherwise everything has what the spec says.
 """
 
@@ -57,12 +57,16 @@ def _higher(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else max(one, other)
 
 
-def allocate(situation: Situation, pod: PodJson) -> PodJson:
-    """Grant the resources of an edit or record why not; returns the pod with the resources that it is granted."""
+def allocate(situation: Situation, pod: PodJson, *, decided: bool = False) -> PodJson:
+    """Grant the resources of an edit or record why not; returns the pod with the resources that it is granted.
+
+    `decided`: the node has decided, and the edit has what it grants.
+    """
     observed, source = situation.observed, situation.source
     generation = pod["metadata"].get("generation") or None
-    pod, why = granted(source, pod, situation.settings.allocatable)
-    observed.resize_pending = PendingResize(INFEASIBLE, why, generation) if why else None
+    if not decided:
+        pod, why = granted(source, pod, situation.settings.allocatable)
+        observed.resize_pending = PendingResize(INFEASIBLE, why, generation) if why else None
     before, after = resources_by_name(source), resources_by_name(pod)
     changed = [name for name in after if compute(before[name]) != compute(after[name])]
     if not changed:

@@ -1,9 +1,8 @@
-"""The cpu and memory of containers in a pod's spec, and whether this node has what an edit asks for.
+"""The cpu and memory of containers in a pod's spec, and how a workflow alone judges a resize.
 
-Also used by `tempolet history`: no Kubernetes models here, which cost a process 16 MB. Only the node's allocatable is
-asked, not what its other pods use: nothing asks that at a pod's start, either. So a resize is never Deferred. For a
-resize that can never fit, the kubelet 1.36 says Deferred (pkg/kubelet/lifecycle/predicate.go); the API's reason for
-that is Infeasible.
+Also used by `tempolet history`: no Kubernetes models here, which cost a process 16 MB. `granted` is for listings of earlier
+releases, which asked the pod's workflow; it knows the node's allocatable, not what other pods use, and says Infeasible where
+the kubelet 1.36 says Deferred. Today the node decides (`resizes.py`).
 """
 
 from collections.abc import Mapping
