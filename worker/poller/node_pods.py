@@ -56,6 +56,17 @@ class NodePods:
             return self._api.may_list(uid)
         return self._manifests.may_list(uid, path, source)
 
+    @property
+    def listed(self) -> bool:
+        """Whether every source has listed its pods."""
+        return self._manifests.listed and (self._api is None or self._api.listed)
+
+    def resized(self, uid: str) -> None:
+        """Tell a pod that it is granted other resources, or why not."""
+        self._manifests.resized(uid)
+        if self._api:
+            self._api.resized(uid)
+
     async def close(self) -> None:
         """Stop calling."""
         await self._manifests.close()

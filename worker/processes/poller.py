@@ -48,6 +48,10 @@ from worker.poller.manifests.url_source import UrlSource
 from worker.poller.node_pods import NodePods, may_be_listed
 from worker.poller.node_settings import node_settings
 from worker.poller.object_watch import ObjectWatch
+from worker.poller.resizes.allocated_pods import AllocatedPods
+from worker.poller.resizes.node_alone import NodeAlone
+from worker.poller.resizes.resizes import ResizeDependencies, Resizes
+from worker.poller.resizes.settings import resize_settings
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
@@ -55,6 +59,7 @@ from worker.poller.runtime.under_pressure import UnderPressure
 from worker.poller.runtime.unused_tickets import UnusedTickets
 from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
 from worker.processes.resync import Resync, ResyncDependencies
+from worker.settings.reserved import allocatable_resources
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 from worker.temporal.signal_numbers import signal_numbers
@@ -124,14 +129,19 @@ class Poller:
         metrics.on_read(lambda: metrics.manifests_refused(len(self._refused_manifests.refusals)))
         settings = node_settings(config)
         sources = (SOURCE, URL_SOURCE) if config.manifest_url.url else (SOURCE,)
+        self._shutdown = ShutdownSign(config.state_dir)
+        self._resizes = Resizes(self._resize_dependencies())
         self._manifest_pods = ManifestPods(
             self._workflows, node, settings, self._refused_manifests.set_start, sources=sources
         )
+        self._manifest_pods.resizes = self._resizes
         self._cluster = self._join(api, settings) if api else None
-        self._shutdown = ShutdownSign(config.state_dir)
-        admission = self._cluster.admission if self._cluster else UnderPressure(config.root_dir, alone=True)
+        alone = UnderPressure(config.root_dir, alone=True)
+        admission = self._cluster.admission if self._cluster else alone
+        self._resizes.room = self._cluster.admission if self._cluster else self._node_alone(alone)
         self._manifest_pods.admit = refusing_at_shutdown(self._shutdown, admission.admit)
         self._pods = NodePods(self._manifest_pods, self._cluster.pods if self._cluster else None)
+        self._resizes.on_change = self._pods.resized
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
         is_listed = partial(may_be_listed, self._known, self._pods)
         self._orphaned_pods = OrphanedPods(self._runtime, self._workflows, remover(config), is_listed)
@@ -191,6 +201,7 @@ class Poller:
             "resync": self._resync.run,
             "runtime": self._runtime_health.watch,
             "node": self._resync.configure_node,
+            "resizes": self._resizes.run,
             "leads": self._workflows.deliveries.follow,
             "shutdowns": StartedAnew(self._shutdown, self._known, self._manifest_pods).run,
         }
@@ -250,9 +261,30 @@ class Poller:
         from worker.poller.cluster.cluster_pods import ClusterDependencies, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node does not need
 
         dependencies = ClusterDependencies(
-            self._workflows, self._known, settings, self._refused_manifests.set_start, self._manifest_pods
+            self._workflows,
+            self._known,
+            settings,
+            self._refused_manifests.set_start,
+            self._manifest_pods,
+            self._resizes,
         )
         return ClusterPods(api, self._config, dependencies)
+
+    def _resize_dependencies(self) -> ResizeDependencies:
+        return ResizeDependencies(
+            allocated=AllocatedPods(self._config.root_dir),
+            settings=resize_settings(self._config),
+            snapshot=self._known.of,
+            present=lambda: self._cluster.present() if self._cluster else self._manifest_pods.present(),
+            sources_ready=lambda: self._pods.listed,
+            shuts_down=self._shutdown.is_set,
+        )
+
+    def _node_alone(self, pressure: UnderPressure) -> NodeAlone:
+        config = self._config
+        has = partial(allocatable_resources, config.reserved, config.eviction, config.root_dir)
+        pods, refused = self._manifest_pods.present, pressure.why_refused
+        return NodeAlone(config.node_name, has, pods, self._resizes, refused=refused)
 
     def _holders(self) -> dict[str, str]:
         """Return which file gave which pod before this poller started."""

@@ -1,6 +1,8 @@
 """Does an edit of a manifest's resources reach a running container on real containerd, and does its status show it?"""
 
 import copy
+import json
+import os
 from typing import Any
 
 from proto.pod_snapshot import PodSnapshot
@@ -8,6 +10,7 @@ from tests.node.cgroup_view import Limits, limits
 from tests.node.containerd_view import container_pid
 from tests.node.operating import history, tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest
+from worker.poller.resizes.allocated_pods import FILE
 
 MI = 1024**2
 NODE_KEYS: dict[str, object] = {}
@@ -53,6 +56,15 @@ def kernel(node: TempoletNode, snapshot: PodSnapshot) -> tuple[Limits, Limits]:
     """Read the pod's and the container's cgroups from the kernel."""
     pod = f"{node.containerd.cgroup}/kubepods/burstable/pod{snapshot.uid}"
     return limits(pod), limits(f"{pod}/{snapshot.containers['main'].container_id}")
+
+
+def granted(node: TempoletNode, uid: str) -> Any:
+    """Read what a pod's containers were granted; None before that is on disk."""
+    try:
+        checkpoint = json.loads((node.root_dir / FILE).read_bytes())
+    except FileNotFoundError:
+        return None
+    return json.loads(checkpoint["data"])["entries"].get(uid, {}).get("ContainerResources")
 
 
 def is_settled(snapshot: PodSnapshot, generation: int) -> bool:
@@ -102,7 +114,7 @@ def test_a_restart_where_the_policy_asks_for_one(node: TempoletNode) -> None:
     assert "Container main resize requires restart" in history(node, after)
 
 
-def test_what_the_node_has_not_is_infeasible_until_it_is_taken_back(node: TempoletNode) -> None:
+def test_what_the_node_has_not_is_deferred_until_it_is_taken_back(node: TempoletNode) -> None:
     """The pod keeps its resources; status, `explain` and the story give the reason."""
     manifest = manifest_of("wants")
     node.apply(manifest)
@@ -110,19 +122,40 @@ def test_what_the_node_has_not_is_infeasible_until_it_is_taken_back(node: Tempol
     before = kernel(node, first)
     much = {"requests": {"cpu": "900", "memory": "8Mi"}, "limits": {"cpu": "900", "memory": "64Mi"}}
     node.apply(resized(manifest, much))
-    pending = node.until_pod("wants", lambda one: "PodResizePending" in conditions(one), "refused")
+    pending = node.until_pod("wants", lambda one: "PodResizePending" in conditions(one), "deferred")
     condition = conditions(pending)["PodResizePending"]
-    assert (condition["status"], condition["reason"], condition["observedGeneration"]) == ("True", "Infeasible", 2)
-    assert condition["message"].startswith("Node didn't have enough capacity: cpu, requested: 900000, capacity: ")
-    assert shown(pending) == sized("200m", "64Mi")
+    assert (condition["status"], condition["reason"], condition["observedGeneration"]) == ("True", "Deferred", 2)
+    assert condition["message"].startswith("Node didn't have enough resource: cpu, requested: 900000, used: ")
+    assert (pending.status["observedGeneration"], shown(pending)) == (2, sized("200m", "64Mi"))
     assert kernel(node, pending) == before
-    assert (
-        "is Infeasible: Node didn't have enough capacity" in tempolet(node, "explain", "default/wants-" + node.name)[1]
+    said = tempolet(node, "explain", "default/wants-" + node.name)[1]
+    assert "is Deferred: Node didn't have enough resource" in said
+    assert "its source asks for a resize, which is Deferred: Node didn't have enough resource: cpu" in history(
+        node, pending
     )
-    assert "its resources stay as they are, because the resize is Infeasible" in history(node, pending)
+    node.until(lambda: granted(node, first.uid) == {"main": sized("200m", "64Mi")}, "what it has is on disk")
     node.apply(resized(manifest, sized("200m", "64Mi"), 3))
     after = node.until_pod("wants", lambda one: "PodResizePending" not in conditions(one), "taken back")
     assert (after.restarts, kernel(node, after)) == (0, before)
+
+
+def test_a_deferred_resize_is_granted_when_another_pod_goes(node: TempoletNode) -> None:
+    """Whose requests leave too little room; the container keeps running."""
+    cpus = os.cpu_count() or 1
+    large = manifest_of("large")
+    large["spec"]["containers"][0]["resources"] = {"requests": {"cpu": f"{cpus * 1000 - 500}m"}}
+    manifest = manifest_of("waits")
+    for one in (large, manifest):
+        node.apply(one)
+    first, _ = node.until_running("waits"), node.until_running("large")
+    more = {"requests": {"cpu": "600m", "memory": "8Mi"}, "limits": {"cpu": "600m", "memory": "64Mi"}}
+    node.apply(resized(manifest, more))
+    node.until_pod("waits", lambda one: "PodResizePending" in conditions(one), "deferred")
+    node.remove("large")
+    after = node.until_pod("waits", lambda one: is_settled(one, 2) and shown(one) == more, "granted")
+    assert "PodResizePending" not in conditions(after)
+    assert (after.restarts, after.sandbox_id) == (0, first.sandbox_id)
+    assert [one.quota for one in kernel(node, after)] == [60_000, 60_000]
 
 
 def test_a_limit_below_what_is_used_waits(node: TempoletNode) -> None:

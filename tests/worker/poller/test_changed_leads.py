@@ -89,9 +89,9 @@ async def test_a_call_under_way_counts_for_the_former_lead(
         pytest.param(None, ["is default/web gone", "PodRemoved None"] * 2, id="gone"),
     ],
 )
-async def test_the_pods_of_the_api(pod: Any, calls: list[str]) -> None:
+async def test_the_pods_of_the_api(tmp_path: Path, pod: Any, calls: list[str]) -> None:
     """With its content, deletion and conditions; and through NodePods, which knows whose it is."""
-    node = Node()
+    node = Node(tmp_path)
     node.open = {WORKFLOW}
     node.set_open()
     node.pods.set_listed([pod] if pod else [])
@@ -101,9 +101,9 @@ async def test_the_pods_of_the_api(pod: Any, calls: list[str]) -> None:
     await node.pods.close()
 
 
-async def test_a_call_under_way_for_a_pod_of_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_under_way_for_a_pod_of_the_api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It counts for the former lead."""
-    node = Node()
+    node = Node(tmp_path)
     node.open = {WORKFLOW}
     hanging = Hanging(monkeypatch, node, "start")
     node.set_open()

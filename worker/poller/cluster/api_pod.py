@@ -15,6 +15,7 @@ from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Ended, GivenCondition
+from proto.temporal.resources import PendingResize
 from worker.poller.cluster.hook_annotations import without_refused_hooks
 from worker.poller.manifests.static_pod import timestamp
 
@@ -48,6 +49,8 @@ class ApiPod:
     started_at: datetime | None = None
     conditions: Mapping[str, GivenCondition] = field(default_factory=dict)
     """Conditions set by others that the node must know."""
+    pending_resize: PendingResize | None = None
+    """What it asks for besides the resources that `pod` has, which this node grants."""
 
     @property
     def full_name(self) -> str:

@@ -72,7 +72,9 @@ class Known:
             return None if signalled and self.knows_deletion(signalled, pod, shown_phase) else DeletePod(pod)
         if pod.ended and not self.open:
             return None  # a pod that has ended in the API never runs again, and has no workflow to signal
-        if signalled is None or lasting(signalled.pod) != lasting(pod.pod):
+        if signalled is None or signalled.pending_resize != pod.pending_resize:
+            return StartPod(pod)
+        if lasting(signalled.pod) != lasting(pod.pod):
             return StartPod(pod)
         ended_anew = pod.ended and not signalled.ended and pod.ended.phase != shown_phase
         return TellStatus(pod) if ended_anew or signalled.conditions != pod.conditions else None

@@ -18,6 +18,7 @@ from proto.refusals import Refusal
 from proto.temporal.names import API_SOURCE, PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import FirstSight, Rejected
+from proto.temporal.resources import ResizeVerdict
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows, marked
@@ -35,6 +36,7 @@ from worker.poller.cluster.api_pod_needs import (
     seen_again,
 )
 from worker.poller.cluster.hook_annotations import without_hooks
+from worker.poller.resizes.resizes import Listed, Resizes
 from workflows.decide.record.listing import lasting
 
 DELETED: Final = ("PodDeleted", "its object was deleted in the API")
@@ -65,6 +67,7 @@ class ApiPodsDependencies:
     """The phase that the workflow of a uid shows; empty if nothing of the pod is on this node."""
     refused: Callable[[str, Refusal | None], None]
     """Called for calls that Temporal refuses, by pod."""
+    resizes: Resizes
 
 
 class ApiPods:
@@ -88,6 +91,11 @@ class ApiPods:
         self._settings = replace(self._settings, host_ips=addresses)
 
     @property
+    def listed(self) -> bool:
+        """Whether the API has listed its pods."""
+        return self._listed
+
+    @property
     def pods(self) -> Iterable[ApiPod]:
         """Return the pods that the API binds to this node."""
         return (one.desired for one in self._known.values() if one.desired)
@@ -104,12 +112,22 @@ class ApiPods:
             self._want(uid, None, self._known[uid].desired)
         for uid, pod in sorted(by_uid.items(), key=lambda item: item[1].pod["metadata"].get("creationTimestamp") or ""):
             self._want(uid, pod)
+        self._dependencies.resizes.settle()
         self._converge(list(self._known))
 
     def set_changed(self, pod: ApiPod, *, removed: bool = False) -> None:
         """Take one change."""
         self._want(pod.uid, *((None, pod) if removed else (pod, None)))
+        self._dependencies.resizes.settle()
         self._converge([pod.uid])
+
+    def resized(self, uid: str) -> None:
+        """Tell a pod that it is granted other resources, or why not."""
+        known = self._known.get(uid)
+        if known and known.desired:
+            known.desired = self._with_resources(known.desired, self._dependencies.resizes.of(uid))
+            self._calls.changed(uid)
+            self._converge([uid])
 
     def set_open(self, found: Iterable[OpenPod], asked_at: float) -> None:
         """Take the open workflows; `asked_at` is the loop's time before they were listed."""
@@ -194,7 +212,10 @@ class ApiPods:
                 may_be_open = known.signalled or known.open or known.tried or not self._open_known
                 content = marked(pod.pod, self._node) if may_be_open else None
                 known.tried = True
-                await self._workflows.start(start, PodListed(API_SOURCE, number, content, in_place=True))
+                decided = ResizeVerdict(pod.pending_resize) if content or pod.pending_resize else None
+                await self._workflows.start(
+                    start, PodListed(API_SOURCE, number, content, in_place=True, resize=decided)
+                )
                 if known.signalled:
                     self._pace.sent(key)
                 self._note_signalled(known, pod if content is None else listed(pod, known.signalled), at)
@@ -260,10 +281,20 @@ class ApiPods:
 
     def _want(self, uid: str, pod: ApiPod | None, last: ApiPod | None = None) -> None:
         known = self._known.setdefault(uid, Known())
+        if pod is None:
+            self._dependencies.resizes.removed(uid)
+        else:
+            pod = self._with_resources(pod, self._dependencies.resizes.listed(pod.pod))
         before, known.desired = known.desired, seen_again(pod, known.desired) if pod else None
         known.last = last
         _log_change(before, known.desired)
         self._calls.changed(uid)
+
+    @staticmethod
+    def _with_resources(pod: ApiPod, listed: Listed) -> ApiPod:
+        if pod.pod is listed.pod and pod.pending_resize == listed.pending:
+            return pod
+        return replace(pod, pod=listed.pod, pending_resize=listed.pending)
 
     def _converge(self, uids: Iterable[str]) -> None:
         self._calls.go(uid for uid in uids if uid in self._known)
@@ -276,9 +307,12 @@ class ApiPods:
 
     async def _start_of(self, pod: ApiPod, known: Known) -> PodStart:
         """Return a workflow's input; of a pod that began before, nobody knows with which hooks this node took it."""
+        rejected = None if known.open or pod.ended or pod.deleted else await self._dependencies.admit(pod.pod)
+        if rejected is None:
+            self._dependencies.resizes.admitted(pod.pod)
         sight = FirstSight(
             ended=pod.ended,
-            rejected=None if known.open or pod.ended or pod.deleted else await self._dependencies.admit(pod.pod),
+            rejected=rejected,
             started_at=pod.started_at,
             deleted=pod.deleted,
             grace=pod.grace,

@@ -23,6 +23,7 @@ from worker.poller.cluster.node_admission import NodeAdmission
 from worker.poller.cluster.node_object import NodeObject
 from worker.poller.manifests.manifest_pods import ManifestPods
 from worker.poller.manifests.shutdowns import refusing_at_shutdown
+from worker.poller.resizes.resizes import Resizes
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.under_pressure import UnderPressure
 
@@ -36,6 +37,7 @@ class ClusterDependencies:
     settings: NodeSettings
     refused: Callable[[str, Refusal | None], None]
     manifests: ManifestPods
+    resizes: Resizes
 
 
 class ClusterPods:
@@ -50,14 +52,16 @@ class ClusterPods:
             self._node,
             dependencies.known,
             config.feature_gates,
-            self._present,
+            self.present,
             under_pressure=UnderPressure(config.root_dir, alone=False).why_refused,
         )
+        self.admission.in_use = dependencies.resizes.in_use
         asked = ApiPodsDependencies(
             confirms=self._source,
             admit=refusing_at_shutdown(ShutdownSign(config.state_dir), self.admission.admit),
             shown_phase=self._shown_phase,
             refused=dependencies.refused,
+            resizes=dependencies.resizes,
         )
         self.pods = ApiPods(dependencies.workflows, config.node_name, dependencies.settings, asked)
         self._mirrors = MirrorPods(api, config.node_name, lambda: self._node.uid, self._statics)
@@ -89,10 +93,10 @@ class ClusterPods:
         """Take one change."""
         (self._mirrors if pod.mirror else self.pods).set_changed(pod, removed=removed)
 
-    def _present(self) -> dict[str, PodJson]:
-        """Return all pods that are listed here."""
+    def present(self) -> dict[str, PodJson]:
+        """Return all pods that are listed here, by uid, with the resources that they are granted."""
         of_api = {pod.uid: pod.pod for pod in self.pods.pods if not pod.ended}
-        return {pod.uid: pod.pod for pod in self._manifests.desired()} | of_api
+        return self._manifests.present() | of_api
 
     def _statics(self) -> StaticPods:
         """Return the static pods; one without a snapshot is gone, whatever visibility says."""

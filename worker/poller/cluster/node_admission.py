@@ -1,7 +1,8 @@
 """Whether this node admits a new pod beside the pods that it has admitted.
 
 Asked by `manifest_pods` and `api_pods` on a node of a cluster, when a pod's workflow is started for the first time; a
-pod with an open workflow stays admitted, also after a restart of the poller. The rules are pure
+pod with an open workflow stays admitted, also after a restart of the poller. Asked by `resizes`, too, whether there is room for
+what a pod asks for later. The rules are pure
 (`workflows/decide/eviction/admission.py`, `workflows/decide/node/node_admission.py`, `supported_cluster.py`); this module collects the pods that count and the
 Node.
 """
@@ -50,11 +51,13 @@ class NodeAdmission:
         *,
         under_pressure: Callable[[PodJson], Rejected | None],
     ) -> None:
-        """Take the Node, the worker's snapshots, and a function that returns all pods listed here, by uid.
+        """Take the Node, the worker's snapshots, and a function that returns all pods listed here, by uid, as they are granted.
 
         `under_pressure` says why the node refuses a pod because of its pressure.
         """
         self._under_pressure = under_pressure
+        self.in_use: Callable[[str, PodJson], PodJson] = lambda _, pod: pod
+        """Returns a pod with what it still has while its resize is carried out."""
         self._node, self._known, self._gates, self._present = node, known, gates, present
         self._taken: set[str] = set()
         self._refused: set[str] = set()
@@ -80,6 +83,10 @@ class NodeAdmission:
             _log.warning("this node rejects a pod", pod=name, podUID=uid, reason=why.reason, err=why.message)
         return why
 
+    def why_not_resized(self, pod: PodJson, allocated: PodJson, *, static: bool) -> Rejected | None:  # noqa: ARG002 - the Protocol's signature
+        """Return why a pod cannot have the resources that it asks for; the Node is not read anew for a resize."""
+        return self._under_pressure(pod) or self._why_not(pod, static=static)
+
     def _unsupported(self, pod: PodJson) -> Rejected | None:
         found = (*unsupported_fields(pod), *fields_of_gates_off(pod["spec"], self._gates))
         return Rejected(UNSUPPORTED, "; ".join(found)) if found else None
@@ -91,7 +98,9 @@ class NodeAdmission:
             for uid in [uid for uid in remembered if uid not in present]:
                 self._forget(uid)
         others = {uid: one for uid, one in present.items() if uid != pod["metadata"]["uid"]}
-        found = {uid: self._footprint(uid, one) for uid, one in others.items() if self._was_taken(uid)}
+        found = {
+            uid: self._footprint(uid, self.in_use(uid, one)) for uid, one in others.items() if self._was_taken(uid)
+        }
         if why_not_taken(pod, node, list(found.values()), static=static) is None:
             return None
         return why_not_taken(pod, node, [one for uid, one in found.items() if not self._is_over(uid)], static=static)

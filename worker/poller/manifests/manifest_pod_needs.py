@@ -104,4 +104,7 @@ def _why(old: OpenPod, new: StaticPod | None, listings: ManifestListings) -> tup
 
 def is_same(one: StaticPod, other: StaticPod) -> bool:
     """Report whether two readings gave the same pod."""
-    return one is other or (one.uid == other.uid and lasting(one.pod) == lasting(other.pod))
+    if one is other:
+        return True
+    same = one.uid == other.uid and one.pending_resize == other.pending_resize
+    return same and lasting(one.pod) == lasting(other.pod)

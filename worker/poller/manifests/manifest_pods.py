@@ -19,6 +19,7 @@ from proto.refusals import Refusal
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import FirstSight, Rejected
+from proto.temporal.resources import ResizeVerdict
 from proto.temporal.signals import DeletionRequested, PodListed
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows, marked
@@ -29,6 +30,7 @@ from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.manifest_pod_needs import Delete, PodName, Start, is_same
 from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import SOURCE, StaticPod
+from worker.poller.resizes.resizes import Resizes
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -62,6 +64,8 @@ class ManifestPods:
         self._refused = refused
         self.admit: Admit | None = None
         """Returns why this node rejects a new pod; None admits every pod."""
+        self.resizes: Resizes | None = None
+        """Grants resizes; without it the pods' workflows do."""
         self._names: dict[str, PodName] = {}
         self._calls = Reconciler[Start | Delete](self)
         self._pace = SignalPace(lambda keys: self._calls.go(key for key in keys if key in self._names))
@@ -78,12 +82,23 @@ class ManifestPods:
         for name in sorted(listings.pods.keys() - self._names.keys()):
             self._names[name] = PodName()
         for name, known in self._names.items():
-            desired = listings.pods.get(name)
+            desired = self._with_resources(listings.pods.get(name), known.desired)
             remade = desired.uid if desired and desired.source == source and name in listing.remade else ""
             known.remade = remade or known.remade
             if remade or known.desired is not desired:
                 _log_change(name, known.desired, desired)
+                self._replaced(known.desired, desired)
                 known.desired = desired
+                self._calls.changed(name)
+        if self.resizes:
+            self.resizes.settle()
+        self._converge_all()
+
+    def resized(self, uid: str) -> None:
+        """Tell a pod that it is granted other resources, or why not."""
+        for name, known in self._names.items():
+            if known.desired and known.desired.uid == uid and known.desired.own_uid:
+                known.desired = self._with_resources(self._listings.pods.get(name), known.desired)
                 self._calls.changed(name)
         self._converge_all()
 
@@ -95,7 +110,7 @@ class ManifestPods:
             with contextlib.suppress(ValueError):  # not started by us
                 by_name.setdefault(f"{pod.id.namespace}/{pod.id.name}", {})[pod.id.uid] = pod
         for name in sorted(by_name.keys() - self._names.keys()):
-            self._names[name] = PodName(desired=self._listings.pods.get(name))
+            self._names[name] = PodName(desired=self._with_resources(self._listings.pods.get(name), None))
         for name, known in self._names.items():
             now_open = by_name.get(name, {})
             fresh = asked_at - known.listed_at < VISIBILITY_LAGS
@@ -143,10 +158,19 @@ class ManifestPods:
         """Return the pods that manifests list."""
         return [known.desired for known in self._names.values() if known.desired]
 
+    def present(self) -> dict[str, PodJson]:
+        """Return the pods that manifests list, by uid, with the resources that they are granted."""
+        return {pod.uid: pod.pod for pod in self.desired()}
+
     @property
     def complete(self) -> bool:
         """Whether everything that manifests list is known, and which pods are open."""
         return self._open_known and self._listings.complete
+
+    @property
+    def listed(self) -> bool:
+        """Whether every source of manifests has listed its pods."""
+        return all(one.readable for one in self._listings.by_source.values())
 
     @property
     def open_known(self) -> bool:
@@ -203,10 +227,13 @@ class ManifestPods:
                 start = self._start_of(pod)
                 if self.admit and not known.open.get(pod.uid) and (why := await self.admit(pod.pod, static=True)):
                     start = replace(start, first_sight=FirstSight(rejected=why))
+                elif self.resizes and pod.own_uid:
+                    self.resizes.admitted(pod.pod)
                 workflow_id = str(PodWorkflowId(self._node, pod.namespace, pod.name, pod.uid))
                 listed_at = asyncio.get_running_loop().time()
                 content = start.pod if pod.own_uid else None  # otherwise an edit gives another UID
-                listed = PodListed(pod.source, number, content, in_place=True)
+                decided = ResizeVerdict(pod.pending_resize) if content and self.resizes else None
+                listed = PodListed(pod.source, number, content, in_place=True, resize=decided)
                 await self._workflows.start(start, listed)
                 if known.edits(pod):
                     self._pace.sent(key)
@@ -232,6 +259,20 @@ class ManifestPods:
                     known.deletions_requested.discard(uid)
                     return
                 known.first_requests.setdefault(uid, call)
+
+    def _with_resources(self, pod: StaticPod | None, before: StaticPod | None) -> StaticPod | None:
+        """Return a listed pod with the resources that it is granted: `before` if nothing has changed, which is compared by identity."""
+        if pod is None or not pod.own_uid or self.resizes is None:
+            return pod  # an edit gives another UID
+        listed = self.resizes.listed(pod.pod, static=True)
+        if pod.pod is listed.pod and listed.pending is None:
+            return pod
+        found = replace(pod, pod=listed.pod, pending_resize=listed.pending)
+        return before if before == found else found
+
+    def _replaced(self, old: StaticPod | None, new: StaticPod | None) -> None:
+        if self.resizes and old and (new is None or new.uid != old.uid):
+            self.resizes.removed(old.uid)
 
     def _start_of(self, pod: StaticPod) -> PodStart:
         return PodStart(

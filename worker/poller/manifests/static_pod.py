@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from proto.kubernetes.source_annotations import HASH_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
 from proto.temporal.pod import PodJson
+from proto.temporal.resources import PendingResize
 
 SOURCE: Final = "file"
 URL_SOURCE: Final = "http"
@@ -52,6 +53,8 @@ class StaticPod:
     """The manifest sets the UID, so that an edit does not change it."""
     source: str = SOURCE
     """file or http."""
+    pending_resize: PendingResize | None = None
+    """What the manifest asks for besides the resources that `pod` has, which this node grants."""
 
 
 @dataclass(frozen=True, slots=True)

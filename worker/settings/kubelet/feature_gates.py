@@ -25,6 +25,7 @@ IMAGE_DIGEST_GATE: Final = "ImageVolumeWithDigest"
 WEBSOCKETS_GATE: Final = "ExtendWebSocketsToKubelet"
 TRUST_BUNDLES_GATE: Final = "ClusterTrustBundleProjection"
 SPLIT_LOGS_GATE: Final = "PodLogsQuerySplitStreams"
+POD_LEVEL_RESIZES_GATE: Final = "InPlacePodLevelResourcesVerticalScaling"
 
 ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "KubeletCrashLoopBackOffMax": frozenset({True, False}),
@@ -37,6 +38,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     IMAGE_DIGEST_GATE: frozenset({True}),
     WEBSOCKETS_GATE: frozenset({False}),
     SPLIT_LOGS_GATE: frozenset({True}),
+    POD_LEVEL_RESIZES_GATE: frozenset({False}),
     TRUST_BUNDLES_GATE: frozenset({True}),
     "ClusterTrustBundle": frozenset({True}),  # the API server's part of it
     "ComponentFlagz": frozenset({False}),

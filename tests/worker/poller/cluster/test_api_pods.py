@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import Ended, GivenCondition, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from tests.worker.poller.noted_calls import NotedCalls
+from tests.worker.poller.resizes.listed_pods import ListedPods, cpu_of, pod
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.cluster.api_pod import ApiPod, read_api_pod
@@ -208,9 +210,10 @@ def test_our_own_delete_without_grace_is_no_news(signalled: ApiPod, shown_phase:
 class Node(NotedCalls):
     """Plays Temporal, the API and admission, and writes down what it is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, root_dir: Path) -> None:
         super().__init__()
         self.numbers = SignalNumbers()
+        self.granting = ListedPods(root_dir)
         self.open: set[str] = set()
         self.gone: bool | Exception = True
         self.rejects: Rejected | None = None
@@ -221,8 +224,15 @@ class Node(NotedCalls):
             self,  # type: ignore[arg-type]  # plays PodWorkflows
             "n",
             NodeSettings(),
-            ApiPodsDependencies(confirms=self, admit=self.admit, shown_phase=lambda _: "", refused=self.refused),
+            ApiPodsDependencies(
+                confirms=self,
+                admit=self.admit,
+                shown_phase=lambda _: "",
+                refused=self.refused,
+                resizes=self.granting.resizes,
+            ),
         )
+        self.granting.resizes.on_change = self.pods.resized
 
     def refused(self, name: str, refusal: Refusal | None) -> None:
         """Take what is refused, and that it is no more."""
@@ -277,9 +287,9 @@ class Node(NotedCalls):
 
 
 @pytest.fixture
-async def node() -> Any:
+async def node(tmp_path: Path) -> Any:
     """Make a node; its lister is closed afterwards."""
-    made = Node()
+    made = Node(tmp_path)
     yield made
     await made.pods.close()
 
@@ -314,6 +324,49 @@ async def test_a_pod_of_which_only_the_status_changes_is_held_once(node: Node) -
     assert [one.pod is WEB.pod for one in node.pods.pods] == [True]
     node.pods.set_changed(EDITED)
     assert [one.pod is EDITED.pod for one in node.pods.pods] == [True]
+
+
+def sized(cpu: str, generation: int) -> ApiPod:
+    """Read a pod that requests so much cpu."""
+    raw = document(generation=generation)
+    raw["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    return read_api_pod(raw, NOW)
+
+
+async def test_a_resize_is_told_once_it_is_judged_and_once_it_is_granted(node: Node) -> None:
+    """Until then the pod is listed with what it has."""
+    node.set_open()
+    node.pods.set_listed([sized("1", 1)])
+    await node.until_called("start")
+    node.pods.set_changed(sized("1500m", 2))
+    node.pods.set_changed(sized("9", 3))
+    node.pods.set_changed(replace(sized("9", 3), conditions=GATED.conditions))
+    await node.until_last("status ['g']")
+    node.granting.capacity = 9000
+    node.granting.resizes.retry("pods_removed")
+    await node.until_last("start with its content")
+    said = [signal for _, signal in node.starts if isinstance(signal, PodListed) and signal.pod]
+    found = [
+        (cpu_of(one.pod), one.pod["metadata"]["generation"], one.resize.pending.message if one.resize.pending else "")
+        for one in said
+        if one.pod and one.resize
+    ]
+    assert found[-2:] == [("1500m", 3, "9000 beside 0"), ("9", 3, "")]
+    assert len(found) == len(said) <= 3, "an edit that came before its call was made is not told by itself"
+
+
+async def test_a_pod_that_is_gone_frees_what_it_was_granted(node: Node) -> None:
+    """For the others that wait."""
+    node.set_open()
+    node.pods.set_listed([sized("1", 1)])
+    await node.until_called("start")
+    node.granting.start(pod("b", "1"))
+    node.granting.present[UID] = next(iter(node.pods.pods)).pod
+    node.granting.edit(pod("b", "2", 2))
+    assert node.granting.pending("b") == "Deferred OutOfcpu: 2000 beside 1000"
+    del node.granting.present[UID]
+    node.pods.set_changed(sized("1", 1), removed=True)
+    assert (node.granting.cpu("b"), node.granting.pending("b")) == ("2", "")
 
 
 async def test_a_deletion_by_force_keeps_its_grace_when_it_is_seen_at_once_with_the_objects_end(node: Node) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,9 +53,9 @@ def test_a_mirror_pod_is_not_judged() -> None:
     assert kept(read_api_pod(raw, NOW).pod) == [HOOK]
 
 
-async def test_a_pod_whose_history_is_lost_has_no_hooks() -> None:
+async def test_a_pod_whose_history_is_lost_has_no_hooks(tmp_path: Path) -> None:
     """Nobody knows any more with which ones this node took it. An open workflow is told all, and judges by itself."""
-    node = Node()
+    node = Node(tmp_path)
     raw = document(annotations={HOOK: json.dumps(EXEC)}, status={"startTime": "2026-01-01T00:00:00Z"})
     try:
         node.pods.set_listed([read_api_pod(raw, NOW, hooks=True)])

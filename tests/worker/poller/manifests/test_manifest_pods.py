@@ -12,6 +12,7 @@ from proto.temporal.pod import NodeSettings, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.poller.manifests.manifests import static_pod
 from tests.worker.poller.noted_calls import NotedCalls
+from tests.worker.poller.resizes.listed_pods import ListedPods, cpu_of, pod
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.manifests.manifest_folder import Listing
@@ -154,9 +155,11 @@ class Temporal(NotedCalls):
         super().__init__()
         self.numbers = SignalNumbers()
         self.exists = True
+        self.listed: list[PodListed] = []
 
     async def start(self, start: PodStart, listed: PodListed) -> None:
         """Note a start."""
+        self.listed.append(listed)
         self.note(f"start {start.pod['metadata']['uid'][:3]}" + (" with its content" if listed.pod else ""))
 
     async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
@@ -269,6 +272,35 @@ async def test_a_uid_of_its_own_brings_its_content() -> None:
     pods.set_listing(listing(web("own")))
     await temporal.until(1)
     assert temporal.calls == ["start own with its content"]
+    await pods.close()
+
+
+def sized(cpu: str) -> StaticPod:
+    """Build the pod web with a UID of its own and so much cpu."""
+    made = web("own")
+    return replace(made, pod={**made.pod, "spec": pod("own", cpu)["spec"]})
+
+
+async def test_a_resize_of_a_manifest_is_told_when_it_is_judged_and_when_it_is_granted(tmp_path: Path) -> None:
+    """Until then the pod is listed with what it has; a reading that changes nothing is no news."""
+    temporal, granting = Temporal(), ListedPods(tmp_path)
+    pods = lister(temporal)
+    pods.resizes, granting.resizes.on_change = granting.resizes, pods.resized
+    pods.set_open([], asked_at=0.0)
+    pods.set_listing(listing(sized("1")))
+    await temporal.until(1)
+    for _ in range(2):
+        pods.set_listing(listing(sized("9")))
+        await temporal.until(2)
+    granting.capacity = 9000
+    granting.resizes.retry("periodic_retry")
+    await temporal.until(3)
+    said = [(cpu_of(one.pod), one.resize.pending) for one in temporal.listed if one.pod and one.resize]
+    assert [(cpu, pending.message if pending else "") for cpu, pending in said] == [
+        ("1", ""),
+        ("1", "9000 beside 0"),
+        ("9", ""),
+    ]
     await pods.close()
 
 
