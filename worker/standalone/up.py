@@ -98,6 +98,10 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
         if settings.container_runtime_endpoint:
             given_runtime(settings.endpoint, GIVEN_RUNTIME_WITHIN)
             _refuse_unusable_driver(settings)
+        if settings.systemd and (error := systemd_error()):
+            raise SystemdUnavailable(
+                f"nothing was changed: {error}; see why systemd does not answer, or give --no-systemd"
+            )
         settings.keep()
         claim_state(settings.state_dir, settings.containerd.owner)
         if settings.systemd:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from activities.files import mounts
 from tests.cluster.joining.played_systemctl import systemctl_for
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from worker.joining.join import Joining
@@ -19,6 +20,7 @@ from worker.joining.record import Record
 from worker.joining.refusal import JoinRefused
 from worker.joining.request import JoinRequest, Temporal
 from worker.joining.systemd import UNITS
+from worker.machine.fitness import MachineUnfit
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, as join does")
 
@@ -112,6 +114,20 @@ async def test_leave_removes_them_with_what_kubeadm_wrote(machine: Machine) -> N
     (places.kubernetes / "manifests").mkdir()
     assert "node n of the cluster that kubeadm joined" in (await machine.leave())[0]
     assert machine.files() == before
+
+
+async def test_a_full_disk_is_refused(machine: Machine) -> None:
+    """As by a join of its own: in one sentence, before anything is changed."""
+    place = machine.places.root_dir.parent
+    place.mkdir(parents=True, exist_ok=True)
+    mounts.mount("tmpfs", place, "tmpfs", options=["size=1m"])
+    try:
+        before = machine.files()
+        with pytest.raises(MachineUnfit, match=f"nothing was changed: the disk of {place} is full"):
+            await machine.join()
+        assert (machine.files(), machine.calls()) == (before, [])
+    finally:
+        mounts.unmount(place)
 
 
 async def test_what_kubeadm_would_start_instead_is_refused(machine: Machine) -> None:

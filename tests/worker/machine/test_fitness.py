@@ -139,6 +139,31 @@ def test_this_machine_is_fit(tmp_path: Path) -> None:
     assert state.free_bytes > 0
 
 
+@pytest.mark.parametrize(
+    ("listed", "missing"),
+    [("cpuset cpu io memory pids", []), ("cpu pids", ["cpuset", "memory"])],
+    ids=["all", "two-missing"],
+)
+def test_the_controllers_of_v2_are_read(tmp_path: Path, listed: str, missing: list[str]) -> None:
+    """From the hierarchy's own file, which is named."""
+    (tmp_path / "cgroup.controllers").write_text(f"{listed}\n")
+    faults = list(cgroup_faults(machine_state(tmp_path, Hierarchies(tmp_path, {}))))
+    where = f"{tmp_path}/cgroup.controllers has {', '.join(sorted(listed.split()))}"
+    assert len(faults) == bool(missing)
+    assert all(f"no cgroup controller {', '.join(missing)} ({where})" in one for one in faults)
+
+
+@pytest.mark.parametrize(
+    ("content", "enforcing"), [("1", True), ("0", False), (None, False)], ids=["on", "off", "none"]
+)
+def test_selinux_is_read(tmp_path: Path, content: str | None, enforcing: bool) -> None:
+    """From the kernel's file, which is there only with SELinux."""
+    if content is not None:
+        (tmp_path / "enforce").write_text(content)
+    state = machine_state(tmp_path, enforce=tmp_path / "enforce")
+    assert (state.selinux_enforcing, bool(list(selinux_warnings(state)))) == (enforcing, enforcing)
+
+
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 
 
