@@ -18,6 +18,7 @@ def eviction_policy(kubelet: KubeletConfiguration) -> EvictionPolicy:
         transition=kubelet["evictionPressureTransitionPeriod"],
         longest_grace_seconds=kubelet["evictionMaxPodGracePeriod"] or 0,
         local_storage=False,  # decided in each pod's workflow
+        kernel_notifies=bool(kubelet["kernelMemcgNotification"]),
     )
 
 

@@ -16,6 +16,8 @@ class MemoryReading:
     available: int
     working_set: int
     at: datetime | None = None
+    usage: int | None = None
+    """The working set, and files that the kernel may drop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,3 +75,5 @@ class EvictionPolicy:
     """For pods that a soft threshold evicts: evictionMaxPodGracePeriod."""
     local_storage: bool = True
     """Pods that exceed a limit of local storage are evicted: localStorageCapacityIsolation."""
+    kernel_notifies: bool = False
+    """The kernel wakes the judge when memory gets short: kernelMemcgNotification."""

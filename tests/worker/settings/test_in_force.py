@@ -39,7 +39,8 @@ SAID: Mapping[str, str] = {
     "qos-reserved": "featureGates: {QOSReserved: true}\nqosReserved: {memory: 50%}",
     "nothing-enforced": "enforceNodeAllocatable: []",
     "soft": "evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}\n"
-    "evictionMinimumReclaim: {memory.available: 10Mi}\nevictionPressureTransitionPeriod: 1m\nevictionMaxPodGracePeriod: 60",
+    "evictionMinimumReclaim: {memory.available: 10Mi}\nevictionPressureTransitionPeriod: 1m\nevictionMaxPodGracePeriod: 60\n"
+    "kernelMemcgNotification: true",
     "no-storage-limits": "localStorageCapacityIsolation: false",
     "shutdown": "shutdownGracePeriod: 1m30s\nshutdownGracePeriodCriticalPods: 30s",
     "shutdown-by-priority": "shutdownGracePeriodByPodPriority: [{priority: 7, shutdownGracePeriodSeconds: 3}]",

@@ -1,4 +1,4 @@
-"""The worker's loop that relieves the node: every ten seconds it measures, judges, reclaims, and evicts one pod.
+"""The worker's loop that relieves the node: every ten seconds, and sooner while memory may be short, it measures, judges, reclaims, and evicts one pod.
 
 All judgements are the core's (`workflows/decide/eviction/rounds.py`); here they are carried out, with or without Temporal. A victim is
 evicted by an Update of its own workflow, whoever leads it, so its history has the reason and why it was this pod. While nothing
@@ -31,6 +31,7 @@ from worker.delivery.pod_requests import PodRequests
 from worker.events.event import WARNING, TellOfNode
 from worker.host.pressure.active_pods import ActivePod, active_pods
 from worker.host.pressure.cleanups import Cleanups, within
+from worker.host.pressure.memory_notices import MemoryNotices, NoNotices, memory_notices
 from worker.host.pressure.reclaiming import Reclaiming
 from worker.machine.monotonic_clock import monotonic_now
 from worker.stats.node_stats import NodeStats, reader_of
@@ -40,6 +41,7 @@ from workflows.decide.eviction.observations import observations
 from workflows.decide.eviction.rounds import (
     CLEANED_UP_WITHIN,
     EVERY,
+    SOONEST,
     Facts,
     Round,
     Starved,
@@ -47,6 +49,8 @@ from workflows.decide.eviction.rounds import (
     begin_round,
     choose_victim,
     is_relieved,
+    until_next_round,
+    usages_to_hear_of,
 )
 
 BY_THE_NODE: Final = ""
@@ -76,19 +80,29 @@ class Evictions:
 
     def __init__(self, parts: EvictionParts) -> None:
         self._parts, config = parts, parts.config
-        self._reader = reader_of(Hierarchies.of_this_node())
+        self._hierarchies = Hierarchies.of_this_node()
+        self._reader = reader_of(self._hierarchies)
         self._stats = NodeStats(config, parts.services.runtime)
         self._reclaiming = Reclaiming(parts.services, parts.pods, config.image_policy)
         self._images: Path | None = None
         self._pressure = Pressure()
         self._shown: tuple[str, ...] | None = None
+        self._notices: MemoryNotices = NoNotices()
+        self._next = EVERY
 
     async def run(self) -> None:
         """Judge and act until cancelled; after an eviction again as soon as the pod is cleaned up."""
+        wanted, pods_cgroup = self._parts.config.eviction.kernel_notifies, self._parts.services.cgroups.node.pods
+        with memory_notices(self._hierarchies, pods_cgroup, wanted=wanted) as self._notices:
+            await self._rounds()
+
+    async def _rounds(self) -> None:
         while True:
+            self._notices.woken.clear()
             victim = await self.round()
             if victim is None:
-                await asyncio.sleep(EVERY.total_seconds())
+                await asyncio.sleep(SOONEST.total_seconds())
+                await within(self._next - SOONEST, self._notices.woken)
             elif not await within(CLEANED_UP_WITHIN, victim):
                 _log.warning(
                     "an evicted pod is not cleaned up yet; judging anew", seconds=CLEANED_UP_WITHIN.total_seconds()
@@ -99,7 +113,8 @@ class Evictions:
         policy, found = self._parts.config.eviction, await self._measured()
         facts = Facts(observations(found.reading), disks=found.disks)
         judged = begin_round(policy, self._pressure, facts, monotonic_now())
-        self._pressure = judged.pressure
+        self._pressure, self._next = judged.pressure, until_next_round(policy.thresholds, facts.observed)
+        self._notices.set_at(usages_to_hear_of(policy.thresholds, found.reading), monotonic_now())
         await self._show(judged, facts)
         if not judged.starved:
             return None

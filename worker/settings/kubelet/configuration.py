@@ -61,6 +61,7 @@ ACTED_ON: Final = frozenset(
         "evictionMinimumReclaim",
         "evictionMaxPodGracePeriod",
         "evictionPressureTransitionPeriod",
+        "kernelMemcgNotification",
         "shutdownGracePeriod",
         "shutdownGracePeriodCriticalPods",
         "shutdownGracePeriodByPodPriority",

@@ -58,7 +58,7 @@ def _memory(reader: CgroupReader, cgroup: str) -> MemoryReading | None:
     with contextlib.suppress(OSError, ValueError, LookupError):
         if usage := reader.cpu_and_memory(cgroup):
             most = memory_capacity() if usage.memory_limit is None else usage.memory_limit
-            return MemoryReading(max(0, most - usage.working_set), usage.working_set)
+            return MemoryReading(max(0, most - usage.working_set), usage.working_set, usage=usage.memory)
     return None
 
 

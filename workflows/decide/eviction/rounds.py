@@ -6,24 +6,30 @@ chosen by the measurement with which the round began, and every threshold must b
 one whose grace period is not over. After an eviction the next round waits until the pod is cleaned up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from proto.kubernetes.resources.quantity import NANO
 from proto.temporal.eviction.candidates import Candidate
 from proto.temporal.eviction.pressure import Pressure
-from proto.temporal.eviction.readings import Observation, Observations, PodUse
-from proto.temporal.eviction.thresholds import Disks, EvictionPolicy, Threshold
+from proto.temporal.eviction.readings import MemoryReading, NodeReading, Observation, Observations, PodUse
+from proto.temporal.eviction.thresholds import Disks, EvictionPolicy, Signal, Threshold
+from workflows.decide.eviction.amounts import amount_of
 from workflows.decide.eviction.disks import Reclaim, files_counted, reclaims, with_container_fs
 from workflows.decide.eviction.limits import exceeded
 from workflows.decide.eviction.messages import eviction_annotations, eviction_message
 from workflows.decide.eviction.pressure import judge, met_thresholds
 from workflows.decide.eviction.ranking import Ranked, Uses, rank
-from workflows.decide.eviction.signals import SIGNALS
+from workflows.decide.eviction.signals import SIGNALS, is_memory
 
 EVERY: Final = timedelta(seconds=10)
 """Between two rounds (evictionMonitoringPeriod)."""
+SOONEST: Final = timedelta(seconds=1)
+"""Between two rounds while memory might be short before `EVERY` is over, or while the kernel says that it is."""
+FASTEST: Final = 64 << 20
+"""Bytes a second at which pods are expected to fill memory at most."""
 CLEANED_UP_WITHIN: Final = timedelta(seconds=30)
 """How long a round waits for the victims of the one before (podCleanupTimeout)."""
 AT_ONCE_SECONDS: Final = 1
@@ -111,6 +117,42 @@ def begin_round(policy: EvictionPolicy, before: Pressure, facts: Facts, now: dat
 def is_relieved(policy: EvictionPolicy, disks: Disks, observed: Observations) -> bool:
     """Report whether a measurement after reclaiming shows that no pod needs to be evicted (reclaimNodeLevelResources)."""
     return not met_thresholds(with_container_fs(policy.thresholds, disks), observed, reclaimed=True)
+
+
+def until_next_round(thresholds: Iterable[Threshold], observed: Observations) -> timedelta:
+    """Return how long memory lasts at least, between `SOONEST` and `EVERY`; a kubelet always waits for `EVERY`.
+
+    A threshold that is met already, and has not led to an eviction, waits for its grace period, or has nobody to evict.
+    """
+    left = [
+        timedelta(seconds=bytes_left / FASTEST)
+        for one in thresholds
+        if is_memory(one.signal) and one.signal in observed and (bytes_left := _left_of(one, observed[one.signal])) >= 0
+    ]
+    return max(SOONEST, min([EVERY, *left]))
+
+
+def usages_to_hear_of(thresholds: Iterable[Threshold], reading: NodeReading) -> dict[Signal, tuple[int, ...]]:
+    """Return at which usages of the machine's cgroup, or the pods', a memory threshold is met, files that go first included.
+
+    For notifications of cgroup v1, which know usage alone (memory_threshold_notifier_others.go UpdateThreshold).
+    """
+    readings = {Signal.MEMORY: reading.memory, Signal.ALLOCATABLE_MEMORY: reading.pods_memory}
+    found: dict[Signal, tuple[int, ...]] = {}
+    for one in thresholds:
+        read = readings.get(one.signal)
+        if read and read.usage is not None:
+            found[one.signal] = (*found.get(one.signal, ()), _usage_when_met(one, read, read.usage))
+    return found
+
+
+def _usage_when_met(threshold: Threshold, read: MemoryReading, usage: int) -> int:
+    capacity = read.available + read.working_set
+    return capacity - amount_of(threshold.least, capacity).nanos // NANO + usage - read.working_set
+
+
+def _left_of(threshold: Threshold, found: Observation) -> int:
+    return found.available - amount_of(threshold.least, found.capacity).nanos // NANO
 
 
 def choose_victim(policy: EvictionPolicy, starved: Starved, facts: Facts) -> Victim | None:

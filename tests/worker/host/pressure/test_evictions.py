@@ -1,7 +1,8 @@
 """Does a node under pressure evict the right pod, one a round, whatever its pods answer?"""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.worker.host.pressure.pressed_node import DISK, HARD, PLENTY, SHORT, P
 from worker.daemon.background import in_background
 from worker.delivery.lead import LeadUnavailable
 from worker.host.pressure import evictions
+from worker.host.pressure.memory_notices import NoNotices
 from worker.machine import monotonic_clock
 from worker.stats.node_stats import NodeStats
 from workflows.decide.eviction.disks import Reclaim
@@ -151,7 +153,8 @@ async def test_the_next_round_begins_when_the_victim_is_cleaned_up(
     node: PressedNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not before: one pod at a time."""
-    monkeypatch.setattr(evictions, "EVERY", timedelta())
+    monkeypatch.setattr(evictions, "SOONEST", timedelta())
+    monkeypatch.setattr(evictions, "until_next_round", lambda *_: timedelta())
     node.memory = [SHORT]
     async with in_background("eviction", node.evictions.run):
         await _until(lambda: bool(node.asked()))
@@ -174,6 +177,29 @@ async def test_a_victim_that_does_not_end_is_not_awaited_for_ever(
     node.memory = [SHORT]
     async with in_background("eviction", node.evictions.run):
         await _until(lambda: len(node.asked()) > 1)
+
+
+async def test_the_kernel_wakes_the_judge(node: PressedNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before the next round, and what it then does is decided by its measurement."""
+    notices, wanted = NoNotices(), []
+
+    @contextlib.contextmanager
+    def given(*_: object, **asked: bool) -> Iterator[NoNotices]:
+        wanted.append(asked)
+        yield notices
+
+    monkeypatch.setattr(evictions, "memory_notices", given)
+    monkeypatch.setattr(evictions, "SOONEST", timedelta())
+    monkeypatch.setattr(evictions, "until_next_round", lambda *_: timedelta(days=1))
+    node.memory = [PLENTY, PLENTY, SHORT]
+    async with in_background("eviction", node.evictions.run):
+        for left in (2, 1):
+            await _until(lambda left=left: len(node.memory) == left)  # type: ignore[misc]  # its default is the loop's
+            await asyncio.sleep(0.05)
+            assert (node.asked(), len(node.memory)) == ([], left), "without a word of the kernel no round begins"
+            notices.woken.set()
+        await _until(lambda: bool(node.asked()))
+    assert wanted == [{"wanted": False}]
 
 
 class Later(datetime):

@@ -18,7 +18,7 @@ from worker.stats.pressure import node_reading
 from worker.stats.pressure.node_reading import Places, measure_node
 from workflows.decide.eviction.observations import observations
 
-LIMITED = MemoryReading(available=67108864 - 1531904, working_set=1531904)
+LIMITED = MemoryReading(available=67108864 - 1531904, working_set=1531904, usage=3805184)
 """Of the cgroup that the files show."""
 
 
@@ -27,7 +27,7 @@ def test_memory_of_the_unified_hierarchy(tmp_path: Path) -> None:
     root = {**V2, "memory.stat": "anon 300\nfile 200\ninactive_file 150\n"}
     reader = CgroupsV2(write_v2(write_v2(tmp_path / "cgroup", "/", root), "/kubepods"))
     found = measure_node(reader, Places(tmp_path, None, "/kubepods")).reading
-    assert found.memory == MemoryReading(memory_capacity() - 350, 350)
+    assert found.memory == MemoryReading(memory_capacity() - 350, 350, usage=500)
     assert found.pods_memory == LIMITED
     assert (found.image_fs, found.container_fs) == (None, None)
 
@@ -41,7 +41,7 @@ def test_memory_of_version_1(tmp_path: Path) -> None:
     }
     roots = write_v1(tmp_path, "/", {**V1, "memory": {**V1["memory"], **unlimited}})
     found = measure_node(CgroupsV1(write_v1(tmp_path, "/kubepods") and roots), Places(tmp_path, None, "/kubepods"))
-    assert found.reading.memory == MemoryReading(memory_capacity(), 0)
+    assert found.reading.memory == MemoryReading(memory_capacity(), 0, usage=500)
     assert found.reading.pods_memory == LIMITED
 
 

@@ -1,17 +1,29 @@
 """What happens in a round, and to which pod?"""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from proto.temporal.eviction.candidates import Candidate
 from proto.temporal.eviction.pressure import Pressure
-from proto.temporal.eviction.readings import FileUse, PodUse
+from proto.temporal.eviction.readings import FileUse, MemoryReading, NodeReading, Observations, PodUse
 from proto.temporal.eviction.thresholds import Disks, EvictionPolicy, Signal
 from tests.workflows.decide.eviction.pressed_pods import MI, at, container, left, named, of_spec, threshold, uses
 from workflows.decide.eviction.disks import Reclaim
-from workflows.decide.eviction.rounds import Facts, Round, Victim, begin_round, choose_victim, is_relieved
+from workflows.decide.eviction.rounds import (
+    EVERY,
+    SOONEST,
+    Facts,
+    Round,
+    Victim,
+    begin_round,
+    choose_victim,
+    is_relieved,
+    until_next_round,
+    usages_to_hear_of,
+)
 
 HARD = threshold(Signal.MEMORY, "100Mi")
 SOFT = threshold(Signal.MEMORY, "200Mi", 60)
@@ -196,3 +208,40 @@ def test_a_critical_pod_may_exceed_its_limits() -> None:
     """As in the kubelet."""
     facts = Facts({}, (of_spec("limited", {**LIMITED, "priority": CRITICAL}),), holding(volume=2 * MI))
     assert first_round(POLICY, facts).over_limits == ()
+
+
+@pytest.mark.parametrize(
+    ("observed", "wait"),
+    [
+        pytest.param({}, EVERY, id="nothing-is-known"),
+        pytest.param({Signal.MEMORY: left("1Gi")}, EVERY, id="it-lasts-for-longer"),
+        pytest.param({Signal.MEMORY: left("520Mi")}, timedelta(seconds=5), id="the-soft-one-comes-first"),
+        pytest.param({Signal.MEMORY: left("101Mi")}, SOONEST, id="nearly-short-and-the-soft-one-is-met"),
+        pytest.param({Signal.MEMORY: left("99Mi")}, EVERY, id="short-already"),
+        pytest.param({Signal.MEMORY: left("1Gi"), Signal.NODE_FS: left("101Mi")}, EVERY, id="a-disk-is-no-memory"),
+        pytest.param(
+            {Signal.MEMORY: left("1Gi"), Signal.ALLOCATABLE_MEMORY: left("228Mi")},
+            timedelta(seconds=2),
+            id="of-the-pods",
+        ),
+    ],
+)
+def test_when_the_next_round_is(observed: Observations, wait: timedelta) -> None:
+    """As long as memory lasts if pods fill it at 64 MiB a second, so that a threshold is not noticed 10 s late."""
+    thresholds = (HARD, SOFT, DISK, threshold(Signal.ALLOCATABLE_MEMORY, "100Mi"))
+    assert until_next_round(thresholds, observed) == wait
+
+
+def test_at_which_usage_the_kernel_notifies() -> None:
+    """Capacity less the threshold, and the files that are not in the working set; a share is one of the capacity."""
+    reading = NodeReading(
+        memory=MemoryReading(600, 400, usage=500), pods_memory=MemoryReading(50, 50, usage=50), tasks=None
+    )
+    thresholds = (
+        threshold(Signal.MEMORY, "100"),
+        threshold(Signal.MEMORY, "10%", 60),
+        threshold(Signal.ALLOCATABLE_MEMORY, "30"),
+        DISK,
+    )
+    assert usages_to_hear_of(thresholds, reading) == {Signal.MEMORY: (1000, 1000), Signal.ALLOCATABLE_MEMORY: (70,)}
+    assert usages_to_hear_of(thresholds, NodeReading(memory=MemoryReading(600, 400))) == {}
