@@ -163,6 +163,11 @@ def test_ages_as_kubectl_says_them(age: timedelta, said: str) -> None:
         ),
         pytest.param(NodeView(workflow_engine=WorkflowEngine()), [], id="temporal-works"),
         pytest.param(
+            NodeView(pressure=frozenset({"MemoryPressure", "DiskPressure"})),
+            ["this node shows DiskPressure, MemoryPressure: new pods may be refused, and running ones evicted"],
+            id="under-pressure",
+        ),
+        pytest.param(
             NodeView(workflow_engine=WorkflowEngine(NOW, "the timer of 11:59:55 is due", 2)),
             [
                 "Temporal is away since 2026-11-21T12:00:00Z: the timer of 11:59:55 is due; this node leads 2 pods itself"

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from proto.interventions import Intervention, read_interventions
+from proto.node_pressure import read_node_pressure
 from proto.node_runtime import NodeRuntime, read_node_runtime
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.refusals import Refusal, read_refusals
@@ -37,6 +38,8 @@ class NodeView:
     """Loops of the services that fail now."""
     workflow_engine: WorkflowEngine | None = None
     """What the worker tells of Temporal."""
+    pressure: frozenset[str] = frozenset()
+    """Conditions of the node: MemoryPressure and the like."""
 
 
 def read_node_view(config: NodeConfig) -> NodeView:
@@ -49,6 +52,7 @@ def read_node_view(config: NodeConfig) -> NodeView:
         interventions=read_interventions(config.root_dir),
         troubles=asyncio.run(failing_loops(config.state_dir, ROLES, ANSWER_WITHIN)),
         workflow_engine=asyncio.run(workflow_engine(config.state_dir, ANSWER_WITHIN)),
+        pressure=read_node_pressure(config.root_dir),
     )
 
 
@@ -69,6 +73,8 @@ def notes(view: NodeView) -> Iterator[str]:
         since = f" since {view.runtime.since}" if view.runtime.since else ""
         why = ": ".join(filter(None, (view.runtime.reason, view.runtime.message)))
         yield f"{what} at {view.runtime.endpoint} is not ready{since}: {why}"
+    if view.pressure:
+        yield f"this node shows {', '.join(sorted(view.pressure))}: new pods may be refused, and running ones evicted"
     for role in view.absent:
         yield f"no {role} runs on this node: this is the last known state"
 

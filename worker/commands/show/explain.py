@@ -18,6 +18,7 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.service import RPCError
 
+from proto.node_pressure import read_node_pressure
 from proto.node_runtime import read_node_runtime
 from proto.refusals import Refusal
 from proto.temporal import names
@@ -171,7 +172,11 @@ def remarks_of(config: NodeConfig, answer: Answer | None, refused: list[Refusal]
     view = NodeView(refusals=refused)
     if answer and not answer.gone and answer.pod.node == config.node_name:
         away = lock_holder(lock_path(config.root_dir, "poller")) is None
-        view = NodeView(refusals=refused, runtime=read_node_runtime(config.root_dir))
+        view = NodeView(
+            refusals=refused,
+            runtime=read_node_runtime(config.root_dir),
+            pressure=read_node_pressure(config.root_dir),
+        )
         yield from notes(view)
         if away:
             yield "no poller runs on this node: changed manifests and exited containers go unnoticed"

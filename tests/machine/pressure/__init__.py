@@ -1,0 +1,1 @@
+"""A machine of 2 GiB whose memory gets short."""

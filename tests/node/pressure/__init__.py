@@ -1,0 +1,1 @@
+"""Nodes whose memory is short, or nearly so."""
