@@ -190,7 +190,7 @@ SAID = {
         "manifest changed: resources of main",
         "main stopped.*why: Container main resize requires restart",
         "the pod's cgroup set to what its containers have now",
-        "its resources stay as they are, because the resize is Infeasible: Node didn't have enough capacity: cpu, requested: 900000",
+        "resize.* is (Infeasible: Node didn't have enough capacity|Deferred: Node didn't have enough resource): cpu, requested: 900000",
     ],
 }
 

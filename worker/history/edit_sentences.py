@@ -25,7 +25,7 @@ def listed(state: StoryState, signal: PodListed) -> Iterator[str]:
         signal = replace(signal, pod=without_new_hooks(state.pod, signal.pod) if state.pod else signal.pod)
     if signal.pod is not None and not state.pod:
         state.pod = signal.pod  # nothing is known of what was before
-    elif signal.pod is not None and (found := changes(state.pod, signal.pod)):
+    elif signal.pod is not None and (found := changes(state.pod, signal.pod, pod_level=signal.resize is not None)):
         what = "pod" if of_api else "manifest"
         yield f"{what} changed: {', '.join(one.words for one in found)}{what_becomes(state, signal, found)}"
     if signal.resize:

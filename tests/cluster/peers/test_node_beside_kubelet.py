@@ -17,7 +17,7 @@ KEYS: Final = {
     "evictionHard": {"pid.available": "5%"},
     "maxPods": 42,
 }
-NOT_DECLARED: Final = {"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling"}
+NOT_DECLARED: Final = {"ExtendWebSocketsToKubelet"}
 """Features that only the kubelet declares."""
 
 

@@ -158,6 +158,23 @@ def test_a_deferred_resize_is_granted_when_another_pod_goes(node: TempoletNode) 
     assert [one.quota for one in kernel(node, after)] == [60_000, 60_000]
 
 
+def test_the_pods_own_resources_change_in_place(node: TempoletNode) -> None:
+    """Its cgroup, and the container that has no limits of its own."""
+    manifest = manifest_of("whole")
+    del manifest["spec"]["containers"][0]["resources"]
+    manifest["spec"]["resources"] = sized("200m", "64Mi")
+    node.apply(manifest)
+    first = node.until_running("whole")
+    assert [(one.quota, one.memory) for one in kernel(node, first)] == [(20_000, 64 * MI)] * 2
+    changed = copy.deepcopy(manifest)
+    changed["metadata"]["generation"], changed["spec"]["resources"] = 2, sized("400m", "96Mi")
+    node.apply(changed)
+    after = until_settled(node, "whole", 2)
+    assert [(one.quota, one.memory) for one in kernel(node, after)] == [(40_000, 96 * MI)] * 2
+    assert (after.restarts, after.sandbox_id, after.containers) == (0, first.sandbox_id, first.containers)
+    assert "resources from cpu 50m up to 200m, memory 8Mi up to 64Mi to cpu 50m up to 400m" in history(node, after)
+
+
 def test_a_limit_below_what_is_used_waits(node: TempoletNode) -> None:
     """The condition shows the error; a feasible limit clears it."""
     fill = "head -c 30000000 /dev/zero > /dev/shm/some; touch /dev/shm/full; exec sleep 3600"

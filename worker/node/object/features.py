@@ -11,9 +11,12 @@ from typing import Any, Final
 from worker.node.runtime.state import RuntimeState
 from worker.settings.kubelet.feature_gates import FeatureGates
 
-DECLARED: Final = ("InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits")
-"""Feature gates that the pods' workflows implement, in alphabetical order, as the API requires.
-InPlacePodLevelResourcesVerticalScaling is not among them: a pod whose pod-level resources change is replaced."""
+DECLARED: Final = (
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+)
+"""Feature gates that the pods' workflows implement, in alphabetical order, as the API requires."""
 
 
 def declared_features(gates: FeatureGates) -> tuple[str, ...]:

@@ -194,7 +194,7 @@ def outcome_of(situation: Situation, signal: PodListed) -> Outcome:
     if signal.pod is None:
         return Outcome.NOTHING
     if signal.in_place:
-        return judge(situation.observed, situation.source, signal.pod)
+        return judge(situation.observed, situation.source, signal.pod, pod_level=signal.resize is not None)
     same = lasting(signal.pod) == lasting(without_ephemeral(situation.source))
     return Outcome.NOTHING if same else Outcome.REPLACED
 
@@ -204,7 +204,8 @@ def why_replaced(situation: Situation, signal: PodListed) -> str:
     message = "its manifest was changed and has a uid of its own"
     if signal.pod is None or not signal.in_place:
         return message
-    return f"{message}: {needs_another_pod(changes(situation.source, signal.pod))} can't be changed in place"
+    found = changes(situation.source, signal.pod, pod_level=signal.resize is not None)
+    return f"{message}: {needs_another_pod(found)} can't be changed in place"
 
 
 def request_deletion(situation: Situation, signal: DeletionRequested) -> None:

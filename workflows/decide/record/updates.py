@@ -95,15 +95,19 @@ NO_NEWS: Final = ("generation",)
 """Applied with other changes, but no change by itself (pkg/kubelet/config/config.go podsDifferSemantically)."""
 
 
-def changes(old: PodJson, new: PodJson) -> list[Change]:
-    """List every field that an edit changes, and whether it may change in place."""
+def changes(old: PodJson, new: PodJson, *, pod_level: bool = False) -> list[Change]:
+    """List every field that an edit changes, and whether it may change in place.
+
+    `pod_level`: the pod's own resources may, too. They may not in a listing of releases that could not resize them.
+    """
     before, after = lasting(old), lasting(new)
     found = [*changed_fields(before["metadata"], after["metadata"], METADATA)]
     before_spec, after_spec = before["spec"], after["spec"]
-    found += changed_fields(before_spec, after_spec, SPEC, but=(*CONTAINERS, EPHEMERAL))
+    judged_as_a_resize = (RESOURCES,) if pod_level else ()
+    found += changed_fields(before_spec, after_spec, SPEC, but=(*CONTAINERS, EPHEMERAL, *judged_as_a_resize))
     for kind in CONTAINERS:
         found += changed_containers(before_spec.get(kind) or (), after_spec.get(kind) or (), kind)
-    found += resized(old, new)
+    found += resized(old, new, pod_level=pod_level)
     found += (
         Change(f"ephemeral container {one['name']} added", in_place=True) for one in added(before_spec, after_spec)
     )
@@ -146,20 +150,30 @@ def names_of(pod: PodJson) -> list[list[str]]:
     return [[one["name"] for one in pod["spec"].get(kind) or ()] for kind in CONTAINERS]
 
 
-def resized(old: PodJson, new: PodJson) -> Iterator[Change]:
-    """List the containers whose resources change; a resize that breaks a rule needs another pod, and says why."""
+def resized(old: PodJson, new: PodJson, *, pod_level: bool = False) -> Iterator[Change]:
+    """List the containers, and the pod, whose resources change; a resize that breaks a rule needs another pod, and says why."""
+    own = [one["spec"].get(RESOURCES) or {} for one in (old, new)]
+    resizes_pod = pod_level and own[0] != own[1]
     if names_of(old) != names_of(new):
+        if resizes_pod:
+            yield Change(f"{RESOURCES} {_amounts(*own)}", in_place=False)
         return
     before, after = resources_by_name(old), resources_by_name(new)
-    names = [name for name in after if before[name] != after[name]]
-    if not names:
+    found = [f"{RESOURCES} {_amounts(*own)}"] if resizes_pod else []
+    found += [
+        f"{RESOURCES} of {name} {_amounts(before[name], after[name])}" for name in after if before[name] != after[name]
+    ]
+    if not found:
         return
     faults = validate_resize(new, old)
     why = f" ({'; '.join(faults)})" if faults else ""
-    for name in names:
-        words = f"{RESOURCES} of {name} from {format_resources(before[name])} to {format_resources(after[name])}{why}"
-        yield Change(words, in_place=not faults)
+    for words in found:
+        yield Change(words + why, in_place=not faults)
         why = ""
+
+
+def _amounts(old: Fields, new: Fields) -> str:
+    return f"from {format_resources(old)} to {format_resources(new)}"
 
 
 def describe_change(before: Any, after: Any) -> str:
@@ -192,9 +206,9 @@ def needs_another_pod(found: Sequence[Change]) -> str:
     return ", ".join(one.words for one in found if not one.in_place)
 
 
-def judge(observed: Observed, old: PodJson, new: PodJson) -> Outcome:
+def judge(observed: Observed, old: PodJson, new: PodJson, *, pod_level: bool = False) -> Outcome:
     """Return what becomes of a pod that its source lists with another JSON."""
-    found = changes(old, new)
+    found = changes(old, new, pod_level=pod_level)
     if not found:
         return Outcome.NOTHING
     if needs_another_pod(found):

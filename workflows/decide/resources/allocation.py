@@ -69,17 +69,29 @@ def allocate(situation: Situation, pod: PodJson, *, decided: bool = False) -> Po
         observed.resize_pending = PendingResize(INFEASIBLE, why, generation) if why else None
     before, after = resources_by_name(source), resources_by_name(pod)
     changed = [name for name in after if compute(before[name]) != compute(after[name])]
-    if not changed:
+    inherit = list(inheriting(source, pod)) if decided else []
+    if not changed and not inherit and not (decided and figures(source) != figures(pod)):
         return pod
     resize = observed.resize or Resize(figures(source), figures(source))
-    for name in changed:
+    for name in {*changed, *inherit}:
         if is_live(situation.facts(name)):
             resize.containers.setdefault(name, before[name])
+    resize.doubtful = tuple(dict.fromkeys((*resize.doubtful, *(one for one in inherit if one in resize.containers))))
     resize.generation = generation
     observed.resize = resize
     forget_failures(observed)
     settle(situation, pod)
     return pod
+
+
+def inheriting(old: PodJson, new: PodJson) -> Iterator[str]:
+    """Name the containers that have no limit of their own where the pod's own limit changes: they have the pod's."""
+    before, after = (compute(pod["spec"].get("resources") or {}) for pod in (old, new))
+    for name, resources in resources_by_name(new).items():
+        own = compute(resources)
+        cpu = not own.cpu_limit and before.cpu_limit != after.cpu_limit
+        if cpu or (not own.memory_limit and before.memory_limit != after.memory_limit):
+            yield name
 
 
 def current_resources(situation: Situation, name: str) -> PodJson:

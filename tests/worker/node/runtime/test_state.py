@@ -94,10 +94,12 @@ def test_handlers_and_features_are_told() -> None:
 def test_only_what_is_done_is_declared() -> None:
     """Sorted, by gate; ExtendWebSocketsToKubelet never, whatever its gate."""
     assert declared_features(FeatureGates()) == (
+        "InPlacePodLevelResourcesVerticalScaling",
         "InPlacePodVerticalScalingInitContainers",
         "RestartAllContainersOnContainerExits",
     )
     assert declared_features(FeatureGates({"RestartAllContainersOnContainerExits": False})) == (
+        "InPlacePodLevelResourcesVerticalScaling",
         "InPlacePodVerticalScalingInitContainers",
     )
     assert "ExtendWebSocketsToKubelet" not in declared_features(FeatureGates({"ExtendWebSocketsToKubelet": True}))

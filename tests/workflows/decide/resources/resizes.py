@@ -49,11 +49,13 @@ def policy(cpu: str, memory: str) -> list[PodJson]:
     ]
 
 
-def resized(old: PodJson, new: PodJson, context: Context | None = None, **known: Any) -> Situation:
-    """Return the situation of a pod that was just resized by its source."""
+def resized(
+    old: PodJson, new: PodJson, context: Context | None = None, *, decided: bool = False, **known: Any
+) -> Situation:
+    """Return the situation of a pod that was just resized by its source; `decided`: as the node has granted it."""
     known.setdefault("containers", {one["name"]: up(one["name"]) for one in old["spec"]["containers"]})
     before = situation(old, context or Context(), **known)
-    return after(before, allocate(before, new))
+    return after(before, allocate(before, new, decided=decided))
 
 
 def after(before: Situation, source: PodJson) -> Situation:

@@ -27,6 +27,7 @@ from workflows.decide.actions import key
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.explain.explain import explanation
 from workflows.decide.record.fold import fold, fold_failure
+from workflows.decide.record.updates import changes
 from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
 from workflows.decide.steps.pod_actions import pod_actions
@@ -111,10 +112,43 @@ CPU_ONLY, MEMORY_ONLY = amounts("200m", "100Mi"), amounts("100m", "200Mi")
     ],
 )
 def test_one_container(old: PodJson, new: PodJson, fields: dict[str, Any], expected: list[str]) -> None:
-    """The kubelet's TestComputePodActionsForPodResize and TestDoPodResizeAction, without pod-level resources."""
+    """The kubelet's TestComputePodActionsForPodResize and TestDoPodResizeAction; pod-level resources are below."""
     here = resized(of(web(old, **fields)), of(web(new, **fields)))
     assert carried_out(here) == expected
     assert here.observed.resize is None or expected[-1].startswith("StopContainer")
+
+
+UP, ALL = "UpdatePodSandboxResources up", "UpdateContainerResources web"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "own", "expected"),
+    [
+        pytest.param(SMALL, LARGE, SMALL, [UP], id="the-pod-alone"),
+        pytest.param(LARGE, SMALL, SMALL, ["UpdatePodSandboxResources"], id="the-pod-alone-gets-less"),
+        pytest.param(SMALL, LARGE, {}, [UP, ALL], id="a-container-has-the-pods-limits"),
+        pytest.param(LARGE, SMALL, {}, [ALL, "UpdatePodSandboxResources"], id="and-gets-less-before-the-pod-does"),
+        pytest.param(
+            SMALL, CPU_ONLY, resources(cpu_limit="100m"), [UP], id="a-limit-of-its-own-stays-while-the-pods-cpu-changes"
+        ),
+        pytest.param(SMALL, MEMORY_ONLY, resources(cpu_limit="100m"), [UP, ALL], id="it-has-the-pods-memory"),
+        pytest.param(SMALL, amounts("0.1", "102400Ki"), {}, [], id="nothing-when-it-is-the-same-amount"),
+    ],
+)
+def test_resources_of_the_pod(before: PodJson, after: PodJson, own: PodJson, expected: list[str]) -> None:
+    """The pod's cgroup, and the containers without a limit of their own; none restarts."""
+    here = resized(of(web(own), resources=before), of(web(own), resources=after), decided=True)
+    assert carried_out(here) == expected
+    assert here.observed.resize is None
+
+
+def test_resources_of_the_pod_replaced_it_in_listings_of_earlier_releases() -> None:
+    """Their histories say so."""
+    old, new = of(web({}), resources=SMALL), of(web({}), resources=LARGE)
+    assert [one.in_place for one in changes(old, new)] == [False]
+    assert [(one.words, one.in_place) for one in changes(old, new, pod_level=True)] == [
+        ("resources from cpu 100m, memory 100Mi to cpu 200m, memory 200Mi", True)
+    ]
 
 
 def test_who_gets_less_goes_first() -> None:

@@ -50,6 +50,11 @@ def changed_class(to: str) -> str:
     return f'spec: Invalid value: "{to}": {QOS}'
 
 
+def whole(requests: Amounts | None = None, limits: Amounts | None = None) -> Pod:
+    """Build a pod with resources of its own."""
+    return default_pod(pod(resources=given(requests, limits)))
+
+
 A_LIMIT, A_REQUEST = cpu_memory("200m", "200Mi"), cpu_memory("100m", "100Mi")
 STORED = A_REQUEST | {"ephemeral-storage": "1Gi"}
 MORE_STORED = A_REQUEST | {"ephemeral-storage": "2Gi"}
@@ -72,6 +77,31 @@ MORE_STORED = A_REQUEST | {"ephemeral-storage": "2Gi"}
             id="restart-container-memory-limit-decrease",
         ),
         pytest.param(of({"cpu": "1"}), of({"cpu": "2"}), [], id="cpu-request-change"),
+        pytest.param(whole({"cpu": "1"}), whole({"cpu": "2"}), [], id="pod-level-cpu-request-change"),
+        pytest.param(
+            whole({"cpu": "1", "memory": "1Mi"}),
+            whole({"cpu": "1"}),
+            ["spec.resources.requests: Forbidden: pod-level resource requests cannot be removed"],
+            id="pod-level-request-removed",
+        ),
+        pytest.param(
+            whole({"cpu": "1"}, {"cpu": "2"}),
+            whole({"cpu": "1"}),
+            ["spec.resources.limits: Forbidden: pod-level resource limits cannot be removed"],
+            id="pod-level-limit-removed",
+        ),
+        pytest.param(
+            whole({"cpu": "1", "hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi"}),
+            whole({"cpu": "1", "hugepages-2Mi": "4Mi"}, {"hugepages-2Mi": "4Mi"}),
+            ["spec: Forbidden: only cpu and memory resources are mutable at pod-level"],
+            id="pod-level-huge-pages-change",
+        ),
+        pytest.param(
+            whole({"cpu": "1"}),
+            default_pod(pod()),
+            [changed_class("BestEffort"), "spec.resources: Forbidden: pod-level resources cannot be removed"],
+            id="pod-level-resources-removed",
+        ),
         pytest.param(of({"memory": "1Gi"}), of({"memory": "2Gi"}), [], id="memory-request-change"),
         pytest.param(of(STORED), of(MORE_STORED), [f"spec: {ONLY}"], id="storage-request-change"),
         pytest.param(of(A_REQUEST), of(STORED), [f"spec: {ONLY}"], id="adding-a-resource-that-is-not-resizable"),
@@ -115,7 +145,7 @@ MORE_STORED = A_REQUEST | {"ephemeral-storage": "2Gi"}
 def test_resizes(old: Pod, new: Pod, faults: list[str]) -> None:
     """The rows of TestValidatePodResize for the supported fields; a refused resize is not applied in place."""
     assert list(validate_resize(new, old)) == faults
-    found = changes(old, new)
+    found = changes(old, new, pod_level=True)
     assert [one.in_place for one in found] == [not faults] * len(found)
     assert all(fault in found[0].words for fault in faults)
 
