@@ -28,7 +28,7 @@ from proto.temporal.signals import (
     StatusGiven,
     StorageExceeded,
 )
-from workflows.decide.containers.definitions import redefine
+from workflows.decide.containers.definitions import is_being_stopped, redefine
 from workflows.decide.ending.grace import Grace, deletion_grace, pod_grace
 from workflows.decide.eviction.local_storage import storage_exceeded
 from workflows.decide.manifest.hook_terms import without_new_hooks
@@ -44,6 +44,7 @@ from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
 from workflows.decide.status.gates import set_condition
 from workflows.decide.steps.probes import verdict_reached
+from workflows.decide.steps.resize import restarting
 from workflows.decide.steps.termination import prepare_termination
 from workflows.decide.versions import HOOKS_AS_FIRST_TAKEN
 from workflows.decide.volumes.refresh import objects_changed
@@ -165,9 +166,17 @@ def edited_in_api(situation: Situation, signal: PodListed, outcome: Outcome) -> 
 
 
 def apply_edit(situation: Situation, signal: PodListed, pod: PodJson) -> PodJson:
-    """Apply an edit in place, as far as the running containers can follow."""
+    """Apply an edit in place, as far as the running containers can follow.
+
+    A container whose preStop hook runs, or has run, for a resize is stopped even if the resize is taken back: it has been told to
+    end, and the kubelet would be inside killContainer. Listings of earlier releases left it running.
+    """
+    told_to_end = [name for name in restarting(situation) if signal.resize and is_being_stopped(situation, name)]
     taken = allocate(situation, taken_over(situation.source, pod), decided=signal.resize is not None)
     redefine(situation, taken)
+    still = restarting(replace(situation, source=taken))
+    for name in told_to_end:
+        situation.facts(name).outdated |= name not in still
     return taken
 
 

@@ -42,11 +42,7 @@ def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
     if must_grow(situation):
         yield from unless_backing_off(situation, update_cgroup(situation, growing=True))
         return
-    by_name = {one.name: one for one in situation.all_containers}
-    left = list(in_order(situation))
-    restarts = {
-        name for name, wanted in left if restarts_for(by_name[name], current_resources(situation, name), wanted)
-    }
+    left, restarts = list(in_order(situation)), restarting(situation)
     for name in sorted(restarts):
         if container_key(name) not in situation.busy:
             yield from hooks.stop(situation, stop_request(situation, name, f"Container {name} {NEEDS_RESTART}"))
@@ -60,6 +56,16 @@ def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
     wanted = figures(situation.source)
     if not left and not resize.cgroup == resize.least == wanted:
         yield from unless_backing_off(situation, update_cgroup(situation, growing=False))
+
+
+def restarting(situation: Situation) -> set[str]:
+    """Name the containers that a resize restarts."""
+    by_name = {one.name: one for one in situation.all_containers}
+    return {
+        name
+        for name, wanted in in_order(situation)
+        if restarts_for(by_name[name], current_resources(situation, name), wanted)
+    }
 
 
 def restarts_for(container: V1Container, old: PodJson, new: PodJson) -> bool:

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.activities.requests import StartContainer, StopContainer
+from proto.temporal.activities.requests import RunHook, StartContainer, StopContainer
 from proto.temporal.activities.resize import UpdateContainerResources
+from proto.temporal.hooks import HookEnded
 from proto.temporal.pod import ContainerState, PodJson
-from proto.temporal.resources import RuntimeResources
+from proto.temporal.resources import ResizeVerdict, RuntimeResources
+from proto.temporal.signals import PodListed
 from tests.workflows.decide.resources.resizes import (
     LARGE,
     NODE,
@@ -27,10 +29,12 @@ from workflows.decide.actions import key
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.explain.explain import explanation
 from workflows.decide.record.fold import fold, fold_failure
+from workflows.decide.record.signals import apply_signal
 from workflows.decide.record.updates import changes
 from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
 from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.steps.resize import update_cgroup
 
 CPU_ONLY, MEMORY_ONLY = amounts("200m", "100Mi"), amounts("100m", "200Mi")
 
@@ -314,3 +318,31 @@ def test_a_step_that_failed_may_be_done(done: bool) -> None:
     expected = ["UpdatePodSandboxResources up", "UpdateContainerResources web"]
     assert carried_out(back) == (expected if done else ["UpdateContainerResources web"])
     assert back.observed.resize is None
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["the-hook-runs", "the-hook-has-run"])
+@pytest.mark.parametrize("decided", [True, False], ids=["as-the-node-decides", "as-releases-before-did"])
+def test_a_resize_that_is_taken_back_during_a_hook(*, ended: bool, decided: bool) -> None:
+    """The container has been told to end, so it is stopped, and starts again; whatever its restartPolicy."""
+    hook = {"preStop": {"sleep": {"seconds": 1}}}
+    fields: dict[str, Any] = {"resizePolicy": policy("N", "R"), "lifecycle": hook}
+    old, new = (of(web(one, **fields), restartPolicy="Never") for one in (SMALL, MEMORY_ONLY))
+    here = resized(old, new)
+    fold(here, update_cgroup(here, growing=True), None)
+    (running,) = pod_actions(here).begin
+    assert isinstance(running, RunHook)
+    if ended:
+        fold(here, running, HookEnded(succeeded=True))
+    else:
+        here = replace(here, busy={key(running): running})
+    verdict = ResizeVerdict() if decided else None
+    taken = apply_signal(here, PodListed("file", pod=old, in_place=True, resize=verdict))
+    assert taken is not None
+    back = replace(after(here, taken), busy={})
+    if not ended:
+        fold(back, running, HookEnded(succeeded=True))
+    stops = [one for one in pod_actions(back).begin if isinstance(one, StopContainer)]
+    assert [one.name for one in stops] == (["web"] if decided else [])
+    if decided:
+        fold(back, stops[0], seen(code=0, finished_at=here.now))
+        assert standing(back, back.containers[0]) is Standing.WANTED
