@@ -104,6 +104,18 @@ def is_over(snapshot: PodSnapshot) -> bool:
     return snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED
 
 
+def is_terminating(snapshot: PodSnapshot) -> bool:
+    """Say whether a pod is being stopped, or about to be (pkg/kubelet/pod_workers.go IsPodTerminationRequested)."""
+    return snapshot.deleting or snapshot.lifecycle == Lifecycle.TERMINATING
+
+
+def is_active(snapshot: PodSnapshot) -> bool:
+    """Say whether a pod may still hold resources: one in a final phase does while it is being stopped (kubelet_pods.go isPodInactive)."""
+    if snapshot.lifecycle == Lifecycle.TERMINATED:
+        return False
+    return snapshot.phase not in FINAL_PHASES or is_terminating(snapshot)
+
+
 def snapshot_path(root_dir: Path, pod_uid: str) -> Path:
     """Return the path of a pod's snapshot."""
     return root_dir / "pods" / pod_uid / FILE_NAME

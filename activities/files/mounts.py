@@ -134,6 +134,12 @@ def mounts_below(directory: Path) -> list[str]:
     return sorted((one for one in points if one == own or one.startswith(f"{own}/")), key=len, reverse=True)
 
 
+def folders_with_mounts(parent: Path) -> set[str]:
+    """Name the folders in a folder at or below which something is mounted; the table is read once for all of them. Raises OSError."""
+    own = f"{os.path.realpath(parent).rstrip('/')}/"
+    return {one.removeprefix(own).partition("/")[0] for one in map(_point_of, _lines()) if one.startswith(own)}
+
+
 def mount_at(point: Path) -> Mount | None:
     """Return the topmost mount at a point; None if there is none."""
     own = _real(point)

@@ -96,6 +96,22 @@ def test_a_recursive_bind_takes_what_is_mounted_below(place: Path) -> None:
     assert mounts.mounts_below(place / "target") == [str(place / "target" / "below"), str(place / "target")]
 
 
+def test_folders_with_mounts_are_named(place: Path) -> None:
+    """At or below them, with odd names, and behind a link; the parent itself, and others beside it, are none of them."""
+    parent, odd = place / "parent", "a \t\\ é"
+    parent.mkdir()
+    mounts.mount("tmpfs", parent, "tmpfs")
+    for one in (parent / odd / "deep" / "down", parent / "itself", parent / "empty", place / "parent-else" / "x"):
+        one.mkdir(parents=True)
+    (place / "link").symlink_to(parent)
+    mounts.mount("tmpfs", place / "parent-else" / "x", "tmpfs")
+    assert mounts.folders_with_mounts(parent) == set()
+    mounts.mount("tmpfs", parent / odd / "deep" / "down", "tmpfs")
+    mounts.mount("tmpfs", parent / "itself", "tmpfs")
+    assert mounts.folders_with_mounts(parent) == {odd, "itself"}
+    assert mounts.folders_with_mounts(place / "link") == {odd, "itself"}
+
+
 def test_a_busy_mount_stays_and_is_told(place: Path) -> None:
     """Until it is detached on purpose."""
     target = place / "target"

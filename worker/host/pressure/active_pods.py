@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from proto.pod_snapshot import FINAL_PHASES, PodSnapshot
+from proto.pod_snapshot import PodSnapshot, is_active, is_terminating
 from proto.temporal.eviction.candidates import Candidate
-from proto.temporal.pod import Lifecycle
 from workflows.decide.eviction.candidates import candidate
 
 
@@ -23,8 +22,6 @@ def active_pods(snapshots: Iterable[PodSnapshot], *, alone: bool) -> dict[str, A
     """Return the pods that may still hold resources, by uid (filterOutInactivePods); one whose spec is not known yet is left out."""
     found = {}
     for one in snapshots:
-        is_terminating = one.deleting or one.lifecycle == Lifecycle.TERMINATING
-        is_over = one.lifecycle == Lifecycle.TERMINATED or (one.phase in FINAL_PHASES and not is_terminating)
-        if one.pod and not is_over:
-            found[one.uid] = ActivePod(one.workflow_id, candidate(one.pod, alone=alone), is_terminating)
+        if one.pod and is_active(one):
+            found[one.uid] = ActivePod(one.workflow_id, candidate(one.pod, alone=alone), is_terminating(one))
     return found

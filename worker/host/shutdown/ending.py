@@ -14,7 +14,8 @@ import structlog
 from temporalio.service import RPCError
 
 from activities.execution.attempt import NotDelivered
-from proto.pod_snapshot import FINAL_PHASES, PodSnapshot
+from activities.files.mounts import folders_with_mounts
+from proto.pod_snapshot import PodSnapshot, is_active, is_terminating
 from proto.temporal.operator import EvictPod, StopPod
 from proto.temporal.pod import Lifecycle
 from worker.delivery.lead import LeadUnavailable
@@ -30,7 +31,6 @@ _AGAIN: Final = 1.0
 """Seconds until a pod is asked again that nobody answered for."""
 _TAKEN_WITHIN: Final = 1.0
 """Seconds for the last requests."""
-_MOUNTS: Final = Path("/proc/self/mountinfo")
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -94,16 +94,11 @@ def pod_of(snapshot: PodSnapshot) -> Mapping[str, Any]:
     return snapshot.pod or {"metadata": {"uid": snapshot.uid}, "spec": {}}
 
 
-def is_active(pod: PodSnapshot) -> bool:
-    """Report whether something of a pod runs or may run."""
-    return pod.lifecycle != Lifecycle.TERMINATED and pod.phase not in FINAL_PHASES
-
-
 async def _end(node: Node, pod: PodSnapshot, seconds: int) -> None:
     """Have one pod end; one that terminates already gets no longer than this."""
     grace = timedelta(seconds=seconds)
     stop, evict = StopPod(OPERATOR, grace), EvictPod(OPERATOR, REASON, MESSAGE, grace, shutdown=True)
-    asked: StopPod | EvictPod = stop if pod.deleting or pod.lifecycle == Lifecycle.TERMINATING else evict
+    asked: StopPod | EvictPod = stop if is_terminating(pod) else evict
     while True:
         try:
             why = await node.ask(pod.workflow_id, asked)
@@ -134,9 +129,6 @@ def _left(node: Node, group: Group) -> set[str]:
 def mounted(root_dir: Path, uids: Iterable[str]) -> set[str]:
     """Return those pods below whose folders something is mounted."""
     try:
-        mounts = _MOUNTS.read_text(errors="replace")
+        return set(uids) & folders_with_mounts(root_dir / "pods")
     except OSError:
         return set()
-    points = [line.split()[4] for line in mounts.splitlines()]
-    folders = {uid: f"{root_dir / 'pods' / uid}/" for uid in uids}
-    return {uid for uid, folder in folders.items() if any(one.startswith(folder) for one in points)}

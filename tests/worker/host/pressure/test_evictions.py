@@ -76,6 +76,11 @@ async def test_the_pod_that_uses_most_is_evicted_with_the_kubelets_words(node: P
             {"memory": 900, "lifecycle": Lifecycle.TERMINATED}, "pod/greedy", id="one-that-is-down-holds-nothing"
         ),
         pytest.param({"memory": 900, "phase": "Succeeded"}, "pod/greedy", id="nor-does-one-that-has-finished"),
+        pytest.param(
+            {"memory": 900, "phase": "Failed", "lifecycle": Lifecycle.TERMINATING},
+            "pod/new",
+            id="one-that-has-finished-and-is-being-stopped-does",
+        ),
         pytest.param({"memory": 900, "pod": {}}, "pod/greedy", id="one-whose-spec-is-not-known-is-left-out"),
     ],
 )

@@ -1,12 +1,14 @@
 """Do pods end in groups, in the kubelet's order, and does the machine wait for each group no longer than it may?"""
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from activities.files import mounts
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.operator import EvictPod, StopPod
 from proto.temporal.pod import Lifecycle
@@ -80,11 +82,21 @@ async def test_what_has_ended_is_left_alone(pod: PodSnapshot) -> None:
     assert pods.asked == []
 
 
-async def test_one_that_terminates_already_gets_no_longer() -> None:
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(snapshot("a", lifecycle=Lifecycle.TERMINATING.value), id="one-that-is-being-stopped"),
+        pytest.param(snapshot("a", deleting=True), id="one-that-is-deleted"),
+        pytest.param(
+            snapshot("a", lifecycle=Lifecycle.TERMINATING.value, phase="Failed"), id="one-whose-phase-is-final-already"
+        ),
+    ],
+)
+async def test_one_that_terminates_already_gets_no_longer(pod: PodSnapshot) -> None:
     """Its grace period is shortened; it keeps its reason."""
-    pods = Pods(snapshot("a", lifecycle=Lifecycle.TERMINATING.value), snapshot("b", deleting=True))
+    pods = Pods(pod)
     await end_pods(pods.node(), TWO_KINDS)
-    assert [type(one) for _, one in pods.asked] == [StopPod, StopPod]
+    assert [type(one) for _, one in pods.asked] == [StopPod]
 
 
 async def test_one_that_terminates_meanwhile() -> None:
@@ -153,13 +165,22 @@ async def test_a_cancelled_end_leaves_the_next_groups_alone() -> None:
     assert pods.order() == ["web"]
 
 
-def test_mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
+def test_mounts(tmp_path: Path) -> None:
     """Below a pod's folder, at any depth; another pod whose name begins alike is another."""
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text(
-        f"36 35 0:3 / {tmp_path}/pods/a/volumes/kubernetes.io~secret/s rw - tmpfs tmpfs rw\n"
-        f"37 35 0:3 / {tmp_path}/pods/bb/volumes/x rw - tmpfs tmpfs rw\n"
-        "38 35 0:3 / /proc rw - proc proc rw\n"
-    )
-    monkeypatch.setattr(ending, "_MOUNTS", mounts)
-    assert mounted(tmp_path, {"a", "b", "c"}) == {"a"}
+    folder = tmp_path / "pods" / "a" / "volumes" / "kubernetes.io~secret" / "s"
+    for one in (folder, tmp_path / "pods" / "b"):
+        one.mkdir(parents=True)
+    assert mounted(tmp_path, {"a", "b", "c"}) == set()
+    mounts.mount("tmpfs", folder, "tmpfs")
+    try:
+        assert mounted(tmp_path, {"a", "b", "c"}) == {"a"}
+        assert mounted(tmp_path, {"b", "aa"}) == set()
+    finally:
+        mounts.unmount(folder)
+
+
+def test_an_unreadable_table_of_mounts_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine goes down all the same."""
+    monkeypatch.setattr(mounts, "_TABLE", tmp_path / "none")
+    assert mounted(tmp_path, {"a"}) == set()
