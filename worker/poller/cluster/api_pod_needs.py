@@ -1,5 +1,7 @@
 """The next call that a pod of the API needs: the pure part of `api_pods`."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -83,6 +85,16 @@ class Known:
         """Forget what its workflow was told."""
         self.leads += 1
         self.signalled, self.deletions_requested, self.tried = None, False, True
+
+    @contextlib.contextmanager
+    def deletion_is_requested(self) -> Iterator[None]:
+        """Know of a deletion from the call on that requests it, because containers may end before its answer; not if the call fails."""
+        before, self.deletions_requested = self.deletions_requested, True
+        try:
+            yield
+        except BaseException:
+            self.deletions_requested = before
+            raise
 
     def knows_deletion(self, signalled: ApiPod, pod: ApiPod, shown_phase: str) -> bool:
         """Report whether its workflow knows the current deletion, or has ended, or has nothing left to end sooner.

@@ -220,18 +220,8 @@ class ApiPods:
                     self._pace.sent(key)
                 self._note_signalled(known, pod if content is None else listed(pod, known.signalled), at)
             case DeletePod(pod):
-                reason, message = DELETED
-                asked = DeletionRequested(API_SOURCE, reason, message, pod.grace, number)
-                if await self._workflows.request_deletion(self._id_of(pod), asked):
-                    self._note_signalled(known, pod, at)
-                elif known.signalled and known.signalled.deleted:
-                    # the pod has ended and finalizers keep its object, or it is about to be removed
-                    known.signalled, known.open = pod, None
-                else:
-                    known.open = None
-                    await self._workflows.start(await self._start_of(pod, known), asked)
-                    self._note_signalled(known, pod, at)
-                known.deletions_requested = True
+                with known.deletion_is_requested():
+                    await self._delete(known, pod, number, at)
             case TellStatus(pod):
                 given = StatusGiven(API_SOURCE, number, dict(pod.conditions), pod.ended)
                 if await self._workflows.status_given(self._id_of(pod), given):
@@ -258,6 +248,19 @@ class ApiPods:
             return
         self._dependencies.refused(f"uid {key}", Refusal("the API server", "PodNotSent", message, since="", pod=pod))
 
+    async def _delete(self, known: Known, pod: ApiPod, number: int, at: float) -> None:
+        reason, message = DELETED
+        asked = DeletionRequested(API_SOURCE, reason, message, pod.grace, number)
+        if await self._workflows.request_deletion(self._id_of(pod), asked):
+            self._note_signalled(known, pod, at)
+        elif known.signalled and known.signalled.deleted:
+            # the pod has ended and finalizers keep its object, or it is about to be removed
+            known.signalled, known.open = pod, None
+        else:
+            known.open = None
+            await self._workflows.start(await self._start_of(pod, known), asked)
+            self._note_signalled(known, pod, at)
+
     async def _remove(self, known: Known, call: RemovePod) -> None:
         pod, last = PodWorkflowId.parse(call.workflow_id), known.last
         if not await self._dependencies.confirms.is_gone(pod.namespace, pod.name, pod.uid):
@@ -266,8 +269,10 @@ class ApiPods:
             return  # listed again in the meantime
         reason, message = GONE
         asked = DeletionRequested(API_SOURCE, reason, message, call.grace, self._workflows.numbers.next())
-        if await self._workflows.request_deletion(call.workflow_id, asked):
-            known.deletions_requested, known.signalled = True, last
+        with known.deletion_is_requested():
+            arrived = await self._workflows.request_deletion(call.workflow_id, asked)
+        if arrived:
+            known.signalled = last
         else:
             self._forget_workflow(known)
 

@@ -220,6 +220,10 @@ class Node(NotedCalls):
         self.last_image = ""
         self.refusals: dict[str, Refusal] = {}
         self.starts: list[tuple[PodStart, PodListed | DeletionRequested]] = []
+        self.known_during_calls: list[bool] = []
+        """Whether a deletion counted as requested while it was."""
+        self.lost_requests = 0
+        """How many of the next requests of a deletion get no answer."""
         self.pods = ApiPods(
             self,  # type: ignore[arg-type]  # plays PodWorkflows
             "n",
@@ -267,7 +271,11 @@ class Node(NotedCalls):
 
     async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
         """Signal."""
+        self.known_during_calls.append(self.pods.deletion_requested(UID))
         self.note(f"{request.reason} {request.grace}")
+        if self.lost_requests:
+            self.lost_requests -= 1
+            raise TemporalUnavailable("no answer")
         return workflow_id in self.open
 
     async def status_given(self, workflow_id: str, given: StatusGiven) -> bool:
@@ -411,6 +419,31 @@ async def test_a_pod_found_on_its_way_out_is_started_to_be_cleaned(node: Node) -
     node.set_open()
     node.pods.set_listed([GOING])
     await node.until_called("PodDeleted 0:00:30", "start to go")
+    assert node.pods.deletion_requested(UID)
+
+
+@pytest.mark.parametrize(
+    ("goes", "calls"),
+    [
+        pytest.param(lambda node: node.pods.set_changed(GOING), ["PodDeleted 0:00:30"], id="deleted"),
+        pytest.param(lambda node: node.pods.set_listed([]), ["is default/web gone", "PodRemoved None"], id="gone"),
+    ],
+)
+async def test_a_deletion_is_known_of_from_its_call_on(
+    node: Node, goes: Callable[[Node], None], calls: list[str]
+) -> None:
+    """Its containers may end before the answer comes; a call that fails has requested nothing."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start with its content")
+    assert not node.pods.deletion_requested(UID)
+    node.lost_requests = 1
+    goes(node)
+    await node.until(1 + len(calls))
+    assert not node.pods.deletion_requested(UID)
+    await node.until_called("start with its content", *calls, *calls)
+    assert node.known_during_calls == [True, True]
     assert node.pods.deletion_requested(UID)
 
 
