@@ -53,10 +53,10 @@ SHUTDOWN_MILLIS: Final = (0, 1000, 1999, 10_000, 30_000, 90_500)
 LACKING: Final = ("cpu", "memory", "pods", "ephemeral-storage", "example.com/gpu")
 
 
-def case(seed: int) -> Json:
-    """Draw a case."""
+def case(seed: int, kind: str = "") -> Json:
+    """Draw a case, of any kind if none is given."""
     random = Random(seed)
-    kind = random.choice(tuple(KINDS))
+    kind = kind or random.choice(tuple(KINDS))
     return {"kind": kind, **KINDS[kind](random)}
 
 

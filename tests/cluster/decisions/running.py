@@ -30,13 +30,13 @@ class Tally:
         return "\n".join([f"{self.cases - len(self.different)} of {self.cases} cases alike ({counted})", *some])
 
 
-def compare(program: Path, first: int, number: int) -> Tally:
-    """Compare the cases of consecutive seeds."""
+def compare(program: Path, first: int, number: int, kind: str = "") -> Tally:
+    """Compare the cases of consecutive seeds, of all kinds if none is given."""
     tally = Tally()
     with Kubelet(program) as kubelet:
         for start in range(first, first + number, BATCH):
             seeds = range(start, min(start + BATCH, first + number))
-            cases = [case(seed) for seed in seeds]
+            cases = [case(seed, kind) for seed in seeds]
             for seed, asked, theirs in zip(seeds, cases, kubelet.answers(cases), strict=True):
                 tally.cases += 1
                 tally.deeds.update(deeds(asked, theirs))

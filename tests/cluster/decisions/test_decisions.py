@@ -44,6 +44,14 @@ def test_many_cases_are_alike(kube_binaries: Path) -> None:
     assert not tally.different, str(tally)
 
 
+@pytest.mark.stress
+def test_many_shutdowns_are_alike(kube_binaries: Path) -> None:
+    """As many as of all kinds together: the groups are quickly drawn and decided."""
+    tally = compare(kube_binaries, SOME + MANY, MANY, "shutdown")
+    assert not tally.different, str(tally)
+    assert set(tally.deeds) == {"shutdowns", "shutdowns of two kinds of pods"}
+
+
 @pytest.mark.parametrize(
     ("module", "name", "wrong", "kind"),
     [
