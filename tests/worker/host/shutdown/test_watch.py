@@ -5,13 +5,18 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from jeepney import DBusAddress, new_signal
+from jeepney.bus_messages import message_bus
 from structlog.testing import capture_logs
 
+from activities.clients.systemd.bus import Bus
+from activities.clients.systemd.logind import is_roots_alone
 from tests.worker.host.shutdown.small_logind import MANAGER, SmallLogind, own_logind
 from worker.host.shutdown.drop_in import NAME
 from worker.host.shutdown.watch import ShutdownWatch
@@ -244,3 +249,67 @@ def test_a_sender_of_another_user_is_not_heard(logind: SmallLogind) -> None:
 
     with capture_logs() as logs:
         asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("mode", "heard_of"),
+    [
+        pytest.param(0o666, [False], id="anybody-may-have-been-it"),
+        pytest.param(0o600, [True, False], id="nobody-but-root-can-have-been-it"),
+    ],
+)
+def test_a_sender_that_is_gone(
+    logind: SmallLogind, monkeypatch: pytest.MonkeyPatch, mode: int, heard_of: list[bool]
+) -> None:
+    """The bus does not know any more whose it was, as with the official node tests."""
+    if os.geteuid() != 0:
+        pytest.skip("the bus is this user's, and not root's")
+    is_gone, uid_of = threading.Event(), Bus.uid_of
+
+    def late(bus: Bus, sender: str) -> int | None:
+        assert is_gone.wait(WITHIN)
+        return uid_of(bus, sender)
+
+    monkeypatch.setattr(Bus, "uid_of", late)
+    logind.bus.path.chmod(mode)
+
+    async def run() -> None:
+        async with watching(logind) as (watch, heard):
+            await until(lambda: watch.lock is not None)
+            with logind.bus.connect() as sender:
+                sender.send(new_signal(MANAGER, "PrepareForShutdown", "b", (True,)))
+                name = sender.unique_name
+            with logind.bus.connect() as other:
+                await until(lambda: not other.send_and_get_reply(message_bus.NameHasOwner(name)).body[0])
+                is_gone.set()
+                other.send(new_signal(MANAGER, "PrepareForShutdown", "b", (False,)))
+                await until(lambda: False in heard)
+            assert heard == heard_of
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "alone"),
+    [
+        pytest.param(0o600, 0, True, id="root"),
+        pytest.param(0o755, 0, True, id="to-read-is-not-enough-to-connect"),
+        pytest.param(0o620, 0, False, id="a-group"),
+        pytest.param(0o602, 0, False, id="all"),
+        pytest.param(0o600, NOBODY, False, id="another-owner"),
+    ],
+)
+def test_who_may_connect(tmp_path: Path, mode: int, owner: int, alone: bool) -> None:
+    """By the rights of the bus's socket."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may give a file to another user")
+    path = tmp_path / "bus"
+    path.touch()
+    path.chmod(mode)
+    os.chown(path, owner, owner)
+    assert is_roots_alone(path) is alone
+
+
+def test_a_socket_that_is_gone(tmp_path: Path) -> None:
+    """Nothing is known of who may have connected."""
+    assert not is_roots_alone(tmp_path / "bus")
