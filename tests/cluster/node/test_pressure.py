@@ -34,10 +34,10 @@ def test_a_node_that_is_short_of_memory(tmp_path: Path, new_node: NewNode) -> No
             "TerminationByKubelet",
             evicted["message"],
         )
-        told = node.until(lambda: _events(node, "chosen", "Evicted"), "the event of the eviction")
+        told = node.until(lambda: events_of(node, "chosen", "Evicted"), "the event of the eviction")
         assert told[0]["message"] == evicted["message"]
         assert told[0]["metadata"]["annotations"]["starved_resource"] == "memory"
-        acted = node.until(lambda: _events(node, node.name, "EvictionThresholdMet"), "the event of the node")
+        acted = node.until(lambda: events_of(node, node.name, "EvictionThresholdMet"), "the event of the node")
         assert (acted[0]["type"], acted[0]["message"]) == ("Warning", "Attempting to reclaim memory")
         assert node.until_pod_ready("vital")["status"]["phase"] == "Running"
 
@@ -47,7 +47,7 @@ def _failed(node: ClusterNode, name: str) -> Any:
     return node.until_api_pod(name, lambda pod: pod["status"]["phase"] == "Failed", f"{name} has failed")["status"]
 
 
-def _events(node: ClusterNode, name: str, reason: str) -> list[Any]:
+def events_of(node: ClusterNode, name: str, reason: str) -> list[Any]:
     """Return the events of this reason about an object."""
     found = node.api.get(f"{pods_path().removesuffix('/pods')}/events?fieldSelector=involvedObject.name%3D{name}")
     return [one for one in found["items"] if one["reason"] == reason]
