@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--timeout", default=TIMEOUT, help="limit of the whole run, as Go writes it")
     given = parser.parse_args()
     if missing := missing_programs():
-        print(f"needs {', '.join(missing)}: install systemd, util-linux, e2fsprogs and iproute2", file=sys.stderr)
+        print(f"needs {', '.join(missing)}: install systemd, dbus, util-linux, e2fsprogs and iproute2", file=sys.stderr)
         return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the machine is removed as with Ctrl-C
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.peers.kubelet import TUNABLES
+from tests.cluster.node_tests import node_bus
 from tests.worker.daemon.systemd_machine import Machine
 
 ADDRESS: Final = "10.89.255.1"
@@ -53,6 +54,11 @@ class NodeMachine(Machine):
         self._disk = folder / "disk"
         gateway = ADDRESS.rpartition(".")[0] + ".254"
         self.prepared = PREPARED.format(device=DEVICE, address=ADDRESS, gateway=gateway, disk=self._disk)
+        self.prepared += node_bus.PREPARED
+        bus = folder / "bus.conf"
+        bus.write_text(node_bus.CONFIGURATION)
+        for name, unit in node_bus.bus_units(bus).items():
+            self.write(name, unit)
         self._kernel: dict[str, str] = {}
 
     def __enter__(self) -> "NodeMachine":
@@ -63,6 +69,11 @@ class NodeMachine(Machine):
         subprocess.run(["mkfs.ext4", "-q", "-m", "0", self._disk], check=True, capture_output=True)
         self._kernel = {name: Path("/proc/sys", name).read_text() for name in TUNABLES}
         super().__enter__()
+        try:
+            self.systemctl("start", *node_bus.SERVICES)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -101,5 +112,6 @@ class NodeMachine(Machine):
 
 def missing_programs() -> list[str]:
     """List what such a machine needs and this one lacks."""
-    needed = ("unshare", "nsenter", "systemctl", "systemd-run", "mkfs.ext4", "losetup", "ip")
-    return [name for name in needed if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None]
+    needed = ("unshare", "nsenter", "systemctl", "systemd-run", "mkfs.ext4", "losetup", "ip", "dbus-daemon")
+    missing = [name for name in needed if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None]
+    return missing if node_bus.LOGIND.exists() else [*missing, str(node_bus.LOGIND)]
