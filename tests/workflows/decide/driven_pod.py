@@ -23,6 +23,7 @@ from proto.temporal.activities.requests import (
 from proto.temporal.activities.resize import UpdateContainerResources
 from proto.temporal.operator import AddEphemeralContainer
 from proto.temporal.pod import ContainerState, Lifecycle, NodeSettings, Observed, PodJson
+from proto.temporal.resources import ResizeVerdict
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, ProbeVerdict, RuntimeChanged
 from tests.workflows.decide.hooks.hook_watch import check_hooks, is_before_start, starts_under_way
 from tests.workflows.decide.runtime_model import Lasting, Refused, RuntimeModel
@@ -171,10 +172,10 @@ class DrivenPod:
         self.requested_graces.add((self.now, OWN_GRACE if grace is None else max(grace, SHORTEST)))
         self.hears(DeletionRequested("file", "ManifestRemoved", grace=grace))
 
-    def is_edited(self, source: PodJson) -> None:
+    def is_edited(self, source: PodJson, decided: ResizeVerdict | None = None) -> None:
         """Let the source edit the pod; if that needs a new pod, this one is deleted with its own grace period."""
         self.requested_graces.add((self.now, OWN_GRACE))
-        self.hears(PodListed("file", pod=source, in_place=True))
+        self.hears(PodListed("file", pod=source, in_place=True, resize=decided))
 
     def decide(self) -> Plan:
         """Decide twice: the plan is the same, and deciding changes nothing."""

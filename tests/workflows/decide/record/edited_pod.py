@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from proto.kubernetes.container_hash import container_hash
+from proto.temporal.resources import PendingResize, ResizeVerdict
 from proto.temporal.signals import PodListed
 from tests.workflows.decide.driven_pod import DrivenPod
 from tests.workflows.decide.situations import IMAGE
@@ -50,13 +51,22 @@ class EditedPod(DrivenPod):
         self.is_edited(changed)
 
     @precondition(lambda self: not self.over)
-    @rule(data=st.data(), limit=st.sampled_from(["64Mi", "96Mi", "256Mi"]))
-    def resized(self, data: st.DataObject, limit: str) -> None:
-        """The source changes the memory limit of one container."""
+    @rule(data=st.data(), limit=st.sampled_from(["64Mi", "96Mi", "256Mi"]), decided=st.booleans())
+    def resized(self, data: st.DataObject, limit: str, *, decided: bool) -> None:
+        """The source changes the memory limit of one container; the node has granted it, or an earlier release listed it."""
         spec = copy.deepcopy(without_ephemeral(self.source)["spec"])
         one = self.pick(data, [*spec.get("initContainers", ()), *spec["containers"]])
         one["resources"]["limits"]["memory"] = limit
-        self.is_edited({"metadata": self.source["metadata"], "spec": spec})
+        self.is_edited({"metadata": self.source["metadata"], "spec": spec}, ResizeVerdict() if decided else None)
+
+    @precondition(lambda self: not self.over)
+    @rule(generation=st.integers(1, 3))
+    def resize_deferred(self, generation: int) -> None:
+        """The source asks for more than the node has: the pod is listed with what it has."""
+        listed = without_ephemeral(self.source)
+        pending = PendingResize("Deferred", "no room", generation, "OutOfmemory")
+        metadata = {**listed["metadata"], "generation": generation}
+        self.is_edited({"metadata": metadata, "spec": listed["spec"]}, ResizeVerdict(pending))
 
     def nothing_is_outdated(self) -> None:
         """Every container that keeps running has the spec's image; a sidecar that has not started is not stopped yet."""
