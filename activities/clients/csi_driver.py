@@ -5,7 +5,8 @@ own connection, as in the kubelet, so a restarted driver is found at once.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -37,8 +38,11 @@ _UNCERTAIN: Final = frozenset(
     }
 )
 _CODES: Final = {code: code.name.title().replace("_", "") for code in grpc.StatusCode} | {
-    grpc.StatusCode.CANCELLED: "Canceled"
+    grpc.StatusCode.CANCELLED: "Canceled",
+    grpc.StatusCode.OK: "OK",
 }
+Observer = Callable[[str, str, float], None]
+"""Takes a call's method, code and seconds."""
 
 
 class CsiError(Exception):
@@ -66,7 +70,8 @@ def unix_target(endpoint: str) -> str:
 class CsiNode:
     """One connection to a driver's node service."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, observe: Observer = lambda *_: None) -> None:
+        self._observe = observe
         self._node: Any = csi_pb2_grpc.NodeStub(channel)
 
     async def info(self) -> csi.NodeGetInfoResponse:
@@ -98,24 +103,29 @@ class CsiNode:
         await self._ask(self._node.NodeUnstageVolume, request)
 
     async def _ask(self, method: Any, request: Any) -> Any:
-        call = type(request).__name__.removesuffix("Request")
+        call, code, start = type(request).__name__.removesuffix("Request"), grpc.StatusCode.UNKNOWN, time.perf_counter()
         try:
             answer = await method(request, timeout=CALL_SECONDS)
         except grpc.aio.AioRpcError as error:
+            code = error.code()
             redacted = redact_secrets(error.details() or "", secrets_of(request))
-            failure = CsiError(call, error.code(), redacted)
+            failure = CsiError(call, code, redacted)
         else:
             if answer is not None:
+                code = grpc.StatusCode.OK
                 return answer
-            failure = CsiError(call, grpc.StatusCode.INTERNAL, UNDECODABLE)
+            code = grpc.StatusCode.INTERNAL
+            failure = CsiError(call, code, UNDECODABLE)
+        finally:
+            self._observe(f"/csi.v1.Node/{call}", _CODES[code], time.perf_counter() - start)
         raise failure  # raised here to have no context, which may quote the request
 
 
 @asynccontextmanager
-async def connected(endpoint: str) -> AsyncIterator[CsiNode]:
-    """Connect to a driver for one operation."""
+async def connected(endpoint: str, observe: Observer = lambda *_: None) -> AsyncIterator[CsiNode]:
+    """Connect to a driver for one operation; `observe` takes each call's method, code and seconds."""
     channel = grpc.aio.insecure_channel(unix_target(endpoint), options=OPTIONS)
     try:
-        yield CsiNode(channel)
+        yield CsiNode(channel, observe)
     finally:
         await asyncio.shield(channel.close(None))

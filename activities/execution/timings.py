@@ -1,4 +1,4 @@
-"""Callbacks that record the duration of volume and cgroup operations, for the kubelet's metrics.
+"""Callbacks that record how long operations on volumes, cgroups and sandboxes took, and which images went, for the kubelet's metrics.
 
 The worker sets them.
 """
@@ -23,8 +23,19 @@ class Timings:
 
     volume: Callable[[str, str, float, bool], None] = _ignore
     """Plugin, operation, seconds, failed."""
+    csi: Callable[[str, str, str, float], None] = _ignore
+    """Driver, method, code, seconds."""
     cgroup: Callable[[str, float], None] = _ignore
     """create, update or destroy, and the seconds."""
+    sandbox: Callable[[str, float, bool], None] = _ignore
+    """The runtime's handler, the seconds that RunPodSandbox took, failed."""
+    image_removed: Callable[[str], None] = _ignore
+    """`space` or `age`."""
+
+    hook_fell_back: Callable[[], None] = _ignore
+    """A hook's HTTPS request got an answer in plain HTTP, and was repeated in it."""
+    sleep_ended_early: Callable[[], None] = _ignore
+    """A hook that sleeps was ended before its time."""
 
     @contextmanager
     def of_volume(self, operation: str, plugin: str) -> Iterator[None]:
@@ -35,3 +46,13 @@ class Timings:
             failed = False
         finally:
             self.volume(plugin, operation, time.perf_counter() - start, failed)
+
+    @contextmanager
+    def of_sandbox(self, handler: str) -> Iterator[None]:
+        """Time the runtime's RunPodSandbox; a cancelled one has failed."""
+        start, failed = time.perf_counter(), True
+        try:
+            yield
+            failed = False
+        finally:
+            self.sandbox(handler, time.perf_counter() - start, failed)

@@ -5,7 +5,7 @@ a probe's (`probes/http_get.py`). If a server answers an HTTPS request in plain 
 HTTP without its credentials.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from activities.probes.http_get import HttpGet
@@ -26,14 +26,17 @@ class _AnyAnswer(HttpGet):
         return Outcome(success=True)
 
 
-async def send_hook_request(action: Mapping[str, Any], target: Target) -> Outcome:
-    """Make the request without a limit; the grace period ends it from outside."""
+async def send_hook_request(action: Mapping[str, Any], target: Target, fell_back: Callable[[], None]) -> Outcome:
+    """Make the request without a limit; the grace period ends it from outside. Calls `fell_back` if plain HTTP succeeded."""
     outcome = await _ask(action, target)
     if outcome.success or action.get("scheme") != "HTTPS" or _SPEAKS_PLAIN_HTTP not in outcome.output:
         return outcome
     given = [one for one in action.get("httpHeaders", ()) if one["name"].lower() != "authorization"]
     plain = await _ask({**action, "scheme": "HTTP", "httpHeaders": given}, target)
-    return plain if plain.success else outcome
+    if not plain.success:
+        return outcome
+    fell_back()
+    return plain
 
 
 async def send_as_probe(kind: str, action: Mapping[str, Any], target: Target, timeout: float) -> Outcome:

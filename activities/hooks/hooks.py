@@ -54,7 +54,7 @@ class HookActivities:
         self._containers = HookContainers(services)
         self._outliving: set[asyncio.Future[Any]] = set()
         """Commands of preStop hooks whose grace is over."""
-        self._handlers: _Handlers = {"exec": self._exec, "httpGet": self._http_get, "sleep": _sleep}
+        self._handlers: _Handlers = {"exec": self._exec, "httpGet": self._http_get, "sleep": self._sleep}
         self._own_handlers: _Handlers = {
             "exec": self._exec_beside,
             **{kind: self._asking(kind) for kind in ("httpGet", "tcpSocket", "grpc")},
@@ -135,7 +135,9 @@ class HookActivities:
 
     async def _http_get(self, request: RunHook, handler: Mapping[str, Any]) -> None:
         """Send the request, by default to the pod itself; any response is a success."""
-        outcome = await send_hook_request(handler, self._target(request, handler))
+        outcome = await send_hook_request(
+            handler, self._target(request, handler), self._services.timings.hook_fell_back
+        )
         if not outcome.success:
             raise HookFailed(outcome.output)
 
@@ -150,15 +152,18 @@ class HookActivities:
 
         return ask
 
+    async def _sleep(self, _: RunHook, handler: Mapping[str, Any]) -> None:
+        try:
+            await asyncio.sleep(handler["seconds"])
+        except asyncio.CancelledError:
+            self._services.timings.sleep_ended_early()
+            raise
+
     def _target(self, request: RunHook, handler: Mapping[str, Any]) -> Target:
         if not handler.get("host") and not request.ips:
             raise HookFailed("the pod has no address")
         pod_ip = request.ips[0] if request.ips else ""
         return Target({"ports": list(request.ports)}, request.container_id, pod_ip, self._services.runtime)
-
-
-async def _sleep(_: RunHook, handler: Mapping[str, Any]) -> None:
-    await asyncio.sleep(handler["seconds"])
 
 
 def _known_failures(details: Sequence[Any]) -> int:

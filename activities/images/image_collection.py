@@ -87,7 +87,7 @@ class ImageCollectionActivities:
         doing = f"remove image {request.name}"
         async with heartbeating(doing):
             try:
-                return await self._images.remove(request.image_id)
+                return await self._images.remove(request.image_id, request.reason)
             except CriError as error:
                 raise runtime_failure(error, self._services.runtime.endpoint, "ImageGCFailed", doing) from error
 

@@ -12,6 +12,7 @@ import structlog
 from activities.clients.cri_error import CriError, Remedy
 from activities.images.services import ImageServices
 from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.image_age import BY_AGE
 from proto.temporal.node import DiskUse, ImageAge, ImageUse, NodeImage, RemovedImage
 
 _log: Final = structlog.get_logger(__name__)
@@ -46,8 +47,11 @@ class NodeImages:
             use, images=tuple(_in_use(one, use.at) if one.image_id in mounted else one for one in use.images)
         )
 
-    async def remove(self, image_id: str) -> RemovedImage:
-        """Remove an image with all its names unless a container uses it; one that is gone counts as removed. Raises CriError."""
+    async def remove(self, image_id: str, reason: str = "") -> RemovedImage:
+        """Remove an image with all its names unless a container uses it; one that is gone counts as removed.
+
+        `reason` is the decision's. Raises CriError.
+        """
         runtime = self._services.runtime
         try:
             if (image := await runtime.image_status(image_id)) is None:
@@ -56,6 +60,7 @@ class NodeImages:
                 if _names_of(image) & (_used([one]) | await self._mounted(one)):
                     return RemovedImage(in_use_by=f"container {one.metadata.name} ({one.id[:12]})")
             await runtime.remove_image(image_id)
+            self._services.timings.image_removed("age" if reason.endswith(BY_AGE) else "space")
             await self._forget_records()
         except CriError as error:
             if error.remedy is not Remedy.GONE:

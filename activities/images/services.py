@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from activities.clients.runtime import RuntimeClient
+from activities.execution.timings import Timings
 from activities.images.access.logins import ImageLogins
 from activities.images.access.rights import PullRights
 from activities.images.image_ages import ImageAges
@@ -36,6 +37,9 @@ class ImageServices(Protocol):
 
     @property
     def pulls(self) -> ImagePulls: ...
+
+    @property
+    def timings(self) -> Timings: ...
 
     @property
     def pull_started(self) -> Callable[[PullImage], None]: ...

@@ -110,7 +110,8 @@ class SandboxActivities:
                     prepare_sandbox, services, request.pod, isolation.whole(pod), attempt + raised, isolation=isolation
                 )
             try:
-                sandbox_id = await services.runtime.run_pod_sandbox(described.config, isolation.handler)
+                with services.timings.of_sandbox(isolation.handler):
+                    sandbox_id = await services.runtime.run_pod_sandbox(described.config, isolation.handler)
                 made = await self._read_back(sandbox_id, adopted=False)
                 return replace(made, notices=described.notices)
             except CriError as error:

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from activities.clients.runtime import RuntimeClient
 from activities.execution.pod_locks import PodLocks
+from activities.execution.timings import Timings
 from activities.files.pod_paths import PodPaths
 from activities.machine.cgroups import Cgroups
 from activities.objects.objects import ObjectSource
@@ -33,6 +34,9 @@ class SandboxServices(Protocol):
 
     @property
     def locks(self) -> PodLocks: ...
+
+    @property
+    def timings(self) -> Timings: ...
 
     @property
     def terminating(self) -> TerminatingPods: ...

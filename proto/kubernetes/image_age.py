@@ -6,8 +6,12 @@ outlive the process, so the maximum age applies right after its start.
 """
 
 from datetime import datetime
+from typing import Final
 
 from proto.temporal.node import ImagePolicy, ImageUse, NodeImage
+
+BY_AGE: Final = "longer than imageMaximumGCAge"
+"""How the reason of a removal by age ends."""
 
 
 def is_removable(image: NodeImage) -> bool:

@@ -3,6 +3,8 @@
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
+from worker.settings.kubelet.schema import load_schema
+
 CHECKOUT: Final = "checkout"
 
 
@@ -12,3 +14,8 @@ def own_version() -> str:
         return version("tempolet")
     except PackageNotFoundError:
         return CHECKOUT
+
+
+def kubelet_version() -> str:
+    """Return what a Node object has as its kubeletVersion."""
+    return f"v{load_schema().version.removeprefix('v')}+tempolet.{own_version()}"

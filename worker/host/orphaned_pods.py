@@ -4,6 +4,7 @@ The poller has marked their folders (`activities/pods/orphan_mark.py`), and remo
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
@@ -22,28 +23,42 @@ from worker.daemon.background import in_background, repeat
 _log = structlog.get_logger(__name__)
 
 
-def undoing_orphaned_pods(services: NodeServices, every: timedelta) -> AbstractAsyncContextManager[None]:
+Cleaned = Callable[[int, int], None]
+"""Takes how many pods had volumes, and of how many some could not be unmounted."""
+
+
+def undoing_orphaned_pods(
+    services: NodeServices, every: timedelta, cleaned: Cleaned
+) -> AbstractAsyncContextManager[None]:
     """Undo them while the block runs."""
-    return in_background("orphaned pods", partial(repeat, every, partial(undo_orphaned_pods, services)))
+    return in_background("orphaned pods", partial(repeat, every, partial(undo_orphaned_pods, services, cleaned)))
 
 
-async def undo_orphaned_pods(services: NodeServices) -> None:
+async def undo_orphaned_pods(services: NodeServices, cleaned: Cleaned = lambda *_: None) -> None:
     """Remove the cgroups and unmount the volumes of all marked pods; what fails is tried again the next time."""
     pods = await asyncio.to_thread(lambda: list(marked_pods(services.settings.root_dir)))
-    _log_defects(await asyncio.gather(*(_undo(services, pod) for pod in pods), return_exceptions=True))
+    ends = await asyncio.gather(*(_undo(services, pod) for pod in pods), return_exceptions=True)
+    cleaned(len(ends), sum(one is not True for one in ends))
+    _log_defects(ends)
 
 
-async def _undo(services: NodeServices, pod: Path) -> None:
-    """Undo what one pod has, unless a workflow starts it again meanwhile. Its processes go first: they hold volumes."""
+async def _undo(services: NodeServices, pod: Path) -> bool:
+    """Undo what one pod has, unless a workflow starts it again meanwhile; returns whether no volume is left mounted.
+
+    Its processes go first: they hold volumes.
+    """
     async with services.locks.hold(cgroup_lock(pod.name)):
         if await asyncio.to_thread(is_marked, pod):
             await _remove_cgroup(services, pod.name)
     async with services.locks.hold(f"{pod.name}//volumes"):
         if await asyncio.to_thread(is_marked, pod):
-            await _unmount_in_memory(pod)
+            done = await _unmount_in_memory(pod)
             found = await asyncio.to_thread(orphaned_volumes, pod)
             ends = [_unmount(one, PodVolume(PodKey("", "", pod.name), one.name, {}, {}, services)) for one in found]
-            _log_defects(await asyncio.gather(*ends, return_exceptions=True))
+            results = await asyncio.gather(*ends, return_exceptions=True)
+            _log_defects(results)
+            return done and all(one is True for one in results)
+    return True
 
 
 async def _remove_cgroup(services: NodeServices, uid: str) -> None:
@@ -53,14 +68,16 @@ async def _remove_cgroup(services: NodeServices, uid: str) -> None:
         _log.warning("the cgroup of an orphaned pod could not be removed", podUID=uid, error=str(error))
 
 
-async def _unmount_in_memory(pod: Path) -> None:
+async def _unmount_in_memory(pod: Path) -> bool:
     try:
         await asyncio.to_thread(unmount_memory_volumes, pod)
     except OSError as error:
         _log.warning("volumes in memory could not be unmounted", podUID=pod.name, error=str(error))
+        return False
+    return True
 
 
-async def _unmount(orphan: OrphanedVolume, volume: PodVolume) -> None:
+async def _unmount(orphan: OrphanedVolume, volume: PodVolume) -> bool:
     try:
         if persistent := persistent_type(orphan.kind):
             await persistent.unmount(volume, block=orphan.block)
@@ -68,9 +85,11 @@ async def _unmount(orphan: OrphanedVolume, volume: PodVolume) -> None:
             await own.unmount(volume)
     except (VolumeFailed, OSError) as error:
         _log.warning("a volume could not be unmounted", volume=orphan.name, podUID=volume.pod.uid, error=str(error))
+        return False
+    return True
 
 
-def _log_defects(ends: list[BaseException | None]) -> None:
+def _log_defects(ends: list[BaseException | bool]) -> None:
     for defect in ends:
-        if defect is not None:
+        if isinstance(defect, BaseException):
             _log.error("undoing an orphaned pod failed unexpectedly", exc_info=defect)

@@ -65,6 +65,11 @@ class PodCache:
         with self._lock:
             return list(self._known.values())
 
+    def snapshot(self, uid: str) -> PodSnapshot | None:
+        """Return the newest snapshot of a pod; None if it is not on the node."""
+        with self._lock:
+            return self._known.get(uid)
+
     def _write(self, _: str, snapshot: PodSnapshot) -> None:
         path = snapshot_path(self._root_dir, snapshot.uid)
         if not snapshot.deleting:  # a rejected pod has no directory, but is shown all the same

@@ -33,12 +33,12 @@ Publish = Callable[[PodSnapshot], None]
 class ClusterWorker:
     """The parts of a worker that use the API server; created on its event loop."""
 
-    def __init__(self, api: ApiServer, config: NodeConfig) -> None:
+    def __init__(self, api: ApiServer, config: NodeConfig, status_synced: Callable[[float], None]) -> None:
         cluster = config.cluster
         assert cluster is not None
         self._node = node_reference(config.node_name)
         self.objects = ClusterObjects(api, config.node_name)
-        self.keeper = StatusKeeper(api, config.node_name)
+        self.keeper = StatusKeeper(api, config.node_name, status_synced)
         self.events = PodEvents(
             EventRecorder(api, config.node_name, qps=cluster.event_qps, burst=cluster.event_burst),
             config.root_dir,

@@ -55,7 +55,7 @@ async def run_node(config: NodeConfig) -> None:
         async with Service(health) as service, serving_healthz(config, health, processes), _telling(config, service):
             if not await _bootstrapped(config, service):
                 return
-            metrics = NodeMetrics(config.node_name)
+            metrics = NodeMetrics(config.node_name, config.feature_gates)
             timed = (CallTimer(metrics.runtime_operation),)
             runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), timed)
             async with open_api(config, "node", metrics.api_request) as api:

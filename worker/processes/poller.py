@@ -126,7 +126,6 @@ class Poller:
         numbers, tickets = signal_numbers(config.state_dir, SENDER), Tickets(config.state_dir)
         self._workflows = PodWorkflows(client, node, numbers, commitment, tickets=tickets, lead=lead)
         self._refused_manifests = RefusedManifests(config.root_dir)
-        metrics.on_read(lambda: metrics.manifests_refused(len(self._refused_manifests.refusals)))
         settings = node_settings(config)
         sources = (SOURCE, URL_SOURCE) if config.manifest_url.url else (SOURCE,)
         self._shutdown = ShutdownSign(config.state_dir)
@@ -140,11 +139,14 @@ class Poller:
         admission = self._cluster.admission if self._cluster else alone
         self._resizes.room = self._cluster.admission if self._cluster else self._node_alone(alone)
         self._manifest_pods.admit = refusing_at_shutdown(self._shutdown, admission.admit)
+        metrics.on_read(partial(self._count, metrics))
         self._pods = NodePods(self._manifest_pods, self._cluster.pods if self._cluster else None)
         self._resizes.on_change = self._pods.resized
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
         is_listed = partial(may_be_listed, self._known, self._pods)
-        self._orphaned_pods = OrphanedPods(self._runtime, self._workflows, remover(config), is_listed)
+        self._orphaned_pods = OrphanedPods(
+            self._runtime, self._workflows, remover(config), is_listed, count=metrics.relists.orphan_found
+        )
         dependencies = WatchDependencies(
             node=node,
             client=self._runtime,
@@ -242,6 +244,11 @@ class Poller:
         async with contextlib.aclosing(UrlSource(said.url, fetch, said.every, self._node).listings()) as listings:
             async for listing in listings:
                 self._pass_on_listing(listing, URL_SOURCE)
+
+    def _count(self, metrics: Metrics) -> None:
+        """Set the gauges of what is listed."""
+        metrics.manifests_refused(len(self._refused_manifests.refusals))
+        metrics.relists.mirrors_wanted(self._cluster.mirrors_wanted() if self._cluster else 0)
 
     def _pass_on_listing(self, listing: Listing, source: str) -> None:
         self._manifest_pods.set_listing(listing, source)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from functools import partial
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from proto.temporal.names import STORAGE_EXCEEDED
@@ -25,6 +25,8 @@ from worker.host.shutdown.ending import Node, asking, pod_of
 from worker.host.shutdown.node_shutdown import NodeShutdown, ShutdownDependencies
 from worker.machine.shutdown_sign import ShutdownSign
 from worker.processes.temporal_part import WorkerParts
+from worker.telemetry.kubelet.evictions import EvictionCounts
+from workflows.decide.eviction.limits import CONTAINER, EMPTY_DIR, POD
 from workflows.decide.shutdown.periods import PRIORITY_GATE
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def upkeep(parts: WorkerParts) -> Sequence[AbstractAsyncContextManager[None]]:
     return (
         watching_plugins(config.root_dir, services.csi),
         republishing_volumes(services, every),
-        undoing_orphaned_pods(services, every),
+        undoing_orphaned_pods(services, every, parts.telemetry.metrics.operations.orphans_cleaned),
         keeping_logs_small(rotator),
         giving_back_freed_memory(every),
     )
@@ -48,7 +50,7 @@ def storage_limits(parts: WorkerParts, signals: WorkflowSignals) -> AbstractAsyn
     """Return what tells pods that they use more local storage than they may, if the node is configured to."""
     if not parts.config.local_storage_limits:
         return watching_storage(None)
-    tell = partial(_tell_storage_exceeded, signals)
+    tell = _StorageTeller(signals, parts.telemetry.metrics.evictions).tell
     storage = StorageWatch(parts.services, parts.cache.snapshots, tell)
     signals.deliveries.on_change(storage.tell_anew)
     return watching_storage(storage)
@@ -66,6 +68,7 @@ def evictions(
             requests=requests,
             cleanups=cleanups,
             tell=tell,
+            counts=parts.telemetry.metrics.evictions,
         )
     )
     return in_background("eviction", loop.run)
@@ -92,7 +95,7 @@ def shutdowns(
         sign=sign,
         tell=tell,
         settled=cluster.settled if cluster else _nothing_to_wait_for,
-        show=parts.telemetry.metrics.show_shutdowns() if by_priority else None,
+        show=parts.telemetry.metrics.shut_down if by_priority else None,
     )
     return NodeShutdown(ending).running()
 
@@ -101,5 +104,17 @@ async def _nothing_to_wait_for() -> None:
     """Return at once: a standalone node writes its statuses nowhere."""
 
 
-async def _tell_storage_exceeded(signals: WorkflowSignals, workflow_id: str, hint: StorageExceeded) -> None:
-    await signals.send(workflow_id, STORAGE_EXCEEDED, hint)
+@dataclass(frozen=True, slots=True)
+class _StorageTeller:
+    """Tells pods that they exceed a limit: they evict themselves, and each is counted once."""
+
+    signals: WorkflowSignals
+    counts: EvictionCounts
+    counted: set[str] = field(default_factory=set)
+
+    async def tell(self, workflow_id: str, hint: StorageExceeded) -> None:
+        """Tell one of them."""
+        if workflow_id not in self.counted:
+            self.counted.add(workflow_id)
+            self.counts.evicted(EMPTY_DIR if hint.empty_dir else CONTAINER if hint.container else POD)
+        await self.signals.send(workflow_id, STORAGE_EXCEEDED, hint)

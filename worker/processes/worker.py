@@ -40,6 +40,7 @@ from worker.processes.upkeep import evictions, oom_kills, shutdowns, storage_lim
 from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE
 from worker.settings.reserved import allocatable
 from worker.settings.tempolet_configuration import AT_START
+from worker.telemetry.kubelet.activity_counts import ActivityCounts
 from worker.telemetry.process import Telemetry, open_telemetry
 from worker.temporal.connect_errors import refuse_unusable
 from worker.temporal.temporal_client import connect_options, place_of
@@ -79,7 +80,7 @@ async def work(
 ) -> None:
     """Do what needs no Temporal, and run workflows and activities whenever Temporal answers, until asked to stop."""
     install_bounded_thread_pool()
-    cluster = _cluster_worker(api, config) if api else None
+    cluster = _cluster_worker(api, config, telemetry) if api else None
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
         services = node_services(
@@ -94,8 +95,10 @@ async def work(
         await asyncio.to_thread(services.cgroups.make_tiers)
         pods_limit = await asyncio.to_thread(_enforced, services, config, cluster)
         await asyncio.to_thread(know_pods, tickets, config.node_name, cache.snapshots())
+        numbers = PodMetrics(cache, telemetry.metrics)
+        numbers.show_probes(services.probes.result_counts)
         cleanups, tiers = Cleanups(), _tier_limits(config, services, cache)
-        readiness.pass_on(tiers.after(cleanups.after(_readers_of_snapshots(services, cache, telemetry, cluster))))
+        readiness.pass_on(tiers.after(cleanups.after(_readers_of_snapshots(services, cache, numbers, cluster))))
         parts = WorkerParts(
             config=config,
             node=node,
@@ -105,7 +108,7 @@ async def work(
             cache=cache,
             readiness=readiness,
             tickets=tickets,
-            interceptors=cluster.interceptors if cluster else (),
+            interceptors=(ActivityCounts(telemetry.metrics.steps, numbers), *(cluster.interceptors if cluster else ())),
         )
         temporal = TemporalPart(parts)
         temporal.show()
@@ -162,16 +165,14 @@ def _tell_nobody(*_: str) -> None:
 
 
 def _readers_of_snapshots(
-    services: NodeServices, cache: PodCache, telemetry: Telemetry, cluster: "ClusterWorker | None"
+    services: NodeServices, cache: PodCache, numbers: PodMetrics, cluster: "ClusterWorker | None"
 ) -> Callable[[PodSnapshot], None]:
     """Return what takes each snapshot: the cache, the metrics, and in a cluster statuses and events."""
-    numbers = PodMetrics(cache, telemetry.metrics)
-    numbers.show_probes(services.probes.result_counts)
     publish = TerminationTracker(services.terminating, cache, numbers).publish
     return cluster.observe(publish) if cluster else publish
 
 
-def _cluster_worker(api: "ApiServer", config: NodeConfig) -> "ClusterWorker":
+def _cluster_worker(api: "ApiServer", config: NodeConfig, telemetry: Telemetry) -> "ClusterWorker":
     from worker.processes.cluster_worker import ClusterWorker  # noqa: PLC0415 - loads an HTTP client of 10 MB, which a standalone node does not need
 
-    return ClusterWorker(api, config)
+    return ClusterWorker(api, config, telemetry.metrics.pods.status_synced)

@@ -37,6 +37,7 @@ from worker.stats.disks.pod_files import PodFiles
 from worker.stats.pressure.pod_uses import pod_uses
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import read_rows
+from worker.stats.prometheus.log_families import log_family
 from worker.stats.prometheus.machine_families import machine_families
 from worker.stats.prometheus.resource_families import OwnedUsage, resource_families
 from worker.stats.prometheus.volume_families import claimed_families, total_family
@@ -100,6 +101,10 @@ class NodeStats:
         """Return kubelet_volume_stats_* and volume_manager_total_volumes."""
         measured, counts = await self._disks.volumes()
         return [*claimed_families(measured), total_family(counts)]
+
+    async def log_family(self) -> Family:
+        """Return kubelet_container_log_filesystem_used_bytes."""
+        return await asyncio.to_thread(log_family, self._config.pod_logs_dir, self.pods.known())
 
     async def _cadvisor(self) -> bytes:
         return await asyncio.to_thread(self._cadvisor_text, await self._found(with_disks=True))

@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from time import monotonic
 from typing import Any, Final
 
 import structlog
@@ -65,14 +66,17 @@ class DesiredStatus:
     absent: bool = False
     """The API has no such pod: it was deleted by force, or the API lost it and may have it again."""
     refusals: int = 0
+    since: float | None = field(default_factory=monotonic)
+    """When the status changed that the API does not have yet; None: it has the newest."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class StatusKeeper:
     """Writes statuses to the API server; `publish` may be called from any thread, the rest from one event loop."""
 
-    def __init__(self, api: ApiServer, node_name: str) -> None:
-        self._api = api
+    def __init__(self, api: ApiServer, node_name: str, synced: Callable[[float], None] = lambda _: None) -> None:
+        """Take the API, the node, and what takes the seconds that a status took to the API."""
+        self._api, self._synced = api, synced
         self._pods = ApiPods(api, node_name, self._changed)
         self._desired: dict[str, DesiredStatus] = {}
         self._uids: dict[Name, set[str]] = {}
@@ -164,6 +168,8 @@ class StatusKeeper:
             self._desired[pod.uid] = DesiredStatus(pod, own, snapshot.status, stopped)
             self._uids.setdefault(_name(pod), set()).add(pod.uid)
             return
+        if known.since is None and known.status != snapshot.status:
+            known.since = monotonic()
         known.status, known.stopped, known.refusals = snapshot.status, stopped, 0
 
     def _changed(self, name: Name) -> None:
@@ -221,7 +227,9 @@ class StatusKeeper:
         try:
             async with desired.lock:
                 if not desired.last:
-                    await self._write(desired)
+                    status = desired.status
+                    if await self._write(desired) is not None:
+                        self._note_synced(desired, status)
             self._breaker.reset()
         except ApiAway as error:
             if error.status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after:
@@ -231,6 +239,12 @@ class StatusKeeper:
                 self._queue.add(uid)
         except Exception as error:  # noqa: BLE001 - a refusal, or a defect
             self._retry_later(desired, error, LONGEST_REFUSAL)
+
+    def _note_synced(self, desired: DesiredStatus, status: Mapping[str, Any]) -> None:
+        """Tell how long a status took, unless another one has followed."""
+        if desired.since is not None and desired.status == status:
+            self._synced(monotonic() - desired.since)
+            desired.since = None
 
     def _retry_later(self, desired: DesiredStatus, error: Exception, longest: float) -> None:
         """Retry one pod's status after a growing pause, which delays no other."""

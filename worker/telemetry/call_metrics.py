@@ -6,11 +6,12 @@ Part of `Metrics` (worker, poller) and of `NodeMetrics`, which provide the regis
 from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from worker.daemon.troubles import TROUBLES
+from worker.telemetry.kubelet.families import Families
 
 # the kubelet's buckets, pkg/kubelet/metrics/metrics.go
 _RUNTIME_BUCKETS: Final = tuple(0.005 * 2.5**step for step in range(14))
@@ -24,7 +25,7 @@ def process_registry(node: str) -> CollectorRegistry:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(LoopCollector())
-    Gauge("kubelet_node_name", "The node's name; always 1.", ["node"], registry=registry).labels(node).set(1)
+    Families(registry).gauge("kubelet_node_name", "The node's name. The count is always 1.", "node").labels(node).set(1)
     return registry
 
 
@@ -50,49 +51,51 @@ class RuntimeCallMetrics:
     """CRI calls; may be called from any thread."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        kind = ["operation_type"]
-        self._calls = Counter("kubelet_runtime_operations_total", "CRI calls.", kind, registry=registry)
-        self._errors = Counter(
-            "kubelet_runtime_operations_errors_total", "CRI calls that failed.", kind, registry=registry
+        made, kind = Families(registry), "operation_type"
+        self._calls = made.counter(
+            "kubelet_runtime_operations_total", "Cumulative number of runtime operations by operation type.", kind
         )
-        self._seconds = Histogram(
-            "kubelet_runtime_operations_duration_seconds",
-            "How long CRI calls took.",
+        self._errors = made.counter(
+            "kubelet_runtime_operations_errors_total",
+            "Cumulative number of runtime operation errors by operation type.",
             kind,
-            registry=registry,
+        )
+        self._seconds = made.histogram(
+            "kubelet_runtime_operations_duration_seconds",
+            "Duration in seconds of runtime operations. Broken down by operation type.",
+            kind,
             buckets=_RUNTIME_BUCKETS,
         )
 
     def __call__(self, call: str, seconds: float, *, failed: bool) -> None:
         """Count one CRI call by its CRI name."""
         kind = operation_type(call)
-        self._calls.labels(kind).inc()
+        self._calls(kind).inc()
         self._seconds.labels(kind).observe(seconds)
         if failed:
-            self._errors.labels(kind).inc()
+            self._errors(kind).inc()
 
 
 class ApiCallMetrics:
     """Calls to the API server; a watch is counted when its response begins."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._calls = Counter(
+        made = Families(registry)
+        self._calls = made.counter(
             "rest_client_requests_total",
-            "Requests to the API server, by answer.",
-            ["code", "method", "host"],
-            registry=registry,
+            "Number of HTTP requests, partitioned by status code, method, and host.",
+            *("code", "method", "host"),
         )
-        self._seconds = Histogram(
+        self._seconds = made.histogram(
             "rest_client_request_duration_seconds",
-            "How long the API server took to begin its answer.",
-            ["verb", "host"],
-            registry=registry,
+            "Request latency in seconds. Broken down by verb, and host.",
+            *("verb", "host"),
             buckets=_API_BUCKETS,
         )
 
     def __call__(self, method: str, host: str, code: int | None, seconds: float) -> None:
         """Count one request; `code` None: there was no response."""
-        self._calls.labels("<error>" if code is None else str(code), method, host).inc()
+        self._calls("<error>" if code is None else str(code), method, host).inc()
         self._seconds.labels(method, host).observe(seconds)
 
 

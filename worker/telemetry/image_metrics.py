@@ -5,7 +5,9 @@ Part of `Metrics`, which provides the registry. A provider's series exists from 
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
+
+from worker.telemetry.kubelet.families import Families
 
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
@@ -26,31 +28,29 @@ SIZES: Final = (
 """Maximum size in bytes of each label."""
 LARGER: Final = "GT100GB"
 UNKNOWN: Final = "N/A"
+CONFIG_INFO: Final = "Information about the last applied credential provider configuration with hash as label"
 
 
 class ImageMetrics:
     """Durations of pulls and of credential providers, and failures of the latter."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-        self._pull_seconds = Histogram(
+        self._made = made = Families(registry)
+        self._pull_seconds = made.histogram(
             "kubelet_image_pull_duration_seconds",
-            "How long pulls took, waiting included.",
-            ["image_size_in_bytes"],
-            registry=registry,
+            "Duration in seconds to pull an image.",
+            "image_size_in_bytes",
             buckets=_PULL_BUCKETS,
         )
-        self._provider_seconds = Histogram(
+        self._provider_seconds = made.histogram(
             "kubelet_credential_provider_plugin_duration",
-            "How long credential providers ran.",
-            ["plugin_name"],
-            registry=registry,
+            "Duration of execution in seconds for credential provider plugin",
+            "plugin_name",
         )
-        self._provider_errors = Counter(
+        self._provider_errors = made.counter(
             "kubelet_credential_provider_plugin_errors_total",
-            "Runs of credential providers that failed.",
-            ["plugin_name"],
-            registry=registry,
+            "Number of errors from credential provider plugin",
+            "plugin_name",
         )
 
     def pulled(self, seconds: float, size_bytes: int) -> None:
@@ -61,13 +61,12 @@ class ImageMetrics:
         """Count one run of a credential provider."""
         self._provider_seconds.labels(provider).observe(seconds)
         if failed:
-            self._provider_errors.labels(provider).inc()
+            self._provider_errors(provider).inc()
 
     def providers_configured(self, hash_: str) -> None:
         """Export a hash of the providers' configuration, if there is one."""
         if hash_:
-            text = "The configuration of credential providers that is in force; always 1."
-            info = Gauge("kubelet_credential_provider_config_info", text, ["hash"], registry=self._registry)
+            info = self._made.gauge("kubelet_credential_provider_config_info", CONFIG_INFO, "hash")
             info.labels(hash_).set(1)
 
 

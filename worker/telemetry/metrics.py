@@ -8,11 +8,10 @@ be drained continuously).
 
 import http.client
 import socket
-import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram, generate_latest
+from prometheus_client import Counter, Gauge
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
 
@@ -20,15 +19,16 @@ from activities.execution.timings import Timings
 from worker.endpoints.server import Address, Answer, Request
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
 from worker.telemetry.image_metrics import ImageMetrics
+from worker.telemetry.kubelet.evictions import EvictionCounts
+from worker.telemetry.kubelet.families import Families, rendered
+from worker.telemetry.kubelet.operations import OperationTimes
+from worker.telemetry.kubelet.pods import START_BUCKETS, PodCounts
+from worker.telemetry.kubelet.relists import RelistTimes
+from worker.telemetry.kubelet.steps import StepCounts
 from worker.telemetry.workflow_engine import WorkflowEngine
 
 _LOOPBACK: Final = "127.0.0.1"
 _SDK_LIMIT: Final = 3.0  # seconds
-# the kubelet's buckets, pkg/kubelet/metrics/metrics.go
-_POD_START_BUCKETS: Final = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)  # fmt: skip
-_VOLUME_BUCKETS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600)
-_EVENT_STREAM: Final = "kubelet_evented_pleg_connection"
-"""Gauges, because the library adds _total to a counter's name, which the kubelet's does not have."""
 
 
 class Metrics:
@@ -37,73 +37,56 @@ class Metrics:
     def __init__(self, node: str) -> None:
         self._registry = process_registry(node)
         self._sdk: Address | None = None
-        self._last_relist: float | None = None
         self._refresh: Callable[[], None] | None = None
         self._probes: Callable[[], bytes] | None = None
         self.runtime_operation = RuntimeCallMetrics(self._registry)
         self.api_request = ApiCallMetrics(self._registry)
+        self._made = Families(self._registry)
+        self.pods = PodCounts(self._registry)
+        self.steps = StepCounts(self._registry)
+        self.operations = OperationTimes(self._registry)
+        self.evictions = EvictionCounts(self._registry)
+        self.relists = RelistTimes(self._registry)
         self._make_pods()
-        self._make_steps()
         self._make_logs()
-        self._make_pleg()
         self._make_hints()
         self._make_history()
         self._make_tickets()
         self.images = ImageMetrics(self._registry)
 
     def _make_pods(self) -> None:
-        self._running_pods = self._gauge("kubelet_running_pods", "Pods with a ready sandbox.")
-        self._ephemeral = self._gauge(
-            "kubelet_managed_ephemeral_containers", "Ephemeral containers of this node's pods."
+        made = self._made
+        self._running_pods = made.gauge("kubelet_running_pods", "Number of pods that have a running pod sandbox")
+        self._ephemeral = made.gauge(
+            "kubelet_managed_ephemeral_containers",
+            "Current number of ephemeral containers in pods managed by this kubelet.",
         )
-        self._running_containers = self._gauge("kubelet_running_containers", "Containers by state.", "container_state")
-        self._pod_start_seconds = self._histogram(
+        self._running_containers = made.gauge(
+            "kubelet_running_containers", "Number of containers currently running", "container_state"
+        )
+        self._pod_start_seconds = made.histogram(
             "kubelet_pod_start_duration_seconds",
-            "From the time a pod was first seen until it first ran.",
-            _POD_START_BUCKETS,
+            "Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run",
+            buckets=START_BUCKETS,
+        )
+        self._pod_work_seconds = made.histogram(
+            "kubelet_pod_worker_duration_seconds",
+            "Duration in seconds to sync a single pod. Broken down by operation type: create, update, or sync",
+            "operation_type",
+        )
+        self._shutdown_begun, self._shutdown_ended = (
+            made.gauge(
+                f"kubelet_graceful_shutdown_{one}_time_seconds",
+                f"Last graceful shutdown {one} time since unix epoch in seconds",
+            )
+            for one in ("start", "end")
         )
         self._refused_manifests = self._gauge("tempolet_refused_manifests", "Manifest files that are refused now.")
-
-    def _make_steps(self) -> None:
-        self._pod_work_seconds = self._histogram(
-            "kubelet_pod_worker_duration_seconds",
-            "How long pods took to start (create) and to terminate (kill).",
-            Histogram.DEFAULT_BUCKETS,
-            "operation_type",
-        )
-        self._cgroup_seconds = self._histogram(
-            "kubelet_cgroup_manager_duration_seconds",
-            "How long operations on the pods' cgroups took.",
-            Histogram.DEFAULT_BUCKETS,
-            "operation_type",
-        )
-        self._volume_seconds = self._histogram(
-            "storage_operation_duration_seconds",
-            "How long operations on volumes took.",
-            _VOLUME_BUCKETS,
-            *("volume_plugin", "operation_name", "status", "migrated"),
-        )
-        self._volume_errors = self._counter(
-            "storage_operation_errors_total", "Operations on volumes that failed.", "volume_plugin", "operation_name"
-        )
 
     def _make_logs(self) -> None:
         self._log_rotations = self._counter(
             "tempolet_container_log_rotations_total", "Container logs that were full, by outcome.", "outcome"
         )
-
-    def _make_pleg(self) -> None:
-        self._relist_seconds = self._histogram("kubelet_pleg_relist_duration_seconds", "How long a relist took.")
-        self._relist_interval = self._histogram(
-            "kubelet_pleg_relist_interval_seconds",
-            "The time between two relists.",
-            (*Histogram.DEFAULT_BUCKETS[:-1], 30, 60, 300),
-        )
-        self._last_seen = self._gauge(
-            "kubelet_pleg_last_seen_seconds", "When the runtime was last listed or sent an event."
-        )
-        self._stream_opened = self._gauge(f"{_EVENT_STREAM}_success_count", "Event streams that were opened.")
-        self._stream_lost = self._gauge(f"{_EVENT_STREAM}_error_count", "Event streams that broke or did not open.")
 
     def _make_hints(self) -> None:
         self._hints = self._counter("tempolet_hints_total", "Hints to workflows, by outcome.", "outcome")
@@ -148,21 +131,10 @@ class Metrics:
         what = "Pods among them whose own workflows failed again after a hand-back, so that they are tried seldom."
         self._gauge("tempolet_pods_kept_from_temporal", what).set_function(kept)
 
-    def show_shutdowns(self) -> Callable[[float, float], None]:
-        """Return what sets the times of the last graceful shutdown; from now on they are shown."""
-        start, end = (
-            self._gauge(
-                f"kubelet_graceful_shutdown_{one}_time_seconds",
-                f"Last graceful shutdown {one} time since unix epoch in seconds",
-            )
-            for one in ("start", "end")
-        )
-
-        def show(begun: float, ended: float) -> None:
-            start.set(begun)
-            end.set(ended)
-
-        return show
+    def shut_down(self, begun: float, ended: float) -> None:
+        """Set when the last graceful shutdown began and ended, in seconds since 1970."""
+        self._shutdown_begun.set(begun)
+        self._shutdown_ended.set(ended)
 
     def history_replayed(self, finding: str) -> None:
         """Count what was found of an open history."""
@@ -183,17 +155,17 @@ class Metrics:
         self._pod_work_seconds.labels("kill").observe(seconds)
 
     def timings(self) -> Timings:
-        """Return the callbacks by which activities report durations of volume and cgroup operations."""
+        """Return the callbacks by which activities report what took how long."""
+        times, counts = self.operations, self.steps
         return Timings(
-            self._volume_took, lambda operation, seconds: self._cgroup_seconds.labels(operation).observe(seconds)
+            volume=times.volume,
+            csi=times.csi,
+            cgroup=times.cgroup,
+            sandbox=counts.sandbox,
+            image_removed=counts.image_removed,
+            hook_fell_back=counts.hook_fell_back,
+            sleep_ended_early=counts.sleep_ended_early,
         )
-
-    def _volume_took(self, plugin: str, operation: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - Timings' signature
-        self._volume_seconds.labels(plugin, operation, "fail-unknown" if failed else "success", "false").observe(
-            seconds
-        )
-        if failed:
-            self._volume_errors.labels(plugin, operation).inc()
 
     def running(self, pods: int, containers: Mapping[str, int], ephemeral: int = 0) -> None:
         """Set the numbers of running pods, of containers by the kubelet's states, and of ephemeral containers."""
@@ -209,23 +181,6 @@ class Metrics:
     def log_rotated(self, *, failed: bool) -> None:
         """Count a log rotation, successful or failed."""
         self._log_rotations.labels("failed" if failed else "rotated").inc()
-
-    def relisted(self, seconds: float) -> None:
-        """Count one relist of the runtime and its duration."""
-        now = time.monotonic()
-        self._relist_seconds.observe(seconds)
-        if self._last_relist is not None:
-            self._relist_interval.observe(now - self._last_relist)
-        self._last_relist = now
-        self._last_seen.set_to_current_time()
-
-    def event_stream(self, *, opened: bool) -> None:
-        """Count an event stream that was opened, or one that broke."""
-        (self._stream_opened if opened else self._stream_lost).inc()
-
-    def event_received(self) -> None:
-        """Note that the runtime sent an event just now."""
-        self._last_seen.set_to_current_time()
 
     def hint(self, outcome: str) -> None:
         """Count a hint by outcome: found, and then sent, known (not new any more), late (its workflow has ended) or failed.
@@ -253,7 +208,7 @@ class Metrics:
         """Return all metrics in Prometheus' text format."""
         if self._refresh is not None:
             self._refresh()
-        return generate_latest(self._registry) + self._sdk_text()
+        return rendered(self._registry) + self._sdk_text()
 
     def on_probes_read(self, text: Callable[[], bytes]) -> None:
         """Set the function that renders probe metrics; called in any thread."""
@@ -289,11 +244,6 @@ class Metrics:
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(name, text, labels, registry=self._registry)
-
-    def _histogram(
-        self, name: str, text: str, buckets: tuple[float, ...] = Histogram.DEFAULT_BUCKETS, *labels: str
-    ) -> Histogram:
-        return Histogram(name, text, labels, registry=self._registry, buckets=buckets)
 
 
 def _answer(request: Request, text: Callable[[], bytes]) -> Answer:

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from activities.clients.csi_driver import CsiError, CsiNode, connected
@@ -131,7 +132,7 @@ class NodeVolumes:
             driver = await self._drivers.get(name)
         except DriverNotRegistered as missing:
             raise VolumeFailed(f"kubernetes.io/csi: {doing}: {missing}") from None
-        async with connected(driver.endpoint) as node:
+        async with connected(driver.endpoint, partial(self._services.timings.csi, driver.name)) as node:
             yield node
 
     async def _stage_and_publish(self, node: CsiNode, mounting: _Mounting) -> bool:

@@ -79,7 +79,7 @@ async def http_hook(peers: Peers, name: str) -> None:
     """Ask as a lifecycle hook, which has no limit of its own: the grace period ends it."""
     with suppress(TimeoutError):
         async with asyncio.timeout(SECONDS):
-            await send_hook_request({"port": peers.ports[name]}, target())
+            await send_hook_request({"port": peers.ports[name]}, target(), lambda: None)
 
 
 async def tcp_probe(peers: Peers, name: str) -> None:

@@ -14,6 +14,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.clients.cri_error import CriError
 from activities.clients.exec_sync import ExecAnswer, cut_answer
+from activities.execution.timings import Timings
 from activities.hooks.hooks import HookActivities
 from activities.images.access.logins import ImageLogins
 from activities.images.image_pulls import ImagePulls
@@ -44,10 +45,12 @@ class Runtime:
         return cut_answer(self.answer.SerializeToString(), keep)
 
 
-def hooks(answer: cri.ExecSyncResponse | CriError | None = None) -> tuple[HookActivities, Runtime]:
+def hooks(
+    answer: cri.ExecSyncResponse | CriError | None = None, timings: Timings | None = None
+) -> tuple[HookActivities, Runtime]:
     """Make the activities on a runtime that answers so."""
     runtime = Runtime(answer if answer is not None else cri.ExecSyncResponse())
-    services: Any = SimpleNamespace(runtime=runtime)
+    services: Any = SimpleNamespace(runtime=runtime, timings=timings or Timings())
     return HookActivities(services), runtime
 
 
@@ -157,7 +160,7 @@ class HangingRuntime(Runtime):
 async def test_a_command_that_does_not_return(request_: RunHook, message: str, how: str) -> None:
     """The kubelet leaves it to the end of its container; the stop goes on at once."""
     runtime = HangingRuntime()
-    services: Any = SimpleNamespace(runtime=runtime)
+    services: Any = SimpleNamespace(runtime=runtime, timings=Timings())
     asked = 29.9 if request_.timeout is None else 0  # seconds before this test, not before the rows were made
     request_ = replace(request_, asked_at=datetime.now(UTC) - timedelta(seconds=asked))
     assert await run(HookActivities(services), request_) == HookEnded(succeeded=False, message=message)
@@ -185,10 +188,12 @@ async def test_sleep() -> None:
 
 async def test_a_grace_that_runs_out_ends_the_hook() -> None:
     """The stop then goes on."""
-    acting, _ = hooks()
+    cut_short: list[int] = []
+    acting, _ = hooks(timings=Timings(sleep_ended_early=lambda: cut_short.append(1)))
     began = datetime.now(UTC)
     ended = await run(acting, pre_stop(1.2, sleep={"seconds": 60}))
     assert ended == HookEnded(succeeded=False, message="the grace period of 1.2 s ran out")
+    assert cut_short == [1]
     assert datetime.now(UTC) - began < timedelta(seconds=30)
 
 
@@ -220,7 +225,7 @@ class Server:
         writer.close()
 
 
-async def get(server: Server, **action: Any) -> HookEnded:
+async def get(server: Server, timings: Timings | None = None, **action: Any) -> HookEnded:
     """Run a hook that asks this server by the name of its port."""
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     async with listening:
@@ -229,7 +234,7 @@ async def get(server: Server, **action: Any) -> HookEnded:
         asked = replace(
             post_start(httpGet=handler), ips=("127.0.0.1",), ports=({"name": "web", "containerPort": port},)
         )
-        return await run(hooks()[0], asked)
+        return await run(hooks(timings=timings)[0], asked)
 
 
 @pytest.mark.parametrize("status", ["200 OK", "404 Not Found", "503 Service Unavailable", "302 Found"])
@@ -247,7 +252,10 @@ async def test_an_https_hook_of_a_plain_server_is_asked_in_plain_http() -> None:
     """Without its Authorization (TestRunHandlerHttpsFailureFallback)."""
     server = Server(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
     headers = [{"name": "Authorization", "value": "secret"}, {"name": "X-Token", "value": "t"}]
-    assert await get(server, scheme="HTTPS", httpHeaders=headers) == HookEnded(succeeded=True)
+    counted: list[int] = []
+    timings = Timings(hook_fell_back=lambda: counted.append(1))
+    assert await get(server, timings, scheme="HTTPS", httpHeaders=headers) == HookEnded(succeeded=True)
+    assert counted == [1]
     assert "X-Token: t" in server.asked[-1]
     assert "secret" not in server.asked[-1]
 

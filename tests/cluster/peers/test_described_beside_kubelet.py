@@ -4,6 +4,7 @@ All pods are created at once on both nodes; each test waits until one of them ha
 """
 
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,9 @@ from tests.cluster.peers.described_pods import (
     Case,
 )
 from tests.cluster.peers.kubelet_node import KubeletNode
+from tests.cluster.peers.told_metrics import DOCUMENT, absent, differences, left_out, matching
+from tests.free_ports import free_ports
+from worker.telemetry.exposition import parse_families
 
 PATIENCE: Final = patience.PATIENCE
 KEYS: Final = {"evictionHard": {"memory.available": "100Mi"}, "imageGCHighThresholdPercent": 100}
@@ -83,9 +87,15 @@ class Side:
 
 
 @pytest.fixture(scope="module")
-def theirs(kubelet_node: KubeletNode, node_dir: Path) -> Iterator[str]:
+def read_only() -> int:
+    """Find a port on which the kubelet shows its metrics to anybody; it does not know the API server as a client."""
+    return free_ports(1)[0]
+
+
+@pytest.fixture(scope="module")
+def theirs(kubelet_node: KubeletNode, node_dir: Path, read_only: int) -> Iterator[str]:
     """Run the real kubelet; returns its node's name."""
-    with kubelet_node.running(node_dir / "described", KEYS | LOOKS) as name:
+    with kubelet_node.running(node_dir / "described", KEYS | LOOKS | {"readOnlyPort": read_only}) as name:
         yield name
 
 
@@ -174,3 +184,17 @@ def test_a_node_reads_as_the_kubelets(sides: tuple[Side, Side]) -> None:
     ours, theirs = until_alike(looks)
     assert ours.lines == theirs.lines
     assert ours.events == theirs.events
+
+
+def test_metrics_are_the_kubelets(sides: tuple[Side, Side], node_ip: str, read_only: int) -> None:
+    """The same families, except those that the documentation names; types, help texts, labels and buckets are the same."""
+    for side in sides:
+        for case in CASES:
+            side.plane.api.until(pods_path(side.namespace, case.name), case.stays, case.name, PATIENCE)
+    ours = sides[0].plane.api.get(f"/api/v1/nodes/{sides[0].node}/proxy/metrics")
+    with urllib.request.urlopen(f"http://{node_ip}:{read_only}/metrics", timeout=PATIENCE) as answer:
+        theirs = answer.read().decode()
+    named, missing = left_out(DOCUMENT.read_text()), absent(ours, theirs)
+    assert [one for one in missing if not any(matching([one], pattern) for pattern in named)] == []
+    assert [pattern for pattern in named if matching(parse_families(ours), pattern)] == []
+    assert list(differences(ours, theirs)) == []

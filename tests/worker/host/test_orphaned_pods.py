@@ -62,7 +62,9 @@ async def test_the_janitor_leaves_it_to_the_worker(services: NodeServices, tmp_p
     assert orphaned_volumes(pod) == [("local", "pv1", False), ("nfs", "server", False)]
     assert held_volumes(pod) == ["pv1", "server"]
     mark(pod)
-    await undo_orphaned_pods(services)
+    cleaned: list[tuple[int, int]] = []
+    await undo_orphaned_pods(services, lambda *counts: cleaned.append(counts))
+    assert cleaned == [(1, 0)]
     assert mounts.mounts_below(pod) == []
     assert held_volumes(pod) == []
     remove_tree(pod)
@@ -88,8 +90,10 @@ async def test_one_that_does_not_go_is_told_and_the_others_go(
     pod = await with_volumes(services, tmp_path)
     mark(pod)
     held = os.open(pod / "volumes/kubernetes.io~nfs/server", os.O_RDONLY)
+    cleaned: list[tuple[int, int]] = []
     try:
-        await undo_orphaned_pods(services)
+        await undo_orphaned_pods(services, lambda *counts: cleaned.append(counts))
+        assert cleaned == [(1, 1)]
         assert mounts.mounts_below(pod) == [str(pod / "volumes/kubernetes.io~nfs/server")]
         assert "a volume could not be unmounted" in capsys.readouterr().out
     finally:

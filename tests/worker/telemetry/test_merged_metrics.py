@@ -5,9 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from proto.temporal.activities.requests import RuntimeContainer, StartContainer
+from proto.temporal.pod import ContainerState, PodKey
 from worker.node.process.certificate_facts import CertificateFacts
 from worker.node.process.node_metrics import NodeMetrics
 from worker.telemetry.exposition import Family, escaped, parse_families, render, with_labels
+from worker.telemetry.kubelet.steps import REGULAR
 from worker.telemetry.merged_metrics import merged_families, owner_of
 from worker.telemetry.metrics import Metrics
 
@@ -120,6 +123,14 @@ DASHBOARDS = (
     "kubelet_node_name",
     "kubelet_running_pods",
     "kubelet_running_containers",
+    "kubelet_desired_pods",
+    "kubelet_evictions",
+    "kubelet_pod_start_sli_duration_seconds_bucket",
+    "kubelet_started_pods_total",
+    "kubelet_started_pods_errors_total",
+    "kubelet_started_containers_total",
+    "kubernetes_build_info",
+    "kubernetes_feature_enabled",
     "kubelet_runtime_operations_total",
     "kubelet_runtime_operations_errors_total",
     "kubelet_runtime_operations_duration_seconds_bucket",
@@ -142,7 +153,17 @@ DASHBOARDS = (
     "process_cpu_seconds_total",
 )
 """Metrics of a kubelet's /metrics that kubernetes-mixin and kube-prometheus use; for volumes see test_volumes. Omitted:
-kubelet_evictions (no pod is evicted yet), kubelet_node_config_error (gone since 1.24), go_goroutines."""
+kubelet_node_config_error (gone since 1.24), go_goroutines."""
+
+
+class OneType:
+    """Knows containers of one type."""
+
+    def type_of(self, *_: str) -> str:
+        """Return it."""
+        return REGULAR
+
+    type_with = type_of
 
 
 def test_dashboards_find_what_they_ask_for() -> None:
@@ -153,9 +174,13 @@ def test_dashboards_find_what_they_ask_for() -> None:
     worker.pod_started(1)
     worker.running(1, {"running": 1})
     worker.timings().cgroup("create", 0.1)
+    worker.evictions.evicted("memory.available")
+    worker.pods.present([])
+    answer = RuntimeContainer("c", "c1", "s1", 0, ContainerState.RUNNING)
+    worker.steps.done(StartContainer(PodKey("d", "p", "u"), "s1", 0, "", {"name": "c"}, {}), answer, OneType())
     worker.timings().volume("kubernetes.io/nfs", "volume_mount", 0.1, True)
-    poller.relisted(0.1)
-    poller.relisted(0.1)
+    poller.relists.relisted(0.1)
+    poller.relists.relisted(0.1)
     ends = CertificateFacts(not_after=datetime.now(UTC) + timedelta(days=1))
     own_text = own.render({"client": ends, "server": CertificateFacts(ends.not_after, renew_errors=2)})
     told = render(

@@ -72,10 +72,10 @@ def test_what_was_counted_is_read(metrics: Metrics, endpoint: Endpoint) -> None:
     metrics.runtime_operation("RunPodSandbox", 0.3, failed=True)
     metrics.pod_started(0.4)
     metrics.running(2, {"running": 3, "exited": 1}, 4)
-    metrics.relisted(0.01)
-    metrics.relisted(0.01)
-    metrics.event_stream(opened=True)
-    metrics.event_stream(opened=False)
+    metrics.relists.relisted(0.01)
+    metrics.relists.relisted(0.01)
+    metrics.relists.event_stream(opened=True)
+    metrics.relists.event_stream(opened=False)
     metrics.hint("sent")
     metrics.manifests_refused(1)
     metrics.history(700, 1000)
@@ -94,8 +94,8 @@ def test_what_was_counted_is_read(metrics: Metrics, endpoint: Endpoint) -> None:
         "kubelet_running_containers{container_state=exited}": 1,
         "kubelet_pleg_relist_duration_seconds_count": 2,
         "kubelet_pleg_relist_interval_seconds_count": 1,
-        "kubelet_evented_pleg_connection_success_count": 1,
-        "kubelet_evented_pleg_connection_error_count": 1,
+        "kubelet_evented_pleg_connection_success_count_total": 1,  # the parser adds _total to a counter's name
+        "kubelet_evented_pleg_connection_error_count_total": 1,
         "tempolet_hints_total{outcome=sent}": 1,
         "tempolet_refused_manifests": 1,
         "tempolet_history_database_bytes": 700,

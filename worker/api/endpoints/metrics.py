@@ -39,7 +39,7 @@ async def _whole(node: NodeDependencies) -> bytes:
     )
     known = {process: text for process, text in texts.items() if text is not None}
     families = merged_families({**known, NODE: node.metrics.render(node.certificates)})
-    families += [_up(known.keys()), *await volumes]
+    families += [_up(known.keys()), *await volumes, await node.stats.log_family()]
     return render(families)
 
 

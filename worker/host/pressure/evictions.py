@@ -36,6 +36,7 @@ from worker.host.pressure.reclaiming import Reclaiming
 from worker.machine.monotonic_clock import monotonic_now
 from worker.stats.node_stats import NodeStats, reader_of
 from worker.stats.pressure.node_reading import Measured, Places, measure_node
+from worker.telemetry.kubelet.evictions import EvictionCounts
 from workflows.decide.eviction.messages import REASON, THRESHOLD_MET, attempting
 from workflows.decide.eviction.observations import observations
 from workflows.decide.eviction.rounds import (
@@ -73,6 +74,7 @@ class EvictionParts:
     requests: PodRequests
     cleanups: Cleanups
     tell: TellOfNode
+    counts: EvictionCounts
 
 
 class Evictions:
@@ -110,7 +112,7 @@ class Evictions:
 
     async def round(self) -> asyncio.Event | None:
         """Do one round; returns what is set once its victim is cleaned up, or None if nobody was evicted."""
-        policy, found = self._parts.config.eviction, await self._measured()
+        began, policy, found = monotonic_now(), self._parts.config.eviction, await self._measured()
         facts = Facts(observations(found.reading), disks=found.disks)
         judged = begin_round(policy, self._pressure, facts, monotonic_now())
         self._pressure, self._next = judged.pressure, until_next_round(policy.thresholds, facts.observed)
@@ -127,6 +129,8 @@ class Evictions:
             after = await self._measured()
             if is_relieved(policy, after.disks, observations(after.reading)):
                 return None
+        for one in judged.starved:
+            self._parts.counts.ranked(str(one.threshold.signal), (monotonic_now() - began).total_seconds())
         return await self._evicted_one(starved, facts, pods)
 
     async def _evicted_one(self, starved: Starved, facts: Facts, pods: Mapping[str, ActivePod]) -> asyncio.Event | None:
@@ -143,6 +147,7 @@ class Evictions:
                 self._parts.cleanups.forget(uid)
                 return None
             if rejected is None:
+                self._parts.counts.evicted(victim.signal)
                 return ended
             self._parts.cleanups.forget(uid)
             _log.info("a pod is not evicted", pod=victim.pod.full_name, podUID=uid, reason=rejected.reason)

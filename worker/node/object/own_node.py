@@ -117,6 +117,7 @@ class OwnNode:
         pause = FIRST_PAUSE
         while True:
             self._deps.health.turn(LOOP, self._cluster.status_every)
+            self._deps.metrics.node_registering()
             try:
                 self.json = await (self._create() if self._cluster.register else self._read())
             except (ApiAway, ApiRefused) as error:
@@ -191,6 +192,8 @@ class OwnNode:
         if self.json is None:  # deleted while the request was in progress, so it is to be created at once
             return
         self.json, self._reported = self.json if _is_older(answer, self.json) else answer, now
+        if is_ready(answer):
+            self._deps.metrics.node_ready()
         if is_ready(answer) != is_ready(node):
             log.info("node is ready" if is_ready(answer) else "node is not ready", why=_why(answer))
         self._callbacks.events(events)

@@ -15,7 +15,7 @@ from activities.volumes.csi.records.in_use import volumes_in_use
 from proto.kubernetes.resources.quantity import Quantity
 from worker.daemon.config import NodeConfig
 from worker.daemon.loop_restarts import restart_on_error
-from worker.daemon.version import own_version
+from worker.daemon.version import kubelet_version
 from worker.machine.addresses import AddressesUnknown, node_addresses
 from worker.machine.machine import Machine, read_machine
 from worker.machine.monotonic_clock import monotonic_now
@@ -28,7 +28,6 @@ from worker.node.pressure.watch import PressureWatch
 from worker.node.process.dependencies import NodeDependencies
 from worker.node.process.threads import in_node_thread
 from worker.node.runtime.watch import RuntimeWatch
-from worker.settings.kubelet.schema import load_schema
 from worker.settings.reserved import with_thresholds
 from workflows.decide.shutdown.words import NOT_READY
 
@@ -75,7 +74,7 @@ def node_settings(config: NodeConfig) -> NodeSettings:
     serving = config.cluster.serving
     return NodeSettings(
         name=config.node_name,
-        kubelet_version=f"v{load_schema().version.removeprefix('v')}+tempolet.{own_version()}",
+        kubelet_version=kubelet_version(),
         max_pods=config.max_pods,
         port=serving.port if serving.enabled else 0,
         given_addresses=config.node_ips,

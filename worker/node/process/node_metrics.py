@@ -10,16 +10,21 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from activities.machine.cgroup_hierarchies import Hierarchies
+from worker.daemon.version import kubelet_version
 from worker.machine.boot_time import boot_time
 from worker.node.process.certificate_facts import CertificateFacts
 from worker.node.process.healthz import ALWAYS_OK, SYNC_LOOP
+from worker.settings.kubelet.feature_gates import FeatureGates
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
 from worker.telemetry.exposition import render, single_sample
+from worker.telemetry.kubelet.families import BUCKETS, Families, rendered
+from worker.telemetry.kubelet.release import show_release
 
-_LABELS: Final = ["method", "path", "server_type", "long_running"]
+_LABELS: Final = ("method", "path", "server_type", "long_running")
+_REQUEST_BUCKETS: Final = BUCKETS
 _RENEW_ERRORS: Final = {
     "client": "kubelet_certificate_manager_client_expiration_renew_errors",
     "server": "kubelet_server_expiration_renew_errors",
@@ -29,35 +34,44 @@ _RENEW_ERRORS: Final = {
 class NodeMetrics:
     """Metrics of one node process; used from its event loop."""
 
-    def __init__(self, node: str = "") -> None:
-        """Take the node's name."""
+    def __init__(self, node: str = "", gates: FeatureGates | None = None) -> None:
+        """Take the node's name, and its feature gates."""
         self._registry = process_registry(node)
         self._slis = CollectorRegistry()
-        self._gauge("kubelet_cgroup_version", "1 or 2.").set(2 if Hierarchies.of_this_node().v2 else 1)
+        self._made = Families(self._registry)
+        self._made.gauge("kubelet_cgroup_version", "cgroup version on the hosts.").set(
+            2 if Hierarchies.of_this_node().v2 else 1
+        )
         self.runtime_operation = RuntimeCallMetrics(self._registry)
         self.api_request = ApiCallMetrics(self._registry)
         self._make_requests()
         self._make_checks()
         self._make_startup()
+        show_release(self._registry, kubelet_version(), gates or FeatureGates())
 
     def _make_startup(self) -> None:
-        """Add the startup stages that exist here: this process does nothing between its start and its registration."""
-        self._began, self._is_registered = time.time(), False
+        """Add the stages of the start (pkg/kubelet/util/node_startup_latency_tracker.go)."""
+        self._began, self._asked, self._registered, self._is_ready = time.time(), 0.0, 0.0, False
         stage = "kubelet_node_startup_{}duration_seconds"
-        self._gauge(stage.format("pre_kubelet_"), "From the machine's start to ours.").set(self._began - boot_time())
-        self._before_registration = self._gauge(
-            stage.format("pre_registration_"), "From our start to the registration."
-        )
-        self._startup = self._gauge(stage.format(""), "From the machine's start to the registration.")
+        text, made = "Duration in seconds of node startup {}.", self._made
+        made.gauge(stage.format("pre_kubelet_"), text.format("before kubelet starts")).set(self._began - boot_time())
+        self._before_registration = made.gauge(stage.format("pre_registration_"), text.format("before registration"))
+        self._registration = made.gauge(stage.format("registration_"), text.format("during registration"))
+        self._after_registration = made.gauge(stage.format("post_registration_"), text.format("after registration"))
+        self._startup = made.gauge(stage.format(""), text.format("in total"))
 
     def _make_requests(self) -> None:
-        self._requests = Counter(
-            "kubelet_http_requests_total", "Requests to the node's API.", _LABELS, registry=self._registry
+        made = self._made
+        self._requests = made.counter(
+            "kubelet_http_requests_total", "Number of the http requests received since the server started", *_LABELS
         )
-        self._request_seconds = Histogram(
-            "kubelet_http_requests_duration_seconds", "How long they took.", _LABELS, registry=self._registry
+        self._request_seconds = made.histogram(
+            "kubelet_http_requests_duration_seconds",
+            "Duration in seconds to serve http requests",
+            *_LABELS,
+            buckets=_REQUEST_BUCKETS,
         )
-        self._in_flight = self._gauge("kubelet_http_inflight_requests", "Requests that are being answered.", *_LABELS)
+        self._in_flight = made.gauge("kubelet_http_inflight_requests", "Number of the inflight http requests", *_LABELS)
 
     def _make_checks(self) -> None:
         self._healthy = Gauge("kubernetes_healthcheck", "1: the check succeeds.", ["name", "type"], registry=self._slis)
@@ -69,7 +83,7 @@ class NodeMetrics:
     def request(self, method: str, path: str, *, read_only: bool, long_running: bool) -> Iterator[None]:
         """Count a request while it is answered; `path` is a row's, so that clients cannot create series."""
         values = (method, path, "readonly" if read_only else "readwrite", str(long_running).lower())
-        self._requests.labels(*values).inc()
+        self._requests(*values).inc()
         self._in_flight.labels(*values).inc()
         start = time.perf_counter()
         try:
@@ -78,17 +92,28 @@ class NodeMetrics:
             self._in_flight.labels(*values).dec()
             self._request_seconds.labels(*values).observe(time.perf_counter() - start)
 
+    def node_registering(self) -> None:
+        """Record that the node's registration is tried; only the first call counts."""
+        if not self._asked:
+            self._asked = time.time()
+            self._before_registration.set(self._asked - self._began)
+
     def node_registered(self) -> None:
         """Record the node's registration; only the first call counts."""
-        if self._is_registered:
-            return
-        self._is_registered, now = True, time.time()
-        self._before_registration.set(now - self._began)
-        self._startup.set(now - boot_time())
+        if not self._registered:
+            self._registered = time.time()
+            self._registration.set(self._registered - self._asked)
+
+    def node_ready(self) -> None:
+        """Record that the API shows the node as ready; only the first call counts."""
+        if self._registered and not self._is_ready:
+            self._is_ready, now = True, time.time()
+            self._after_registration.set(now - self._registered)
+            self._startup.set(now - boot_time())
 
     def render(self, certificates: Mapping[str, CertificateFacts]) -> str:
         """Return all metrics but the checks in Prometheus' text format."""
-        return generate_latest(self._registry).decode() + certificate_text(certificates, datetime.now(UTC))
+        return rendered(self._registry).decode() + certificate_text(certificates, datetime.now(UTC))
 
     def render_slis(self, reason: str) -> bytes:
         """Record one check and return the checks (/metrics/slis); `reason` is what is wrong, or ""."""
@@ -96,9 +121,6 @@ class NodeMetrics:
             self._healthy.labels(name, "healthz").set(fine)
             self._checks.labels(name, "healthz", "success" if fine else "error").inc()
         return generate_latest(self._slis)
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(name, text, labels, registry=self._registry)
 
 
 def certificate_text(certificates: Mapping[str, CertificateFacts], now: datetime) -> str:
@@ -116,7 +138,9 @@ def certificate_text(certificates: Mapping[str, CertificateFacts], now: datetime
             families.append(
                 single_sample(f"{prefix}_ttl_seconds", f"Seconds until the {which} certificate ends.", "gauge", left)
             )
-        families.append(single_sample(errors, "Renewals that failed.", "counter", facts.renew_errors))
+        families.append(
+            single_sample(errors, "[ALPHA] Counter of certificate renewal errors.", "counter", facts.renew_errors)
+        )
         if facts.lived is not None:
             lived = facts.lived.total_seconds()
             families.append(

@@ -112,6 +112,10 @@ class ClusterPods:
             open_known=self._manifests.open_known,
         )
 
+    def mirrors_wanted(self) -> int:
+        """Count the static pods: each is to have a mirror pod."""
+        return sum(1 for _ in self._manifests.desired())
+
     def _shown_phase(self, uid: str) -> str:
         snapshot = self._known.of(uid)
         return snapshot.phase if snapshot else ""

@@ -48,6 +48,9 @@ class EventHandler(Protocol):
     def stream_opened(self) -> None:
         """Handle that the stream is open (again): earlier events are not repeated."""
 
+    def stream_lost(self) -> None:
+        """Handle that the stream broke, or did not open."""
+
 
 class EventStream:
     """One node's event stream; `flows` says whether ends can be expected from it."""
@@ -81,6 +84,7 @@ class EventStream:
                     _log.info("the runtime has no event stream; listing containers every second")
                     pause = NO_STREAM_RETRY
                 else:
+                    self._handler.stream_lost()
                     pause, wait = wait, min(wait * 2, RETRY_LONGEST)
             finally:
                 self.flows = False

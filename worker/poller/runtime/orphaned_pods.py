@@ -65,12 +65,17 @@ class OrphanedPods:
         workflows: PodWorkflows,
         remains: Callable[[PodKey], None],
         is_wanted: Callable[[str], bool],
+        *,
+        count: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take the runtime and Temporal, what removes a pod's files (in a thread), and what knows if it is listed."""
+        """Take the runtime and Temporal, what removes a pod's files (in a thread), and what knows if it is listed.
+
+        `count` is called for each that is found.
+        """
         self._client = client
         self._workflows = workflows
         self._remove_remains = remains
-        self._is_wanted = is_wanted
+        self._is_wanted, self._count = is_wanted, count
         self._seen: frozenset[str] = frozenset()
         self._removals: dict[str, asyncio.Task[None]] = {}
 
@@ -90,6 +95,7 @@ class OrphanedPods:
             removal = asyncio.create_task(self._remove(pod), name=f"remove {pod.workflow_id}")
             self._removals[uid] = removal
         for uid in sorted(left.keys() - self._seen):
+            self._count()
             _log.info("found an orphaned pod", workflow=left[uid].workflow_id, podUID=uid)
         self._seen = frozenset(left)
 

@@ -36,6 +36,7 @@ from worker.poller.runtime.known_pods import KnownPods, unknown_part
 from worker.poller.runtime.relist import RuntimePod, differences, our_pods, workflow_id_of
 from worker.telemetry.metrics import Metrics
 
+NANOSECONDS: Final = 1_000_000_000
 RELIST: Final = timedelta(seconds=1)
 STREAM_REPORTS_WITHIN: Final = timedelta(seconds=2)
 """An end that a listing found counts as missed by the stream if the stream has not reported it within this time."""
@@ -128,7 +129,7 @@ class RuntimeWatch:
         except CriError:
             deps.health.check_soon()
             return None
-        deps.metrics.relisted(time.perf_counter() - begun)
+        deps.metrics.relists.relisted(time.perf_counter() - begun)
         deps.health.set_end_detection("stream" if self._stream.flows else "relist")
         pods = our_pods(deps.node, sandboxes, containers, await asyncio.to_thread(deps.known.folders))
         found = differences(pods, snapshots, source)
@@ -167,7 +168,7 @@ class RuntimeWatch:
 
     def handle_event(self, event: cri.ContainerEventResponse) -> None:
         """Handle an event of the stream."""
-        self._deps.metrics.event_received()
+        self._deps.metrics.relists.event_received(event.created_at / NANOSECONDS)
         try:
             self._handle(event, may_wait=True)
         except Exception as error:  # noqa: BLE001 - the other events must not be affected
@@ -194,8 +195,12 @@ class RuntimeWatch:
     def stream_opened(self) -> None:
         """Handle that the stream is open: compare, because earlier events are not repeated."""
         self._opened.set()
-        self._deps.metrics.event_stream(opened=True)
+        self._deps.metrics.relists.event_stream(opened=True)
         self._deps.health.check_soon()  # the runtime may have been down
+
+    def stream_lost(self) -> None:
+        """Handle that the stream broke, or did not open."""
+        self._deps.metrics.relists.event_stream(opened=False)
 
     def _queue_hint(self, workflow_id: str, hint: RuntimeChanged) -> None:
         """Queue a hint; for a terminating pod delayed, because the activity that stops it reports first."""

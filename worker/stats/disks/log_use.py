@@ -18,7 +18,7 @@ class FileUsage(NamedTuple):
 
 def log_usage(pod_logs_dir: Path, owner: Owner) -> FileUsage:
     """Count the files in a container's log folder; none if there is no such folder. Blocks."""
-    return _files_of(f"{pod_logs_dir}/{owner.namespace}_{owner.pod}_{owner.pod_uid}/{owner.container}")
+    return used_below(f"{pod_logs_dir}/{owner.namespace}_{owner.pod}_{owner.pod_uid}/{owner.container}")
 
 
 def hosts_file_usage(root_dir: Path, uid: str) -> FileUsage:
@@ -30,7 +30,8 @@ def hosts_file_usage(root_dir: Path, uid: str) -> FileUsage:
     return FileUsage(found.st_blocks * _BLOCK, 1)
 
 
-def _files_of(folder: str) -> FileUsage:
+def used_below(folder: Path | str) -> FileUsage:
+    """Count the files in a folder; none if there is no such folder. Blocks."""
     used, files = 0, 0
     try:
         with os.scandir(folder) as entries:

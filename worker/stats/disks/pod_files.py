@@ -50,6 +50,10 @@ class PodFiles:
         self._kept = kept
         return [one for _, one in kept.values()]
 
+    def known(self) -> list[PodFile]:
+        """Return what was read last."""
+        return [one for _, one in self._kept.values()]
+
 
 def _cut(pod: Mapping[str, Any]) -> PodFile:
     metadata, spec = pod["metadata"], pod["spec"]

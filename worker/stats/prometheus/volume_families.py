@@ -7,12 +7,12 @@ from worker.stats.disks.volumes import Volume, VolumeCounts, VolumeUsage
 from worker.telemetry.exposition import Family, labels
 
 _CLAIMED: Final = (
-    ("kubelet_volume_stats_capacity_bytes", "Size of the volume.", "capacity"),
-    ("kubelet_volume_stats_available_bytes", "Bytes that are left in it.", "available"),
-    ("kubelet_volume_stats_used_bytes", "Bytes in use.", "used"),
-    ("kubelet_volume_stats_inodes", "Inodes of the volume.", "inodes"),
-    ("kubelet_volume_stats_inodes_free", "Inodes that are left.", "inodes_free"),
-    ("kubelet_volume_stats_inodes_used", "Inodes in use.", "inodes_used"),
+    ("kubelet_volume_stats_capacity_bytes", "[ALPHA] Capacity in bytes of the volume", "capacity"),
+    ("kubelet_volume_stats_available_bytes", "[ALPHA] Number of available bytes in the volume", "available"),
+    ("kubelet_volume_stats_used_bytes", "[ALPHA] Number of used bytes in the volume", "used"),
+    ("kubelet_volume_stats_inodes", "[ALPHA] Maximum number of inodes in the volume", "inodes"),
+    ("kubelet_volume_stats_inodes_free", "[ALPHA] Number of free inodes in the volume", "inodes_free"),
+    ("kubelet_volume_stats_inodes_used", "[ALPHA] Number of used inodes in the volume", "inodes_used"),
 )
 
 
@@ -29,7 +29,7 @@ def claimed_families(measured: Mapping[Volume, VolumeUsage]) -> Iterator[Family]
 
 def total_family(counts: VolumeCounts) -> Family:
     """Return volume_manager_total_volumes (volumemanager/metrics/metrics.go)."""
-    family = Family("volume_manager_total_volumes", "Volumes, by plugin: wanted, and there.", "gauge")
+    family = Family("volume_manager_total_volumes", "[ALPHA] Number of volumes in Volume Manager", "gauge")
     for state, by_plugin in (("desired_state_of_world", counts.wanted), ("actual_state_of_world", counts.actual)):
         for plugin, count in by_plugin.items():
             family.add(count, labels({"plugin_name": plugin, "state": state}))

@@ -7,7 +7,7 @@ longest, until usage is below the low threshold. Images that are in use, pinned 
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from proto.kubernetes.image_age import is_too_full, is_too_old, may_make_room
+from proto.kubernetes.image_age import BY_AGE, is_too_full, is_too_old, may_make_room
 from proto.temporal.node import ImagePolicy, ImageUse, NodeImage, Removal
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
@@ -18,7 +18,7 @@ def choose(use: ImageUse, policy: ImagePolicy) -> tuple[Removal, ...]:
     """Choose the images to remove now; after removals by age, disk usage is measured again."""
     in_order = sorted(use.images, key=_last_used)
     if old := [one for one in in_order if is_too_old(one, policy, use.at)]:
-        return tuple(_removal(one, f"{_idle(one, use.at)}, longer than imageMaximumGCAge") for one in old)
+        return tuple(_removal(one, f"{_idle(one, use.at)}, {BY_AGE}") for one in old)
     if not is_too_full(use, policy):
         return ()
     reason = f"the disk is {use.disk.used_percent} % full, and from {policy.high_threshold_percent} % on room is made"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from activities.clients.runtime import RuntimeClient
 from activities.images.image_pulls import ImagePulls
@@ -26,6 +27,7 @@ from worker.host.pressure.evictions import EvictionParts, Evictions
 from worker.host.pressure.reclaiming import Reclaiming
 from worker.stats.node_stats import NodeStats
 from worker.stats.pressure.node_reading import Measured
+from worker.telemetry.kubelet.evictions import EvictionCounts
 from workflows.decide.eviction.disks import Reclaim
 
 HARD = Threshold(Signal.MEMORY, Amount("100"))
@@ -85,7 +87,7 @@ class PressedNode:
         self.pods: list[PodSnapshot] = []
         self.uses: dict[str, PodUse] = {}
         self.told: list[tuple[str, str, str]] = []
-        self.requests, self.cleanups = Requests(), Cleanups()
+        self.requests, self.cleanups, self.registry = Requests(), Cleanups(), CollectorRegistry()
         self.publish: Callable[[PodSnapshot], None] = self.cleanups.after(lambda _: None)
         services = NodeServices(
             settings=ActivitySettings(root_dir=root_dir, pod_logs_dir=root_dir / "logs"),
@@ -105,6 +107,7 @@ class PressedNode:
                 requests=self.requests,
                 cleanups=self.cleanups,
                 tell=lambda *event: self.told.append(event),
+                counts=EvictionCounts(self.registry),
             )
         )
 

@@ -66,6 +66,9 @@ async def test_the_pod_that_uses_most_is_evicted_with_the_kubelets_words(node: P
     )
     assert node.told == [("Warning", "EvictionThresholdMet", "Attempting to reclaim memory")]
     assert read_node_pressure(node.root_dir) == {"MemoryPressure"}
+    labels = {"eviction_signal": "memory.available"}
+    for name in ("kubelet_evictions", "kubelet_eviction_stats_age_seconds_count"):
+        assert node.registry.get_sample_value(name, labels) == 1
 
 
 @pytest.mark.parametrize(

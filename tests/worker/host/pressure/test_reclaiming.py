@@ -1,5 +1,6 @@
 """What is removed under disk pressure before a pod is evicted, and what stays?"""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import grpc
 import pytest
 
 from activities.clients.cri_error import CriError
+from activities.execution.timings import Timings
 from activities.images.image_ages import ImageAges
 from proto.cri.labels import POD_UID
 from proto.cri.v1 import api_pb2 as cri
@@ -57,11 +59,13 @@ def runtime(tmp_path: Path) -> Mock:
     )
 
 
-def reclaiming(runtime: Mock) -> Reclaiming:
+def reclaiming(runtime: Mock, counted: Callable[[str], None] = lambda _: None) -> Reclaiming:
     """Return it on a node with one pod that is down and one that is wanted; one image has just been pulled."""
     ages = ImageAges()
     ages.known = {one.id: ImageAge(one.id, LONG_AGO) for one in runtime.list_images.return_value if "new" not in one.id}
-    services: Any = SimpleNamespace(runtime=runtime, image_ages=ages, pull_rights=None)
+    services: Any = SimpleNamespace(
+        runtime=runtime, image_ages=ages, pull_rights=None, timings=Timings(image_removed=counted)
+    )
     pods = [snapshot("down", Lifecycle.TERMINATED), snapshot("wanted")]
     return Reclaiming(services, lambda: pods, ImagePolicy())
 
@@ -73,9 +77,11 @@ def removed(removal: AsyncMock) -> list[str]:
 
 async def test_dead_containers_of_pods_that_are_down_go_and_then_their_images(runtime: Mock) -> None:
     """Not those of a pod that starts again, of others, nor an image that was just pulled, is in use or pinned."""
-    await reclaiming(runtime).do(BOTH)
+    counted: list[str] = []
+    await reclaiming(runtime, counted.append).do(BOTH)
     assert removed(runtime.remove_container) == ["over"]
     assert removed(runtime.remove_image) == ["sha256:over", "sha256:unused"]
+    assert counted == ["space", "space"]
 
 
 @pytest.mark.parametrize(

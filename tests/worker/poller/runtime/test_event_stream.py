@@ -122,13 +122,17 @@ class Taker:
 
     def __init__(self) -> None:
         self.taken: list[str] = []
-        self.openings = 0
+        self.openings = self.lost = 0
         self.more = asyncio.Event()
 
     def handle_event(self, event: cri.ContainerEventResponse) -> None:
         """Take an event."""
         self.taken.append(event.container_id)
         self.more.set()
+
+    def stream_lost(self) -> None:
+        """Count it."""
+        self.lost += 1
 
     def stream_opened(self) -> None:
         """Take an opening."""
@@ -189,6 +193,7 @@ async def test_a_runtime_that_restarts_is_read_again_and_asked_for_what_was_miss
         await runtime.stop()
         await runtime.start()
         await handler.until(lambda: handler.openings == 2)
+        assert handler.lost >= 1
         assert stream.flows
         runtime.tell(event(STOPPED, "c1", POD))
         await handler.until(lambda: handler.taken == ["c1"])

@@ -1,0 +1,1 @@
+"""The kubelet's metrics of pods, by subject."""
