@@ -24,6 +24,7 @@ from activities.files import mounts
 from tests.free_ports import free_port, free_ports
 from tests.killed_sessions import remove_leftovers
 from tests.own_number import own_number
+from tests.patience import PATIENCE
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces
 from worker.standalone.pod_network.network import PodNetwork
@@ -115,7 +116,7 @@ def development_process(folder: Path, *settings: str) -> Iterator[tuple[str, "su
         finally:
             server.terminate()
             server.send_signal(signal.SIGCONT)
-            server.wait(timeout=20)
+            server.wait(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="session")

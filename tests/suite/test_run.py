@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.suite.session import HERE
 
 INI = "[pytest]\nmarkers =\n    node: a node\n"
@@ -70,7 +71,7 @@ def started(root: Path, *words: str) -> "subprocess.Popen[str]":
 def ran(root: Path) -> tuple[int, str]:
     """Run it to its end; answers its exit code and what it has printed."""
     with started(root) as process:
-        said, _ = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=PATIENCE)
         return process.returncode, said
 
 
@@ -129,7 +130,7 @@ def test_a_run_that_is_told_to_end_lets_fixtures_clean_up(tree: Callable[..., Pa
             _until_both_wait(root, process)
             process.send_signal(sign)
             process.send_signal(signal.SIGTERM)
-            said, _ = process.communicate(timeout=60)
+            said, _ = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     assert process.returncode == 2, said

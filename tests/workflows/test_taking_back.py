@@ -19,6 +19,7 @@ from proto.temporal.pod import Lifecycle, Observed, PodKey, PodOutcome, PodStart
 from proto.temporal.pod_inputs import CarriedAction
 from proto.temporal.signals import DeletionRequested, PodListed
 from proto.temporal.ticket import Ticket
+from tests.patience import PATIENCE
 from tests.workflows.decide.situations import NOW, at, pod
 from workflows.decide.actions import Action, Wake
 from workflows.decide.record.hand_back import LONGEST, REFUSAL
@@ -144,7 +145,7 @@ class Run:
     async def next_start(self) -> PodStart:
         """Return the input of the next run."""
         with pytest.raises(ContinuedAsNew) as ended:
-            await asyncio.wait_for(self.task, 10)
+            await asyncio.wait_for(self.task, PATIENCE)
         return ended.value.start
 
 
@@ -312,7 +313,7 @@ async def test_a_pod_that_is_gone_ends_with_its_state_published() -> None:
     run = await Run().begin()
     run.arrive(replace(HANDED, observed=gone))
     last = await Run(await run.next_start()).begin()
-    await asyncio.wait_for(last.task, 10)
+    await asyncio.wait_for(last.task, PATIENCE)
     assert last.driver.published == 1
     assert not last.driver.performed
 

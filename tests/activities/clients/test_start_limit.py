@@ -7,6 +7,7 @@ import pytest
 
 from activities.clients.start_limit import StartLimit, StartPriority
 from activities.execution.pod_locks import PodLocks
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.jumping_clock
 
@@ -67,7 +68,7 @@ async def test_a_permit_that_meets_a_cancel_is_passed_on() -> None:
         await asyncio.sleep(0.01)
     tasks[0].cancel()
     end.set()
-    await asyncio.wait_for(tasks[1], 5)
+    await asyncio.wait_for(tasks[1], PATIENCE)
     assert begun == [2]
 
 
@@ -78,7 +79,7 @@ async def test_a_call_that_hangs_gives_its_permit_back_once() -> None:
     first = asyncio.create_task(hold(limit, begun, 0, hanging))
     second = asyncio.create_task(hold(limit, begun, 1, end))
     end.set()
-    await asyncio.wait_for(second, 5)
+    await asyncio.wait_for(second, PATIENCE)
     assert begun == [0, 1]
     hanging.set()
     await first
@@ -138,7 +139,7 @@ async def test_a_cancelled_wait_for_a_lock_leaves_it_to_the_others() -> None:
         behind = asyncio.create_task(_take(locks))
         await asyncio.sleep(0.01)
         assert not behind.done()
-    await asyncio.wait_for(behind, 1)
+    await asyncio.wait_for(behind, PATIENCE)
     assert len(locks) == 0
 
 

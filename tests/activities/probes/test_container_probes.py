@@ -25,6 +25,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.activities.requests import ProbeContainer
 from proto.temporal.pod import PodKey, ProbeKind
 from proto.temporal.signals import ProbeVerdict
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.jumping_clock
 
@@ -166,7 +167,7 @@ def begin(
 
 async def ended(task: "asyncio.Task[None]") -> None:
     """Wait for its end."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await task
 
 

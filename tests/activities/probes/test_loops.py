@@ -17,6 +17,7 @@ from activities.probes.outcome import Outcome, ProbeNotRun
 from proto.temporal.activities.heartbeats import ProbeProgress
 from proto.temporal.activities.requests import ProbeContainer
 from proto.temporal.pod import PodKey, ProbeFact, ProbeKind
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.jumping_clock
 
@@ -80,7 +81,7 @@ async def run() -> AsyncIterator[Callable[[ProbeContainer], ProbeLoop]]:
 
 async def news(loop: ProbeLoop) -> list[ProbeKind]:
     """Wait for something untold."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not loop.unreported():
             loop.listener.clear()
             await loop.listener.wait()
@@ -105,7 +106,7 @@ async def test_startup_holds_the_others(handlers: dict[str, Scripted], run: Any)
     loop = run(asking(startup={"failureThreshold": 3}, readiness={}, liveness={}))
     assert await news(loop) == [ProbeKind.STARTUP]
     assert handlers["readiness"].times == 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await handlers["readiness"].asked.wait()
         await handlers["liveness"].asked.wait()
     assert handlers["startup"].times == 2

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.node_tests.kubelet_launcher import ROLES
+from tests.patience import PATIENCE
 from tests.worker.daemon.systemd_machine import CHECKOUT, wait_until
 
 FAILS = 7
@@ -66,7 +67,7 @@ def test_sigterm_ends_all_and_is_no_failure(launcher: "subprocess.Popen[bytes]")
     """The unit of a kubelet that was told to end is not a failed one."""
     processes = children(launcher)
     launcher.terminate()
-    assert launcher.wait(timeout=60) == 0
+    assert launcher.wait(timeout=PATIENCE) == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in processes)
 
 
@@ -74,5 +75,5 @@ def test_the_end_of_one_ends_all_with_its_code(launcher: "subprocess.Popen[bytes
     """A kubelet with a missing part would not be noticed."""
     processes = children(launcher)
     os.kill(processes[1], signal.SIGUSR1)
-    assert launcher.wait(timeout=60) == FAILS
+    assert launcher.wait(timeout=PATIENCE) == FAILS
     assert not any(Path(f"/proc/{pid}").exists() for pid in processes)

@@ -117,7 +117,7 @@ def browser() -> Iterator[Browser]:
                 _ask("DELETE", session)
         finally:
             driver.terminate()
-            driver.wait(timeout=20)
+            driver.wait(timeout=PATIENCE)
 
 
 def _open_session(driver: str, profile: Path) -> str:

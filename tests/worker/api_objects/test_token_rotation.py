@@ -11,6 +11,7 @@ import pytest
 from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenSpec, due
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
+from tests.patience import PATIENCE
 from tests.worker.poller.snapshots import snapshot
 from worker.api_objects import token_rotation
 from worker.api_objects.token_rotation import AGAIN, LONGEST, TokenRotation, mounted_tokens, token_spec_of
@@ -108,7 +109,7 @@ async def test_what_fell_due_while_the_machine_slept_is_renewed_soon(monkeypatch
     renewing = asyncio.create_task(node.rotation.run(asyncio.Event(), now))
     await looked.wait()
     node.now += timedelta(hours=8)
-    await asyncio.wait_for(node.heard.wait(), 5)
+    await asyncio.wait_for(node.heard.wait(), PATIENCE)
     renewing.cancel()
     with suppress(asyncio.CancelledError):
         await renewing

@@ -16,6 +16,7 @@ from proto.temporal.node import ImageUse, NodeConfigured, NodeStart, PrepullImag
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from tests.patience import PATIENCE
 from tests.worker.stand_in.world import MemoryJournal, World, at_once, copied
 from worker.stand_in.in_process_driver import Targets
 from worker.stand_in.loop_lead import Means, NotLed
@@ -201,7 +202,7 @@ async def test_a_lead_that_is_cancelled_ends() -> None:
     _, lead = await led(world)
     lead.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(lead, 1)
+        await asyncio.wait_for(lead, PATIENCE)
 
 
 async def test_a_pod_that_is_listed_again_starts_again() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests.patience import PATIENCE
 from worker.status.queue import WorkQueue
 
 
@@ -34,8 +35,8 @@ async def test_what_is_asked_for_later_comes_sooner_when_asked_for_now() -> None
     queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", 3600)
     queue.add("a")
-    assert await asyncio.wait_for(queue.get(), 1) == "a"
+    assert await asyncio.wait_for(queue.get(), PATIENCE) == "a"
     queue.done("a")
     queue.add_after("a", 0.001)
     queue.add_after("a", 3600)
-    assert await asyncio.wait_for(queue.get(), 1) == "a"
+    assert await asyncio.wait_for(queue.get(), PATIENCE) == "a"

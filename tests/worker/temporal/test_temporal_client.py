@@ -18,6 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import SEARCH_ATTRIBUTES
 from tests.free_ports import free_port
+from tests.patience import PATIENCE
 from worker.standalone.gateway.carrying import serve_connections
 from worker.standalone.gateway.frontend import Frontend
 from worker.standalone.gateway.own_network import listen_at_path
@@ -133,7 +134,7 @@ async def test_a_temporal_that_is_away_is_waited_for(settings: TemporalSettings)
     said: asyncio.Queue[str] = asyncio.Queue()
     task = asyncio.create_task(connect(replace(settings, address=address), waiting=said.put_nowait))
     for _ in range(2):
-        text = await asyncio.wait_for(said.get(), 10)
+        text = await asyncio.wait_for(said.get(), PATIENCE)
         assert text == f"waiting for Temporal at {address}: Connection refused"
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -14,6 +14,7 @@ from activities.machine.node_cgroups import NodeCgroups
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.kubernetes.resources.resources import cpu_shares
 from tests.activities.machine.test_node_cgroups import MIB, V2_FILES, files_of, v2_at
+from tests.patience import PATIENCE
 from worker.events.event import NORMAL, WARNING
 from worker.host.cgroups.node_allocatable import (
     EVERY,
@@ -124,7 +125,7 @@ async def test_it_is_kept_each_minute_while_the_worker_runs(tmp_path: Path) -> N
     assert timedelta(minutes=1) == EVERY
     async with keeping_pods_limit(PodsLimit(cgroups_at(tmp_path), measured, told), timedelta(milliseconds=10)):
         for _ in range(3):
-            await asyncio.wait_for(kept.wait(), 10)
+            await asyncio.wait_for(kept.wait(), PATIENCE)
             kept.clear()
     assert told.events == [ENFORCED]
 

@@ -9,6 +9,7 @@ import pytest
 
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.process_cgroups import ProcessCgroups
+from tests.patience import PATIENCE
 from worker.daemon.node_lock import hold_node_lock
 from worker.host.cgroups.system_cgroups import EVERY, move_processes, moving_processes, own_processes
 from worker.settings.cgroups.agent import AgentProcesses
@@ -80,7 +81,7 @@ async def test_it_goes_on_while_the_worker_runs() -> None:
     assert timedelta(minutes=1) == EVERY
     async with moving_processes(AgentProcesses("/kube"), machine, own, timedelta(milliseconds=10)):
         for _ in range(2):
-            await asyncio.wait_for(moved.wait(), 10)
+            await asyncio.wait_for(moved.wait(), PATIENCE)
             moved.clear()
     assert machine.places[7] == "/kube"
     moves = machine.moves

@@ -22,6 +22,8 @@ from jeepney import DBusAddress, HeaderFields, MessageType, new_method_call, new
 from jeepney.bus_messages import message_bus
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
 
+from tests.patience import PATIENCE
+
 LOGIND: Final = "org.freedesktop.login1"
 MANAGER: Final = DBusAddress("/org/freedesktop/login1", LOGIND, f"{LOGIND}.Manager")
 SYSTEMD: Final = "org.freedesktop.systemd1"
@@ -64,7 +66,7 @@ class SmallBus:
         """End it."""
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.communicate(timeout=20)
+            self.process.communicate(timeout=PATIENCE)
             self.process = None
 
     def connect(self, *, fds: bool = False) -> DBusConnection:
