@@ -20,6 +20,9 @@ BATCH: Final = 64
 PAUSE: Final = 0.05
 """Seconds after a batch that was not the end of the log."""
 
+GATHERED: Final = 2.0
+"""Seconds in which new records gather: a machine whose pods come and go writes several a second, each for itself."""
+
 Read = Callable[[int, int], bytes]
 
 
@@ -49,6 +52,7 @@ async def records(log: int, read: Read = os.read) -> AsyncGenerator[bytes, None]
                     await more.wait()
                 finally:
                     loop.remove_reader(log)
+                await asyncio.sleep(GATHERED)
                 break
             if not record:
                 return

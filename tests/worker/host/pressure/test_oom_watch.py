@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from activities.machine.cgroup_hierarchies import Hierarchies
 from tests.patience import PATIENCE
-from worker.host.pressure.kernel_log import BATCH, open_kernel_log, records
+from worker.host.pressure.kernel_log import BATCH, GATHERED, open_kernel_log, records
 from worker.host.pressure.oom_watch import FILE_NAME, OomWatch
 from workflows.decide.node.oom_kills import OomKill, Report, follow, kernel_record
 
@@ -153,6 +153,29 @@ async def test_a_flood_is_read_in_batches(monkeypatch: pytest.MonkeyPatch) -> No
         async for _ in records(0, overwritten):
             pass
     assert pauses == [BATCH, 2 * BATCH, 3 * BATCH]
+
+
+async def test_records_gather(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One wake for all that come soon after each other."""
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        log.write("b", "c")
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    found: list[bytes] = []
+    descriptor = log.open(Path())
+    asyncio.get_running_loop().call_later(0.05, log.write, "a")
+    try:
+        async with contextlib.aclosing(records(descriptor)) as read:
+            async for record in read:
+                found.append(record[-2:-1])
+                if len(found) == 3:
+                    break
+    finally:
+        os.close(descriptor)
+    assert (found, pauses) == ([b"a", b"b", b"c"], [GATHERED])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes a cgroup and reads the kernel's log")
