@@ -161,7 +161,12 @@ async def test_which_kind_a_machine_has(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def _thrashing(cgroup: Path, folder: Path) -> "subprocess.Popen[bytes]":
     """Start processes that read a file again and again which is larger than their memory."""
     file = folder / "large"
-    file.write_bytes(bytes(64 * MI))
+    with file.open("wb") as written:
+        written.write(bytes(64 * MI))
+        os.fsync(written.fileno())
+        os.posix_fadvise(
+            written.fileno(), 0, 0, os.POSIX_FADV_DONTNEED
+        )  # cached pages would be this process's, not theirs
     code = (
         "import sys, mmap; open(sys.argv[1] + '/cgroup.procs', 'w').write('0'); f = open(sys.argv[2], 'rb');"
         "m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\n"
