@@ -5,7 +5,7 @@ covers every volume, whether or not it was mounted.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.table import kind_of, plugin_of, volume_type
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
 from activities.volumes.subpaths import unmount_sub_paths
+from proto.kubernetes.pod_containers import every_container
 from proto.temporal import names
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT
@@ -71,7 +72,7 @@ class VolumeActivities:
             await self._unmount_sub_paths(pod)
             found = pod_volumes(self._services, request)
             ends = await asyncio.gather(*(self._unmount(kind, one) for kind, one in found), return_exceptions=True)
-            failures = failure_message("UnmountVolume.TearDown", [one for _, one in found], ends)
+            failures = failure_message(_unmounting, [one for _, one in found], ends)
             if failures:
                 raise non_retryable_failure(FAILED_UNMOUNT, failures)
 
@@ -85,7 +86,7 @@ class VolumeActivities:
     async def _mount_all(self, request: MountVolumes) -> MountedVolumes:
         found = pod_volumes(self._services, request)
         ends = await asyncio.gather(*(self._mount(kind, one) for kind, one in found), return_exceptions=True)
-        if failures := failure_message("MountVolume.SetUp", [one for _, one in found], ends):
+        if failures := failure_message(_mounting, [one for _, one in found], ends):
             raise non_retryable_failure(FAILED_MOUNT, failures)
         mounted = [one for one in ends if isinstance(one, Mounted)]
         asked = request.asks_recursive_read_only
@@ -155,15 +156,26 @@ def type_named(kind: str, name: str) -> VolumeType:
     return found
 
 
-def failure_message(doing: str, volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
+def failure_message(doing: Callable[[PodVolume], str], volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
     """Build the kubelet's message with every failed volume; unexpected errors are raised unchanged."""
     failures = []
     for volume, end in zip(volumes, ends, strict=True):
         match end:
             case ApplicationError(message=message):
-                failures.append(f'{doing} failed for volume "{volume.name}" : {message}')
+                failures.append(f'{doing(volume)} failed for volume "{volume.name}" : {message}')
             case BaseException() if isinstance(end, _EXPECTED):
-                failures.append(f'{doing} failed for volume "{volume.name}" : {end}')
+                failures.append(f'{doing(volume)} failed for volume "{volume.name}" : {end}')
             case BaseException():
                 raise end
     return "; ".join(failures)
+
+
+def _mounting(volume: PodVolume) -> str:
+    """Say what fails if a volume cannot be mounted, or a block device not be had (operation_generator.go)."""
+    spec = volume.pod_spec.get("spec") or {}
+    uses = (one for container in every_container(spec) for one in container.get("volumeDevices") or ())
+    return "MapVolume.SetUpDevice" if any(one["name"] == volume.name for one in uses) else "MountVolume.SetUp"
+
+
+def _unmounting(_: PodVolume) -> str:
+    return "UnmountVolume.TearDown"

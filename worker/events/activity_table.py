@@ -38,7 +38,8 @@ LOGIN_MISSING: Final = "FailedToRetrieveImagePullSecret"
 _NOT_PULLED: Final = frozenset({"ErrImageNeverPull"})
 _NOT_INSPECTED: Final = frozenset({"InvalidImageName", "ImageInspectError"})
 _OF_THE_NODE: Final = {"NetworkNotReady": "NetworkNotReady", "FailedToMakePodDataDirectories": "Failed"}
-_NEXT_VOLUME: Final = re.compile(r'; (?=MountVolume\.SetUp failed for volume ")')
+_NEXT_VOLUME: Final = re.compile(r'; (?=(?:MountVolume\.SetUp|MapVolume\.SetUpDevice) failed for volume ")')
+_OF_A_DEVICE: Final = "MapVolume."
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,8 @@ def _hook_failed(subject: Subject, request: RunHook, _: Fault) -> Iterator[Occur
 
 def _not_mounted(subject: Subject, _: MountVolumes, fault: Fault) -> Iterator[Occurrence]:
     for message in _NEXT_VOLUME.split(fault.message):
-        yield Occurrence(subject.pod, WARNING, "FailedMount", message)
+        reason = "FailedMapVolume" if message.startswith(_OF_A_DEVICE) else "FailedMount"
+        yield Occurrence(subject.pod, WARNING, reason, message)
 
 
 TABLE: Final[Mapping[type, Row]] = {

@@ -95,6 +95,16 @@ async def test_a_volume_that_fails_leaves_the_others_mounted(services: NodeServi
     assert folder(services).is_dir()
 
 
+def test_a_block_device_is_mapped_not_mounted(services: NodeServices) -> None:
+    """In the kubelet's words, by how a container uses the volume."""
+    containers = [{"name": "main", "volumeMounts": [{"name": "files"}], "volumeDevices": [{"name": "disk"}]}]
+    found = [PodVolume(POD, name, {}, {"spec": {"containers": containers}}, services) for name in ("files", "disk")]
+    message = pod_volumes.failure_message(pod_volumes._mounting, found, [VolumeFailed("one"), VolumeFailed("two")])
+    assert message == (
+        'MountVolume.SetUp failed for volume "files" : one; MapVolume.SetUpDevice failed for volume "disk" : two'
+    )
+
+
 async def test_a_volume_becomes_the_groups_once_and_to_the_end(
     services: NodeServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

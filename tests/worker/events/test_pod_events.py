@@ -259,6 +259,18 @@ def test_what_goes_well(events: PodEvents, told: Told, request_: Any, answer: An
             ],
             id="each-volume-that-is-not-mounted-by-itself",
         ),
+        pytest.param(
+            MountVolumes(POD, (), {}),
+            "FailedMount",
+            'MapVolume.SetUpDevice failed for volume "a" : one; MountVolume.SetUp failed for volume "b" : two; '
+            'MapVolume.SetUpDevice failed for volume "c" : three',
+            [
+                'W FailedMapVolume: MapVolume.SetUpDevice failed for volume "a" : one',
+                'W FailedMount: MountVolume.SetUp failed for volume "b" : two',
+                'W FailedMapVolume: MapVolume.SetUpDevice failed for volume "c" : three',
+            ],
+            id="a-block-device-is-mapped",
+        ),
     ],
 )  # fmt: skip
 def test_what_fails(events: PodEvents, told: Told, request_: Any, reason: str, message: str, lines: list[str]) -> None:
