@@ -167,6 +167,8 @@ class EvictPod:
     """Of its event."""
     shutdown: bool = False
     """The machine goes down: pods of the system end, too."""
+    preempted_for: str = ""
+    """Namespace and name of the critical pod that needs its room: a pod of the system with a lower priority ends, too."""
 
 
 OperatorRequest = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer

@@ -45,6 +45,8 @@ class Eviction:
     """Why this pod and not another, if the node has chosen it."""
     annotations: dict[str, str] = field(default_factory=dict)
     """Of its event."""
+    preempted_for: str = ""
+    """Namespace and name of the critical pod that needs its room, if that is the cause."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
@@ -31,13 +31,20 @@ GONE: Final = Rejection("Gone", "the pod's workflow has ended")
 class PodRequests:
     """Sends requests; used from one event loop."""
 
-    def __init__(self, client: Client, budget: CallBudget, deliveries: Deliveries) -> None:
-        """Take the client and the budget of the process's calls, and what knows who leads each pod."""
+    def __init__(
+        self, client: Client, budget: CallBudget, deliveries: Deliveries, *, reads_answers: bool = True
+    ) -> None:
+        """Take the client and the budget of the process's calls, and what knows who leads each pod.
+
+        `reads_answers` is False in a process whose converter only sends (`worker/payloads/sending.py`).
+        """
         self._client, self._budget, self._deliveries = client, budget, deliveries
+        self._reads_answers = reads_answers
 
     async def ask(self, workflow_id: str, asked: EvictPod | StopPod) -> Rejection | None:
         """Send a request; returns why the pod rejects it. Raises LeadUnavailable, NotDelivered, RPCError, RuntimeError."""
-        name, answer = _UPDATES[type(asked)]
+        name, shape = _UPDATES[type(asked)]
+        answer: Any = shape if self._reads_answers else Any
         asked = replace(asked, source=SOURCE, sequence=new_number())
         message, replies = Message(workflow_id, name, asked, SOURCE, asked.sequence), list[Reply]()
 
@@ -50,7 +57,7 @@ class PodRequests:
         )
         return replies[-1].refusal if replies and replies[-1].answer is Answer.TAKEN else rejected
 
-    async def _update(self, workflow_id: str, name: str, asked: EvictPod | StopPod, answer: type) -> Rejection | None:
+    async def _update(self, workflow_id: str, name: str, asked: EvictPod | StopPod, answer: Any) -> Rejection | None:
         handle = self._client.get_workflow_handle(workflow_id)
         try:
             async with self._budget.call(), asyncio.timeout(ANSWERED_WITHIN.total_seconds()):

@@ -21,7 +21,8 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from proto.node_runtime import NodeRuntime
 from proto.temporal.names import PodWorkflowId
-from proto.temporal.pod import NodeSettings
+from proto.temporal.pod import NodeSettings, PodJson
+from proto.temporal.pod_inputs import Rejected
 from worker.behaviours.commitment import Commitment
 from worker.daemon.api_access import open_api
 from worker.daemon.config import NodeConfig
@@ -34,6 +35,10 @@ from worker.delivery.server import socket_path
 from worker.documents.manifest_refusal import LARGEST_FILE
 from worker.machine.shutdown_sign import ShutdownSign
 from worker.payloads.sending import SendingConverter
+from worker.poller.admission.node_admission import NodeAdmission
+from worker.poller.admission.own_node import OwnNode
+from worker.poller.admission.preemptions import PreemptionParts, Preemptions
+from worker.poller.admission.under_pressure import UnderPressure
 from worker.poller.calls.first_decisions import FirstDecisions
 from worker.poller.calls.open_workflows import is_pod_of
 from worker.poller.calls.pod_workflows import SENDER, PodWorkflows
@@ -49,22 +54,20 @@ from worker.poller.node_pods import NodePods, may_be_listed
 from worker.poller.node_settings import node_settings
 from worker.poller.object_watch import ObjectWatch
 from worker.poller.resizes.allocated_pods import AllocatedPods
-from worker.poller.resizes.node_alone import NodeAlone
 from worker.poller.resizes.resizes import ResizeDependencies, Resizes
 from worker.poller.resizes.settings import resize_settings
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
-from worker.poller.runtime.under_pressure import UnderPressure
 from worker.poller.runtime.unused_tickets import UnusedTickets
 from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
 from worker.processes.resync import Resync, ResyncDependencies
-from worker.settings.reserved import allocatable_resources
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 from worker.temporal.signal_numbers import signal_numbers
 from worker.temporal.temporal_client import place_of
 from worker.tickets.tickets import Tickets
+from workflows.decide.shutdown.words import NOT_ADMITTED
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
@@ -134,10 +137,21 @@ class Poller:
             self._workflows, node, settings, self._refused_manifests.set_start, sources=sources
         )
         self._manifest_pods.resizes = self._resizes
-        self._cluster = self._join(api, settings) if api else None
-        alone = UnderPressure(config.root_dir, alone=True)
-        admission = self._cluster.admission if self._cluster else alone
-        self._resizes.room = self._cluster.admission if self._cluster else self._node_alone(alone)
+        preemptions = Preemptions(
+            PreemptionParts(
+                node=node,
+                root_dir=config.root_dir,
+                known=self._known,
+                requests=self._workflows.requests,
+                counted=metrics.preempted,
+                refuses=partial(self._refuses, settings),
+                alone=config.cluster is None,
+            )
+        )
+        self._cluster = self._join(api, settings, preemptions) if api else None
+        admission = self._cluster.admission if self._cluster else self._alone(preemptions)
+        admission.in_use = self._resizes.in_use
+        self._resizes.room = admission
         self._manifest_pods.admit = refusing_at_shutdown(self._shutdown, admission.admit)
         metrics.on_read(partial(self._count, metrics))
         self._pods = NodePods(self._manifest_pods, self._cluster.pods if self._cluster else None)
@@ -263,7 +277,25 @@ class Poller:
             self._service.ready(f"{self._pods_listed} pods listed")
         self._show(self._runtime_health.known)
 
-    def _join(self, api: "ApiServer", settings: NodeSettings) -> "ClusterPods":
+    def _refuses(self, settings: NodeSettings, pod: PodJson) -> Rejected | None:
+        """Return why a pod that this node admits would not run here: nobody is stopped for it."""
+        from workflows.decide.lifecycle.admission import why_rejected  # noqa: PLC0415 - needed only before a preemption
+
+        why = next(why_rejected(pod, settings), None)
+        return why or (NOT_ADMITTED if self._shutdown.is_set() else None)
+
+    def _alone(self, preemptions: Preemptions) -> NodeAdmission:
+        """Return the admission of a node without a cluster, where all pods are static."""
+        return NodeAdmission(
+            OwnNode(self._config),
+            self._known,
+            self._config.feature_gates,
+            self._manifest_pods.present,
+            under_pressure=UnderPressure(self._config.root_dir, alone=True).why_refused,
+            preemptions=preemptions,
+        )
+
+    def _join(self, api: "ApiServer", settings: NodeSettings, preemptions: Preemptions) -> "ClusterPods":
         """Add what a node of a cluster has besides its manifests."""
         from worker.poller.cluster.cluster_pods import ClusterDependencies, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node does not need
 
@@ -274,6 +306,7 @@ class Poller:
             self._refused_manifests.set_start,
             self._manifest_pods,
             self._resizes,
+            preemptions,
         )
         return ClusterPods(api, self._config, dependencies)
 
@@ -286,12 +319,6 @@ class Poller:
             sources_ready=lambda: self._pods.listed,
             shuts_down=self._shutdown.is_set,
         )
-
-    def _node_alone(self, pressure: UnderPressure) -> NodeAlone:
-        config = self._config
-        has = partial(allocatable_resources, config.reserved, config.eviction, config.root_dir)
-        pods, refused = self._manifest_pods.present, pressure.why_refused
-        return NodeAlone(config.node_name, has, pods, self._resizes, refused=refused)
 
     def _holders(self) -> dict[str, str]:
         """Return which file gave which pod before this poller started."""

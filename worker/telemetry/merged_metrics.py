@@ -45,6 +45,7 @@ OWNED: Final[Mapping[str, tuple[str, ...]]] = {
         "kubelet_mirror_pods",
         "kubelet_orphaned_runtime_pods",
         "kubelet_pod_watch_",
+        "kubelet_preemptions",
         "tempolet_hints",
         "tempolet_refused_manifests",
     ),

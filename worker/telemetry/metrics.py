@@ -81,6 +81,11 @@ class Metrics:
             )
             for one in ("start", "end")
         )
+        self._preemptions = made.counter(
+            "kubelet_preemptions",
+            "Cumulative number of pod preemptions by preemption resource",
+            "preemption_signal",
+        )
         self._refused_manifests = self._gauge("tempolet_refused_manifests", "Manifest files that are refused now.")
 
     def _make_logs(self) -> None:
@@ -177,6 +182,10 @@ class Metrics:
     def manifests_refused(self, count: int) -> None:
         """Set how many manifest files are refused."""
         self._refused_manifests.set(count)
+
+    def preempted(self, resource: str) -> None:
+        """Count a pod that was stopped for a critical one, by the resource that was lacking."""
+        self._preemptions(resource).inc()
 
     def log_rotated(self, *, failed: bool) -> None:
         """Count a log rotation, successful or failed."""

@@ -27,6 +27,7 @@ from workflows.decide.eviction.signals import is_memory
 from workflows.decide.eviction.thresholds import ThresholdConfig, parse_thresholds, threshold_faults
 from workflows.decide.shutdown.groups import ending_pod, group_by_priority
 from workflows.decide.shutdown.periods import Period, ShutdownConfig, periods
+from workflows.decide.status.conditions import PREEMPTED
 
 Json = Mapping[str, Any]
 FILES: Final = {"root": Files.ROOT, "logs": Files.LOGS, "localVolumeSource": Files.VOLUMES}
@@ -86,8 +87,7 @@ def of_preemption(case: Json, theirs: Json) -> Iterator[str]:
     """Compare victims, statuses, events and the reasons that are left."""
     preemptor, pods = candidate(case["preemptor"]), [candidate(one) for one in case["pods"]]
     reasons = [_reason(one) for one in case["reasons"]]
-    rejected = Rejected("", "the first reason")
-    found = preemption.preempt(preemptor, pods, reasons, rejected)
+    found = preemption.preempt(preemptor, pods, reasons)
     ours = [
         {
             "uid": one.uid,
@@ -95,7 +95,7 @@ def of_preemption(case: Json, theirs: Json) -> Iterator[str]:
             "phase": "Failed",
             "reason": preemption.REASON,
             "message": preemption.MESSAGE,
-            "condition": _disruption(preemption.CONDITION_MESSAGE),
+            "condition": _disruption(PREEMPTED),
         }
         for one in found.victims
     ]
@@ -110,12 +110,10 @@ def of_preemption(case: Json, theirs: Json) -> Iterator[str]:
         if not message.endswith(theirs["error"]):
             yield f"rejected with {message!r}, but {theirs['error']!r}"
     elif not theirs["left"]:
-        if found.rejected and case["reasons"]:
+        if found.rejected:
             yield f"rejected with {message!r}, but admitted"
-    elif found.rejected is not rejected and message != theirs["left"][0]:
+    elif found.rejected is None or _left(found.rejected) != theirs["left"][0]:
         yield f"rejected with {message!r}, but {theirs['left']}"
-    elif found.rejected is rejected and len(theirs["left"]) != len(reasons):
-        yield f"rejected with all reasons, but {theirs['left']}"
 
 
 def of_rounds(case: Json, theirs: Json) -> Iterator[str]:
@@ -260,6 +258,12 @@ def _reason(reason: Json) -> preemption.Lack | Rejected:
     if "predicate" in reason:
         return Rejected(reason["predicate"], reason["why"])
     return preemption.Lack(reason["resource"], reason["requested"], reason["used"], reason["capacity"])
+
+
+def _left(rejected: Rejected) -> str:
+    """Return the kubelet's GetReason of a rejection."""
+    lacks = rejected.reason.startswith("OutOf")
+    return f"Insufficient {rejected.reason.removeprefix('OutOf')}" if lacks else rejected.message
 
 
 def _amount(amount: Amount) -> tuple[str, float]:

@@ -3,6 +3,7 @@
 Huge pages and cgroup v2 are covered by table tests where this machine lacks the controllers.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import CAP_SYS_RESOURCE, Containerd, has_capability
 
 MI = 1 << 20
+HUGE_PAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 PLACES = Hierarchies.of_this_node()
 NODE_KEYS = {"podPidsLimit": 50, "kubeReserved": {"cpu": "100m", "memory": "1Gi", "pid": "1000"}}
 
@@ -110,7 +112,17 @@ def test_a_pod_that_starts_too_many_processes(node: TempoletNode) -> None:
     node.take_away("forks")
 
 
+@pytest.fixture
+def two_huge_pages() -> Iterator[None]:
+    """Reserve two huge pages of 2 MiB on this machine, beside those that it has."""
+    before = int(HUGE_PAGES.read_text())
+    HUGE_PAGES.write_text(str(before + 2))
+    yield
+    HUGE_PAGES.write_text(str(before))
+
+
 @pytest.mark.skipif(2 * MI not in this_node().huge_page_sizes, reason="this kernel has no huge pages of 2 MiB")
+@pytest.mark.usefixtures("two_huge_pages")
 def test_huge_pages_that_the_kernel_has(node: TempoletNode) -> None:
     """The pod runs; where the kernel has the controller, its limit is set."""
     pages = {"cpu": "100m", "memory": "32Mi", "hugepages-2Mi": "4Mi"}
@@ -123,10 +135,12 @@ def test_huge_pages_that_the_kernel_has(node: TempoletNode) -> None:
 
 
 def test_huge_pages_that_no_kernel_has(node: TempoletNode) -> None:
-    """The pod waits, and reports the reason."""
+    """The pod is refused."""
     manifest = pod_manifest("huge")
     manifest["spec"]["containers"][0]["resources"] = {"limits": {"memory": "32Mi", "hugepages-3Mi": "3Mi"}}
     node.apply(manifest)
-    pod = node.until_pod("huge", lambda one: one.reason == "FailedCreatePodSandBox")
-    assert "hugepages-3Mi: this node has huge pages of" in pod.message
+    pod = node.until_pod("huge", lambda one: one.phase == "Failed")
+    told = "requested: 3145728, used: 0, capacity: 0"
+    assert pod.message == f"Pod was rejected: Node didn't have enough resource: hugepages-3Mi, {told}"
+    assert pod.reason == "OutOfhugepages-3Mi"
     node.take_away("huge")

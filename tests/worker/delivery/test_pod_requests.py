@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import EVICT_POD
-from proto.temporal.operator import EvictPod, Rejection
+from proto.temporal.operator import EvictPod, PodEvicted, Rejection
 from tests.worker.delivery.fake_lead import FakeLead
 from worker.delivery.deliveries import Deliveries
 from worker.delivery.pod_requests import GONE, PodRequests
@@ -26,6 +26,7 @@ class FakeClient:
 
     def __init__(self) -> None:
         self.taken: list[EvictPod] = []
+        self.answers: list[Any] = []
         self.why_not: Rejection | None = None
         self.error: Exception | None = None
 
@@ -43,6 +44,7 @@ class FakeClient:
         if self.error:
             raise self.error
         assert said["id"] == f"worker-{asked.sequence}"
+        self.answers.append(said["result_type"])
         self.taken.append(asked)
 
 
@@ -58,10 +60,10 @@ def lead() -> FakeLead:
     return FakeLead()
 
 
-async def ask(client: FakeClient, lead: FakeLead) -> Rejection | None:
+async def ask(client: FakeClient, lead: FakeLead, *, reads_answers: bool = True) -> Rejection | None:
     """Ask for an eviction."""
     deliveries = Deliveries(lead, is_away)
-    requests = PodRequests(client, CallBudget(), deliveries)  # type: ignore[arg-type]  # plays Client
+    requests = PodRequests(client, CallBudget(), deliveries, reads_answers=reads_answers)  # type: ignore[arg-type]  # plays Client
     return await requests.ask(POD, ASKED)
 
 
@@ -73,6 +75,13 @@ async def test_temporal_takes_it(client: FakeClient, lead: FakeLead) -> None:
     assert (first.source, first.reason, first.grace) == ("worker", "Evicted", timedelta(seconds=1))
     assert 0 < first.sequence != second.sequence > 0
     assert lead.told == []
+
+
+async def test_a_process_that_only_sends_reads_no_answer(client: FakeClient, lead: FakeLead) -> None:
+    """Its converter does not know how times are written."""
+    await ask(client, lead)
+    await ask(client, lead, reads_answers=False)
+    assert client.answers == [PodEvicted, Any]
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ def text(name: str, kind: str, *lines: str) -> str:
         pytest.param("kubelet_pleg_relist_interval_seconds", "poller", id="pleg"),
         pytest.param("tempolet_refused_manifests", "poller", id="manifests"),
         pytest.param("kubelet_running_pods", "worker", id="pods"),
+        pytest.param("kubelet_preemptions", "poller", id="preemptions"),
         pytest.param("storage_operation_duration_seconds", "worker", id="storage"),
     ],
 )

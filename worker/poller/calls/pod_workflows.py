@@ -28,6 +28,8 @@ from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed,
 from worker.behaviours.commitment import Commitment
 from worker.delivery.deliveries import Ask, Deliveries
 from worker.delivery.lead import Lead, LeadUnavailable, Message, NameTaken, TemporalLeads
+from worker.delivery.pod_requests import PodRequests
+from worker.delivery.workflow_signals import is_away as answers_not
 from worker.poller.calls.open_workflows import OpenWorkflows, sort_out, with_led
 from worker.poller.calls.start_tickets import ticket_to_start
 from worker.poller.calls.temporal_calls import (
@@ -70,7 +72,7 @@ class PodWorkflows:
         lead: Lead | None = None,
     ) -> None:
         """Take what the calls need; without a `lead`, Temporal leads all pods."""
-        self.deliveries = Deliveries(lead or TemporalLeads(), is_away)
+        self.deliveries = Deliveries(lead or TemporalLeads(), _is_away)
         self.started: Callable[[str], None] = lambda _: None
         """Called with the workflow id of a pod whose start was taken."""
         self._tickets = tickets
@@ -82,6 +84,8 @@ class PodWorkflows:
         self.starts = PodLocks()
         """Held, by workflow id, while a workflow is started, and while what a pod without one has left is removed."""
         self._calls = TemporalCalls(self.deliveries.require_name)
+        self.requests = PodRequests(client, self._calls.budget, self.deliveries, reads_answers=False)
+        """The Updates of the node itself to pods."""
         self._settling = asyncio.Lock()
 
     async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
@@ -272,6 +276,11 @@ class PodWorkflows:
     def _id_of(self, start: PodStart) -> PodWorkflowId:
         metadata = start.pod["metadata"]
         return PodWorkflowId(start.node, metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def _is_away(error: Exception) -> bool:
+    """Report whether a call, or a request to a pod, failed because Temporal did not answer."""
+    return is_away(error) or answers_not(error)
 
 
 def marked(pod: PodJson, node: str) -> PodJson:

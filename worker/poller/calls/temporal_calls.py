@@ -58,7 +58,8 @@ class TemporalCalls:
         """Take what raises NameTaken while nothing may be sent to Temporal."""
         self._require_name = require_name
         self._permits = asyncio.Semaphore(MOST_CALLS)
-        self._budget = CallBudget()
+        self.budget = CallBudget()
+        """Of all calls of the process."""
         self._away_since: float | None = None
 
     @asynccontextmanager
@@ -70,7 +71,7 @@ class TemporalCalls:
             except NameTaken as error:
                 raise TemporalUnavailable(str(error)) from error
             try:
-                async with self._budget.call():
+                async with self.budget.call():
                     yield
             except RPCError as error:
                 if is_throttling(error) or is_busy(error):

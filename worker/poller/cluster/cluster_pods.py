@@ -13,19 +13,20 @@ from proto.refusals import Refusal
 from proto.temporal.pod import NodeSettings, PodJson
 from worker.daemon.config import NodeConfig
 from worker.machine.shutdown_sign import ShutdownSign
+from worker.poller.admission.node_admission import NodeAdmission
+from worker.poller.admission.preemptions import Preemptions
+from worker.poller.admission.under_pressure import UnderPressure
 from worker.poller.calls.pod_workflows import PodWorkflows
 from worker.poller.cluster.api_pod import ApiPod
 from worker.poller.cluster.api_pods import ApiPods, ApiPodsDependencies
 from worker.poller.cluster.api_source import ApiSource
 from worker.poller.cluster.cluster_identity import FILE, ClusterIdentity
 from worker.poller.cluster.mirror_pods import MirrorPods, StaticPods
-from worker.poller.cluster.node_admission import NodeAdmission
 from worker.poller.cluster.node_object import NodeObject
 from worker.poller.manifests.manifest_pods import ManifestPods
 from worker.poller.manifests.shutdowns import refusing_at_shutdown
 from worker.poller.resizes.resizes import Resizes
 from worker.poller.runtime.known_pods import KnownPods
-from worker.poller.runtime.under_pressure import UnderPressure
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class ClusterDependencies:
     refused: Callable[[str, Refusal | None], None]
     manifests: ManifestPods
     resizes: Resizes
+    preemptions: Preemptions
 
 
 class ClusterPods:
@@ -54,8 +56,8 @@ class ClusterPods:
             config.feature_gates,
             self.present,
             under_pressure=UnderPressure(config.root_dir, alone=False).why_refused,
+            preemptions=dependencies.preemptions,
         )
-        self.admission.in_use = dependencies.resizes.in_use
         asked = ApiPodsDependencies(
             confirms=self._source,
             admit=refusing_at_shutdown(ShutdownSign(config.state_dir), self.admission.admit),

@@ -1,12 +1,11 @@
 """This node's object in the API, as far as admission depends on it: labels, taints, allocatable resources.
 
 Followed by `cluster_pods`. Until the API has returned it, and while there is none, the node's own configuration counts
-(as in pkg/kubelet/kubelet.go GetCachedNode, which falls back on the initial node).
+(`admission/own_node.py`).
 """
 
-import platform
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.errors import ApiAway, ApiRefused
@@ -14,10 +13,8 @@ from activities.clients.api_server.reflector import Changed, Listed, Reflector
 from activities.clients.api_server.resources import NODES
 from proto.kubernetes.resources.quantity import Quantity, QuantityError, parse_quantity
 from worker.daemon.config import NodeConfig
-from worker.settings.reserved import allocatable_resources
+from worker.poller.admission.own_node import OwnNode
 from workflows.decide.node.node_admission import NodeFacts
-
-_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class NodeObject:
@@ -26,6 +23,7 @@ class NodeObject:
     def __init__(self, api: ApiServer, config: NodeConfig, changed: Callable[[], None]) -> None:
         """Take the API server, the node's configuration, and a callback for a changed object or changed addresses."""
         self._api, self._config, self._changed = api, config, changed
+        self._own = OwnNode(config)
         self._json: Mapping[str, Any] | None = None
 
     @property
@@ -67,33 +65,13 @@ class NodeObject:
     def facts(self) -> NodeFacts:
         """Return what admission needs."""
         if self._json is None:
-            return self._initial()
+            return self._own.facts()
         metadata, spec, status = (self._json.get(part) or {} for part in ("metadata", "spec", "status"))
         return NodeFacts(
             name=self._config.node_name,
             labels=metadata.get("labels") or {},
             taints=tuple(spec.get("taints") or ()),
-            allocatable=_amounts(status.get("allocatable") or {}) or self._initial().allocatable,
-        )
-
-    def _initial(self) -> NodeFacts:
-        config = self._config
-        assert config.cluster is not None
-        machine = platform.machine()
-        own = {
-            "kubernetes.io/hostname": config.node_name,
-            "kubernetes.io/os": "linux",
-            "kubernetes.io/arch": _ARCHITECTURES.get(machine, machine),
-        }
-        try:
-            left = allocatable_resources(config.reserved, config.eviction, config.root_dir)
-        except OSError:
-            left = {}
-        return NodeFacts(
-            name=config.node_name,
-            labels={**config.cluster.labels, **own},
-            taints=config.cluster.taints,
-            allocatable=left | {"pods": parse_quantity(str(config.max_pods))},
+            allocatable=_amounts(status.get("allocatable") or {}) or self._own.facts().allocatable,
         )
 
 

@@ -8,8 +8,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from proto.pod_snapshot import PodSnapshot, snapshot_path
-from proto.temporal.pod import ContainerState
+from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, snapshot_path
+from proto.temporal.pod import ContainerState, Lifecycle
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.calls.open_workflows import is_pod_of
 
@@ -28,6 +28,11 @@ class KnownPods:
     def of(self, uid: str) -> PodSnapshot | None:
         """Read one pod's snapshot; None if there is none, or it cannot be read."""
         return self._read(uid, self._parsed)
+
+    def is_over(self, uid: str) -> bool:
+        """Report whether nothing of a pod runs or will run."""
+        snapshot = self.of(uid)
+        return bool(snapshot and (snapshot.lifecycle == Lifecycle.TERMINATED or snapshot.phase in FINAL_PHASES))
 
     def all(self) -> dict[str, PodSnapshot]:
         """Read all, by UID."""

@@ -5,7 +5,7 @@ preempted. The set is the kubelet's, the smallest by distance: as few Guaranteed
 BestEffort ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,11 +13,14 @@ from proto.kubernetes.resources.qos import QosClass
 from proto.kubernetes.resources.quantity import ZERO
 from proto.temporal.eviction.candidates import Candidate
 from proto.temporal.pod_inputs import Rejected
+from workflows.decide.eviction.amounts import size_text
 
 REASON: Final = "Preempting"
 MESSAGE: Final = "Preempted in order to admit critical pod"
-CONDITION_MESSAGE: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
-"""Of the condition DisruptionTarget. The pod keeps its own grace period."""
+"""Of a pod that is stopped; it keeps its own grace period."""
+_NAMED: Final = 5
+"""How many pods a sentence names."""
+_IN_BYTES: Final = ("memory", "ephemeral-storage")
 FAILED: Final = "UnexpectedAdmissionError"
 _FAILED_PREFIX: Final = "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to preempt: "
 
@@ -36,6 +39,16 @@ class Lack:
         """How much is missing (GetInsufficientAmount)."""
         return self.requested - (self.capacity - self.used)
 
+    @property
+    def rejection(self) -> Rejected:
+        """The rejection of a pod for which nobody is stopped."""
+        amounts = f"requested: {self.requested}, used: {self.used}, capacity: {self.capacity}"
+        return Rejected(f"OutOf{self.resource}", f"Node didn't have enough resource: {self.resource}, {amounts}")
+
+
+Reason = Lack | Rejected
+"""Why a node does not take a pod."""
+
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
@@ -43,6 +56,15 @@ class Preemption:
 
     victims: tuple[Candidate, ...] = ()
     rejected: Rejected | None = None
+    lacks: tuple[Lack, ...] = ()
+    """What the victims give."""
+    spared: tuple[Candidate, ...] = ()
+    """Those that could have been stopped as well."""
+
+    @property
+    def signal(self) -> str:
+        """The resource that the metric kubelet_preemptions names: the first that lacks."""
+        return self.lacks[0].resource if self.lacks else ""
 
 
 Needs = tuple[tuple[str, int], ...]
@@ -53,20 +75,38 @@ class _NotEnough(Exception):
     """No set of pods has what is missing."""
 
 
-def preempt(
-    preemptor: Candidate, pods: Sequence[Candidate], reasons: Sequence[Lack | Rejected], rejected: Rejected
-) -> Preemption:
-    """Decide about a pod that does not fit beside `pods`; `rejected` is the answer where nothing is preempted."""
-    if not preemptor.critical:
-        return Preemption(rejected=rejected)
+def preempt(preemptor: Candidate, pods: Sequence[Candidate], reasons: Sequence[Reason]) -> Preemption:
+    """Decide about a pod that does not fit beside `pods`, for these reasons."""
     lacks = [one for one in reasons if isinstance(one, Lack)]
-    others = [one for one in reasons if isinstance(one, Rejected)]
-    if others:
-        return Preemption(rejected=others[0])
+    if not preemptor.critical or len(lacks) < len(reasons):
+        return Preemption(rejected=first_reason(reasons, critical=preemptor.critical))
     try:
-        return Preemption(_victims(preemptor, pods, tuple((one.resource, one.amount) for one in lacks)))
+        victims = _victims(preemptor, pods, tuple((one.resource, one.amount) for one in lacks))
     except _NotEnough as error:
         return Preemption(rejected=Rejected(FAILED, f"{_FAILED_PREFIX}{error}"))
+    spared = tuple(one for one in pods if may_preempt(preemptor, one) and one not in victims)
+    return Preemption(victims, None, tuple(lacks), spared)
+
+
+def why_this_one(victim: Candidate, preemptor: Candidate, found: Preemption) -> str:
+    """Say why this pod is stopped and not another."""
+    needs = _listed(_amount(one.resource, one.amount) for one in found.lacks)
+    gives = _listed(_amount(one.resource, request(victim, one.resource)) for one in found.lacks)
+    said = f"{preemptor.full_name} needs {needs} more than is left, and this {victim.qos} pod requests {gives}"
+    if others := [one.full_name for one in found.victims if one.uid != victim.uid]:
+        said += f"; stopped with it: {_shortened(others)}"
+    if found.spared:
+        spared = [f"{one.full_name} ({one.qos})" for one in found.spared]
+        said += f"; not needed besides: {_shortened(spared)}"
+    return said
+
+
+def first_reason(reasons: Sequence[Reason], *, critical: bool) -> Rejected | None:
+    """Return the reason that a pod is rejected with: the first; for a critical one, the first that is not a lack."""
+    others = [one for one in reasons if isinstance(one, Rejected)]
+    if critical and others:
+        return others[0]
+    return next((one.rejection if isinstance(one, Lack) else one for one in reasons), None)
 
 
 def may_preempt(preemptor: Candidate, pod: Candidate) -> bool:
@@ -138,6 +178,23 @@ def _less(needs: Needs, pods: Sequence[Candidate]) -> Needs:
     """Return what is missing without these pods (admissionRequirementList.subtract)."""
     left = ((resource, amount - sum(request(pod, resource) for pod in pods)) for resource, amount in needs)
     return tuple((resource, amount) for resource, amount in left if amount > 0)
+
+
+def _amount(resource: str, amount: int) -> str:
+    """Write an amount in the units of `Lack`."""
+    if resource == "pods":
+        return "1 place" if amount == 1 else f"{amount} places"
+    text = f"{amount}m" if resource == "cpu" else size_text(amount) if resource in _IN_BYTES else str(amount)
+    return f"{text} {resource}"
+
+
+def _listed(amounts: Iterable[str]) -> str:
+    return " and ".join(amounts)
+
+
+def _shortened(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _no_set(needs: Needs) -> str:

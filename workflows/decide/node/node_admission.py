@@ -1,10 +1,10 @@
-"""Whether this node admits one more pod beside those that it has: the kubelet's check after the scheduler's.
+"""Why this node does not admit one more pod beside those that it has: the kubelet's check after the scheduler's.
 
-Asked by the poller before a pod's workflow begins; a rejected pod has Failed with this reason and message. The checks,
-their order and their messages are the kubelet's (pkg/kubelet/lifecycle/predicate.go, pkg/scheduler AdmissionCheck):
+Asked by the poller before a pod's workflow begins. A rejected pod has Failed with the first reason; a critical one that
+only lacks resources may preempt others (`eviction/preemption.py`), so all reasons are told. The checks, their order and
+their messages are the kubelet's (pkg/kubelet/lifecycle/predicate.go generalFilter, pkg/scheduler AdmissionCheck):
 resources, node affinity and selector, host ports, NoExecute taints. What the machine itself cannot do (sysctls, another
-operating system, AppArmor) is checked by `lifecycle/admission.py` when the workflow begins. There is no preemption, so
-a critical pod is rejected like any other.
+operating system, AppArmor) is checked by `lifecycle/admission.py` when the workflow begins.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,13 +16,15 @@ from proto.kubernetes.resources.pod_totals import pod_requests
 from proto.kubernetes.resources.quantity import ZERO, Quantity
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
+from workflows.decide.eviction.preemption import Lack, Reason
 from workflows.decide.node.node_affinity import matches_node
 from workflows.decide.tolerations import tolerates
 
 NO_EXECUTE: Final = "NoExecute"
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
-_AFFINITY: Final = ("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+AFFINITY: Final = "NodeAffinity"
+_AFFINITY: Final = (AFFINITY, "node(s) didn't match Pod's node affinity/selector")
 _PORTS: Final = ("NodePorts", "node(s) didn't have free ports for the requested pod ports")
 _TAINTS: Final = ("TaintToleration", "node(s) had taints that the pod didn't tolerate")
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - the API's word for every address of the node
@@ -67,30 +69,34 @@ def footprint(pod: PodJson) -> Footprint:
     return Footprint(requests_and_overhead(pod, pod_requests(pod)), tuple(host_ports(pod)))
 
 
-def why_not_taken(
+def reasons_against(
     pod: PodJson, node: NodeFacts, others: Sequence[Footprint], *, static: bool = False
-) -> Rejected | None:
-    """Return the first reason to reject the pod beside `others`; None if it is admitted."""
+) -> tuple[Reason, ...]:
+    """Return every reason to reject the pod beside `others`, the kubelet's first one first; none if it is admitted."""
     mine = footprint(pod)
-    if lack := next(lacking(mine.requests, node, others), None):
-        return lack
+    reasons: list[Reason] = list(lacking(mine.requests, node, others))
     if not matches_node(pod["spec"], node.labels, node.name):
-        return _predicate(*_AFFINITY)
+        reasons.append(_predicate(*_AFFINITY))
     if any(one.collides(port) for one in mine.ports for other in others for port in other.ports):
-        return _predicate(*_PORTS)
+        reasons.append(_predicate(*_PORTS))
     tolerations = pod["spec"].get("tolerations") or ()
     if not static and any(
         taint.get("effect") == NO_EXECUTE and not tolerates(tolerations, taint) for taint in node.taints
     ):
-        return _predicate(*_TAINTS)
-    return None
+        reasons.append(_predicate(*_TAINTS))
+    return tuple(reasons)
 
 
-def lacking(wanted: Mapping[str, Quantity], node: NodeFacts, others: Sequence[Footprint]) -> Iterator[Rejected]:
+def may_be_outdated(reasons: Sequence[Reason]) -> bool:
+    """Report whether a newer Node may answer otherwise: only its labels are against the pod (predicateAdmitHandler.generalFilter)."""
+    return bool(reasons) and all(isinstance(one, Rejected) and one.reason == AFFINITY for one in reasons)
+
+
+def lacking(wanted: Mapping[str, Quantity], node: NodeFacts, others: Sequence[Footprint]) -> Iterator[Lack]:
     """List each resource of which too little is left (pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest)."""
     most = node.allocatable.get("pods")
     if most is not None and len(others) + 1 > most.value:
-        yield _out_of("pods", 1, len(others), most.value)
+        yield Lack("pods", 1, len(others), most.value)
     names = [*_FIRST, *sorted(wanted.keys() - set(_FIRST))]
     asked = [name for name in names if wanted.get(name, ZERO) > ZERO and _is_checked(name, node)]
     if not asked:
@@ -100,7 +106,7 @@ def lacking(wanted: Mapping[str, Quantity], node: NodeFacts, others: Sequence[Fo
         mine, theirs = _units(name, wanted[name]), _units(name, used.get(name, ZERO))
         capacity = _units(name, node.allocatable.get(name, ZERO))
         if mine > capacity - theirs:
-            yield _out_of(name, mine, theirs, capacity)
+            yield Lack(name, mine, theirs, capacity)
 
 
 def total(lists: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
@@ -132,11 +138,6 @@ def _is_checked(name: str, node: NodeFacts) -> bool:
 
 def _units(name: str, amount: Quantity) -> int:
     return amount.milli if name == "cpu" else amount.value
-
-
-def _out_of(name: str, requested: int, used: int, capacity: int) -> Rejected:
-    amounts = f"requested: {requested}, used: {used}, capacity: {capacity}"
-    return Rejected(f"OutOf{name}", f"Node didn't have enough resource: {name}, {amounts}")
 
 
 def _predicate(name: str, why: str) -> Rejected:

@@ -1,8 +1,8 @@
-"""Evictions that relieve the node, requested by the Update EvictPod: by the node under pressure, or by an operator.
+"""Evictions that relieve the node, requested by the Update EvictPod: by the node under pressure or for a critical pod, or by an operator.
 
 The pod is stopped, has failed, and stays so until its source no longer lists it (pkg/kubelet/eviction evictPod). Which pod
-the node chooses is decided in `workflows/decide/eviction/`. System pods are never evicted, but end with their machine. The kubelet also spares every static
-pod; here an operator who asks knows that it comes back only with its manifest.
+the node chooses is decided in `workflows/decide/eviction/`. System pods are never evicted, but end with their machine, and one of them may preempt
+another. The kubelet also spares every static pod; here an operator who asks knows that it comes back only with its manifest.
 """
 
 import re
@@ -32,7 +32,7 @@ LONGEST_MESSAGE: Final = 4096
 def why_no_eviction(situation: Situation, asked: EvictPod) -> Refusal | None:
     """Return why this pod is not evicted: Critical, Finished, Going or Invalid."""
     pod, observed = situation.key, situation.observed
-    if is_critical(situation.source) and not asked.shutdown:
+    if is_critical(situation.source) and not (asked.shutdown or asked.preempted_for):
         return Refusal("Critical", f"{pod} is a pod of the system by its priority, which is never evicted")
     if observed.lifecycle is Lifecycle.TERMINATED or pod_status(situation).phase in TERMINAL:
         return Refusal("Finished", f"{pod} has finished: nothing of it is left to evict")
@@ -68,7 +68,14 @@ def eviction_of(situation: Situation, asked: EvictPod) -> Eviction:
     grace = None if asked.grace is None else min(pod_grace(situation.spec, asked.grace), own)
     message = asked.message or f"The pod was evicted by {asked.operator}"
     return Eviction(
-        situation.now, asked.reason, message, grace, disrupts=True, why=asked.why, annotations=dict(asked.annotations)
+        situation.now,
+        asked.reason,
+        message,
+        grace,
+        disrupts=True,
+        why=asked.why,
+        annotations=dict(asked.annotations),
+        preempted_for=asked.preempted_for,
     )
 
 

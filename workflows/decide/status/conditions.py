@@ -25,6 +25,8 @@ POD_FAILED: Final = "PodFailed"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 TERMINATION_BY_KUBELET: Final = "TerminationByKubelet"
 """k8s.io/api core/v1 PodReasonTerminationByKubelet; shown once nothing runs any more (status_manager.go mergePodStatus)."""
+PREEMPTED: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
+"""Its message after a preemption; else that is the pod's own."""
 NETWORK_READY: Final = "PodReadyToStartContainers"
 INITIALIZED: Final = "Initialized"
 READY: Final = "Ready"
@@ -70,7 +72,8 @@ def verdicts(
     eviction = situation.observed.eviction
     given = situation.observed.given_conditions
     if eviction and eviction.disrupts and DISRUPTION_TARGET not in given and phase is Phase.FAILED:
-        yield DISRUPTION_TARGET, Verdict(holds=True, reason=TERMINATION_BY_KUBELET, message=eviction.message)
+        message = PREEMPTED if eviction.preempted_for else eviction.message
+        yield DISRUPTION_TARGET, Verdict(holds=True, reason=TERMINATION_BY_KUBELET, message=message)
     through = initialized(situation, init, phase)
     yield NETWORK_READY, Verdict(has_network)
     yield INITIALIZED, through

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from proto.temporal.eviction.candidates import Candidate
 from proto.temporal.pod_inputs import Rejected
 from tests.workflows.decide.eviction.pressed_pods import named, of_spec
-from workflows.decide.eviction.preemption import FAILED, Lack, may_preempt, preempt, request
+from workflows.decide.eviction.preemption import FAILED, Lack, Preemption, may_preempt, preempt, request, why_this_one
 
 CRITICAL = named("critical", 2_000_000_000)
 TAINT = Rejected("TaintToleration", "Predicate TaintToleration failed: taints")
-FIRST = Rejected("OutOfcpu", "the first reason")
+PORTS = Rejected("NodePorts", "Predicate NodePorts failed: ports")
 FAILURE = (
     "Unexpected error while attempting to recover from admission failure: "
     "preemption: error finding a set of pods to preempt: no set of running pods found to reclaim resources: "
@@ -33,7 +33,7 @@ def lack(resource: str, amount: int) -> Lack:
 
 def stopped(pods: Sequence[Candidate], *lacks: Lack, preemptor: Candidate = CRITICAL) -> str:
     """Return the victims' names."""
-    found = preempt(preemptor, pods, lacks, FIRST)
+    found = preempt(preemptor, pods, lacks)
     assert found.rejected is None
     return " ".join(one.name for one in found.victims)
 
@@ -68,18 +68,19 @@ def test_victims(pods: list[Candidate], lacks: list[Lack], expected: str) -> Non
 
 def test_only_resources_are_preempted_for() -> None:
     """Nobody is stopped for a pod that is rejected anyway; the resources are then no reason."""
-    assert preempt(CRITICAL, [SMALL], [lack("cpu", 10), TAINT], FIRST).rejected == TAINT
+    assert preempt(CRITICAL, [SMALL], [lack("cpu", 10), PORTS, TAINT]) == Preemption(rejected=PORTS)
 
 
 def test_an_ordinary_pod_is_rejected() -> None:
     """With the first reason."""
-    found = preempt(named("ordinary", 1_000_000), [BEST], [lack("pods", 1)], FIRST)
-    assert (found.victims, found.rejected) == ((), FIRST)
+    found = preempt(named("ordinary", 1_000_000), [BEST], [Lack("pods", 1, 3, 3), TAINT])
+    message = "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"
+    assert found == Preemption(rejected=Rejected("OutOfpods", message))
 
 
 def test_no_set_has_enough() -> None:
     """The kubelet's words."""
-    found = preempt(CRITICAL, [SMALL], [lack("cpu", 150), lack("memory", 1)], FIRST)
+    found = preempt(CRITICAL, [SMALL], [lack("cpu", 150), lack("memory", 1)])
     assert found.rejected == Rejected(FAILED, f"{FAILURE}[(res: cpu, q: 50), ]")
 
 
@@ -102,6 +103,39 @@ def test_preemptable(preemptor: Candidate, pod: Candidate, allowed: bool) -> Non
     assert may_preempt(preemptor, pod) is allowed
 
 
+@pytest.mark.parametrize(
+    ("pods", "lacks", "said"),
+    [
+        pytest.param(
+            [SMALL, LARGE, SOLID],
+            [lack("cpu", 400)],
+            "default/critical needs 400m cpu more than is left, and this Burstable pod requests 300m cpu; "
+            "stopped with it: default/small; not needed besides: default/solid (Guaranteed)",
+            id="with-another",
+        ),
+        pytest.param(
+            [LARGE],
+            [lack("pods", 1), lack("memory", 200 << 20), lack("example.com/disk", 0)],
+            "default/critical needs 1 place and 200Mi memory and 0 example.com/disk more than is left, "
+            "and this Burstable pod requests 1 place and 300Mi memory and 0 example.com/disk",
+            id="alone",
+        ),
+        pytest.param(
+            [LARGE, *(named(f"p{number}", cpu="1m") for number in range(7))],
+            [lack("cpu", 300)],
+            "default/critical needs 300m cpu more than is left, and this Burstable pod requests 300m cpu; not needed besides: "
+            + ", ".join(f"default/p{number} (Burstable)" for number in range(5))
+            + " and 2 more",
+            id="of-many",
+        ),
+    ],
+)
+def test_why_this_one(pods: list[Candidate], lacks: list[Lack], said: str) -> None:
+    """In words, for history and explain."""
+    found = preempt(CRITICAL, pods, lacks)
+    assert (why_this_one(found.victims[0], CRITICAL, found), found.signal) == (said, lacks[0].resource)
+
+
 SIZES = st.lists(st.tuples(st.booleans(), st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=8)
 
 
@@ -116,7 +150,7 @@ def test_what_is_stopped_suffices(sizes: list[tuple[bool, int, int]], cpu: int, 
         for number, (solid, cpus, bytes_) in enumerate(sizes)
     ]
     needs = {"cpu": cpu * 1000, "memory": memory}
-    found = preempt(CRITICAL, pods, [lack(name, amount) for name, amount in needs.items()], FIRST)
+    found = preempt(CRITICAL, pods, [lack(name, amount) for name, amount in needs.items()])
     freed = {name: sum(request(pod, name) for pod in (found.victims or pods)) for name in needs}
     assert all(freed[name] >= needs[name] for name in needs) is bool(found.victims)
     assert bool(found.victims) is (found.rejected is None)

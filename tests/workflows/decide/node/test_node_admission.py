@@ -10,8 +10,9 @@ import pytest
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.pod_inputs import Rejected
 from tests.workflows.decide.situations import container, pod
+from workflows.decide.eviction.preemption import Lack, Reason, first_reason
 from workflows.decide.manifest.fields.supported_cluster import unsupported_fields
-from workflows.decide.node.node_admission import HostPort, NodeFacts, footprint, why_not_taken
+from workflows.decide.node.node_admission import HostPort, NodeFacts, footprint, may_be_outdated, reasons_against
 from workflows.decide.tolerations import tolerates
 
 AMOUNTS = {"cpu": "2", "memory": "1Gi", "ephemeral-storage": "10Gi", "pods": "3", "example.com/disk": "1"}
@@ -47,60 +48,70 @@ def with_port(port: int, address: str = "", protocol: str = "TCP", *, sidecar: b
     return pod() | {"spec": {"containers": [container("web", ports=ports)]}}
 
 
-def lack(name: str, requested: int, used: int, capacity: int) -> Rejected:
-    """Build the message of an insufficient resource."""
-    told = f"requested: {requested}, used: {used}, capacity: {capacity}"
-    return Rejected(f"OutOf{name}", f"Node didn't have enough resource: {name}, {told}")
-
-
 @pytest.mark.parametrize(
     ("asked", "others", "why"),
     [
-        pytest.param(pod(), [], None, id="asks-for-nothing"),
-        pytest.param(asking(cpu="2", memory="1Gi"), [], None, id="all-there-is"),
-        pytest.param(asking(cpu="2001m"), [], lack("cpu", 2001, 0, 2000), id="more-cpu-than-there-is"),
-        pytest.param(asking(cpu="1"), [asking(cpu="1500m")], lack("cpu", 1000, 1500, 2000), id="cpu-that-others-hold"),
+        pytest.param(pod(), [], [], id="asks-for-nothing"),
+        pytest.param(asking(cpu="2", memory="1Gi"), [], [], id="all-there-is"),
+        pytest.param(asking(cpu="2001m"), [], [Lack("cpu", 2001, 0, 2000)], id="more-cpu-than-there-is"),
         pytest.param(
-            asking(memory="1Gi"), [asking(memory="1")], lack("memory", 2**30, 1, 2**30), id="memory-that-others-hold"
+            asking(cpu="1"), [asking(cpu="1500m")], [Lack("cpu", 1000, 1500, 2000)], id="cpu-that-others-hold"
         ),
         pytest.param(
-            asking(ephemeral_storage="11Gi"), [], lack("ephemeral-storage", 11 * 2**30, 0, 10 * 2**30), id="storage"
+            asking(memory="1Gi"), [asking(memory="1")], [Lack("memory", 2**30, 1, 2**30)], id="memory-that-others-hold"
         ),
         pytest.param(
-            asking(cpu="3", memory="2Gi"), [], lack("cpu", 3000, 0, 2000), id="of-two-lacks-cpu-is-told-first"
+            asking(ephemeral_storage="11Gi"), [], [Lack("ephemeral-storage", 11 * 2**30, 0, 10 * 2**30)], id="storage"
         ),
-        pytest.param(pod(), [pod()] * 3, lack("pods", 1, 3, 3), id="one-pod-too-many"),
-        pytest.param(asking(cpu="9"), [pod()] * 3, lack("pods", 1, 3, 3), id="too-many-pods-is-told-before-cpu"),
-        pytest.param(asking_for("example.com/disk", "1"), [], None, id="an-extended-resource-that-is-there"),
+        pytest.param(
+            asking(cpu="3", memory="2Gi"),
+            [],
+            [Lack("cpu", 3000, 0, 2000), Lack("memory", 2**31, 0, 2**30)],
+            id="of-two-lacks-cpu-is-told-first",
+        ),
+        pytest.param(pod(), [pod()] * 3, [Lack("pods", 1, 3, 3)], id="one-pod-too-many"),
+        pytest.param(
+            asking(cpu="9"),
+            [pod()] * 3,
+            [Lack("pods", 1, 3, 3), Lack("cpu", 9000, 0, 2000)],
+            id="too-many-pods-is-told-before-cpu",
+        ),
+        pytest.param(asking_for("example.com/disk", "1"), [], [], id="an-extended-resource-that-is-there"),
         pytest.param(
             asking_for("example.com/disk", "1"),
             [asking_for("example.com/disk", "1")],
-            lack("example.com/disk", 1, 1, 1),
+            [Lack("example.com/disk", 1, 1, 1)],
             id="an-extended-resource-that-another-holds",
         ),
-        pytest.param(asking_for("example.com/other", "1"), [], None, id="an-extended-resource-of-the-cluster"),
-        pytest.param(asking_for("hugepages-2Mi", "2Mi"), [], lack("hugepages-2Mi", 2**21, 0, 0), id="huge-pages"),
-        pytest.param(pod(overhead={"cpu": "3"}), [], lack("cpu", 3000, 0, 2000), id="overhead-counts"),
-        pytest.param(with_port(80), [with_port(81)], None, id="another-port"),
-        pytest.param(with_port(80), [with_port(80)], PORTS, id="the-same-port"),
-        pytest.param(with_port(80, protocol="UDP"), [with_port(80)], None, id="another-protocol"),
-        pytest.param(with_port(80, "10.0.0.1"), [with_port(80, "10.0.0.2")], None, id="another-address"),
-        pytest.param(with_port(80, "10.0.0.1"), [with_port(80)], PORTS, id="every-address-is-taken"),
-        pytest.param(with_port(80), [with_port(80, "10.0.0.2")], PORTS, id="every-address-is-asked-for"),
-        pytest.param(with_port(80, sidecar=True), [with_port(80)], PORTS, id="a-sidecar's-port"),
-        pytest.param(pod(nodeSelector={"zone": "a"}), [], None, id="a-selector-that-matches"),
-        pytest.param(pod(nodeSelector={"zone": "b"}), [], AFFINITY, id="a-selector-that-does-not"),
-        pytest.param(asking(cpu="9", memory="1"), [], lack("cpu", 9000, 0, 2000), id="resources-before-the-rest"),
+        pytest.param(asking_for("example.com/other", "1"), [], [], id="an-extended-resource-of-the-cluster"),
+        pytest.param(asking_for("hugepages-2Mi", "2Mi"), [], [Lack("hugepages-2Mi", 2**21, 0, 0)], id="huge-pages"),
+        pytest.param(pod(overhead={"cpu": "3"}), [], [Lack("cpu", 3000, 0, 2000)], id="overhead-counts"),
+        pytest.param(with_port(80), [with_port(81)], [], id="another-port"),
+        pytest.param(with_port(80), [with_port(80)], [PORTS], id="the-same-port"),
+        pytest.param(with_port(80, protocol="UDP"), [with_port(80)], [], id="another-protocol"),
+        pytest.param(with_port(80, "10.0.0.1"), [with_port(80, "10.0.0.2")], [], id="another-address"),
+        pytest.param(with_port(80, "10.0.0.1"), [with_port(80)], [PORTS], id="every-address-is-taken"),
+        pytest.param(with_port(80), [with_port(80, "10.0.0.2")], [PORTS], id="every-address-is-asked-for"),
+        pytest.param(with_port(80, sidecar=True), [with_port(80)], [PORTS], id="a-sidecar's-port"),
+        pytest.param(pod(nodeSelector={"zone": "a"}), [], [], id="a-selector-that-matches"),
+        pytest.param(pod(nodeSelector={"zone": "b"}), [], [AFFINITY], id="a-selector-that-does-not"),
+        pytest.param(asking(cpu="9", memory="1"), [], [Lack("cpu", 9000, 0, 2000)], id="only-what-lacks"),
+        pytest.param(
+            with_port(80) | {"spec": {**with_port(80)["spec"], "nodeSelector": {"zone": "b"}}},
+            [with_port(80)] * 3,
+            [Lack("pods", 1, 3, 3), AFFINITY, PORTS],
+            id="resources-then-affinity-then-ports",
+        ),
     ],
 )
-def test_what_is_refused(asked: dict[str, Any], others: list[dict[str, Any]], why: Rejected | None) -> None:
-    """Each row is a pod, the node's admitted pods, and the message."""
-    assert why_not_taken(asked, NODE, [footprint(one) for one in others]) == why
+def test_what_is_refused(asked: dict[str, Any], others: list[dict[str, Any]], why: list[Reason]) -> None:
+    """Each row is a pod, the node's admitted pods, and all reasons in their order."""
+    assert reasons_against(asked, NODE, [footprint(one) for one in others]) == tuple(why)
 
 
 def test_a_node_of_which_nothing_is_known_refuses_nothing_for_it() -> None:
     """It has not registered yet, and a static pod need not wait."""
-    assert why_not_taken(asking(cpu="900"), NodeFacts("n1"), []) is None
+    assert reasons_against(asking(cpu="900"), NodeFacts("n1"), []) == ()
 
 
 def term(
@@ -139,8 +150,8 @@ def term(
 def test_node_affinity(terms: list[dict[str, Any]], *, matches: bool) -> None:
     """The required terms of an affinity for this node."""
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    found = why_not_taken(pod(affinity={"nodeAffinity": required}), NODE, [])
-    assert found == (None if matches else AFFINITY)
+    found = reasons_against(pod(affinity={"nodeAffinity": required}), NODE, [])
+    assert found == (() if matches else (AFFINITY,))
 
 
 @pytest.mark.parametrize(
@@ -159,14 +170,54 @@ def test_tolerations(toleration: dict[str, str], *, stands: bool) -> None:
     taint = {"key": "k", "value": "v", "effect": "NoExecute"}
     assert tolerates([toleration], taint) is stands
     tainted = NodeFacts("n1", taints=(taint,))
-    assert why_not_taken(pod(tolerations=[toleration]), tainted, []) == (None if stands else TAINTS)
+    assert reasons_against(pod(tolerations=[toleration]), tainted, []) == (() if stands else (TAINTS,))
 
 
 def test_static_pods_and_taints_that_only_keep_pods_away() -> None:
     """The node checks neither."""
     tainted = NodeFacts("n1", taints=({"key": "k", "effect": "NoExecute"},))
-    assert why_not_taken(pod(), tainted, [], static=True) is None
-    assert why_not_taken(pod(), NodeFacts("n1", taints=({"key": "k", "effect": "NoSchedule"},)), []) is None
+    assert reasons_against(pod(), tainted, [], static=True) == ()
+    assert reasons_against(pod(), NodeFacts("n1", taints=({"key": "k", "effect": "NoSchedule"},)), []) == ()
+
+
+@pytest.mark.parametrize(
+    ("reasons", "outdated"),
+    [
+        pytest.param([], False, id="none"),
+        pytest.param([AFFINITY], True, id="labels-alone"),
+        pytest.param([AFFINITY, PORTS], False, id="ports-too"),
+        pytest.param([Lack("cpu", 1, 1, 1)], False, id="a-lack"),
+    ],
+)
+def test_when_the_node_is_read_again(reasons: list[Reason], *, outdated: bool) -> None:
+    """As predicateAdmitHandler.generalFilter."""
+    assert may_be_outdated(reasons) is outdated
+
+
+@pytest.mark.parametrize(
+    ("reasons", "critical", "shown"),
+    [
+        pytest.param([], False, None, id="none"),
+        pytest.param(
+            [Lack("cpu", 5, 6, 7), AFFINITY],
+            False,
+            Rejected("OutOfcpu", "Node didn't have enough resource: cpu, requested: 5, used: 6, capacity: 7"),
+            id="the-first",
+        ),
+        pytest.param(
+            [Lack("cpu", 5, 6, 7), AFFINITY, PORTS], True, AFFINITY, id="of-a-critical-pod-the-first-that-is-no-lack"
+        ),
+        pytest.param(
+            [Lack("a.b/c", 5, 6, 7)],
+            True,
+            Rejected("OutOfa.b/c", "Node didn't have enough resource: a.b/c, requested: 5, used: 6, capacity: 7"),
+            id="a-critical-pod-that-only-lacks",
+        ),
+    ],
+)
+def test_which_reason_is_shown(reasons: list[Reason], critical: bool, shown: Rejected | None) -> None:
+    """As predicateAdmitHandler.Admit and HandleAdmissionFailure."""
+    assert first_reason(reasons, critical=critical) == shown
 
 
 def test_ports_of_init_containers_that_end_are_nobodys() -> None:

@@ -12,6 +12,8 @@ from proto.temporal.pod import Failure, Lifecycle
 from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.situations import Context, at, deletion, down, pod, sandbox, situation, starting, up
 from workflows.decide.ending.grace import effective_grace
+from workflows.decide.eviction import preemption
+from workflows.decide.explain.explain import why_done
 from workflows.decide.lifecycle.lifecycle import Event, happened, next_event
 from workflows.decide.operator.evictions import evicted, why_no_eviction
 from workflows.decide.record.signals import apply_signal
@@ -62,6 +64,13 @@ def test_who_is_of_the_system(spec: dict[str, Any], critical: bool) -> None:
             replace(asked(), shutdown=True),
             "",
             id="a-pod-of-the-system-whose-machine-goes-down",
+        ),
+        pytest.param(
+            pod(priority=2_000_000_000),
+            WEB,
+            replace(asked(), preempted_for="kube-system/vital"),
+            "",
+            id="a-pod-of-the-system-for-a-higher-one",
         ),
         pytest.param(NEVER, DONE, asked(), "Finished", id="nothing-of-it-will-run"),
         pytest.param(pod(), DONE | GONE, asked(), "Finished", id="a-pod-that-is-down"),
@@ -145,6 +154,29 @@ def test_a_choice_of_the_node_is_kept_with_its_reason() -> None:
     assert here.observed.eviction == Eviction(
         here.now, "Evicted", "low", timedelta(seconds=1), disrupts=True, why="it uses most", annotations={"a": "b"}
     )
+
+
+def test_a_preempted_pod_says_so() -> None:
+    """The condition has words of its own, unlike for an eviction (preemption.go evictPodsToFreeRequests)."""
+    here = situation(pod(terminationGracePeriodSeconds=20), **WEB)
+    preempted = EvictPod(
+        "", preemption.REASON, preemption.MESSAGE, why="it is small", preempted_for="kube-system/vital"
+    )
+    assert evicted(here, preempted).grace == timedelta(seconds=20)
+    apply_signal(here, preempted)
+    here.observed.containers["web"] = down(0)
+    ended = pod_status(here)
+    assert (ended.phase, ended.reason, ended.message) == (
+        "Failed",
+        "Preempting",
+        "Preempted in order to admit critical pod",
+    )
+    target = (ended.conditions or [])[0]
+    assert (target.type, target.reason, target.message) == (
+        *(DISRUPTION_TARGET, "TerminationByKubelet"),
+        "Pod was preempted by Kubelet to accommodate a critical pod.",
+    )
+    assert why_done(here) == "Preempting (Preempted in order to admit critical pod; this pod because it is small)"
 
 
 def test_a_deadline_is_no_disruption() -> None:

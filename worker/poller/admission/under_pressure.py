@@ -4,17 +4,12 @@ Asked once for each new pod, before anything else is asked. The rules are pure (
 """
 
 from pathlib import Path
-from typing import Final
-
-import structlog
 
 from proto.node_pressure import read_node_pressure
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from workflows.decide.eviction.admission import why_refused
 from workflows.decide.eviction.candidates import candidate
-
-_log: Final = structlog.get_logger(__name__)
 
 
 class UnderPressure:
@@ -31,11 +26,3 @@ class UnderPressure:
             return None
         tolerations = pod["spec"].get("tolerations") or ()
         return why_refused(candidate(pod, alone=self._alone), tolerations, conditions)
-
-    async def admit(self, pod: PodJson, *, static: bool = False) -> Rejected | None:  # noqa: ARG002 - the Protocol's signature
-        """Judge a pod on a node alone, which refuses pods for no other reason."""
-        if why := self.why_refused(pod):
-            name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-            _log.warning("this node rejects a pod", pod=name, reason=why.reason, err=why.message)
-            return why
-        return None

@@ -1,0 +1,1 @@
+"""Which new pods this node takes, and which pods are stopped so that a critical one has room."""

@@ -1,0 +1,155 @@
+"""Whether this node admits a new pod beside the pods that it has admitted, and who is stopped for it.
+
+Asked by `manifest_pods` and `api_pods` when a pod's workflow is started for the first time; a pod with an open workflow
+stays admitted, also after a restart of the poller. Asked by `resizes`, too, whether there is room for what a pod asks for
+later. The rules are pure (`workflows/decide/eviction/admission.py` and `preemption.py`,
+`workflows/decide/node/node_admission.py`, `supported_cluster.py`); this module collects the pods that count and the Node.
+
+One preemption is carried out at a time. Meanwhile pods that fit are admitted, and one that does not fit waits and is
+judged again: the kubelet, too, would look at it only afterwards.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from proto.temporal.pod import PodJson
+from proto.temporal.pod_inputs import Rejected
+from worker.poller.admission.preemptions import Preemptions
+from worker.poller.manifests.gated_fields import fields_of_gates_off
+from worker.poller.runtime.known_pods import KnownPods
+from worker.settings.kubelet.feature_gates import FeatureGates
+from workflows.decide.eviction.preemption import Reason, first_reason
+from workflows.decide.manifest.fields.supported_cluster import unsupported_fields
+from workflows.decide.node.node_admission import Footprint, NodeFacts, footprint, may_be_outdated, reasons_against
+
+UNSUPPORTED: Final = "PodFeatureUnsupported"
+"""The kubelet's reason for a pod that needs a feature the node does not have (pkg/kubelet/lifecycle/handlers.go)."""
+UNEXPECTED: Final = "UnexpectedAdmissionError"
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class Node(Protocol):
+    """Knows our Node."""
+
+    async def read(self) -> None:
+        """Read it anew."""
+
+    def facts(self) -> NodeFacts:
+        """Return what is known."""
+
+
+class NodeAdmission:
+    """Remembers which pods were admitted."""
+
+    def __init__(  # noqa: PLR0913 - what is known of the node, of its pods, and what may be done about them
+        self,
+        node: Node,
+        known: KnownPods,
+        gates: FeatureGates,
+        present: Callable[[], Mapping[str, PodJson]],
+        *,
+        under_pressure: Callable[[PodJson], Rejected | None],
+        preemptions: Preemptions,
+    ) -> None:
+        """Take the Node, the worker's snapshots, and a function that returns all pods listed here, by uid, as they are granted.
+
+        `under_pressure` says why the node refuses a pod because of its pressure.
+        """
+        self._under_pressure, self._preemptions = under_pressure, preemptions
+        self.in_use: Callable[[str, PodJson], PodJson] = lambda _, pod: pod
+        """Returns a pod with what it still has while its resize is carried out."""
+        self._node, self._known, self._gates, self._present = node, known, gates, present
+        self._taken: set[str] = set()
+        self._refused: set[str] = set()
+        self._footprints: dict[str, tuple[PodJson, Footprint]] = {}
+        self._preempting = asyncio.Lock()
+
+    async def admit(self, pod: PodJson, *, static: bool = False) -> Rejected | None:
+        """Return why the pod is rejected; None admits it."""
+        uid, name = pod["metadata"]["uid"], f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        try:
+            why = self._under_pressure(pod)
+            why = why or (None if static else self._unsupported(pod))
+            why = why or await self._why_not(pod, static=static)
+        except Exception as error:  # noqa: BLE001 - other pods must not be affected
+            _log.exception("could not decide on the admission of a pod; please report this", pod=name, podUID=uid)
+            why = Rejected(UNEXPECTED, f"{type(error).__name__}: {error}"[:500])
+        if why is None:
+            self._taken.add(uid)
+        else:
+            self._taken.discard(uid)
+            self._refused.add(uid)
+            _log.warning("this node rejects a pod", pod=name, podUID=uid, reason=why.reason, err=why.message)
+        return why
+
+    def why_not_resized(self, pod: PodJson, allocated: PodJson, *, static: bool) -> Rejected | None:  # noqa: ARG002 - the Protocol's signature
+        """Return why a pod cannot have the resources that it asks for; the Node is not read anew for a resize, and nobody is stopped."""
+        return self._under_pressure(pod) or first_reason(self._reasons_now(pod, static=static), critical=False)
+
+    async def _why_not(self, pod: PodJson, *, static: bool) -> Rejected | None:
+        if self._runs(pod["metadata"]["uid"]) or not await self._reasons(pod, static=static):
+            return None
+        async with self._preempting:
+            if reasons := await self._reasons(pod, static=static):
+                return await self._preempted_for(pod, reasons)
+        return None
+
+    async def _preempted_for(self, pod: PodJson, reasons: Sequence[Reason]) -> Rejected | None:
+        """Stop pods for a critical one, or return why it is rejected; its room is taken from now on."""
+        running = [one for uid, one in self._others(pod).items() if not self._known.is_over(uid)]
+        found = self._preemptions.decide(pod, running, reasons)
+        if found.rejected is None:
+            self._taken.add(pod["metadata"]["uid"])
+            await self._preemptions.carry_out(pod, found)
+        return found.rejected
+
+    def _unsupported(self, pod: PodJson) -> Rejected | None:
+        found = (*unsupported_fields(pod), *fields_of_gates_off(pod["spec"], self._gates))
+        return Rejected(UNSUPPORTED, "; ".join(found)) if found else None
+
+    async def _reasons(self, pod: PodJson, *, static: bool) -> tuple[Reason, ...]:
+        """Judge it by what is known of the Node, and once more by the newest if only its labels are against it."""
+        reasons = self._reasons_now(pod, static=static)
+        if may_be_outdated(reasons):
+            await self._node.read()
+            reasons = self._reasons_now(pod, static=static)
+        return reasons
+
+    def _reasons_now(self, pod: PodJson, *, static: bool) -> tuple[Reason, ...]:
+        """Judge it beside all admitted pods; only if that is too much, find out which of them have ended."""
+        node = self._node.facts()
+        found = {uid: self._footprint(uid, self.in_use(uid, one)) for uid, one in self._others(pod).items()}
+        if not reasons_against(pod, node, list(found.values()), static=static):
+            return ()
+        running = [one for uid, one in found.items() if not self._known.is_over(uid)]
+        return reasons_against(pod, node, running, static=static)
+
+    def _others(self, pod: PodJson) -> dict[str, PodJson]:
+        """Return the other pods that were admitted, by uid; pods that are listed no more are forgotten."""
+        present = self._present()
+        for remembered in (self._taken, self._refused, self._footprints.keys()):
+            for uid in [uid for uid in remembered if uid not in present]:
+                self._forget(uid)
+        return {uid: one for uid, one in present.items() if uid != pod["metadata"]["uid"] and self._was_taken(uid)}
+
+    def _runs(self, uid: str) -> bool:
+        """Report whether it began before, though it is not known yet that its workflow is open: it stays admitted."""
+        return self._known.of(uid) is not None and not self._known.is_over(uid)
+
+    def _was_taken(self, uid: str) -> bool:
+        return uid in self._taken or (uid not in self._refused and self._known.of(uid) is not None)
+
+    def _footprint(self, uid: str, pod: PodJson) -> Footprint:
+        known = self._footprints.get(uid)
+        if known is None or known[0] is not pod:
+            known = self._footprints[uid] = (pod, footprint(pod))
+        return known[1]
+
+    def _forget(self, uid: str) -> None:
+        self._taken.discard(uid)
+        self._refused.discard(uid)
+        self._footprints.pop(uid, None)
