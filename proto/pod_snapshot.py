@@ -64,6 +64,9 @@ class PodSnapshot:
     """The keys of the actions under way, for `worker/host/temporal/lost_attempts.py`."""
     storage_limits: StorageLimits | None = None
     """Its limits of local storage; None if it has none, or exceeding them has no consequence."""
+    eviction_reason: str = ""
+    """Why its node evicts it; empty if it does not. The status may lack it, for what is evicted may succeed."""
+    eviction_message: str = ""
     event_annotations: dict[str, str] = field(default_factory=dict)
     """Of the event that tells of its eviction."""
     resize_cause: str = ""

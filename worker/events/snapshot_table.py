@@ -28,11 +28,13 @@ def status_occurrences(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keye
     for field in _STATUSES:
         for status in snapshot.status.get(field) or ():
             yield from _backing_off(snapshot, subject, status)
-    if snapshot.status.get("phase") == FAILED and (reason := snapshot.status.get("reason")):
-        kind = NORMAL if reason == _OWN_LIMIT else WARNING
+    reason, message = snapshot.eviction_reason, snapshot.eviction_message
+    if not reason and snapshot.status.get("phase") == FAILED:  # an eviction is told when it begins: its pod may succeed
+        reason = snapshot.status.get("reason") or ""
         message = str(snapshot.status.get("message") or "").removeprefix(REJECTED_PREFIX)
-        annotations = snapshot.event_annotations
-        yield f"ended/{reason}", Occurrence(subject.pod, kind, reason, message, annotations)
+    if reason:
+        kind = NORMAL if reason == _OWN_LIMIT else WARNING
+        yield f"ended/{reason}", Occurrence(subject.pod, kind, reason, message, snapshot.event_annotations)
     for condition in snapshot.status.get("conditions") or ():
         yield from _resizing(snapshot, subject, condition)
 

@@ -18,6 +18,7 @@ from workflows.decide.volumes.refresh import watched_objects
 def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: PodSummary) -> PodSnapshot:
     """Copy what readers of the node's cache need."""
     observed, pod, pending = situation.observed, situation.key, situation.observed.resize_pending
+    eviction = observed.eviction
     return PodSnapshot(
         workflow_id=str(PodWorkflowId(start.node, pod.namespace, pod.name, pod.uid)),
         node=start.node,
@@ -46,7 +47,9 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: P
         pod=start.pod,
         objects=watched_objects(situation),
         storage_limits=watched_limits(situation),
-        event_annotations=observed.eviction.annotations if observed.eviction else {},
+        eviction_reason=eviction.reason if eviction else "",
+        eviction_message=eviction.message if eviction else "",
+        event_annotations=eviction.annotations if eviction else {},
         resize_cause=pending.cause if pending else "",
         resize_asked=pending.asked if pending else {},
         status=status.model_dump(by_alias=True, exclude_none=True, mode="json"),

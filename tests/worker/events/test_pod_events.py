@@ -394,6 +394,20 @@ def test_an_eviction_names_what_was_starved(events: PodEvents, told: Told) -> No
     assert event["metadata"]["annotations"] == {"starved_resource": "memory"}
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param({"phase": "Failed", "reason": "Evicted", "message": "low"}, id="failed"),
+        pytest.param({"phase": "Succeeded"}, id="succeeded-without-a-reason"),
+    ],
+)
+def test_an_eviction_is_told_once_and_when_it_begins(events: PodEvents, told: Told, end: dict[str, Any]) -> None:
+    """However the pod ends."""
+    for status, lines in (({"phase": "Running"}, ["W Evicted: low"]), (end, [])):
+        events.publish(replace(snapshot(**status), eviction_reason="Evicted", eviction_message="low"))
+        assert told.said() == lines
+
+
 def test_a_resize_that_is_not_granted_is_told_with_what_it_asks_for(events: PodEvents, told: Told) -> None:
     """In the words of the kubelet, once for each generation: its cause, not the condition's reason."""
     status = {
