@@ -47,6 +47,8 @@ class Eviction:
     """Of its event."""
     preempted_for: str = ""
     """Namespace and name of the critical pod that needs its room, if that is the cause."""
+    may_succeed: bool = False
+    """The pod has succeeded if all its containers exit with 0: status.reason and status.message are then empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ POD_WORDS = [
     *(f"update {name}" for name in REQUESTS),
     *(f"first sight {part}" for part in BEFORE_IT_BEGAN),
     *ENDS,
+    "restart of the machine",
     "continued as new for the pod is listed again",
     *(f"ended {phase}" for phase in ("Succeeded", "Failed")),
     *(f"source {source}" for source in ("file", names.API_SOURCE)),
@@ -46,6 +47,7 @@ POD_WORDS = [
 ]
 POD_FAILURES = [f"{call.name} failed" for call in ACTIONS.values() if call.name not in ENDLESS]
 AT_ONCE = [f"{call.name} {how} at once" for call in ACTIONS.values() if call.at_once for how in ("answered", "failed")]
+EVICTED = "evicted and succeeded"
 GIVEN_UP = [f"{name} given up" for name in (names.PULL_IMAGE, names.AWAIT_PREDECESSOR, names.RUN_HOOK)]
 NODE_WORDS = [
     *(f"activity {call.name}" for call in NODE_ACTIONS.values()),
@@ -69,7 +71,7 @@ def test_it_happens_often_to_pods(word: str) -> None:
     assert counted("pod")[word] >= OFTEN
 
 
-@pytest.mark.parametrize("word", [*POD_FAILURES, *AT_ONCE, *GIVEN_UP, BY_SIGNALS])
+@pytest.mark.parametrize("word", [*POD_FAILURES, *AT_ONCE, *GIVEN_UP, EVICTED, BY_SIGNALS])
 def test_it_happens_to_pods(word: str) -> None:
     """Every action has failed, and every cancellable one was cancelled."""
     assert counted("pod")[word] >= (1 if word == RARE else SELDOM)

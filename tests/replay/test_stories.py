@@ -43,6 +43,12 @@ SAID = {
     "deletion-during-start": ["deletion requested by file: ManifestRemoved", "sandbox removed", "the pod is gone"],
     "sandbox-killed": ["sandbox attempt 0 is no longer ready", "sandbox attempt 1 ready", "started, restart 1"],
     "worker-restarted": ["another worker took over"],
+    "machine-restarted": [
+        "waits .*CrashLoopBackOff: restart 3 of main",
+        "the machine was restarted",
+        "sandbox attempt 1 ready",
+        "container main started, restart .*: in a new sandbox after exit .*, without back-off",
+    ],
     "behaviour-raised": [
         "container main started",
         r"the node is committed to behaviour \d+: the pod takes it up in a quiet moment",
@@ -228,6 +234,12 @@ SAID_OF_API = {
         "gone from the API",
     ],
     "api-token": ["serviceaccounttoken .* changed", "volume kube-api-access-.* refreshed", "gone from the API"],
+    "api-evicted": [
+        "the node evicted the pod: Evicted: The node was low on resource: memory.",
+        "main stopped: exit 0 Completed",
+        "pod Succeeded, not ready",
+        "the pod is gone: Succeeded.*Evicted",
+    ],
     "api-ended-by-others": [
         "conditions set by others in the API: example.com/lb True",
         "pod ready",

@@ -15,7 +15,7 @@ from tests.workflows.conftest import QUICK, Node, container, pod_json
 from tests.workflows.test_node import Host, host
 from worker.behaviours.runs import behaviour_of
 from worker.processes.sdk_worker import sandbox_runner
-from workflows.decide.versions import CURRENT, CURRENT_NODE, OLDEST, OLDEST_NODE, SHORT_RUNS
+from workflows.decide.versions import CARRIED_ACTIONS, CURRENT, CURRENT_NODE, OLDEST, OLDEST_NODE, SHORT_RUNS
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 
@@ -82,7 +82,7 @@ async def test_a_lower_number_is_no_news(node: Node) -> None:
     assert await run_of(handle) == first
 
 
-@pytest.mark.parametrize("behaviour", [OLDEST, CURRENT - 1])
+@pytest.mark.parametrize("behaviour", [OLDEST, CARRIED_ACTIONS - 1])
 async def test_what_is_under_way_comes_first(node: Node, behaviour: int) -> None:
     """A pull is not cancelled for it; the actions after it start in the same run or in the next one."""
     node.behaviour = behaviour

@@ -106,6 +106,12 @@ def continued(state: StoryState, observed: Observed | None) -> bool:
     return False
 
 
+def backoffs_end(state: StoryState) -> None:
+    """Record that the machine was restarted: no container waits any longer."""
+    for known in state.containers.values():
+        known.backoff = Backoff()
+
+
 def is_blank(observed: Observed) -> bool:
     """Report whether a run starts with restart counts and numbers of signals, and with nothing else."""
     blank = Observed(started_at=observed.started_at, heard=observed.heard, containers=observed.containers)

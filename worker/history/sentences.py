@@ -20,6 +20,7 @@ from worker.history import container_sentences, edit_sentences, resize_sentences
 from worker.history.probe_sentences import verdict
 from worker.history.story_state import CompletedActivity, StoryState, seconds
 from workflows.decide.actions import ACTIONS
+from workflows.decide.versions import REBOOT_ENDS_BACKOFFS
 
 WAIT_REPORTED: Final = timedelta(seconds=0.1)
 """A pull reports the time it waited for other pulls from this duration on."""
@@ -107,9 +108,11 @@ def _deletion(state: StoryState, signal: signals.DeletionRequested) -> Iterator[
         yield text
 
 
-def _changed(_: StoryState, signal: signals.RuntimeChanged) -> Iterator[str]:
+def _changed(state: StoryState, signal: signals.RuntimeChanged) -> Iterator[str]:
     if signal.source == signals.REBOOT:
         yield "the machine was restarted"
+        if state.behaviour >= REBOOT_ENDS_BACKOFFS:
+            container_sentences.backoffs_end(state)
     # otherwise only a hint: the runtime read that follows reports what changed
 
 

@@ -18,6 +18,8 @@ BEHAVIOURS: Final[dict[int, str]] = {
     4: "robust against hostile peers: dropped signals count for continue-as-new, an activity's answer names it and its type, "
     "hooks of ours on a pod of the API stay as the node took them, a run has some 500 events, so that it is replayed in time, "
     "continue-as-new carries what is under way and waits for nothing, and a pod that starts again under its UID counts its restarts on",
+    5: "two things as with a kubelet: a restart of the machine ends every back-off, and a pod of the API that its node evicts and whose "
+    "containers all exit with 0 has succeeded",
 }
 OLDEST: Final = min(BEHAVIOURS)
 """A run with a lower number needs an older release: the worker logs an error and leaves its pod alone."""
@@ -57,6 +59,11 @@ ANSWERS_ENCRYPTED: Final = 4
 is a cancellation that the workflow has not asked for."""
 NODE_ANSWERS_ENCRYPTED: Final = 3
 """The same for the node's workflow."""
+
+REBOOT_ENDS_BACKOFFS: Final = 5
+"""From this behaviour on no container and no image waits any longer once the machine was restarted."""
+EVICTED_MAY_SUCCEED: Final = 5
+"""From this behaviour on an evicted pod of the API has succeeded if all its containers exit with 0."""
 
 CARRIED_ACTIONS: Final = 4
 """From this behaviour on continue-as-new carries the actions under way; before, it waited for their ends."""

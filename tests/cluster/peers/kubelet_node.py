@@ -31,15 +31,17 @@ class KubeletNode:
     slot: int
 
     @contextlib.contextmanager
-    def running(self, home: Path, keys: Mapping[str, Any]) -> Iterator[str]:
-        """Run it with these keys of its configuration; yields its node's name, and leaves nothing in the API.
+    def running(
+        self, home: Path, keys: Mapping[str, Any], environment: Mapping[str, str] | None = None
+    ) -> Iterator[str]:
+        """Run it with these keys of its configuration and more variables; yields its node's name, and leaves nothing in the API.
 
         Skips the test if another kubelet runs on this machine.
         """
         home.mkdir()
         settings = self._settings(home, keys)
         remove_leftovers(settings.containerd)
-        kubelet = RealKubelet(home, settings)
+        kubelet = RealKubelet(home, settings, environment or {})
         try:
             kubelet.start(self.program)
             yield NAME

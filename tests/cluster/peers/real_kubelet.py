@@ -5,7 +5,8 @@ What it changes on the machine besides its own folders is recorded at its start 
 
 import contextlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,8 @@ class RealKubelet:
 
     home: Path
     settings: Settings
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """More variables of the kubelet."""
 
     @property
     def process(self) -> Supervised:
@@ -53,7 +56,7 @@ class RealKubelet:
         for archive in sorted((settings.parts_dir / "images").glob("*.tar")):
             settings.containerd.import_image(archive)
         make_cgroup(settings.cgroup)
-        return self.process.start(Command(self._command(program), settings.logs / "kubelet.log", {}))
+        return self.process.start(Command(self._command(program), settings.logs / "kubelet.log", self.environment))
 
     def stop(self) -> None:
         """Stop kubelet, pods and containerd, and restore what it has changed on the machine."""

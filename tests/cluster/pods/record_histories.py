@@ -19,6 +19,7 @@ LIVES: dict[str, Callable[[ClusterNode], None]] = {
     "api-deleted-during-pull": recorded_pods.deleted_during_pull,
     "api-edited": recorded_pods.edited,
     "api-token": recorded_pods.token,
+    "api-evicted": recorded_pods.evicted,
     "api-ended-by-others": recorded_pods.ended_by_others,
     "api-history-lost": recorded_unseen.history_lost,
     "api-end-lost": recorded_unseen.end_lost,

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from proto.pod_snapshot import PodSnapshot
-from proto.temporal.names import OBJECTS_CHANGED
+from proto.temporal.names import EVICT_POD, OBJECTS_CHANGED
+from proto.temporal.operator import EvictPod, PodEvicted
 from proto.temporal.signals import ObjectsChanged
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.node.containerd_view import container_pid
@@ -147,6 +148,20 @@ def run_gated(node: ClusterNode) -> PodSnapshot:
     patch_status(node, conditions=[{"type": GATE, "status": "True"}])
     node.until_pod_ready("pod")
     return until(node, lambda one: one.ready, "ready")
+
+
+def evicted(node: ClusterNode) -> None:
+    """Its node ends it, and its container exits with 0: it has succeeded."""
+    snapshot = run(node, bare(ENDS_WHEN_ASKED, terminationGracePeriodSeconds=30))
+
+    async def evict() -> None:
+        asked = EvictPod("", "Evicted", "The node was low on resource: memory. ", why="it uses most")
+        handle = await node.workflow(snapshot)
+        await handle.execute_update(EVICT_POD, asked, result_type=PodEvicted)
+
+    wait(evict())
+    node.until_api_pod("pod", lambda pod: pod["status"]["phase"] == "Succeeded")
+    delete(node, grace=30)
 
 
 def ended_by_others(node: ClusterNode) -> None:

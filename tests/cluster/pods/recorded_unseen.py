@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal import names
 from tests.cluster.cluster_node import ClusterNode, condition
 from tests.cluster.pods.recorded_pods import PATH, bare, delete, kill, main_status, run_gated, until
+from worker.stand_in.journal.reading import AWAY
 
 HOLDS: Final = "batch.kubernetes.io/job-tracking"
 
@@ -51,11 +53,12 @@ def deleted_unseen(node: ClusterNode) -> None:
 
 @contextlib.contextmanager
 def forgotten(node: ClusterNode, pod: PodSnapshot) -> Iterator[None]:
-    """Delete a pod's history while no process of this node runs; worker and poller are restarted afterwards."""
+    """Delete a pod's history and the node's own record while no process of this node runs; worker and poller are restarted afterwards."""
     for role in ("poller", "worker"):
         node.stop(role)
     asyncio.run(delete_history(node, pod))
     node.until(lambda: not asyncio.run(is_listed(node, pod)), "its history gone")
+    shutil.rmtree(node.root_dir / "tempolet" / AWAY)
     yield
     for role in ("worker", "poller"):
         node.start(role)

@@ -50,6 +50,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "manifest-edit": recorded_wishes.manifest_edit,
     "sandbox-killed": recorded_pods.sandbox_killed,
     "worker-restarted": recorded_pods.worker_restarted,
+    "machine-restarted": recorded_pods.machine_restarted,
     "continue-as-new": recorded_pods.continue_as_new,
     "finished": recorded_pods.finished,
     "listed-again": recorded_wishes.listed_again,
@@ -123,7 +124,9 @@ async def forget_node(temporal: TemporalServer) -> None:
 
 
 async def write_node(node: TempoletNode, life: str) -> None:
-    """Write every run of this node's own workflow so far."""
+    """Write every run of this node's own workflow so far; a life that an earlier release has recorded under this number stays."""
+    if list(NODE_HISTORIES.glob(f"v{CURRENT_NODE}-{life}*.json")):
+        return
     client: Client = await node.client()
     cipher, workflow_id = PayloadCipher(KeyFile(node.temporal_settings().key_file)), node_workflow_id(node.name)
     newest = await client.get_workflow_handle(workflow_id).describe()

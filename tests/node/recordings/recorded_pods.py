@@ -9,6 +9,7 @@ from pathlib import Path
 from proto.temporal.names import RUNTIME_CHANGED
 from proto.temporal.signals import RuntimeChanged
 from tests.node.containerd_view import container_pid
+from tests.node.restarted_machine import restart_machine
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
@@ -80,6 +81,18 @@ def sandbox_killed(node: TempoletNode) -> None:
     first = node.until_running("pod")
     os.kill(container_pid(node.containerd, first.sandbox_id), signal.SIGKILL)
     node.until_pod("pod", lambda one: one.ready and one.sandbox_id != first.sandbox_id, "the new sandbox")
+
+
+def machine_restarted(node: TempoletNode) -> None:
+    """While a container waits in its back-off; it does not wait any longer."""
+    node.apply(pod_manifest("pod", "exit 1"))
+    looping = node.until_pod("pod", lambda one: one.restarts >= 3 and one.reason == "CrashLoopBackOff", "in back-off")
+    restart_machine(node, looping)
+    node.until_pod(
+        "pod",
+        lambda one: one.sandbox_id not in ("", looping.sandbox_id) and one.restarts >= 5,
+        "two restarts in the new sandbox",
+    )
 
 
 def worker_restarted(node: TempoletNode) -> None:

@@ -66,6 +66,7 @@ class DrawnLife:
         lasting = [one["name"] for one in self.pod["spec"].get("initContainers", ()) if "restartPolicy" in one]
         model = RuntimeModel(first, datetime.now(UTC), sidecars=tuple(lasting))
         model.images = {image for image in IMAGES if rng.random() < 0.7}
+        model.stopped_with = Random(self.seed + 3).choice([143, 143, 0])
         fault_rates = FaultRates(
             fails=rng.choice([0, 0, 0, 0.03, 0.1, 0.25]),
             slow=rng.choice([0, 0, 0.1, 0.3]),

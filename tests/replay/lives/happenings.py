@@ -13,7 +13,7 @@ from proto.temporal import names
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import ContainerState, ProbeKind
 from proto.temporal.pod_inputs import Ended, GivenCondition
-from proto.temporal.signals import ObjectsChanged, PodListed, RuntimeChanged, StatusGiven, StorageExceeded
+from proto.temporal.signals import REBOOT, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven, StorageExceeded
 from tests.replay.lives.drawn_edits import edit, resize
 from tests.replay.lives.drawn_life import DrawnLife
 from tests.replay.lives.drawn_pod import GATE
@@ -85,6 +85,16 @@ async def sandbox_dies(life: DrawnLife) -> None:
         else:
             life.fake.model.lose_sandbox(sandbox_id)
         await life.fake.tell(names.RUNTIME_CHANGED, RuntimeChanged("event", sandbox_lost=True))
+
+
+async def machine_restarts(life: DrawnLife) -> None:
+    """Let every sandbox go with its containers; a hint may come before the one that tells why."""
+    for one in life.fake.model.ready():
+        life.fake.model.stop_sandbox(one.sandbox_id)
+    if life.rng.random() < 0.5:
+        await life.fake.tell(names.RUNTIME_CHANGED, RuntimeChanged("relist", sandbox_lost=True))
+        await life.go_on(life.rng.choice([0, 1, 3]))
+    await life.fake.tell(names.RUNTIME_CHANGED, RuntimeChanged(REBOOT))
 
 
 async def sandbox_is_removed(life: DrawnLife) -> None:
@@ -229,7 +239,9 @@ async def operator_hastens(life: DrawnLife) -> None:
 
 
 async def operator_evicts(life: DrawnLife) -> None:
-    """Evict the pod."""
+    """Evict the pod, often while all its containers run."""
+    if life.rng.random() < 0.6:
+        await life.calm()
     grace = life.rng.choice([None, timedelta(0), timedelta(seconds=1)])
     await asked(life, names.EVICT_POD, EvictPod(OPERATOR, "Evicted", "The node was low on resource: memory. ", grace))
 
@@ -278,6 +290,7 @@ HAPPENINGS: Final[dict[Callable[[DrawnLife], Awaitable[None]], int]] = {
     container_is_unknown: 2,
     container_is_pruned: 3,
     sandbox_dies: 5,
+    machine_restarts: 4,
     sandbox_is_removed: 2,
     resync: 6,
     probe_speaks: 14,
@@ -292,7 +305,7 @@ HAPPENINGS: Final[dict[Callable[[DrawnLife], Awaitable[None]], int]] = {
     operator_skips: 7,
     operator_sets_condition: 5,
     operator_hastens: 2,
-    operator_evicts: 1,
+    operator_evicts: 4,
     operator_looks_in: 5,
     cancelled: 3,
     history_is_lost: 6,

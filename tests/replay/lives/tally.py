@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionSignaledEventAttributes
 
-from proto.temporal.names import REMOVE_POD_DIRECTORIES
+from proto.temporal.names import REMOVE_POD_DIRECTORIES, RUNTIME_CHANGED
+from proto.temporal.signals import REBOOT
 from tests.replay.lives.archive import RecordedRun
 
 SIGNALS_PER_RUN: Final = 2000
@@ -26,7 +27,7 @@ def words(run: RecordedRun) -> Iterator[str]:
         yield from _of_activity(event, asked)
         match event.WhichOneof("attributes"):
             case "workflow_execution_signaled_event_attributes":
-                yield f"signal {event.workflow_execution_signaled_event_attributes.signal_name}"
+                yield from _of_signal(event.workflow_execution_signaled_event_attributes)
             case "workflow_execution_update_accepted_event_attributes":
                 accepted = event.workflow_execution_update_accepted_event_attributes.accepted_request
                 yield f"update {accepted.input.name}"
@@ -37,6 +38,15 @@ def words(run: RecordedRun) -> Iterator[str]:
             case "timer_canceled_event_attributes":
                 yield "timer canceled"
     yield from _of_ends(run)
+
+
+def _of_signal(signalled: WorkflowExecutionSignaledEventAttributes) -> Iterator[str]:
+    """Return the name of a signal, and of a hint that the machine was restarted."""
+    yield f"signal {signalled.signal_name}"
+    if signalled.signal_name == RUNTIME_CHANGED:
+        said = [json.loads(one.data) for one in signalled.input.payloads]
+        if said and isinstance(said[0], dict) and said[0].get("source") == REBOOT:
+            yield "restart of the machine"
 
 
 def _of_activity(event: HistoryEvent, asked: dict[int, str]) -> Iterator[str]:
@@ -82,6 +92,8 @@ def _of_ends(run: RecordedRun) -> Iterator[str]:
         case "workflow_execution_completed_event_attributes":
             outcome = json.loads(last.workflow_execution_completed_event_attributes.result.payloads[0].data)
             yield f"ended {outcome['phase']}"
+            if (outcome["phase"], outcome["reason"]) == ("Succeeded", "Evicted"):
+                yield "evicted and succeeded"
         case "workflow_execution_terminated_event_attributes":
             yield "history lost"
 

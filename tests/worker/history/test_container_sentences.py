@@ -9,8 +9,8 @@ import pytest
 from proto.temporal import names
 from proto.temporal.activities import requests
 from proto.temporal.pod import ContainerFacts, NodeSettings, Observed, PodStart
-from proto.temporal.signals import DeletionRequested
-from tests.worker.history.story_recorder import POD, START, Recorder, payloads, seen
+from proto.temporal.signals import DeletionRequested, RuntimeChanged
+from tests.worker.history.story_recorder import POD, START, STARTED, Recorder, payloads, seen
 
 THIRTY = timedelta(seconds=30)
 ONE = timedelta(seconds=1)
@@ -138,6 +138,35 @@ def test_a_crash_loop_names_policy_end_and_back_off(recorded: Recorder) -> None:
         "container web started, restart 2 (0.00 s): policy Always after exit 3 Error, back-off 10.0 s",
         "container web started, restart 3 (0.00 s): policy Always after exit 3 Error, back-off 20.0 s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "waited", "words"),
+    [
+        pytest.param(5, 0, "without back-off", id="it-waits-no-longer"),
+        pytest.param(4, 20, "back-off 20.0 s", id="an-earlier-behaviour-waits"),
+    ],
+)
+def test_a_restart_of_the_machine_ends_a_back_off(behaviour: int, waited: float, words: str) -> None:
+    """And the next crash waits as after the first."""
+    recorded = Recorder()
+    recorded.begin(replace(STARTED, behaviour=behaviour))
+    start(recorded, 0)
+    for attempt, before in ((1, 0), (2, 10)):
+        end(recorded, attempt - 1)
+        recorded.after(before)
+        start(recorded, attempt)
+    recorded.after(1)
+    recorded.signal(names.RUNTIME_CHANGED, RuntimeChanged("reboot"))
+    end(recorded, 2)
+    recorded.after(waited)
+    start(recorded, 3, sandbox="s2")
+    assert recorded.texts()[-1].endswith(f"restart 3 (0.00 s): in a new sandbox after exit 1 Error, {words}")
+    if behaviour == 5:
+        end(recorded, 3)
+        recorded.after(10)
+        start(recorded, 4, sandbox="s2")
+        assert recorded.texts()[-1].endswith("back-off 10.0 s")
 
 
 def test_the_container_s_own_policy_and_the_node_s_maximum_count() -> None:

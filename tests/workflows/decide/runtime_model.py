@@ -88,6 +88,8 @@ class RuntimeModel:
     """(sandbox, container, attempt) whose preStart hook succeeded."""
     early_ends: list[int] = field(default_factory=list)
     """Exit codes of the next containers whose start waits for their exit."""
+    stopped_with: int = 143
+    """The exit code of a container that is stopped: 0 if it handles SIGTERM."""
     forgotten: bool = False
     """Whether the core may not know of all this: its history is lost, and it has not read the runtime yet."""
     ids: "itertools.count[int]" = field(default_factory=itertools.count)
@@ -285,7 +287,7 @@ class RuntimeModel:
             return RuntimeContainer(action.name, action.container_id, "", 0, ContainerState.EXITED)
         if found.state is not ContainerState.EXITED:
             assert self.is_turn_to_stop(action, found), f"{action.name} stops after what it serves"
-            self.end(action.container_id, 143)
+            self.end(action.container_id, self.stopped_with)
         return self.containers[action.container_id]
 
     def is_turn_to_stop(self, action: StopContainer | ShortenStop, found: RuntimeContainer) -> bool:

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from proto.temporal.activities.requests import ProbeContainer, RunHook
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
-from proto.temporal.signals import ProbeVerdict, RuntimeChanged
+from proto.temporal.signals import REBOOT, ProbeVerdict, RuntimeChanged
 from tests.workflows.decide.driven_pod import GATE
 from tests.workflows.decide.hooks.hook_watch import is_before_start
 from tests.workflows.decide.situations import IMAGE, pod
@@ -28,7 +28,7 @@ from workflows.decide.record.fold import fold_failure
 from workflows.decide.resources.allocation import figures
 from workflows.decide.resources.resources import resources_by_name
 from workflows.decide.steps.containers import next_in_line
-from workflows.decide.versions import BEHAVIOURS
+from workflows.decide.versions import BEHAVIOURS, REBOOT_ENDS_BACKOFFS
 
 RESTART_ON_1 = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}
 NOT_TAKEN = {"sysctls": [{"name": "kernel.sem", "value": "1"}]}
@@ -56,6 +56,8 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         restarts=st.booleans(),
         volumes=st.booleans(),
         security=st.sampled_from([{}, {}, {}, {}, NOT_TAKEN]),
+        from_api=st.booleans(),
+        stopped_with=st.sampled_from([143, 0]),
     )
     def listed(
         self,
@@ -76,6 +78,8 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         restarts: bool,
         volumes: bool,
         security: dict[str, Any],
+        from_api: bool,
+        stopped_with: int,
     ) -> None:
         """A source lists the pod."""
         first = [f"{kind}{number}" for number, kind in enumerate(init)]
@@ -105,7 +109,9 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
             source["spec"]["containers"][0]["volumeMounts"] = mounts
         source["spec"]["securityContext"] = security
         source["spec"]["readinessGates"] = [{"conditionType": GATE}] * gated
+        self.from_api = from_api
         self.is_listed(source, tuple(name.removeprefix("+") for name in first), behaviour)
+        self.runtime.stopped_with = stopped_with
         if present:
             self.runtime.images.add(IMAGE)
         self.goes_well(head_start)
@@ -202,6 +208,17 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         """A sandbox is removed by others, with its containers."""
         self.runtime.remove_sandbox(self.pick(data, list(self.runtime.sandboxes)))
         self.hints.append(RuntimeChanged("relist", sandbox_lost=True))
+
+    @precondition(lambda self: not self.over)
+    @rule()
+    def machine_restarts(self) -> None:
+        """Every sandbox goes with its containers; from behaviour 5 on nothing waits for a back-off any longer."""
+        for one in self.runtime.ready():
+            self.runtime.stop_sandbox(one.sandbox_id)
+        self.hears(RuntimeChanged(REBOOT))
+        if self.behaviour >= REBOOT_ENDS_BACKOFFS:
+            assert not [facts for facts in self.observed.containers.values() if facts.backoff]
+            assert not [image for image in self.observed.images.values() if image.backoff]
 
     @precondition(lambda self: self.hints)
     @rule(data=st.data(), fate=st.sampled_from(["arrives", "arrives", "doubled", "lost"]))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from proto.temporal.pod import ContainerFacts
+from proto.temporal.pod import ContainerFacts, Observed
 
 INITIAL: Final = timedelta(seconds=10)
 RESET_AFTER: Final = timedelta(minutes=10)
@@ -62,6 +62,17 @@ def next_backoff(facts: ContainerFacts, now: datetime, maximum: timedelta) -> Ba
     """Return the back-off that a container has after the restart that begins now."""
     ended_at = facts.exit.finished_at if facts.exit else None
     return after_restart(backoff_of(facts), ended_at or now, now, maximum)
+
+
+def forget_backoffs(observed: Observed) -> None:
+    """End every back-off, as a restart of the machine does: the kubelet has them in memory. Restart counts stay.
+
+    A container that this boot has started already does not wait after its next crash, either.
+    """
+    for facts in observed.containers.values():
+        facts.backoff = facts.backoff_at = None
+    for image in observed.images.values():
+        image.backoff = None
 
 
 def next_image_delay(previous: timedelta | None, initial: timedelta, maximum: timedelta) -> timedelta:

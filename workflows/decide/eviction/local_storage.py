@@ -4,8 +4,8 @@ The worker measures what `watched_limits` returns (`worker/host/local_storage.py
 whether the pod is evicted is decided here. Rules and messages are the kubelet's
 (pkg/kubelet/eviction/eviction_manager.go localStorageEviction, helpers.go). The limit is the pod's own, so the pod has
 no condition DisruptionTarget. The kubelet evicts no static pods, because it treats each as critical and would not
-restart it; here only those of a system priority are spared. The pod has failed, and starts again when its manifest
-changes.
+restart it; here only those of a system priority are spared. The pod has failed (a pod of the API whose containers all exit
+with 0 has succeeded); one of a manifest starts again when that changes.
 """
 
 from datetime import timedelta
@@ -20,7 +20,7 @@ from workflows.decide.ending.grace import pod_grace
 from workflows.decide.eviction.limits import container_message, empty_dir_message, pod_message
 from workflows.decide.eviction.messages import REASON
 from workflows.decide.situation import Situation
-from workflows.decide.status.phase import TERMINAL
+from workflows.decide.status.phase import TERMINAL, may_succeed
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.termination import prepare_termination
 
@@ -63,4 +63,6 @@ def storage_exceeded(situation: Situation, hint: StorageExceeded) -> None:
     if message := why_evicted(situation, hint):
         prepare_termination(situation.observed)
         grace = min(GRACE, pod_grace(situation.spec, None))
-        situation.observed.eviction = Eviction(situation.now, REASON, message, grace)
+        situation.observed.eviction = Eviction(
+            situation.now, REASON, message, grace, may_succeed=may_succeed(situation)
+        )

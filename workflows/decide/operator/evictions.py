@@ -1,6 +1,7 @@
 """Evictions that relieve the node, requested by the Update EvictPod: by the node under pressure or for a critical pod, or by an operator.
 
-The pod is stopped, has failed, and stays so until its source no longer lists it (pkg/kubelet/eviction evictPod). Which pod
+The pod is stopped, has failed (a pod of the API whose containers all exit with 0 has succeeded), and stays so until its source no longer
+lists it (pkg/kubelet/eviction evictPod). Which pod
 the node chooses is decided in `workflows/decide/eviction/`. System pods are never evicted, but end with their machine, and one of them may preempt
 another. The kubelet also spares every static pod; here an operator who asks knows that it comes back only with its manifest.
 """
@@ -18,7 +19,7 @@ from workflows.decide.manifest.fields.field_errors import invalid, too_long
 from workflows.decide.operator.operator_stops import kills_at
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
-from workflows.decide.status.phase import TERMINAL
+from workflows.decide.status.phase import TERMINAL, may_succeed
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.termination import prepare_termination
 
@@ -76,6 +77,7 @@ def eviction_of(situation: Situation, asked: EvictPod) -> Eviction:
         why=asked.why,
         annotations=dict(asked.annotations),
         preempted_for=asked.preempted_for,
+        may_succeed=may_succeed(situation),
     )
 
 

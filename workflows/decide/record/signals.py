@@ -20,6 +20,7 @@ from proto.temporal.operator import (
 from proto.temporal.pod import Lifecycle, Observed, PodJson
 from proto.temporal.pod_inputs import Deletion
 from proto.temporal.signals import (
+    REBOOT,
     DeletionRequested,
     ObjectsChanged,
     PodListed,
@@ -28,6 +29,7 @@ from proto.temporal.signals import (
     StatusGiven,
     StorageExceeded,
 )
+from workflows.decide.containers.backoff import forget_backoffs
 from workflows.decide.containers.definitions import is_being_stopped, redefine
 from workflows.decide.ending.grace import Grace, deletion_grace, pod_grace
 from workflows.decide.eviction.local_storage import storage_exceeded
@@ -46,7 +48,7 @@ from workflows.decide.status.gates import set_condition
 from workflows.decide.steps.probes import verdict_reached
 from workflows.decide.steps.resize import restarting
 from workflows.decide.steps.termination import prepare_termination
-from workflows.decide.versions import HOOKS_AS_FIRST_TAKEN
+from workflows.decide.versions import HOOKS_AS_FIRST_TAKEN, REBOOT_ENDS_BACKOFFS
 from workflows.decide.volumes.refresh import objects_changed
 
 Signal = (
@@ -112,9 +114,17 @@ def apply_node_signal(
             objects_changed(situation, signal)
         case StorageExceeded():
             storage_exceeded(situation, signal)
-        case RuntimeChanged() if is_news(situation, signal):
-            situation.observed.runtime_stale = True
-            situation.observed.runtime_stale_again = situation.is_busy("runtime")
+        case RuntimeChanged():
+            runtime_changed(situation, signal)
+
+
+def runtime_changed(situation: Situation, signal: RuntimeChanged) -> None:
+    """Record that the runtime has to be re-read, and that a restart of the machine ends every back-off."""
+    if signal.source == REBOOT and situation.behaviour >= REBOOT_ENDS_BACKOFFS:
+        forget_backoffs(situation.observed)
+    if is_news(situation, signal):
+        situation.observed.runtime_stale = True
+        situation.observed.runtime_stale_again = situation.is_busy("runtime")
 
 
 def apply_request(situation: Situation, asked: OperatorRequest) -> PodJson | None:

@@ -71,7 +71,8 @@ def verdicts(
     has_network = bool(sandbox and sandbox.ready and (sandbox.ips or situation.spec.host_network))
     eviction = situation.observed.eviction
     given = situation.observed.given_conditions
-    if eviction and eviction.disrupts and DISRUPTION_TARGET not in given and phase is Phase.FAILED:
+    is_over = phase is Phase.FAILED or (phase is Phase.SUCCEEDED and eviction is not None and eviction.may_succeed)
+    if eviction and eviction.disrupts and DISRUPTION_TARGET not in given and is_over:
         message = PREEMPTED if eviction.preempted_for else eviction.message
         yield DISRUPTION_TARGET, Verdict(holds=True, reason=TERMINATION_BY_KUBELET, message=message)
     through = initialized(situation, init, phase)

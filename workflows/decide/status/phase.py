@@ -1,16 +1,22 @@
 """A pod's phase, from its containers' statuses (pkg/kubelet/kubelet_pods.go getPhase)."""
 
+from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 
+from kubernetes.client.models.v1_container import V1Container
 from kubernetes.client.models.v1_container_state_terminated import V1ContainerStateTerminated
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from proto.temporal.pod import ContainerState
+from proto.temporal.pod_inputs import Eviction
 from workflows.decide.containers.init_containers import init_failed, is_sidecar, policy_of
 from workflows.decide.containers.restart import regular_should_restart
 from workflows.decide.containers.restart_all import restart_all_triggers
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.situation import Situation
+from workflows.decide.status.container_status import CONTAINER_CREATING, POD_INITIALIZING, waiting
+from workflows.decide.versions import EVICTED_MAY_SUCCEED
 
 
 class Phase(StrEnum):
@@ -34,21 +40,49 @@ def ending(status: V1ContainerStatus) -> V1ContainerStateTerminated | None:
 
 
 def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus]) -> Phase:
-    """Return the phase. A deleted pod keeps the phase that its containers give it; an evicted one has failed.
+    """Return the phase. A deleted pod keeps the phase that its containers give it; an evicted one has failed, unless it may succeed.
 
-    It fails once nothing of it runs any more, whatever its containers end with meanwhile
+    Its phase is final once nothing of it runs any more, and not before, whatever its containers end with meanwhile
     (pkg/kubelet/status/status_manager.go mergePodStatus).
     """
     if ended := situation.observed.ended:
         return Phase(ended.phase)  # already published, and a final phase never changes
     phase = phase_of_containers(situation, init, regular)
-    if situation.observed.eviction is None:
+    if (eviction := situation.observed.eviction) is None:
         return phase
     if ends_are_final(situation):
-        return Phase.FAILED
+        return Phase.SUCCEEDED if phase is Phase.SUCCEEDED and has_succeeded(situation, eviction) else Phase.FAILED
     if phase in TERMINAL:
         return Phase.PENDING if init_failed(situation) else Phase.RUNNING
     return phase
+
+
+def may_succeed(situation: Situation) -> bool:
+    """Report whether an eviction leaves a success a success: of a pod of the API (pkg/kubelet/kubelet_pods.go getPhase, podIsTerminal).
+
+    The kubelet marks the pod as failed first, but judges the containers anew once they have ended; what differs then has lost its reason
+    (generateAPIPodStatus). A pod that was active too long fails all the same (ShouldEvict), and so does one that was never admitted.
+    """
+    return situation.from_api and situation.behaviour >= EVICTED_MAY_SUCCEED
+
+
+def has_succeeded(situation: Situation, eviction: Eviction) -> bool:
+    """Report whether an evicted pod whose containers have all exited with 0 counts as a success.
+
+    A container that waited for its next start when the eviction came has stopped, but not succeeded: the kubelet shows it as waiting
+    (kubelet_pods.go convertToAPIContainerStatuses). A deletion that comes later changes nothing, for a final phase never changes.
+    """
+    return eviction.may_succeed and not any(waited(situation, one, eviction.at) for one in situation.containers)
+
+
+def waited(situation: Situation, container: V1Container, at: datetime) -> bool:
+    """Report whether a container that had ended waited then, by a reason that its status showed."""
+    facts, then = situation.facts(container.name), replace(situation, now=at)
+    if facts.exit is None or facts.exit.finished_at is None or facts.exit.finished_at > at:
+        return False
+    if not regular_should_restart(container, policy_of(situation), facts):
+        return False
+    return waiting(then, container, facts).reason not in (CONTAINER_CREATING, POD_INITIALIZING)
 
 
 def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus]) -> Phase:

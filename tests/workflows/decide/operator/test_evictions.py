@@ -8,8 +8,9 @@ import pytest
 
 from proto.kubernetes.priority import is_critical
 from proto.temporal.operator import EvictPod
-from proto.temporal.pod import Failure, Lifecycle
+from proto.temporal.pod import Failure, Lifecycle, PodJson
 from proto.temporal.pod_inputs import Eviction
+from proto.temporal.signals import StorageExceeded
 from tests.workflows.decide.situations import Context, at, deletion, down, pod, sandbox, situation, starting, up
 from workflows.decide.ending.grace import effective_grace
 from workflows.decide.eviction import preemption
@@ -19,6 +20,7 @@ from workflows.decide.operator.evictions import evicted, why_no_eviction
 from workflows.decide.record.signals import apply_signal
 from workflows.decide.status.conditions import DISRUPTION_TARGET
 from workflows.decide.status.status import pod_status, pod_summary
+from workflows.decide.versions import EVICTED_MAY_SUCCEED
 
 WEB: dict[str, Any] = {"containers": {"web": up()}}
 DONE: dict[str, Any] = {"containers": {"web": down(0)}}
@@ -177,6 +179,57 @@ def test_a_preempted_pod_says_so() -> None:
         "Pod was preempted by Kubelet to accommodate a critical pod.",
     )
     assert why_done(here) == "Preempting (Preempted in order to admit critical pod; this pod because it is small)"
+
+
+@pytest.mark.parametrize(
+    ("context", "signal", "expected"),
+    [
+        pytest.param(Context(from_api=True), asked(), "Succeeded", id="a-pod-of-the-api"),
+        pytest.param(
+            Context(from_api=True), replace(asked(), shutdown=True), "Succeeded", id="one-whose-machine-goes-down"
+        ),
+        pytest.param(
+            Context(from_api=True),
+            StorageExceeded("local-storage", "data", 2 << 20),
+            "Succeeded",
+            id="one-that-fills-a-disk",
+        ),
+        pytest.param(Context(), asked(), "Failed", id="one-of-a-manifest"),
+        pytest.param(
+            Context(from_api=True, behaviour=EVICTED_MAY_SUCCEED - 1),
+            asked(),
+            "Failed",
+            id="one-of-an-earlier-behaviour",
+        ),
+    ],
+)
+def test_who_has_succeeded_if_its_containers_have(
+    context: Context, signal: EvictPod | StorageExceeded, expected: str
+) -> None:
+    """Its container exits with 0 when it is stopped."""
+    here = situation(pod(volumes=[{"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}]), context, **WEB)
+    apply_signal(here, signal)
+    happened(here, Event.EVICTED)
+    here.observed.containers["web"] = down(0)
+    assert pod_status(here).phase == expected
+    assert pod_summary(here, pod_status(here)).reason == "Evicted"  # what `tempolet pods` shows tells it all the same
+
+
+@pytest.mark.parametrize(
+    ("source", "event"),
+    [
+        pytest.param(pod(activeDeadlineSeconds=5), Event.DEADLINE_EXCEEDED, id="active-too-long"),
+        pytest.param(
+            pod(securityContext={"sysctls": [{"name": "kernel.sem", "value": "1"}]}), Event.REJECTED, id="not-admitted"
+        ),
+    ],
+)
+def test_who_has_failed_whatever_its_containers_exit_with(source: PodJson, event: Event) -> None:
+    """As ShouldEvict of the kubelet's deadline asks for, and as its rejectPod writes."""
+    here = situation(source, Context(from_api=True), sandbox=None)
+    happened(here, event)
+    here.observed.containers["web"], here.observed.starts_in_doubt = down(0), False
+    assert pod_status(here).phase == "Failed"
 
 
 def test_a_deadline_is_no_disruption() -> None:

@@ -1,20 +1,37 @@
 """What does a signal change, and which hints are news?"""
 
+import copy
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from proto.temporal.activities.requests import ReadPodRuntime, RunPodSandbox, StopContainer, StopPodSandbox
+from proto.temporal.images import ImageFacts
 from proto.temporal.pod import Exit, Failure
 from proto.temporal.pod_inputs import Deletion
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
-from tests.workflows.decide.situations import DEFAULT_CONTEXT, KEY, Context, at, deletion, down, sandbox, situation, up
+from tests.workflows.decide.situations import (
+    DEFAULT_CONTEXT,
+    KEY,
+    Context,
+    at,
+    deletion,
+    describe_all,
+    down,
+    sandbox,
+    situation,
+    up,
+)
+from workflows.decide.containers.backoff import Backoff, next_backoff
 from workflows.decide.ending.grace import DEFAULT
+from workflows.decide.keys import image_key
 from workflows.decide.record.signals import apply_signal
+from workflows.decide.steps.pod_actions import pod_actions
 
 LOST = RuntimeChanged("event", sandbox_lost=True)
 STOPPING = Context(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), ""),))
+REBOOTED = RuntimeChanged("reboot")
 RESTARTED = up(attempt=1, last_exit=Exit("web-0", 1, "Error"))
 
 
@@ -64,6 +81,44 @@ def test_news(signal: RuntimeChanged, context: Context, known: dict[str, Any], n
     here = situation(context=context, **known)
     apply_signal(here, signal)
     assert (here.observed.runtime_stale, here.observed.signals) == (news, 1)
+
+
+CRASHED = {"web": down(1, attempt=4, ended=-20, backoff=timedelta(seconds=160), backoff_at=at(-30))}
+NOT_PULLED = {
+    image_key("busybox:1", "IfNotPresent"): ImageFacts("", reason="ErrImagePull", backoff=DEFAULT, failed_at=at(-1))
+}
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "signal", "known", "due"),
+    [
+        pytest.param(5, REBOOTED, {"containers": CRASHED}, ["StartContainer web 5"], id="a-crash-loop"),
+        pytest.param(5, REBOOTED, {"images": NOT_PULLED}, ["PullImage busybox:1 IfNotPresent"], id="a-pull"),
+        pytest.param(4, REBOOTED, {"containers": CRASHED}, ["wake 140"], id="not-by-an-earlier-behaviour"),
+        pytest.param(4, REBOOTED, {"images": NOT_PULLED}, ["wake 29"], id="nor-of-a-pull"),
+        pytest.param(5, RuntimeChanged("restart"), {"containers": CRASHED}, ["wake 140"], id="not-a-new-poller"),
+        pytest.param(5, RuntimeChanged("event"), {"images": NOT_PULLED}, ["wake 29"], id="not-any-other-hint"),
+    ],
+)
+def test_a_restart_of_the_machine_ends_every_back_off(
+    behaviour: int, signal: RuntimeChanged, known: dict[str, Any], due: list[str]
+) -> None:
+    """Restart counts stay."""
+    here = situation(context=Context(behaviour=behaviour), **copy.deepcopy(known))
+    apply_signal(here, signal)
+    assert here.observed.runtime_stale
+    here.observed.runtime_stale = False  # it was read, and tells nothing new
+    plan = pod_actions(here)
+    assert describe_all([*plan.begin, *plan.waits]) == due
+
+
+def test_after_a_restart_of_the_machine_a_back_off_begins_anew() -> None:
+    """With ten seconds, as for a container that has crashed once."""
+    here = situation(containers=copy.deepcopy(CRASHED))
+    apply_signal(here, REBOOTED)
+    facts = here.observed.containers["web"]
+    assert next_backoff(facts, here.now, timedelta(minutes=5)) == Backoff(timedelta(seconds=10), here.now)
+    assert facts.attempt == 4
 
 
 def test_no_hint_takes_another_s_news_back() -> None:

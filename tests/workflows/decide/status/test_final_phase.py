@@ -1,13 +1,17 @@
 """Which phase has a terminating, evicted or removed pod, and is it final?"""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from proto.temporal.images import ImageFacts
 from proto.temporal.pod import ContainerFacts, Exit, Lifecycle
 from proto.temporal.pod_inputs import Eviction
 from tests.workflows.decide.situations import DEFAULT_CONTEXT, Context, at, deletion, down, pod, sandbox, situation, up
 from tests.workflows.decide.status.test_phase import ENDED, RESTART, STOPPING_A, UNSEEN, A, Facts, phase, policies
+from workflows.decide.keys import image_key
+from workflows.decide.status.conditions import DISRUPTION_TARGET
 from workflows.decide.status.status import pod_status
 
 
@@ -24,6 +28,7 @@ def test_a_deleted_pod_starts_nothing_again(containers: Facts, expected: str) ->
     assert phase(pod("a", "b"), containers, deletion=deletion()) == expected
 
 
+REMOVED = ContainerFacts(attempt=1, last_exit=Exit("b-0", 0, "Completed"))
 EVICTED: dict[str, Any] = {
     "eviction": Eviction(at(-5), "DeadlineExceeded", "too long"),
     "lifecycle": Lifecycle.TERMINATING,
@@ -48,6 +53,83 @@ def test_an_evicted_pod_has_failed(context: Context, containers: Facts, known: d
     status = pod_status(situation(pod("a", restartPolicy="Never"), context, containers=containers, **EVICTED, **known))
     said = ("DeadlineExceeded", "too long") if expected == "Failed" else (None, None)
     assert (status.phase, status.reason, status.message) == (expected, *said)
+
+
+ENDED_BY_ITS_NODE: dict[str, Any] = {
+    "eviction": Eviction(at(-5), "Evicted", "low on memory", disrupts=True, may_succeed=True),
+    "lifecycle": Lifecycle.TERMINATING,
+}
+FROM_API = Context(from_api=True)
+IN_BACKOFF: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-60)}
+NOT_PULLED = {image_key("busybox:1", "IfNotPresent"): ImageFacts(reason="ErrImagePull")}
+
+
+@pytest.mark.parametrize(
+    ("policy", "containers", "known", "expected"),
+    [
+        pytest.param("Always", {"a": down(0, "a"), "b": down(0, "b")}, {}, "Succeeded", id="all-exit-with-nought"),
+        pytest.param("Never", {"a": down(0, "a"), "b": down(0, "b")}, {}, "Succeeded", id="whatever-its-policy"),
+        pytest.param("Always", {"a": down(0, "a"), "b": down(143, "b")}, {}, "Failed", id="one-is-killed"),
+        pytest.param("Always", {"a": down(0, "a"), "b": A}, {}, "Running", id="one-still-runs"),
+        pytest.param("Always", {"a": down(0, "a")}, {}, "Failed", id="one-never-ran"),
+        pytest.param("Always", {}, {"sandbox": None}, "Failed", id="none-ever-ran"),
+        pytest.param(
+            "Always",
+            {"a": down(0, "a"), "b": down(0, "b", 1, ended=-20, **IN_BACKOFF)},
+            {},
+            "Failed",
+            id="one-waited-in-its-back-off",
+        ),
+        pytest.param(
+            "OnFailure",
+            {"a": down(0, "a"), "b": down(0, "b", 1, ended=-20, **IN_BACKOFF)},
+            {},
+            "Succeeded",
+            id="one-was-not-to-start-again",
+        ),
+        pytest.param(
+            "Always",
+            {"a": down(0, "a"), "b": down(0, "b", 1, ended=-20, **IN_BACKOFF)},
+            {"deletion": deletion()},
+            "Failed",
+            id="and-the-pod-was-deleted-after-that",
+        ),
+        pytest.param(
+            "Always",
+            {"a": down(0, "a"), "b": down(0, "b", ended=-6)},
+            {},
+            "Succeeded",
+            id="one-had-just-ended-and-waited-for-nothing",
+        ),
+        pytest.param(
+            "Always",
+            {"a": down(0, "a"), "b": down(0, "b", ended=-20, failure_reason="CreateContainerError")},
+            {},
+            "Failed",
+            id="one-could-not-be-started-again",
+        ),
+        pytest.param(
+            "Always",
+            {"a": down(0, "a"), "b": down(0, "b", ended=-20)},
+            {"images": NOT_PULLED},
+            "Failed",
+            id="the-image-of-one-could-not-be-pulled-again",
+        ),
+        pytest.param(
+            "Always", {"a": down(0, "a"), "b": REMOVED}, {}, "Failed", id="one-was-removed-so-that-all-start-again"
+        ),
+    ],
+)
+def test_an_evicted_pod_whose_containers_succeed(
+    policy: str, containers: Facts, known: dict[str, Any], expected: str
+) -> None:
+    """It has succeeded, and shows no reason; what it was ended for stays in its condition (getPhase, generateAPIPodStatus)."""
+    here = situation(pod("a", "b", restartPolicy=policy), FROM_API, containers=containers, **ENDED_BY_ITS_NODE, **known)
+    status = pod_status(here)
+    said = ("Evicted", "low on memory") if expected == "Failed" else (None, None)
+    assert (status.phase, status.reason, status.message) == (expected, *said)
+    targets = [one.message for one in status.conditions or () if one.type == DISRUPTION_TARGET]
+    assert targets == ([] if expected == "Running" else ["low on memory"])
 
 
 @pytest.mark.parametrize(
@@ -95,7 +177,6 @@ def test_a_terminated_pod_has_a_final_phase(containers: Facts, expected: str) ->
 
 GOES: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletion()}
 IS_FINISHED: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATED, "finished_at": at(-5)}
-REMOVED = ContainerFacts(attempt=1, last_exit=Exit("b-0", 0, "Completed"))
 LOST = sandbox(ready=False, stopped=True)
 
 
