@@ -107,6 +107,11 @@ def is_over(snapshot: PodSnapshot) -> bool:
     return snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED
 
 
+def has_ended(snapshot: PodSnapshot) -> bool:
+    """Say whether a pod has reached its final phase, or nothing of it is left."""
+    return snapshot.lifecycle == Lifecycle.TERMINATED or snapshot.phase in FINAL_PHASES
+
+
 def is_terminating(snapshot: PodSnapshot) -> bool:
     """Say whether a pod is being stopped, or about to be (pkg/kubelet/pod_workers.go IsPodTerminationRequested)."""
     return snapshot.deleting or snapshot.lifecycle == Lifecycle.TERMINATING

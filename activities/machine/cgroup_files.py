@@ -17,7 +17,7 @@ from proto.kubernetes.resources.resources import MIN_SHARES, PodResources, cpu_w
 
 Files = tuple[tuple[str, str], ...]
 """Names of files and what to write into them, in the order of writing."""
-NO_MEMORY_LIMIT: Final = 2**62
+_NO_MEMORY_LIMIT: Final = 2**62
 """Bytes. Without a limit, cgroup v1 reports the largest number of whole pages."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 RESERVED: Final = ".rsvd."
@@ -108,6 +108,13 @@ class LimitFiles:
         if not self.whole_percents or quota <= 0 or whole_percents(each_second) == each_second:
             return quota
         return whole_percents(each_second) * period // SECOND
+
+
+def read_memory(folder: Path, *, v2: bool) -> tuple[int, int]:
+    """Read the memory limit (0: none) and usage of a cgroup, in bytes; raises OSError."""
+    limit, usage = ("memory.max", "memory.current") if v2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    found = amount((folder / limit).read_text())
+    return 0 if found >= _NO_MEMORY_LIMIT else int(found), int((folder / usage).read_text())
 
 
 def write_files(folder: Path, files: Files) -> None:

@@ -21,13 +21,12 @@ from pathlib import Path
 
 from activities.execution.timings import Timings
 from activities.machine.cgroup_files import (
-    NO_MEMORY_LIMIT,
     Files,
     LimitFiles,
-    amount,
     joined,
     kept_if_raising,
     make_unified,
+    read_memory,
     shares_of,
     write_files,
 )
@@ -151,11 +150,7 @@ class Cgroups:
         folder = self._folder("memory", self.pod_cgroup(pod_uid, qos))
         if folder is None:
             return 0, 0
-        limit, usage = (
-            ("memory.max", "memory.current") if self.v2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
-        )
-        found = amount((folder / limit).read_text())
-        return 0 if found >= NO_MEMORY_LIMIT else int(found), int((folder / usage).read_text())
+        return read_memory(folder, v2=self.v2)
 
     def remove_pod(self, pod_uid: str) -> list[Path]:
         """Kill what runs in a pod's cgroup and remove it from every tier; a missing one is fine. Raises OSError.

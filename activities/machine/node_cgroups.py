@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from activities.machine.cgroup_files import (
-    NO_MEMORY_LIMIT,
     Files,
     LimitFiles,
     NodeLimits,
-    amount,
     differing,
     joined,
     kept_if_raising,
+    read_memory,
     write_files,
 )
 from activities.machine.cgroup_hierarchies import ENABLED, LIMITED, Hierarchies
@@ -70,14 +69,14 @@ class NodeCgroups:
 
     def memory_used(self, cgroup: str) -> int:
         """Read how many bytes of memory a cgroup uses; raises OSError."""
-        name = "memory.current" if self._hierarchies.v2 else "memory.usage_in_bytes"
-        return int((self._memory(cgroup) / name).read_text())
+        return read_memory(self._memory(cgroup), v2=self._hierarchies.v2 is not None)[1]
 
     def unlimit_memory(self, cgroup: str) -> bool:
         """Remove a cgroup's memory limit; returns whether it had one. Raises OSError."""
-        files = LimitFiles(self._hierarchies.v2 is not None, huge_pages=False).of_no_memory_limit()
-        if all(amount((self._memory(cgroup) / name).read_text()) >= NO_MEMORY_LIMIT for name, _ in files):
+        v2 = self._hierarchies.v2 is not None
+        if not read_memory(self._memory(cgroup), v2=v2)[0]:
             return False
+        files = LimitFiles(v2, huge_pages=False).of_no_memory_limit()
         if self._slices:
             self._slices.limit(cgroup, files, {})
         write_files(self._memory(cgroup), files)

@@ -36,7 +36,7 @@ from proto.kubernetes.resources.qos import qos_class
 from proto.kubernetes.resources.resources import overhead_resources, pod_resources, sandbox_resources
 from proto.temporal import names
 from proto.temporal.activities.requests import PodSandbox, RemovePodSandbox, RunPodSandbox, StopPodSandbox
-from proto.temporal.failure_types import PREDECESSOR_PRESENT
+from proto.temporal.failure_types import NETWORK_NOT_READY, PREDECESSOR_PRESENT
 from proto.temporal.pod import PodKey
 
 _NOT_MADE: Final = "FailedCreatePodSandBox"
@@ -165,7 +165,7 @@ class SandboxActivities:
         if error.remedy is Remedy.PERMANENT and not on_host_network(request.sandbox_spec):
             try:
                 if why := await network_failure(self._services.runtime):
-                    return non_retryable_failure("NetworkNotReady", why)
+                    return non_retryable_failure(NETWORK_NOT_READY, why)
             except CriError:
                 pass  # the first error says more
         doing = f"Failed to create pod sandbox of {request.pod}"

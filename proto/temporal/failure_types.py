@@ -8,6 +8,7 @@ from typing import Final
 RUNTIME_UNAVAILABLE: Final = "RuntimeUnavailable"
 API_SERVER_AWAY: Final = "APIServerAway"
 PREDECESSOR_PRESENT: Final = "PredecessorPresent"
+NETWORK_NOT_READY: Final = "NetworkNotReady"
 INVALID_POD_NAME: Final = "InvalidPodName"
 STEP_TIMED_OUT: Final = "StepTimedOut"
 """An activity gave no answer within its limit (`activities/execution/attempts.py`); its work may go on."""

@@ -10,8 +10,12 @@ random one. Requests of earlier releases have none (0).
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from proto.temporal.pod import PodJson
+
+GOING: Final = "Going"
+"""Why a pod that is terminating already rejects an eviction."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,11 @@ computes them. Fields are only ever added, each with a default.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+RESIZE_PENDING: Final = "PodResizePending"
+RESIZE_IN_PROGRESS: Final = "PodResizeInProgress"
+"""The conditions of a resize."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,10 @@ _UPDATES: Final[Mapping[type, tuple[str, type]]] = {
     StopPod: (names.STOP_POD, PodStops),
 }
 """The name and the answer of each."""
+UNANSWERED: Final = (LeadUnavailable, NotDelivered, RPCError, RuntimeError)
+"""What `ask` raises where nobody has answered."""
+BY_THE_NODE: Final = ""
+"""The operator in requests of the node itself."""
 GONE: Final = Rejection("Gone", "the pod's workflow has ended")
 
 
@@ -42,7 +46,7 @@ class PodRequests:
         self._reads_answers = reads_answers
 
     async def ask(self, workflow_id: str, asked: EvictPod | StopPod) -> Rejection | None:
-        """Send a request; returns why the pod rejects it. Raises LeadUnavailable, NotDelivered, RPCError, RuntimeError."""
+        """Send a request; returns why the pod rejects it. Raises UNANSWERED."""
         name, shape = _UPDATES[type(asked)]
         answer: Any = shape if self._reads_answers else Any
         asked = replace(asked, source=SOURCE, sequence=new_number())

@@ -24,12 +24,13 @@ from proto.temporal.activities.requests import (
     StopPodSandbox,
 )
 from proto.temporal.activities.volumes import MountVolumes
+from proto.temporal.failure_types import NETWORK_NOT_READY, PREDECESSOR_PRESENT, RUNTIME_UNAVAILABLE
 from proto.temporal.hooks import Hook
 from proto.temporal.pod import ContainerState
 from worker.events.event import NORMAL, WARNING, ObjectReference, Occurrence, container_reference
 from workflows.decide.hooks.hooks import FAILED_POST_START, FAILED_PRE_STOP
 
-WAITING_REASONS: Final = frozenset({"PredecessorPresent", "RuntimeUnavailable"})
+WAITING_REASONS: Final = frozenset({PREDECESSOR_PRESENT, RUNTIME_UNAVAILABLE})
 """Failures without an event: the pod waits."""
 NOT_STARTED: Final = "StartError"
 """The runtime's reason for a container that was created but could not be started."""
@@ -37,7 +38,7 @@ LOGIN_MISSING: Final = "FailedToRetrieveImagePullSecret"
 """Prefix of a pull's warning that one of the pod's secrets was missing."""
 _NOT_PULLED: Final = frozenset({"ErrImageNeverPull"})
 _NOT_INSPECTED: Final = frozenset({"InvalidImageName", "ImageInspectError"})
-_OF_THE_NODE: Final = {"NetworkNotReady": "NetworkNotReady", "FailedToMakePodDataDirectories": "Failed"}
+_OF_THE_NODE: Final = {NETWORK_NOT_READY: "NetworkNotReady", "FailedToMakePodDataDirectories": "Failed"}
 _NEXT_VOLUME: Final = re.compile(r'; (?=(?:MountVolume\.SetUp|MapVolume\.SetUpDevice) failed for volume ")')
 _OF_A_DEVICE: Final = "MapVolume."
 
@@ -113,7 +114,7 @@ def _sandbox_done(subject: Subject, _: RunPodSandbox, made: PodSandbox) -> Itera
 
 
 def _sandbox_failed(subject: Subject, request: RunPodSandbox, fault: Fault) -> Iterator[Occurrence]:
-    if fault.reason == "NetworkNotReady":
+    if fault.reason == NETWORK_NOT_READY:
         message = f"network is not ready: {fault.message}"
         yield Occurrence(subject.pod, WARNING, fault.reason, message)
     elif reason := _OF_THE_NODE.get(fault.reason):

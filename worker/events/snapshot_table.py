@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.pod_snapshot import PodSnapshot
+from proto.temporal import resources
 from proto.temporal.pod import Lifecycle
 from worker.events.activity_table import Subject
 from worker.events.event import NORMAL, WARNING, Occurrence
@@ -30,10 +31,10 @@ def status_occurrences(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keye
             yield from _backing_off(snapshot, subject, status)
     reason, message = snapshot.eviction_reason, snapshot.eviction_message
     if not reason and snapshot.status.get("phase") == FAILED:  # an eviction is told when it begins: its pod may succeed
-        reason = snapshot.status.get("reason") or ""
-        message = str(snapshot.status.get("message") or "").removeprefix(REJECTED_PREFIX)
+        reason, message = snapshot.status.get("reason") or "", str(snapshot.status.get("message") or "")
     if reason:
         kind = NORMAL if reason == _OWN_LIMIT else WARNING
+        message = message.removeprefix(REJECTED_PREFIX)
         yield f"ended/{reason}", Occurrence(subject.pod, kind, reason, message, snapshot.event_annotations)
     for condition in snapshot.status.get("conditions") or ():
         yield from _resizing(snapshot, subject, condition)
@@ -71,11 +72,11 @@ def _backing_off(snapshot: PodSnapshot, subject: Subject, status: Mapping[str, A
 def _resizing(snapshot: PodSnapshot, subject: Subject, condition: Mapping[str, Any]) -> Iterator[Keyed]:
     generation, message = condition.get("observedGeneration", 0), str(condition.get("message") or "")
     match condition.get("type"), condition.get("reason"):
-        case "PodResizePending", ("Deferred" | "Infeasible") as why:
+        case resources.RESIZE_PENDING, ("Deferred" | "Infeasible") as why:
             asked, cause = snapshot.resize_asked, snapshot.resize_cause
             text = _resize_message(subject, cause, generation, error=message, asked=asked) if cause else message
             yield f"resize/{generation}/{why}", Occurrence(subject.pod, WARNING, f"Resize{why}", text)
-        case "PodResizeInProgress", why:
+        case resources.RESIZE_IN_PROGRESS, why:
             message_text = _resize_message(subject, "started", generation)
             yield f"{_RESIZE_STARTED}{generation}", Occurrence(subject.pod, NORMAL, "ResizeStarted", message_text)
             if why == "Error":

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from activities.probes.result_counts import ProbeResultCounts
 from proto.kubernetes.admission import REJECTED_PREFIX
+from proto.kubernetes.api_time import read_api_time
 from proto.kubernetes.source_annotations import SEEN_ANNOTATION
-from proto.pod_snapshot import PodSnapshot, is_over
+from proto.pod_snapshot import PodSnapshot, is_active, is_over
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import Lifecycle
+from proto.temporal.resources import RESIZE_IN_PROGRESS, RESIZE_PENDING
 from worker.host.pod_cache import PodCache
 from worker.host.pod_starts import PodStarts, Span
-from worker.host.pressure.active_pods import active_pods
 from worker.telemetry.kubelet.pods import KnownPod
 from worker.telemetry.kubelet.steps import EPHEMERAL, INIT, REGULAR
 from worker.telemetry.metrics import Metrics
@@ -79,26 +80,22 @@ class PodMetrics:
 
     def type_of(self, uid: str, name: str) -> str:
         """Return the type of a container by its pod and its name."""
-        spec = self._spec(uid)
-        return next(
-            (kind for key, kind in _TYPES.items() for one in spec.get(key) or () if one.get("name") == name), REGULAR
-        )
+        return self._type(uid, "name", name)
 
     def type_with(self, uid: str, image: str) -> str:
         """Return the type of the first container of a pod that has an image, which is the one that waits for it."""
-        spec = self._spec(uid)
-        return next(
-            (kind for key, kind in _TYPES.items() for one in spec.get(key) or () if one.get("image") == image), REGULAR
-        )
+        return self._type(uid, "image", image)
 
     def pulled(self, uid: str, span: Span) -> None:
         """Note when an image was pulled for a pod."""
         self._starts.pulled(uid, span)
 
-    def _spec(self, uid: str) -> Mapping[str, Any]:
+    def _type(self, uid: str, field: str, value: str) -> str:
         found = self._cache.snapshot(uid)
         spec: Mapping[str, Any] = (found.pod.get("spec") or {}) if found else {}
-        return spec
+        return next(
+            (kind for key, kind in _TYPES.items() for one in spec.get(key) or () if one.get(field) == value), REGULAR
+        )
 
     def _meet(self, snapshot: PodSnapshot) -> None:
         """Count a pod that is new, or has come back."""
@@ -149,18 +146,16 @@ def running(snapshots: Iterable[PodSnapshot]) -> tuple[int, dict[str, int]]:
 
 def known_pods(snapshots: Iterable[PodSnapshot]) -> Iterator[KnownPod]:
     """Return the pods as they are counted; the API lists a pod until it is over, a manifest only until it is removed."""
-    every = list(snapshots)
-    active = active_pods(every, alone=False)
-    for one in every:
+    for one in snapshots:
         static = one.source != API_SOURCE
         conditions = {seen.get("type"): seen.get("reason") or "" for seen in one.status.get("conditions") or ()}
         yield KnownPod(
             static,
             Lifecycle(one.lifecycle),
             desired=not (static and one.deleting),
-            active=one.uid in active,
-            resize_pending=str(conditions.get("PodResizePending", "")).lower(),
-            resizes="PodResizeInProgress" in conditions,
+            active=bool(one.pod) and is_active(one),
+            resize_pending=str(conditions.get(RESIZE_PENDING, "")).lower(),
+            resizes=RESIZE_IN_PROGRESS in conditions,
         )
 
 
@@ -183,7 +178,5 @@ def _rejection(snapshot: PodSnapshot) -> str:
 
 
 def _seconds_since(text: Any) -> float | None:
-    try:
-        return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(str(text))).total_seconds())
-    except (ValueError, TypeError):
-        return None
+    at = read_api_time(text)
+    return max(0.0, (datetime.now(UTC) - at).total_seconds()) if at and at.tzinfo else None

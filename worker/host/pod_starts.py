@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from proto.kubernetes.api_time import read_api_time
 from proto.pod_snapshot import FINAL_PHASES, PodSnapshot
 from proto.temporal.names import API_SOURCE
 from worker.telemetry.kubelet.pods import Start
@@ -97,8 +98,5 @@ def _ended_spans(statuses: Iterable[Mapping[str, Any]]) -> Iterator[float]:
 
 
 def _time(text: Any) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return found if found.tzinfo else None
+    found = read_api_time(text)
+    return found if found and found.tzinfo else None

@@ -42,6 +42,11 @@ class Machine:
     """Page size -> bytes reserved."""
 
 
+def own_labels(name: str) -> dict[str, str]:
+    """Return the labels of a Node that the kubelet itself sets (kubelet_node_status.go initialNode)."""
+    return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture()}
+
+
 def read_machine(root: Path = Path("/")) -> Machine:
     """Read this machine's facts; blocks briefly."""
     return Machine(

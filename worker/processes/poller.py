@@ -21,8 +21,7 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from proto.node_runtime import NodeRuntime
 from proto.temporal.names import PodWorkflowId
-from proto.temporal.pod import NodeSettings, PodJson
-from proto.temporal.pod_inputs import Rejected
+from proto.temporal.pod import NodeSettings
 from worker.behaviours.commitment import Commitment
 from worker.daemon.api_access import open_api
 from worker.daemon.config import NodeConfig
@@ -35,10 +34,7 @@ from worker.delivery.server import socket_path
 from worker.documents.manifest_refusal import LARGEST_FILE
 from worker.machine.shutdown_sign import ShutdownSign
 from worker.payloads.sending import SendingConverter
-from worker.poller.admission.node_admission import NodeAdmission
-from worker.poller.admission.own_node import OwnNode
-from worker.poller.admission.preemptions import PreemptionParts, Preemptions
-from worker.poller.admission.under_pressure import UnderPressure
+from worker.poller.admission.preemptions import Preemptions
 from worker.poller.calls.first_decisions import FirstDecisions
 from worker.poller.calls.open_workflows import is_pod_of
 from worker.poller.calls.pod_workflows import SENDER, PodWorkflows
@@ -61,13 +57,13 @@ from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
 from worker.poller.runtime.unused_tickets import UnusedTickets
 from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
+from worker.processes.poller_admission import admission_alone, preemptions_for
 from worker.processes.resync import Resync, ResyncDependencies
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 from worker.temporal.signal_numbers import signal_numbers
 from worker.temporal.temporal_client import place_of
 from worker.tickets.tickets import Tickets
-from workflows.decide.shutdown.words import NOT_ADMITTED
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
@@ -137,19 +133,15 @@ class Poller:
             self._workflows, node, settings, self._refused_manifests.set_start, sources=sources
         )
         self._manifest_pods.resizes = self._resizes
-        preemptions = Preemptions(
-            PreemptionParts(
-                node=node,
-                root_dir=config.root_dir,
-                known=self._known,
-                requests=self._workflows.requests,
-                counted=metrics.preempted,
-                refuses=partial(self._refuses, settings),
-                alone=config.cluster is None,
-            )
+        preemptions = preemptions_for(
+            config, settings, self._known, requests=self._workflows.requests, counted=metrics.preempted
         )
         self._cluster = self._join(api, settings, preemptions) if api else None
-        admission = self._cluster.admission if self._cluster else self._alone(preemptions)
+        admission = (
+            self._cluster.admission
+            if self._cluster
+            else admission_alone(config, self._known, preemptions, self._manifest_pods.present)
+        )
         admission.in_use = self._resizes.in_use
         self._resizes.room = admission
         self._manifest_pods.admit = refusing_at_shutdown(self._shutdown, admission.admit)
@@ -276,24 +268,6 @@ class Poller:
         if first:
             self._service.ready(f"{self._pods_listed} pods listed")
         self._show(self._runtime_health.known)
-
-    def _refuses(self, settings: NodeSettings, pod: PodJson) -> Rejected | None:
-        """Return why a pod that this node admits would not run here: nobody is stopped for it."""
-        from workflows.decide.lifecycle.admission import why_rejected  # noqa: PLC0415 - needed only before a preemption
-
-        why = next(why_rejected(pod, settings), None)
-        return why or (NOT_ADMITTED if self._shutdown.is_set() else None)
-
-    def _alone(self, preemptions: Preemptions) -> NodeAdmission:
-        """Return the admission of a node without a cluster, where all pods are static."""
-        return NodeAdmission(
-            OwnNode(self._config),
-            self._known,
-            self._config.feature_gates,
-            self._manifest_pods.present,
-            under_pressure=UnderPressure(self._config.root_dir, alone=True).why_refused,
-            preemptions=preemptions,
-        )
 
     def _join(self, api: "ApiServer", settings: NodeSettings, preemptions: Preemptions) -> "ClusterPods":
         """Add what a node of a cluster has besides its manifests."""

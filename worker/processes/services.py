@@ -13,7 +13,7 @@ from activities.cri_config.service_links import NoServices
 from activities.execution.timings import Timings
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroups import Cgroups, CgroupSettings
-from activities.machine.node_capacity import architecture, this_node, throttle_paths
+from activities.machine.node_capacity import this_node, throttle_paths
 from activities.node_services import NodeServices, ignore_pull
 from activities.objects.tokens import NoTokens
 from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
@@ -24,6 +24,7 @@ from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
 from worker.daemon.config import NodeConfig
 from worker.host.image_access import image_logins, pull_rights
 from worker.machine.cgroup_driver import recorded_names
+from worker.machine.machine import own_labels
 from worker.objects.folder import ObjectFolder
 from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE, TRUST_BUNDLES_GATE
 from worker.settings.reserved import allocatable, allocatable_resources
@@ -87,7 +88,7 @@ def activity_settings(config: NodeConfig) -> ActivitySettings:
     return ActivitySettings(
         root_dir=config.root_dir,
         node_name=config.node_name,
-        node_labels=node_labels(config.node_name),
+        node_labels=own_labels(config.node_name),
         pod_logs_dir=config.pod_logs_dir,
         legacy_container_logs_dir=config.tempolet.logs.legacy_container_logs_dir,
         cluster_dns=config.dns.cluster_dns,
@@ -118,8 +119,3 @@ def node_resources(config: NodeConfig) -> NodeResources:
         swap=replace(found.swap, limited=memory.limited_swap),
         memory_qos=quality,
     )
-
-
-def node_labels(name: str) -> dict[str, str]:
-    """Return the labels that the kubelet itself sets (kubelet_node_status.go initialNode)."""
-    return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture()}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proto.pod_snapshot import FINAL_PHASES
+from proto.temporal.resources import RESIZE_IN_PROGRESS, RESIZE_PENDING
 from worker.status.normalize import Json, normalize
 
 OWN_CONDITIONS: Final = frozenset(
@@ -16,8 +17,8 @@ OWN_CONDITIONS: Final = frozenset(
         "Ready",
         "Initialized",
         "ContainersReady",
-        "PodResizeInProgress",
-        "PodResizePending",
+        RESIZE_IN_PROGRESS,
+        RESIZE_PENDING,
         "PodReadyToStartContainers",
         "AllContainersRestarting",
     }

@@ -10,7 +10,7 @@ from kubernetes.client.models.v1_ephemeral_container import V1EphemeralContainer
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal.activities.requests import StartContainer
-from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT
+from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT, NETWORK_NOT_READY
 from proto.temporal.images import ImageFacts, PullSecrets
 from proto.temporal.pod import (
     ContainerFacts,
@@ -175,7 +175,7 @@ class Situation:
 def retry_delay(failure: Failure) -> timedelta:
     """Return how long a step waits after its last failure: the kubelet's delay, doubled with each failure."""
     first, longest = RETRY_AFTER, LONGEST_RETRY
-    if failure.reason == "NetworkNotReady":  # it soon becomes ready, for all pods at once
+    if failure.reason == NETWORK_NOT_READY:  # it soon becomes ready, for all pods at once
         first, longest = RETRY_AFTER_TRANSIENT, RETRY_AFTER
     if failure.reason in (
         FAILED_MOUNT,

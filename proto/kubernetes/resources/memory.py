@@ -11,7 +11,6 @@ from typing import Any, Final
 from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
 from proto.kubernetes.resources.oom_score import is_critical_by_source
 from proto.kubernetes.resources.overhead import requests_and_overhead
-from proto.kubernetes.resources.pod_totals import pod_requests
 from proto.kubernetes.resources.qos import QosClass, qos_class, resource_list
 from proto.kubernetes.resources.quantity import ZERO
 
@@ -49,7 +48,7 @@ def unified_memory(pod: Mapping[str, Any], container: Mapping[str, Any], node: N
 
 def memory_protection(pod: Mapping[str, Any], node: NodeResources) -> dict[str, str]:
     """Return the files of a pod's cgroup v2 that protect its requests and overhead."""
-    asked = requests_and_overhead(pod, pod_requests(pod)).get("memory", ZERO).value
+    asked = requests_and_overhead(pod).get("memory", ZERO).value
     if not node.cgroup_v2 or node.memory_qos is None or not node.memory_qos.tiered or asked <= 0:
         return {}
     return {_protection_file(pod): str(asked)}

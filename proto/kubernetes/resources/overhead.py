@@ -6,6 +6,7 @@ Used for the pod's cgroup and its sandbox (component-helpers resource/helpers.go
 from collections.abc import Mapping
 from typing import Any
 
+from proto.kubernetes.resources.pod_totals import pod_requests
 from proto.kubernetes.resources.quantity import ZERO, Quantity, parse_quantity
 
 
@@ -15,8 +16,9 @@ def pod_overhead(pod: Mapping[str, Any]) -> dict[str, Quantity]:
     return {name: parse_quantity(amount) for name, amount in said.items()}
 
 
-def requests_and_overhead(pod: Mapping[str, Any], requests: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """Add the overhead to requests."""
+def requests_and_overhead(pod: Mapping[str, Any]) -> dict[str, Quantity]:
+    """Return a pod's requests with its overhead."""
+    requests = pod_requests(pod)
     added = {name: requests.get(name, ZERO) + amount for name, amount in pod_overhead(pod).items()}
     return {**requests, **added}
 

@@ -91,7 +91,7 @@ def pod_resources(pod: Mapping[str, Any], node: NodeResources) -> PodResources:
 
     (ResourceConfigForPod)
     """
-    requests, limits = requests_and_overhead(pod, pod_requests(pod)), limits_and_overhead(pod, pod_limits(pod))
+    requests, limits = requests_and_overhead(pod), limits_and_overhead(pod, pod_limits(pod))
     shares = cpu_shares(requests.get("cpu", ZERO).milli)
     pages = huge_page_limits(requests, node.huge_page_sizes)
     match qos_class(pod):

@@ -1,7 +1,6 @@
 """The Go program that decides with the kubelet's own code: built once for all checkouts, asked over pipes."""
 
 import json
-import os
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,27 +9,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tests.cluster.binaries import NoBinaries, find_go
+from tests.cluster.binaries import find_go
 from tests.cluster.build_cache import BuildCache, cache_root, digest
+from tests.cluster.go_program import GoProgram
 
 FOLDER: Final = Path(__file__).parent
 NAME: Final = "decisions"
 SOURCES: Final = frozenset({".go", ".s", ".mod", ".sum"})
+LINKING: Final = "-ldflags=-s -w -checklinkname=0"
+"""The linker allows linkname."""
 AT_ONCE: Final = 50
 """Cases that are written before the answers are read; their answers fit into a pipe with what waits in the program."""
 
 
 def find_program() -> Path:
     """Return the program, which is built first if it is missing; raises NoBinaries."""
-    cache = _cache()
-    if cache.lacking((NAME,)):
-        go = find_go()
-        if go is None:
-            raise NoBinaries(f"no {NAME} in {cache.folder}: install Go >= 1.26, which builds it once")
-        with cache.building() as fresh:
-            if cache.lacking((NAME,)):
-                _build(go, fresh / NAME)
-    return cache.folder / NAME
+    return GoProgram(_cache(), NAME, FOLDER, ("build", LINKING)).find()
 
 
 def why_not() -> str:
@@ -89,20 +83,3 @@ def _written(process: "subprocess.Popen[bytes]", text: bytes) -> Iterator[None]:
 
 def _cache() -> BuildCache:
     return BuildCache(cache_root(), NAME, digest(path for path in FOLDER.iterdir() if path.suffix in SOURCES))
-
-
-def _build(go: str, program: Path) -> None:
-    """Build with the flags of conformance/build.sh, so that compiled packages are shared; the linker allows linkname."""
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath", "GOWORK": "off"}
-    command = ["nice", "-n", "10", go, "build", "-ldflags=-s -w -checklinkname=0", "-o", str(program), "."]
-    done = subprocess.run(
-        command,
-        cwd=FOLDER,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise NoBinaries(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}")

@@ -42,6 +42,7 @@ THE_KUBELETS_OWN: Final = {
     "CgroupV1": "says that the kubelet, and not tempolet, will leave cgroup v1",
     "InvalidDiskCapacity": "its first look at a disk that it does not know yet",
     "PossibleMemoryBackedVolumesOnDisk": "on a machine with swap and an old kernel",
+    "SystemOOM": "it believes what a process writes into the kernel's log, which a test of our watcher does",
 }
 """Reasons of events that its node has and ours has not, and why."""
 

@@ -6,11 +6,15 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.free_ports import free_ports
 from worker.standalone.temporal_server import TemporalServer
+
+RETURNED: Final = "handed a pod back to Temporal"
+"""What the worker logs of each pod that it has led meanwhile."""
 
 
 @pytest.fixture
@@ -43,5 +47,6 @@ def server_pid(server: TemporalServer) -> int:
     below = [gateway]
     for pid in below:
         for task in Path(f"/proc/{pid}/task").iterdir():
-            below += [int(one) for one in (task / "children").read_text().split()]
+            with contextlib.suppress(FileNotFoundError):  # a thread that has ended
+                below += [int(one) for one in (task / "children").read_text().split()]
     return next(pid for pid in below if b"start-dev" in Path(f"/proc/{pid}/cmdline").read_bytes() and pid != gateway)

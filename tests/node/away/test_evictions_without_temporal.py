@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.away.stopped_temporal import own_temporal, resume, suspend
+from tests.node.away.stopped_temporal import RETURNED, own_temporal, resume, suspend
 from tests.node.operating import history
 from tests.node.small_disk import LEAST, holding, small_disk_node
 from tests.node.tempolet_node import TempoletNode
@@ -13,7 +13,6 @@ from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
 __all__ = ["own_temporal"]  # a fixture
-RETURNED = "handed a pod back to Temporal"
 
 
 @pytest.fixture

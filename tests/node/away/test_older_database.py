@@ -10,8 +10,8 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.away import databases
-from tests.node.away.stopped_temporal import own_temporal, server_pid
-from tests.node.away.test_without_temporal import RETURNED, kill_container, until_returned
+from tests.node.away.stopped_temporal import RETURNED, own_temporal, server_pid
+from tests.node.away.test_without_temporal import kill_container, until_returned
 from tests.node.conftest import QUICK
 from tests.node.containerd_view import containers_of
 from tests.node.operating import history

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.node.admission.small_cpu import VITAL, asking, small_cpu_node
-from tests.node.away.stopped_temporal import own_temporal, resume, suspend
+from tests.node.away.stopped_temporal import RETURNED, own_temporal, resume, suspend
 from tests.node.operating import history
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
 __all__ = ["own_temporal"]  # a fixture
-RETURNED = "handed a pod back to Temporal"
 
 
 @pytest.fixture

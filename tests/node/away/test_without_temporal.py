@@ -9,7 +9,7 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import POD_WORKFLOW
-from tests.node.away.stopped_temporal import own_temporal, resume, suspend
+from tests.node.away.stopped_temporal import RETURNED, own_temporal, resume, suspend
 from tests.node.containerd_view import container_pid, containers_of
 from tests.node.operating import history, tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node, wait
@@ -20,7 +20,6 @@ from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.executions import list_executions
 
 __all__ = ["own_temporal"]  # a fixture
-RETURNED = "handed a pod back to Temporal"
 
 
 @pytest.fixture

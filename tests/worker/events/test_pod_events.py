@@ -408,6 +408,14 @@ def test_an_eviction_is_told_once_and_when_it_begins(events: PodEvents, told: To
         assert told.said() == lines
 
 
+def test_a_rejected_pod_tells_why_without_the_prefix_of_its_status(events: PodEvents, told: Told) -> None:
+    """As the kubelet: only the status says "Pod was rejected"."""
+    message = "Pod was rejected: Node didn't have enough resource: cpu"
+    end = snapshot(phase="Failed", reason="OutOfcpu", message=message)
+    events.publish(replace(end, eviction_reason="OutOfcpu", eviction_message=message))
+    assert told.said() == ["W OutOfcpu: Node didn't have enough resource: cpu"]
+
+
 def test_a_resize_that_is_not_granted_is_told_with_what_it_asks_for(events: PodEvents, told: Told) -> None:
     """In the words of the kubelet, once for each generation: its cause, not the condition's reason."""
     status = {

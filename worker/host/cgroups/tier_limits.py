@@ -18,12 +18,10 @@ import structlog
 from activities.machine.cgroup_files import NodeLimits
 from activities.machine.node_cgroups import NodeCgroups
 from proto.kubernetes.resources.overhead import requests_and_overhead
-from proto.kubernetes.resources.pod_totals import pod_requests
 from proto.kubernetes.resources.qos import QosClass, qos_class
 from proto.kubernetes.resources.quantity import ZERO
-from proto.pod_snapshot import PodSnapshot
+from proto.pod_snapshot import PodSnapshot, is_active
 from worker.daemon.background import in_background
-from worker.host.pressure.active_pods import active_pods
 
 EVERY: Final = timedelta(minutes=1)
 TIERS: Final = (QosClass.BURSTABLE, QosClass.BEST_EFFORT)
@@ -60,9 +58,9 @@ class TierLimits:
 
         def publish_and_wake(snapshot: PodSnapshot) -> None:
             publish(snapshot)
-            is_active = bool(active_pods([snapshot], alone=False))
-            if is_active != (snapshot.uid in self._known):
-                (self._known.add if is_active else self._known.discard)(snapshot.uid)
+            counts = _counts(snapshot)
+            if counts != (snapshot.uid in self._known):
+                (self._known.add if counts else self._known.discard)(snapshot.uid)
                 self._loop.call_soon_threadsafe(self._changed.set)
 
         return publish_and_wake
@@ -93,9 +91,7 @@ class TierLimits:
         if allocatable == 0:
             _log.warning("qosReserved: no memory is allocatable, so nothing is reserved")
             return
-        snapshots = list(self._pods())
-        active = active_pods(snapshots, alone=False)
-        wanted = tier_memory((one.pod for one in snapshots if one.uid in active), allocatable, percent)
+        wanted = tier_memory((one.pod for one in self._pods() if _counts(one)), allocatable, percent)
         done = [self._limit(qos, limit) for qos, limit in wanted.items()]  # each is tried
         if not all(done):
             self._limit_to_usage(wanted)
@@ -129,11 +125,16 @@ class TierLimits:
                 _log.warning("qosReserved: a limit could not be taken back", qos=qos.value, error=str(error))
 
 
+def _counts(snapshot: PodSnapshot) -> bool:
+    """Report whether memory is kept for a pod; one whose spec is not known yet is left out."""
+    return bool(snapshot.pod) and is_active(snapshot)
+
+
 def tier_memory(pods: Iterable[Mapping[str, Any]], allocatable: int, percent: int) -> dict[QosClass, int]:
     """Return the limits of the tiers in bytes; negative if more is requested than allocatable (setMemoryReserve)."""
     requested = dict.fromkeys(QosClass, 0)
     for pod in pods:
-        requested[qos_class(pod)] += requests_and_overhead(pod, pod_requests(pod)).get("memory", ZERO).value
+        requested[qos_class(pod)] += requests_and_overhead(pod).get("memory", ZERO).value
     burstable = allocatable - requested[QosClass.GUARANTEED] * percent // 100
     best_effort = burstable - requested[QosClass.BURSTABLE] * percent // 100
     return {QosClass.BURSTABLE: burstable, QosClass.BEST_EFFORT: best_effort}

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Final
 
 import structlog
-from temporalio.service import RPCError
 
 from activities.clients.cri_error import CriError
-from activities.execution.attempt import NotDelivered
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.node_services import NodeServices
 from proto.node_pressure import write_node_pressure
@@ -26,8 +24,7 @@ from proto.temporal.eviction.candidates import Candidate
 from proto.temporal.eviction.pressure import Pressure
 from proto.temporal.operator import EvictPod, Rejection, StopPod
 from worker.daemon.config import NodeConfig
-from worker.delivery.lead import LeadUnavailable
-from worker.delivery.pod_requests import PodRequests
+from worker.delivery.pod_requests import BY_THE_NODE, UNANSWERED, PodRequests
 from worker.events.event import WARNING, TellOfNode
 from worker.host.pressure.active_pods import ActivePod, active_pods
 from worker.host.pressure.cleanups import Cleanups, within
@@ -54,8 +51,6 @@ from workflows.decide.eviction.rounds import (
     usages_to_hear_of,
 )
 
-BY_THE_NODE: Final = ""
-"""Who asks, in requests of the node itself."""
 LONGEST_MESSAGE: Final = 4096
 """What a pod takes."""
 _OWN_THREAD: Final = ThreadPoolExecutor(1, "pressure")
@@ -140,7 +135,7 @@ class Evictions:
             ended = self._parts.cleanups.expect(uid)
             try:
                 rejected = await self._ask(victim, pods[uid])
-            except (RPCError, RuntimeError, LeadUnavailable, NotDelivered) as error:
+            except UNANSWERED as error:
                 _log.warning(
                     "could not evict a pod; judging anew", pod=victim.pod.full_name, podUID=uid, err=str(error)
                 )

@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import structlog
-from temporalio.service import RPCError
 
-from activities.execution.attempt import NotDelivered
 from activities.files.mounts import folders_with_mounts
 from proto.pod_snapshot import PodSnapshot, is_active, is_terminating
-from proto.temporal.operator import EvictPod, StopPod
+from proto.temporal.operator import GOING, EvictPod, StopPod
 from proto.temporal.pod import Lifecycle
-from worker.delivery.lead import LeadUnavailable
-from worker.delivery.pod_requests import PodRequests
+from worker.delivery.pod_requests import UNANSWERED, PodRequests
 from workflows.decide.shutdown.groups import Group, ending_pod, grace_seconds, ordered
 from workflows.decide.shutdown.periods import Period
 from workflows.decide.shutdown.words import MESSAGE, REASON
@@ -59,7 +56,7 @@ def asking(requests: PodRequests) -> Ask:
     async def ask(workflow_id: str, asked: EvictPod | StopPod) -> str:
         try:
             rejection = await requests.ask(workflow_id, asked)
-        except (LeadUnavailable, NotDelivered, RPCError, RuntimeError) as error:
+        except UNANSWERED as error:
             raise NotAnswered(str(error) or type(error).__name__) from error
         return rejection.reason if rejection else ""
 
@@ -106,7 +103,7 @@ async def _end(node: Node, pod: PodSnapshot, seconds: int) -> None:
             _log.warning("nobody takes that a pod is to end; trying again", podUID=pod.uid, err=str(error))
             await asyncio.sleep(_AGAIN)
             continue
-        if why == "Going" and asked is evict:
+        if why == GOING and asked is evict:
             asked = stop
             continue
         if why:

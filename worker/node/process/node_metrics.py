@@ -20,11 +20,10 @@ from worker.node.process.healthz import ALWAYS_OK, SYNC_LOOP
 from worker.settings.kubelet.feature_gates import FeatureGates
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
 from worker.telemetry.exposition import render, single_sample
-from worker.telemetry.kubelet.families import BUCKETS, Families, rendered
+from worker.telemetry.kubelet.families import Families, rendered
 from worker.telemetry.kubelet.release import show_release
 
 _LABELS: Final = ("method", "path", "server_type", "long_running")
-_REQUEST_BUCKETS: Final = BUCKETS
 _RENEW_ERRORS: Final = {
     "client": "kubelet_certificate_manager_client_expiration_renew_errors",
     "server": "kubelet_server_expiration_renew_errors",
@@ -69,7 +68,6 @@ class NodeMetrics:
             "kubelet_http_requests_duration_seconds",
             "Duration in seconds to serve http requests",
             *_LABELS,
-            buckets=_REQUEST_BUCKETS,
         )
         self._in_flight = made.gauge("kubelet_http_inflight_requests", "Number of the inflight http requests", *_LABELS)
 

@@ -3,17 +3,15 @@
 As in pkg/kubelet/kubelet.go GetCachedNode, which falls back on the initial node.
 """
 
-import platform
-from collections.abc import Mapping
 from typing import Final
 
 from activities.machine.node_capacity import huge_pages
 from proto.kubernetes.resources.quantity import NANO, Quantity, bytes_quantity, parse_quantity
 from worker.daemon.config import NodeConfig
+from worker.machine.machine import own_labels
 from worker.settings.reserved import allocatable_resources
 from workflows.decide.node.node_admission import NodeFacts
 
-_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _HUGE_PAGES: Final = "hugepages-"
 
 
@@ -31,7 +29,7 @@ class OwnNode:
         config = self._config
         return NodeFacts(
             name=config.node_name,
-            labels={**(config.cluster.labels if config.cluster else {}), **_own_labels(config.node_name)},
+            labels={**(config.cluster.labels if config.cluster else {}), **own_labels(config.node_name)},
             taints=config.cluster.taints if config.cluster else (),
             allocatable=self._measured() | {"pods": parse_quantity(str(config.max_pods))},
         )
@@ -47,12 +45,3 @@ class OwnNode:
         of_pages = sum((one.nanos for one in pages.values()), 0)
         memory = Quantity(max(0, left["memory"].nanos - of_pages))
         return left | {"memory": memory} | {f"{_HUGE_PAGES}{size}": amount for size, amount in pages.items()}
-
-
-def _own_labels(name: str) -> Mapping[str, str]:
-    machine = platform.machine()
-    return {
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": _ARCHITECTURES.get(machine, machine),
-    }

@@ -12,24 +12,19 @@ from pathlib import Path
 from typing import Final
 
 import structlog
-from temporalio.service import RPCError
 
-from activities.execution.attempt import NotDelivered
 from proto.pod_snapshot import snapshot_path
 from proto.temporal.eviction.candidates import Candidate
 from proto.temporal.names import PodWorkflowId
-from proto.temporal.operator import EvictPod, Rejection
+from proto.temporal.operator import GOING, EvictPod, Rejection
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
-from worker.delivery.lead import LeadUnavailable
-from worker.delivery.pod_requests import GONE, PodRequests
+from worker.delivery.pod_requests import BY_THE_NODE, GONE, UNANSWERED, PodRequests
 from worker.machine.inotify import FolderWatch
 from worker.poller.runtime.known_pods import KnownPods
 from workflows.decide.eviction.candidates import candidate
 from workflows.decide.eviction.preemption import MESSAGE, REASON, Preemption, Reason, preempt, why_this_one
 
-BY_THE_NODE: Final = ""
-"""Who asks, in requests of the node itself."""
 AT_ONCE: Final = 8
 """Pods that are asked at the same time."""
 SHORTEST_WAIT: Final = timedelta(seconds=10)
@@ -97,7 +92,7 @@ class Preemptions:
     async def _stop(self, victim: Candidate, asked: EvictPod, signal: str) -> None:
         within = max(SHORTEST_WAIT, timedelta(seconds=victim.grace_seconds or 0) * 1.5)
         rejected = await self._answer(victim, asked, within)
-        if rejected and rejected.reason != "Going":
+        if rejected and rejected.reason != GOING:
             _log.info("a pod needs no preemption", pod=victim.full_name, podUID=victim.uid, reason=rejected.reason)
             return
         try:
@@ -122,7 +117,7 @@ class Preemptions:
             try:
                 async with self._permits:
                     rejected = await self._parts.requests.ask(workflow_id, asked)
-            except (LeadUnavailable, NotDelivered, RPCError, RuntimeError) as error:
+            except UNANSWERED as error:
                 _log.warning(
                     "nobody takes that a pod is preempted; trying again",
                     pod=victim.full_name,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from proto.kubernetes.api_time import read_api_time
 from proto.kubernetes.grace_seconds import grace_of_seconds
 from proto.kubernetes.source_annotations import MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
 from proto.pod_snapshot import FINAL_PHASES
@@ -80,7 +81,7 @@ def read_api_pod(document: Mapping[str, Any], now: datetime, *, hooks: bool = Fa
         grace=grace_of_seconds(seconds) if seconds is not None else None,
         held=bool(metadata.get("finalizers")),
         ended=_ended(status),
-        started_at=_time(status.get("startTime")),
+        started_at=read_api_time(status.get("startTime")),
         conditions=_conditions(spec, status),
     )
 
@@ -96,20 +97,13 @@ def _conditions(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str,
     return {
         one["type"]: GivenCondition(
             status=one.get("status") or "Unknown",
-            since=_time(one.get("lastTransitionTime")) or _NEVER,
+            since=read_api_time(one.get("lastTransitionTime")) or _NEVER,
             reason=one.get("reason") or "",
             message=one.get("message") or "",
         )
         for one in status.get("conditions") or ()
         if one.get("type") in desired
     }
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
 
 
 def _without_nulls(value: Any) -> Any:

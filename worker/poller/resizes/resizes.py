@@ -15,8 +15,9 @@ from typing import Final, Protocol
 
 import structlog
 
-from proto.pod_snapshot import FINAL_PHASES, PodSnapshot
-from proto.temporal.pod import Lifecycle, PodJson
+from proto.kubernetes.resources.overhead import requests_and_overhead
+from proto.pod_snapshot import PodSnapshot, has_ended
+from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from proto.temporal.resources import PendingResize
 from worker.poller.resizes.allocated_pods import AllocatedPods
@@ -186,7 +187,7 @@ class Resizes:
     def is_over(self, uid: str) -> bool:
         """Report whether a pod has ended, so that it uses nothing."""
         snapshot = self._dependencies.snapshot(uid)
-        return bool(snapshot and (snapshot.lifecycle == Lifecycle.TERMINATED or snapshot.phase in FINAL_PHASES))
+        return snapshot is not None and has_ended(snapshot)
 
     async def run(self) -> None:
         """Judge what waits again and again; put on disk what was granted."""
@@ -276,7 +277,7 @@ class Resizes:
             snapshot = self._dependencies.snapshot(uid)
             if self.is_over(uid):
                 continue
-            asked = resizes.requests(resizes.in_use(pod, snapshot.status if snapshot else {}))
+            asked = requests_and_overhead(resizes.in_use(pod, snapshot.status if snapshot else {}))
             found[uid] = (
                 asked["cpu"].milli if "cpu" in asked else 0,
                 asked["memory"].value if "memory" in asked else 0,

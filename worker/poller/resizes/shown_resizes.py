@@ -2,14 +2,15 @@
 
 from datetime import datetime
 
+from proto.kubernetes.api_time import read_api_time
 from proto.pod_snapshot import PodSnapshot
-from proto.temporal.resources import PendingResize
+from proto.temporal.resources import RESIZE_PENDING, PendingResize
 
 
 def pending_shown(snapshot: PodSnapshot) -> tuple[PendingResize | None, datetime | None]:
     """Return the resize that is not granted, and since when; None if there is none."""
     for condition in snapshot.status.get("conditions") or ():
-        if condition.get("type") == "PodResizePending":
+        if condition.get("type") == RESIZE_PENDING:
             pending = PendingResize(
                 reason=condition.get("reason") or "",
                 message=condition.get("message") or "",
@@ -17,12 +18,5 @@ def pending_shown(snapshot: PodSnapshot) -> tuple[PendingResize | None, datetime
                 cause=snapshot.resize_cause,
                 asked=snapshot.resize_asked,
             )
-            return pending, _time(condition.get("lastTransitionTime"))
+            return pending, read_api_time(condition.get("lastTransitionTime"))
     return None, None
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None

@@ -8,8 +8,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, snapshot_path
-from proto.temporal.pod import ContainerState, Lifecycle
+from proto.pod_snapshot import PodSnapshot, has_ended, snapshot_path
+from proto.temporal.pod import ContainerState
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.calls.open_workflows import is_pod_of
 
@@ -32,7 +32,7 @@ class KnownPods:
     def is_over(self, uid: str) -> bool:
         """Report whether nothing of a pod runs or will run."""
         snapshot = self.of(uid)
-        return bool(snapshot and (snapshot.lifecycle == Lifecycle.TERMINATED or snapshot.phase in FINAL_PHASES))
+        return snapshot is not None and has_ended(snapshot)
 
     def all(self) -> dict[str, PodSnapshot]:
         """Read all, by UID."""

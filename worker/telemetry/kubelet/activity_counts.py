@@ -10,19 +10,13 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from proto.temporal.activities.requests import PulledImage, PullImage
-from worker.telemetry.kubelet.steps import StepCounts
+from worker.telemetry.kubelet.steps import ContainerTypes, StepCounts
 
 _log: Final = structlog.get_logger(__name__)
 
 
-class KnownPods(Protocol):
+class KnownPods(ContainerTypes, Protocol):
     """What is known of the pods."""
-
-    def type_of(self, uid: str, name: str) -> str:
-        """Return the type of a container by its pod and its name."""
-
-    def type_with(self, uid: str, image: str) -> str:
-        """Return the type of the first container of a pod that has an image."""
 
     def pulled(self, uid: str, span: tuple[datetime, datetime]) -> None:
         """Note when an image was pulled for a pod."""

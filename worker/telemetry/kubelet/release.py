@@ -5,12 +5,12 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from activities.machine.node_capacity import architecture
 from worker.settings.kubelet.feature_gates import FeatureGates
 from worker.settings.kubelet.schema import load_schema
 from worker.telemetry.kubelet.families import BETA, Families
 
 _STABLE: Final = "GA"
-_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def show_release(registry: CollectorRegistry, version: str, gates: FeatureGates) -> None:
@@ -24,8 +24,7 @@ def show_release(registry: CollectorRegistry, version: str, gates: FeatureGates)
         *("build_date", "go_version", "compiler", "platform"),
     )
     major, minor, *_ = load_schema().version.removeprefix("v").split(".")
-    machine = platform.machine()
-    on = f"linux/{_ARCHITECTURES.get(machine, machine)}"
+    on = f"linux/{architecture()}"
     built.labels(major, minor, version, "", "", "", "", platform.python_implementation().lower(), on).set(1)
     enabled = made.gauge(
         "kubernetes_feature_enabled",

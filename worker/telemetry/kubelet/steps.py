@@ -8,13 +8,13 @@ from typing import Any, Final, Protocol
 from prometheus_client import CollectorRegistry
 
 from proto.temporal.activities.requests import PodSandbox, PullImage, RunPodSandbox, RuntimeContainer, StartContainer
+from proto.temporal.failure_types import NETWORK_NOT_READY, PREDECESSOR_PRESENT, RUNTIME_UNAVAILABLE
 from worker.telemetry.kubelet.families import BETA, Families
 
 REGULAR: Final = "container"
 INIT: Final = "init_container"
 EPHEMERAL: Final = "ephemeral_container"
-RUNTIME_UNAVAILABLE: Final = "RuntimeUnavailable"
-BEFORE_THE_SANDBOX: Final = frozenset({"PredecessorPresent", RUNTIME_UNAVAILABLE, "NetworkNotReady"})
+BEFORE_THE_SANDBOX: Final = frozenset({PREDECESSOR_PRESENT, RUNTIME_UNAVAILABLE, NETWORK_NOT_READY})
 """Failures before a sandbox was asked for."""
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from proto.kubernetes.resources.overhead import requests_and_overhead
-from proto.kubernetes.resources.pod_totals import pod_requests
 from proto.kubernetes.resources.quantity import ZERO, Quantity
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
@@ -66,7 +65,7 @@ class Footprint:
 
 def footprint(pod: PodJson) -> Footprint:
     """Return a pod's requests and host ports."""
-    return Footprint(requests_and_overhead(pod, pod_requests(pod)), tuple(host_ports(pod)))
+    return Footprint(requests_and_overhead(pod), tuple(host_ports(pod)))
 
 
 def reasons_against(

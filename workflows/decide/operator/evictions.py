@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from proto.kubernetes.priority import is_critical
-from proto.temporal.operator import EvictPod, PodEvicted
+from proto.temporal.operator import GOING, EvictPod, PodEvicted
 from proto.temporal.pod import Lifecycle
 from proto.temporal.pod_inputs import Eviction
 from workflows.decide.ending.grace import eviction_grace, pod_grace
@@ -38,7 +38,7 @@ def why_no_eviction(situation: Situation, asked: EvictPod) -> Refusal | None:
     if observed.lifecycle is Lifecycle.TERMINATED or pod_status(situation).phase in TERMINAL:
         return Refusal("Finished", f"{pod} has finished: nothing of it is left to evict")
     if observed.lifecycle is not Lifecycle.SYNC or observed.deletion or observed.eviction:
-        return Refusal("Going", f"{pod} is terminating already: `tempolet stop {pod}` shortens its grace period")
+        return Refusal(GOING, f"{pod} is terminating already: `tempolet stop {pod}` shortens its grace period")
     if faults := "; ".join(faults_of(asked)):
         return Refusal("Invalid", faults)
     return None

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from proto.kubernetes.resources.oom_score import is_critical_by_source
 from proto.kubernetes.resources.overhead import requests_and_overhead
-from proto.kubernetes.resources.pod_totals import ResourceList, is_sidecar, pod_requests
+from proto.kubernetes.resources.pod_totals import is_sidecar
 from proto.kubernetes.resources.qos import QosClass, all_containers, qos_class, resource_list
 from proto.kubernetes.resources.quantity import ZERO, Quantity
 from proto.temporal.pod import PodJson
@@ -108,13 +108,8 @@ def why_infeasible(pod: PodJson, allocated: PodJson, node: ResizeSettings) -> st
 
 def increases(pod: PodJson, allocated: PodJson) -> bool:
     """Report whether a resize asks for more cpu or memory (isResizeIncreasingRequests)."""
-    before, after = requests(allocated), requests(pod)
+    before, after = requests_and_overhead(allocated), requests_and_overhead(pod)
     return any(after.get(name, ZERO) > before.get(name, ZERO) for name in ("cpu", "memory"))
-
-
-def requests(pod: PodJson) -> ResourceList:
-    """Return a pod's requests with its overhead."""
-    return requests_and_overhead(pod, pod_requests(pod))
 
 
 def waiting(pod: PodJson, allocated: PodJson, since: datetime | None) -> Waiting:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from proto.kubernetes.resources.overhead import requests_and_overhead
-from proto.kubernetes.resources.pod_totals import pod_requests
 from proto.kubernetes.resources.qos import all_containers, resource_list
 from proto.kubernetes.resources.quantity import ZERO
 from proto.temporal.pod import PodJson
@@ -58,7 +57,7 @@ def infeasible(now: PodJson, asked: PodJson, allocatable: Allocatable | None) ->
     """Explain why this node can never grant the resources; empty if it can, or if the pod asks for no more than it has."""
     if allocatable is None:
         return ""
-    before, after = (requests_and_overhead(pod, pod_requests(pod)) for pod in (now, asked))
+    before, after = (requests_and_overhead(pod) for pod in (now, asked))
     cpu, memory = after.get("cpu", ZERO), after.get("memory", ZERO)
     for name, wanted, has in (
         ("cpu", cpu.milli, allocatable.cpu_milli),

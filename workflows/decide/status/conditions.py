@@ -13,6 +13,7 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from kubernetes.client.models.v1_pod_condition import V1PodCondition
 
 from proto.temporal.pod import ContainerState, Observed
+from proto.temporal.resources import RESIZE_IN_PROGRESS, RESIZE_PENDING
 from workflows.decide.containers.init_containers import is_sidecar
 from workflows.decide.containers.restart_all import restart_all_triggers
 from workflows.decide.keys import RESOURCES_KEY
@@ -95,14 +96,14 @@ def resizing(situation: Situation) -> Iterator[tuple[str, Verdict]]:
     observed = situation.observed
     if pending := observed.resize_pending:
         yield (
-            "PodResizePending",
+            RESIZE_PENDING,
             Verdict(holds=True, reason=pending.reason, message=pending.message, generation=pending.generation),
         )
     if resize := observed.resize:
         failures = [failure for key, failure in observed.failures.items() if key.startswith(RESOURCES_KEY)]
         error = max(failures, key=lambda one: one.at, default=None)
         verdict = Verdict(holds=True, generation=resize.generation)
-        yield "PodResizeInProgress", replace(verdict, reason="Error", message=error.message) if error else verdict
+        yield RESIZE_IN_PROGRESS, replace(verdict, reason="Error", message=error.message) if error else verdict
 
 
 def all_restarting(situation: Situation, phase: Phase) -> Verdict:

@@ -12,6 +12,7 @@ from kubernetes.client.models.v1_pod_condition import V1PodCondition
 from proto.temporal.operator import SetCondition
 from proto.temporal.pod import Observed
 from proto.temporal.pod_inputs import GivenCondition
+from proto.temporal.resources import RESIZE_IN_PROGRESS, RESIZE_PENDING
 from workflows.decide.manifest.fields import names
 from workflows.decide.manifest.fields.field_errors import invalid, not_supported, quoted, too_long
 from workflows.decide.refusal import Refusal
@@ -23,8 +24,8 @@ OUR_OWN: Final = (
     "Initialized",
     "ContainersReady",
     "PodReadyToStartContainers",
-    "PodResizePending",
-    "PodResizeInProgress",
+    RESIZE_PENDING,
+    RESIZE_IN_PROGRESS,
     "AllContainersRestarting",
     "DisruptionTarget",
 )

@@ -8,20 +8,20 @@ from kubernetes.client.models.v1_resource_requirements import V1ResourceRequirem
 
 from proto.kubernetes.resources.amounts import format_amount
 from proto.kubernetes.resources.overhead import limits_and_overhead, requests_and_overhead
-from proto.kubernetes.resources.pod_totals import ResourceList, pod_limits, pod_requests
+from proto.kubernetes.resources.pod_totals import ResourceList, pod_limits
 from proto.temporal.pod import PodJson
 
 
 def allocated_resources(pod: PodJson) -> dict[str, str] | None:
     """Return the pod's allocated requests."""
-    return _said(requests_and_overhead(pod, pod_requests(pod))) if pod["spec"].get("resources") else None
+    return _said(requests_and_overhead(pod)) if pod["spec"].get("resources") else None
 
 
 def pod_resources_shown(pod: PodJson) -> V1ResourceRequirements | None:
     """Return the pod's requests and limits, with its overhead."""
     if not pod["spec"].get("resources"):
         return None
-    requests, limits = requests_and_overhead(pod, pod_requests(pod)), limits_and_overhead(pod, pod_limits(pod))
+    requests, limits = requests_and_overhead(pod), limits_and_overhead(pod, pod_limits(pod))
     return V1ResourceRequirements(requests=_said(requests), limits=_said(limits))
 
 

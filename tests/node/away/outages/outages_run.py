@@ -13,6 +13,7 @@ from tests.node.away.outages.ledger import Ledger
 from tests.node.away.outages.pod_lives import Life
 from tests.node.away.outages.shapes import SHAPES
 from tests.node.away.outages.temporal_outages import KINDS, Outage, copy_database
+from tests.node.away.stopped_temporal import RETURNED
 from tests.node.containerd_view import containers_of
 from tests.node.tempolet_node import PATIENCE, TempoletNode
 
@@ -23,7 +24,6 @@ SETTLES_WITHIN: Final = 5 * PATIENCE
 AWAY: Final = "Temporal is away: this node leads its pods itself"
 BACK: Final = '"Temporal is back"'
 LED: Final = "leads a pod without Temporal"
-RETURNED: Final = "handed a pod back to Temporal"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from proto.kubernetes.resources.overhead import requests_and_overhead
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from tests.worker.poller.snapshots import snapshot
 from worker.poller.resizes.allocated_pods import AllocatedPods
 from worker.poller.resizes.resizes import Listed, ResizeDependencies, Resizes
-from workflows.decide.resources.resizes import ResizeSettings, requests
+from workflows.decide.resources.resizes import ResizeSettings
 
 
 def pod(uid: str, cpu: str, generation: int = 1, **spec: Any) -> PodJson:
@@ -55,8 +56,10 @@ class ListedPods:
         others = [
             one for uid, one in self.present.items() if uid != pod["metadata"]["uid"] and not self.resizes.is_over(uid)
         ]
-        used = sum(requests(self.resizes.in_use(one["metadata"]["uid"], one))["cpu"].milli for one in others)
-        asked = requests(pod)["cpu"].milli
+        used = sum(
+            requests_and_overhead(self.resizes.in_use(one["metadata"]["uid"], one))["cpu"].milli for one in others
+        )
+        asked = requests_and_overhead(pod)["cpu"].milli
         return Rejected("OutOfcpu", f"{asked} beside {used}") if asked + used > self.capacity else None
 
     def start(self, *pods: PodJson) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proto.kubernetes.resources.overhead import requests_and_overhead
 from proto.kubernetes.source_annotations import SOURCE_ANNOTATION
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
@@ -23,7 +24,6 @@ from workflows.decide.resources.resizes import (
     increases,
     is_judged_anew,
     pending,
-    requests,
     why_infeasible,
     with_allocation,
 )
@@ -274,5 +274,5 @@ def test_what_a_pod_uses_while_it_is_resized(status: PodJson, milli: int) -> Non
     """The most of what it was granted, and what its status shows."""
     pod = of(web(resources(cpu_request="1")), initContainers=[web({}, "first")])
     found = in_use(pod, status)
-    assert requests(found)["cpu"].milli == milli
+    assert requests_and_overhead(found)["cpu"].milli == milli
     assert (found is pod) == (milli == 1000)

@@ -1,0 +1,50 @@
+"""A Go program of the tests, built once for all checkouts on the machine."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cluster.binaries import NoBinaries, find_go
+from tests.cluster.build_cache import BuildCache
+
+
+@dataclass(frozen=True, slots=True)
+class GoProgram:
+    """What is built, and where it is kept."""
+
+    cache: BuildCache
+    name: str
+    module: Path
+    """The folder in which Go runs."""
+    words: Sequence[str]
+    """Those of `go` but `-o`; its flags are those of conformance/build.sh, so that compiled packages are shared."""
+    package: str = "."
+    nice: int = 10
+
+    def find(self) -> Path:
+        """Return the program, which is built first if it is missing; raises NoBinaries."""
+        if self.cache.lacking((self.name,)):
+            go = find_go()
+            if go is None:
+                raise NoBinaries(f"no {self.name} in {self.cache.folder}: install Go >= 1.26, which builds it once")
+            with self.cache.building() as fresh:
+                if self.cache.lacking((self.name,)):
+                    self._build(go, fresh / self.name)
+        return self.cache.folder / self.name
+
+    def _build(self, go: str, program: Path) -> None:
+        environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath", "GOWORK": "off"}
+        command = ["nice", "-n", str(self.nice), go, *self.words, "-o", str(program), self.package]
+        done = subprocess.run(
+            command,
+            cwd=self.module,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise NoBinaries(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}")

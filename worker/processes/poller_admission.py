@@ -1,0 +1,60 @@
+"""The poller's parts that decide which new pods the node takes, and who is stopped for a critical one."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from proto.temporal.pod import NodeSettings, PodJson
+from proto.temporal.pod_inputs import Rejected
+from worker.daemon.config import NodeConfig
+from worker.delivery.pod_requests import PodRequests
+from worker.machine.shutdown_sign import ShutdownSign
+from worker.poller.admission.node_admission import NodeAdmission
+from worker.poller.admission.own_node import OwnNode
+from worker.poller.admission.preemptions import PreemptionParts, Preemptions
+from worker.poller.admission.under_pressure import UnderPressure
+from worker.poller.runtime.known_pods import KnownPods
+from workflows.decide.shutdown.words import NOT_ADMITTED
+
+
+def preemptions_for(
+    config: NodeConfig,
+    settings: NodeSettings,
+    known: KnownPods,
+    *,
+    requests: PodRequests,
+    counted: Callable[[str], None],
+) -> Preemptions:
+    """Return what stops pods for critical ones; `counted` takes the resource that was lacking."""
+    return Preemptions(
+        PreemptionParts(
+            node=config.node_name,
+            root_dir=config.root_dir,
+            known=known,
+            requests=requests,
+            counted=counted,
+            refuses=partial(why_refused, settings, ShutdownSign(config.state_dir)),
+            alone=config.cluster is None,
+        )
+    )
+
+
+def admission_alone(
+    config: NodeConfig, known: KnownPods, preemptions: Preemptions, present: Callable[[], Mapping[str, PodJson]]
+) -> NodeAdmission:
+    """Return the admission of a node without a cluster, where all pods are static; `present` returns those that are listed."""
+    return NodeAdmission(
+        OwnNode(config),
+        known,
+        config.feature_gates,
+        present,
+        under_pressure=UnderPressure(config.root_dir, alone=True).why_refused,
+        preemptions=preemptions,
+    )
+
+
+def why_refused(settings: NodeSettings, shutdown: ShutdownSign, pod: PodJson) -> Rejected | None:
+    """Return why a pod that this node admits would not run here: nobody is stopped for it."""
+    from workflows.decide.lifecycle.admission import why_rejected  # noqa: PLC0415 - needed only before a preemption
+
+    why = next(why_rejected(pod, settings), None)
+    return why or (NOT_ADMITTED if shutdown.is_set() else None)
