@@ -43,14 +43,18 @@ AGAIN: Final = timedelta(minutes=1)
 _log: Final = structlog.get_logger(__name__)
 Hint = Callable[[str, StorageExceeded], Awaitable[None]]
 """Signals the workflow of that id."""
+Count = Callable[[StorageExceeded], None]
+"""Counts a pod that exceeds a limit."""
 
 
 class StorageWatch:
     """Measures every pod that has limits, periodically."""
 
-    def __init__(self, services: NodeServices, pods: Callable[[], Iterable[PodSnapshot]], hint: Hint) -> None:
-        """Take the node's services, the pods of this node, and how to signal their workflows."""
-        self._services, self._pods, self._hint = services, pods, hint
+    def __init__(
+        self, services: NodeServices, pods: Callable[[], Iterable[PodSnapshot]], hint: Hint, count: Count
+    ) -> None:
+        """Take the node's services, the pods of this node, how to signal their workflows, and what counts each pod once."""
+        self._services, self._pods, self._hint, self._count_once = services, pods, hint, count
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._counting: dict[str, asyncio.Task[None]] = {}
         """By pod uid."""
@@ -60,6 +64,7 @@ class StorageWatch:
         self._stopping = False
         self._logged: set[str] = set()
         """Pods that cannot be measured, and for which that was logged."""
+        self._counted: set[str] = set()
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -89,6 +94,7 @@ class StorageWatch:
                 self._counting[uid] = asyncio.create_task(self._count(pod, limits), name=f"disk use of {uid}")
         self._not_before = {uid: at for uid, at in self._not_before.items() if uid in limited}
         self._logged &= limited.keys()
+        self._counted &= limited.keys()
         return list(self._counting.values())
 
     async def _count(self, pod: PodSnapshot, limits: StorageLimits) -> None:
@@ -97,6 +103,9 @@ class StorageWatch:
         try:
             if exceeded := await self._exceeded(pod, limits):
                 _log.info("a pod exceeds a storage limit", pod=f"{pod.namespace}/{pod.name}", podUID=pod.uid)
+                if pod.uid not in self._counted:
+                    self._counted.add(pod.uid)
+                    self._count_once(exceeded)
                 await self._hint(pod.workflow_id, exceeded)
                 rest = AGAIN.total_seconds()
             self._logged.discard(pod.uid)

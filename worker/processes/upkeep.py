@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from proto.temporal.names import STORAGE_EXCEEDED
@@ -25,7 +24,6 @@ from worker.host.shutdown.ending import Node, asking, pod_of
 from worker.host.shutdown.node_shutdown import NodeShutdown, ShutdownDependencies
 from worker.machine.shutdown_sign import ShutdownSign
 from worker.processes.temporal_part import WorkerParts
-from worker.telemetry.kubelet.evictions import EvictionCounts
 from workflows.decide.eviction.limits import CONTAINER, EMPTY_DIR, POD
 from workflows.decide.shutdown.periods import PRIORITY_GATE
 
@@ -50,8 +48,14 @@ def storage_limits(parts: WorkerParts, signals: WorkflowSignals) -> AbstractAsyn
     """Return what tells pods that they use more local storage than they may, if the node is configured to."""
     if not parts.config.local_storage_limits:
         return watching_storage(None)
-    tell = _StorageTeller(signals, parts.telemetry.metrics.evictions).tell
-    storage = StorageWatch(parts.services, parts.cache.snapshots, tell)
+
+    async def tell(workflow_id: str, hint: StorageExceeded) -> None:
+        await signals.send(workflow_id, STORAGE_EXCEEDED, hint)
+
+    def count(hint: StorageExceeded) -> None:
+        parts.telemetry.metrics.evictions.evicted(EMPTY_DIR if hint.empty_dir else CONTAINER if hint.container else POD)
+
+    storage = StorageWatch(parts.services, parts.cache.snapshots, tell, count)
     signals.deliveries.on_change(storage.tell_anew)
     return watching_storage(storage)
 
@@ -102,19 +106,3 @@ def shutdowns(
 
 async def _nothing_to_wait_for() -> None:
     """Return at once: a standalone node writes its statuses nowhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class _StorageTeller:
-    """Tells pods that they exceed a limit: they evict themselves, and each is counted once."""
-
-    signals: WorkflowSignals
-    counts: EvictionCounts
-    counted: set[str] = field(default_factory=set)
-
-    async def tell(self, workflow_id: str, hint: StorageExceeded) -> None:
-        """Tell one of them."""
-        if workflow_id not in self.counted:
-            self.counted.add(workflow_id)
-            self.counts.evicted(EMPTY_DIR if hint.empty_dir else CONTAINER if hint.container else POD)
-        await self.signals.send(workflow_id, STORAGE_EXCEEDED, hint)

@@ -34,6 +34,7 @@ class OneNode:
         self.settings = ActivitySettings(root_dir=directory / "kubelet", pod_logs_dir=directory / "logs")
         self.pods: list[PodSnapshot] = []
         self.hints: list[tuple[str, StorageExceeded]] = []
+        self.counts: list[StorageExceeded] = []
         self.refuses: Exception | None = None
         hierarchies = Hierarchies(v2=None, v1={})
         services = NodeServices(
@@ -42,7 +43,7 @@ class OneNode:
             cgroups=Cgroups(hierarchies=hierarchies),
             pulls=ImagePulls(),
         )
-        self.watch = StorageWatch(services, lambda: self.pods, self.hint)
+        self.watch = StorageWatch(services, lambda: self.pods, self.hint, self.counts.append)
 
     async def hint(self, workflow_id: str, signal: StorageExceeded) -> None:
         """Keep what is told."""
@@ -105,6 +106,10 @@ async def test_a_pod_that_is_not_ended_is_hinted_at_again(one_node: OneNode) -> 
     one_node.watch._not_before["u-full"] = time.monotonic()
     await one_node.look()
     assert len(one_node.hints) == 2
+    assert len(one_node.counts) == 1, "each pod is counted once"
+    one_node.pods.clear()
+    one_node.watch.look()
+    assert not one_node.watch._counted, "and forgotten when it is gone"
 
 
 async def test_a_pod_whose_lead_has_changed_is_hinted_at_again(one_node: OneNode) -> None:
