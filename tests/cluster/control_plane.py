@@ -20,7 +20,8 @@ from tests.cluster.api import Api, Refused
 from tests.cluster.binaries import find_binaries, find_etcd
 from tests.cluster.certificates import Authority, Signed, make_key_pair
 from tests.free_ports import free_ports
-from worker.standalone.machine.process import Command, Supervised, last_lines
+from worker.standalone.machine.process import Command, Supervised
+from worker.standalone.machine.process_log import last_lines
 from worker.standalone.temporal_server import LOOPBACK
 
 READY_WITHIN: Final = 120.0

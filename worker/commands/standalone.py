@@ -146,7 +146,7 @@ def _bring_up(flags: "Flags", chosen: Mapping[str, Any], manifests: Sequence[Pat
     from worker.commands.show import pods
     from worker.daemon.config import load_node_config
     from worker.standalone.given_configuration import read_given
-    from worker.standalone.node_config import node_flags
+    from worker.standalone.node_config import logs_of, node_flags
     from worker.standalone.settings import Settings
     from worker.standalone.up import up as bring_up
 
@@ -163,7 +163,7 @@ def _bring_up(flags: "Flags", chosen: Mapping[str, Any], manifests: Sequence[Pat
     pods.show(load_node_config(node_flags(settings)), output="table", watch=False)
     if missing:
         words = "; ".join(missing)
-        raise CommandFailed(f"the node is up, but not every given pod runs: {words} (logs: {settings.logs})")
+        raise CommandFailed(f"the node is up, but not every given pod runs: {words} (logs: {logs_of(settings)})")
 
 
 def _has_units(settings: "Settings", *, asked: bool | None) -> bool:

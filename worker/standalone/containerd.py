@@ -25,7 +25,8 @@ from worker.standalone.containerd_config import (
 )
 from worker.standalone.cri_client import CriClient, RuntimeNotReady
 from worker.standalone.machine import leftovers, links, owner_marks, programs
-from worker.standalone.machine.process import Command, Supervised, last_lines
+from worker.standalone.machine.process import Command, Supervised
+from worker.standalone.machine.process_log import ProcessLog
 from worker.standalone.machine.units import NodeUnits
 from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.pod_network.rules import PodRules
@@ -79,6 +80,11 @@ class Containerd:
         return Supervised(self.places.pid_file, self.units)
 
     @property
+    def log(self) -> ProcessLog:
+        """Where the daemon logs."""
+        return self.process.log(self.places.log)
+
+    @property
     def owner(self) -> str:
         """What its marks on bridge and cgroup name: the folder by which a node is found."""
         return str(self.places.run.resolve())
@@ -111,7 +117,7 @@ class Containerd:
             with CriClient(self.socket) as runtime:
                 return runtime.wait_until_ready(READY_WITHIN)
         except RuntimeNotReady as error:
-            raise ContainerdFailed(f"{error}\n{self.places.log} ends:\n{last_lines(self.places.log)}") from error
+            raise ContainerdFailed(f"{error}\n{self.log.ending()}") from error
 
     def prepare(self) -> Command:
         """Make what it needs in the kernel and in its run folder, also after a boot; returns how to start it. Raises as `start`."""

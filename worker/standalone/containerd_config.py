@@ -87,7 +87,7 @@ class ContainerdPlaces:
 
     @property
     def log(self) -> Path:
-        """The daemon's log."""
+        """The daemon's log, if it is a plain process."""
         return self.root / "log" / "containerd.log"
 
 

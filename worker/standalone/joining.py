@@ -12,7 +12,7 @@ from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiSer
 from activities.clients.api_server.kubeconfig import KubeconfigRefused, load_kubeconfig
 from activities.clients.api_server.resources import NODES
 from worker.daemon.config import node_name
-from worker.standalone.machine.process import last_lines
+from worker.standalone.node_config import log_of
 from worker.standalone.settings import Settings
 
 BETWEEN_LOOKS: Final = 0.1
@@ -24,16 +24,16 @@ class NotJoined(Exception):
 
 async def until_joined(settings: Settings, within: timedelta) -> str:
     """Wait until the Node object is Ready; returns a line for the operator. Raises NotJoined."""
-    log = settings.logs / "node.log"
+    log = log_of(settings, "node")
     name = node_name(settings.hostname_override or None)
     try:
         async with ApiServer(load_kubeconfig(Path(settings.kubeconfig)), user_agent="tempolet-up") as api:
             deadline = asyncio.get_running_loop().time() + within.total_seconds()
             while why := await why_not_ready(api, name):
                 if not settings.node.running():
-                    raise NotJoined(f"the node process has ended; {log} ends:\n{last_lines(log)}")
+                    raise NotJoined(f"the node process has ended; {log.ending()}")
                 if asyncio.get_running_loop().time() > deadline:
-                    raise NotJoined(f"{api.server} after {within.seconds} s: {why}; see {log}")
+                    raise NotJoined(f"{api.server} after {within.seconds} s: {why}; see {log.where}")
                 await asyncio.sleep(BETWEEN_LOOKS)
             return f"node {name} of {api.server} is Ready"
     except KubeconfigRefused as error:

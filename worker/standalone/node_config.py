@@ -17,6 +17,7 @@ from worker.settings.tempolet_configuration import AT_START
 from worker.standalone.cri_client import CriClient
 from worker.standalone.machine.private_files import private_folder
 from worker.standalone.machine.process import Command, Supervised
+from worker.standalone.machine.process_log import FileLog, ProcessLog, journal_command
 from worker.standalone.machine.python_modules import module_command
 from worker.standalone.machine.units import UnitCommand
 from worker.standalone.settings import Settings
@@ -96,7 +97,8 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
         "temporal": temporal,
         "objects": {"folder": str(settings.objects)},
     }
-    logs: dict[str, str] = {"file": str(log_of(settings, role))}
+    log = log_of(settings, role)
+    logs = {"file": str(log.path)} if isinstance(log, FileLog) else {}
     if role != "worker":
         return {**ours, "logs": logs}
     codec = {"socket": str(settings.temporal.places.codec)}
@@ -104,8 +106,19 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
     return {**ours, "codec": codec, "logs": logs}
 
 
-def log_of(settings: Settings, role: str) -> Path:
-    """Return the log of one of the processes."""
+def log_of(settings: Settings, role: str) -> ProcessLog:
+    """Return where one of the processes logs."""
+    return node_process(settings, role).log(_log_file(settings, role))
+
+
+def logs_of(settings: Settings) -> str:
+    """Say where all logs are."""
+    if not (units := settings.units):
+        return str(settings.logs)
+    return f"{settings.logs / 'pods'}; of the services: {journal_command(f'{units.prefix}-*')}"
+
+
+def _log_file(settings: Settings, role: str) -> Path:
     return settings.logs / f"{role}.log"
 
 
@@ -138,13 +151,13 @@ def node_command(settings: Settings, role: str) -> Command:
     if given.image_credential_provider_bin_dir:
         argv += ["--image-credential-provider-bin-dir", given.image_credential_provider_bin_dir]
     umask = 0o022 if role == "worker" else 0o077  # pods must be able to read the files that the worker makes for them
-    return Command(argv, log_of(settings, role), LEAN_HEAPS | module.environment, umask)
+    return Command(argv, _log_file(settings, role), LEAN_HEAPS | module.environment, umask)
 
 
 def boot_command(settings: Settings) -> UnitCommand:
     """Return the command that makes again what a boot has wiped."""
     module = module_command("worker.standalone.boot")
-    return UnitCommand((*module.argv, str(settings.state_dir)), module.environment, log=None)
+    return UnitCommand((*module.argv, str(settings.state_dir)), module.environment)
 
 
 def node_flags(settings: Settings) -> Flags:

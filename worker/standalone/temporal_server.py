@@ -26,7 +26,8 @@ from worker.standalone.gateway.server_account import STATE, USER
 from worker.standalone.gateway.ui_door import CODEC
 from worker.standalone.machine import programs
 from worker.standalone.machine.private_files import private_folder
-from worker.standalone.machine.process import Command, Supervised, last_lines, own_environment
+from worker.standalone.machine.process import Command, Supervised, own_environment
+from worker.standalone.machine.process_log import ProcessLog
 from worker.standalone.machine.python_modules import ModuleCommand, module_command
 from worker.standalone.machine.units import NodeUnits
 from worker.temporal.keys import create_token_file, read_token_file
@@ -70,7 +71,7 @@ class TemporalSilent(TemporalFailed):
 class TemporalServer:
     """One Temporal server; a context manager that starts and stops it.
 
-    `root` holds the log and the database's folder, `run` the pid file and the gateway's sockets.
+    `root` holds the database's folder, `run` the pid file and the gateway's sockets.
     """
 
     root: Path
@@ -113,9 +114,14 @@ class TemporalServer:
         return GatewayPlaces(self.run / "temporal")
 
     @property
-    def log(self) -> Path:
-        """The server's log."""
+    def log_file(self) -> Path:
+        """The server's log, if the gateway is a plain process."""
         return self.root / "log" / "temporal.log"
+
+    @property
+    def log(self) -> ProcessLog:
+        """Where gateway and server log."""
+        return self.process.log(self.log_file)
 
     @property
     def database(self) -> Path:
@@ -155,7 +161,7 @@ class TemporalServer:
         gateway = gateway_command()
         argv = [*gateway.argv, self.places.folder, str(self.ui_port), *self.arguments(program)]
         account = {USER: self.user, STATE: str(self.root)}
-        self.process.start(Command(argv, self.log, ENVIRONMENT | gateway.environment | account))
+        self.process.start(Command(argv, self.log_file, ENVIRONMENT | gateway.environment | account))
         self._wait_until_serving()
         self._set_retention()
         return True
@@ -211,21 +217,22 @@ class TemporalServer:
                     if check(HEALTH_REQUEST, timeout=2) == SERVING:
                         return
                 if not self.process.running():
-                    raise TemporalFailed(self._why_it_ended(last_lines(self.log)))
+                    raise TemporalFailed(self._why_it_ended(self.log))
                 if time.monotonic() > until:
                     raise TemporalSilent(
                         f"Temporal at {self.address} does not serve after {READY_WITHIN.total_seconds():.0f} s; "
-                        f"{self.log} ends:\n{last_lines(self.log)}"
+                        f"{self.log.ending()}"
                     )
                 time.sleep(BETWEEN_TRIES)
 
-    def _why_it_ended(self, told: str) -> str:
+    def _why_it_ended(self, log: ProcessLog) -> str:
+        told = log.last_lines()
         if any(one in told for one in DAMAGED):
             return (
                 f"Temporal cannot read its database: {told}\nMove {self.database}* away and start again. No pod is restarted for it: the "
                 f"node keeps states and restart counts, and hands its pods to the empty database. Histories from before are lost."
             )
-        return f"Temporal ended while starting; {self.log} ends:\n{told}"
+        return f"Temporal ended while starting; {log.ending()}"
 
     def _set_retention(self) -> None:
         """Set the retention of histories to RETENTION_DAYS; start-dev creates namespaces with one day."""
@@ -239,7 +246,7 @@ class TemporalServer:
             )
         except subprocess.TimeoutExpired as error:
             raise TemporalSilent(
-                f"Temporal at {self.address} did not set the retention of {NAMESPACE} within {within:.0f} s; see {self.log}"
+                f"Temporal at {self.address} did not set the retention of {NAMESPACE} within {within:.0f} s; see {self.log.where}"
             ) from error
         if done.returncode:
             raise TemporalFailed(f"namespace {NAMESPACE} could not be set up: {done.stderr.strip()}")

@@ -36,13 +36,15 @@ from worker.standalone.cri_client import CriClient, RuntimeNotReady, given_runti
 from worker.standalone.joining import NotJoined, until_joined
 from worker.standalone.machine.owner_marks import TakenByAnother, claim_cgroup, claim_state, refuse_state_of_another
 from worker.standalone.machine.private_files import private_folder
-from worker.standalone.machine.process import Identity, last_lines
+from worker.standalone.machine.process import Identity
 from worker.standalone.machine.programs import TEMPORAL, MissingProgram, find_program
 from worker.standalone.machine.system_user import NoUser
 from worker.standalone.machine.units import UnitNotOurs
 from worker.standalone.node_config import (
     boot_command,
     healthz_port,
+    log_of,
+    logs_of,
     node_command,
     node_process,
     roles,
@@ -116,7 +118,7 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
     show.say(f"Temporal UI  {settings.temporal.login}")
     show.say(f"manifests    {settings.manifests}")
     show.say(f"objects      {settings.objects}")
-    show.say(f"logs         {settings.logs}")
+    show.say(f"logs         {logs_of(settings)}")
     for words in missing.values():
         show.say(f"does not run {words}")
     given = {settings.manifests / one.name for one in manifests}
@@ -163,7 +165,9 @@ def _start_temporal(settings: Settings, show: Progress) -> None:
         try:
             started = temporal.start()
         except TemporalSilent:
-            step.detail = f"{temporal.address} does not answer yet, the node starts without it; see {temporal.log}"
+            step.detail = (
+                f"{temporal.address} does not answer yet, the node starts without it; see {temporal.log.where}"
+            )
         else:
             as_root = ", as root" if not started and settings.systemd and temporal.is_root() else ""
             step.detail = f"{temporal.address}{'' if started else ', runs already'}{as_root}"
@@ -222,8 +226,8 @@ def _healthy(settings: Settings, role: str) -> Identity:
         except OSError as error:
             answer = str(error)
         if time.monotonic() > until:
-            log = settings.logs / f"{role}.log"
-            raise UpFailed(f"the {role} is not healthy after {HEALTHY_WITHIN.seconds} s ({answer}); see {log}")
+            where = log_of(settings, role).where
+            raise UpFailed(f"the {role} is not healthy after {HEALTHY_WITHIN.seconds} s ({answer}); see {where}")
         time.sleep(BETWEEN_LOOKS)
     raise _ended(settings, role)
 
@@ -235,8 +239,7 @@ def _answers(port: int) -> bool:
 
 
 def _ended(settings: Settings, role: str) -> UpFailed:
-    log = settings.logs / f"{role}.log"
-    return UpFailed(f"the {role} has ended; {log} ends:\n{last_lines(log)}")
+    return UpFailed(f"the {role} has ended; {log_of(settings, role).ending()}")
 
 
 def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> dict[Path, str]:

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from activities.files.atomic_files import write_atomically
 from worker.standalone.gateway.server_account import STATE, USER
-from worker.standalone.machine.process import Command, last_lines, unit_command
+from worker.standalone.machine.process import Command, unit_command
 from worker.standalone.node_config import boot_command, log_of, node_command, node_process, roles, write_configuration
 from worker.standalone.settings import Settings
 from worker.standalone.temporal_server import ENVIRONMENT, gateway_command
@@ -101,9 +101,7 @@ class UpProcesses:
         """Look whether a process runs; whether it is ready it tells itself."""
         running = node_process(self.settings, role).running()
         if running is None:
-            return Process(
-                is_over=True, words=f"it has ended; its log ends:\n{last_lines(log_of(self.settings, role))}"
-            )
+            return Process(is_over=True, words=log_of(self.settings, role).ending())
         return Process(running.pid, is_active=True)
 
 
@@ -121,7 +119,7 @@ def _temporal_by_this_release(settings: Settings, pid: int) -> Command:
     gateway = gateway_command()
     kept = {name: value for name, value in named.items() if name in {USER, STATE, *ENVIRONMENT}}
     arguments = argv[len(gateway.argv) :]
-    return Command([*gateway.argv, *arguments], settings.temporal.log, kept | gateway.environment)
+    return Command([*gateway.argv, *arguments], settings.temporal.log_file, kept | gateway.environment)
 
 
 def _started_by(role: str, pid: int) -> tuple[list[str], dict[str, str]]:

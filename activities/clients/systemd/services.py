@@ -40,6 +40,10 @@ class SystemdServices:
         """Return how a service has ended: "success", "timeout" if it had to be killed, and others."""
         return str(self._property(name, _SERVICE, "Result") or "")
 
+    def invocation(self, name: str) -> str:
+        """Return the id of the last start of a unit, as the journal has it; empty if it was never started."""
+        return bytes(self._property(name, _UNIT, "InvocationID") or b"").hex()
+
     def start(self, name: str, *, alone: bool = False) -> None:
         """Queue the start of a unit, and do not wait for it; `alone`: without what it wants."""
         mode = _ALONE if alone else REPLACE

@@ -22,7 +22,8 @@ from tests.bench.peers.peer import ManifestPeer
 from tests.bench.peers.place import NODE
 from tests.free_ports import free_ports
 from worker.standalone.machine.leftovers import CGROUP_MOUNT
-from worker.standalone.machine.process import Command, last_lines
+from worker.standalone.machine.process import Command
+from worker.standalone.machine.process_log import last_lines
 
 VARIABLE: Final = "TEMPOLET_KUBELET"
 BUILD: Final = Path(__file__).parents[1] / "kubelet" / "build.sh"

@@ -10,7 +10,8 @@ from tests.machine.machine import PATIENCE, Machine
 UP_SECONDS: Final = PATIENCE
 HISTORY: Final = "tempolet history default/hello-machine"
 RESTARTED: Final = "the machine was restarted"
-LOG: Final = "/var/lib/tempolet/log/worker.log"
+LOG: Final = "journalctl --quiet --no-pager --output=cat --unit=tempolet-up-worker"
+"""What shows the worker's log, of all boots."""
 _PODS: Final = 2
 COUNTED: Final = ("ready", "every", "running", "leases", "cache", "namespaces", "links", "folders")
 FACTS: Final = """

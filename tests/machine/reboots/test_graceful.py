@@ -31,7 +31,7 @@ def test_pods_end_before_their_machine(machine: Machine) -> None:
     machine.reboot()
     until_pods_run(machine)
     until_clean(machine)
-    told = machine.run(f"grep -c '{ENDED}' {LOG}").stdout
+    told = machine.run(f"{LOG} | grep -c '{ENDED}'").stdout
     assert told == "1\n", told
     state = machine.run(f"cat {STATE}").stdout
     assert "startTime" in state

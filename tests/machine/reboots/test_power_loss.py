@@ -16,7 +16,7 @@ from tests.machine.reboots.pods import HISTORY, LOG, RESTARTED, restarts, start,
 ON_CONSOLE: Final = ("systemd.journald.forward_to_console=1",)
 """So that a failed test can tell what was said before each plug: the journal's own last seconds are lost with it."""
 CHECKED_EVERY: Final = 5
-FOUND_LOST: Final = f"grep -c 'the node knows more of a pod than Temporal' {LOG}"
+FOUND_LOST: Final = f"{LOG} | grep -c 'the node knows more of a pod than Temporal'"
 
 WRITING_SECONDS: Final = 75.0
 """Twice what Linux lets a page wait for the disk, and more."""

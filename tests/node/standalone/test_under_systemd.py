@@ -8,6 +8,7 @@ A boot is played: another systemd starts with the same units and an empty /run. 
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ pytestmark = [pytest.mark.node, pytest.mark.systemd]
 
 ROLES = ("containerd", "temporal", "worker", "poller")
 CHECKOUT = Path(__file__).parents[3]
+FIRST_WORDS = {"containerd": "starting containerd", "worker": "Starting tempolet", "poller": "Starting tempolet"}
 SECONDS = 300.0
 BOOTED = "[Unit]\nDefaultDependencies=no\nAllowIsolate=yes\nRequires=multi-user.target\nAfter=multi-user.target\n"
 
@@ -58,6 +60,7 @@ class Booted(Machine):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        self.add_journal()
         self.etc = folder / "etc"
         shutil.copytree("/etc", self.etc, symlinks=True)
         self.prepared = f"mount --bind {self.etc} /etc; mount --bind {self.units} {UNITS}"
@@ -105,7 +108,7 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
     with earlier(replace(node, run_dir=node.state_dir.parent / "run").temporal) as of_root:
         make_namespace(of_root, "of-the-earlier-release")
     with machine:
-        machine.tempolet(node, *up(node, manifest(tmp_path, "web")))
+        _logs_to_the_journal(machine, node, machine.tempolet(node, *up(node, manifest(tmp_path, "web"))))
         container = _container(node)
         assert _uid_of_temporal(machine, temporal) == machine.uid(user) != ""
         found = status(temporal_pid(machine.pid(temporal)))
@@ -153,6 +156,17 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
         assert machine.uid(user) == ""
         assert user not in (machine.etc / "group").read_text()
         assert "0 loaded units" in machine.systemctl("list-units", "--all", "tempolet-up*")
+
+
+def _logs_to_the_journal(machine: Booted, node: Settings, said: str) -> None:
+    """Run the command that `up` has shown for the services' logs: each is there, and in no file."""
+    (shown,) = (line for line in said.splitlines() if line.startswith("logs "))
+    pods, _, command = shown.removeprefix("logs").strip().partition("; of the services: ")
+    assert pods == str(node.logs / "pods")
+    told = machine.inside(*shlex.split(command), "--no-pager", "--output=short-monotonic")
+    for role, words in FIRST_WORDS.items():
+        assert any(f" tempolet-{role}[" in line and words in line for line in told.splitlines()), (role, told)
+        assert not (node.logs / f"{role}.log").exists()
 
 
 def _start_as_an_earlier_release(machine: Booted, node: Settings, unit: str) -> None:

@@ -56,7 +56,10 @@ def test_units_name_the_release_that_works(node: Settings, broken: Path, tmp_pat
         container, before = _container(machine, node), _pids(machine, units)
         text = _text(machine, units)
         said = machine.tempolet(node, "upgrade", "--within", str(PATIENT), release=broken, check=False)
-        assert f"the node is back on {CHECKOUT}" in " ".join(said.split()), said
+        said = " ".join(said.split())
+        assert f"the node is back on {CHECKOUT}" in said, said
+        told = said.partition(f"{units.log('worker').where} ends: ")[2]
+        assert "this release is broken" in told, said
         assert _text(machine, units) == text
         back = _pids(machine, units)
         assert {role for role in back if back[role] != before[role]} == {"worker"}

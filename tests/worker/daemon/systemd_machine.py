@@ -25,6 +25,21 @@ SYSTEMD: Final = Path("/lib/systemd/systemd")
 TARGETS: Final = ("default", "sysinit", "basic", "shutdown", "network-online", "multi-user")
 OF_SYSTEMD_ITSELF: Final = ("/run/systemd/system.control", "/run/systemd/transient")
 """Where it keeps transient units and their properties, which a daemon-reload reads again."""
+JOURNALD: Final = Path("/lib/systemd/systemd-journald")
+JOURNAL: Final = f"""\
+[Unit]
+DefaultDependencies=no
+Before=sysinit.target
+[Service]
+Type=notify
+ExecStart={JOURNALD}
+StandardOutput=null
+"""
+OF_ITS_OWN: Final = """
+mkdir -p /run/systemd/journald.conf.d
+printf '[Journal]\\nStorage=volatile\\nReadKMsg=no\\nAudit=no\\n' > /run/systemd/journald.conf.d/own.conf
+"""
+"""It keeps its journal in /run, and asks this machine's kernel for nothing."""
 INSIDE: Final = """
 set -e
 while read -r _ at type options _; do
@@ -108,7 +123,14 @@ class Machine:
         }
         with self.log.open("wb") as log:
             self._shell = subprocess.Popen(
-                ["sh", "-c", script, "sh", f"{INSIDE}{self.prepared}\nexec $0 --system --show-status=no", str(SYSTEMD)],
+                [
+                    "sh",
+                    "-c",
+                    script,
+                    "sh",
+                    f"{INSIDE}{OF_ITS_OWN}{self.prepared}\nexec $0 --system --show-status=no",
+                    str(SYSTEMD),
+                ],
                 env=environment,
                 stdout=log,
                 stderr=log,
@@ -133,6 +155,11 @@ class Machine:
         path = self.units / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
+
+    def add_journal(self) -> None:
+        """Let it start with a journald, before its other services; without it what they say is lost."""
+        self.write("systemd-journald.service", JOURNAL)
+        self.write("sysinit.target.d/journal.conf", "[Unit]\nRequires=systemd-journald.service\n")
 
     def systemctl(self, *arguments: str, check: bool = True) -> str:
         """Run systemctl inside; gives its output, raises with it when it fails."""

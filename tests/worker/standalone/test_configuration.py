@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from worker.standalone.containerd_config import (
     containerd_config,
     port_mapper,
 )
-from worker.standalone.node_config import node_command, node_flags, write_configuration
+from worker.standalone.node_config import node_command, node_flags, tempolet_configuration, write_configuration
 from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.settings import Ports, Settings, recorded
 
@@ -137,6 +138,13 @@ def test_each_process_is_told_its_own_log(settings: Settings) -> None:
         command = node_command(settings, role)
         own = Path(str(command.argv[list(command.argv).index("--tempolet-config") + 1]))
         assert json.loads(own.read_text())["logs"]["file"] == str(command.log)
+
+
+def test_a_service_is_told_no_log(settings: Settings) -> None:
+    """Its output goes to the journal, which does the rest."""
+    of_units = replace(settings, systemd=True)
+    for role in ("worker", "poller", "node"):
+        assert "file" not in tempolet_configuration(of_units, role)["logs"]
 
 
 def test_settings_are_found_again(settings: Settings) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from worker.standalone.machine import process
-from worker.standalone.machine.process import Command, Identity, Supervised, end_process, last_lines, wait_for_end
+from worker.standalone.machine.process import Command, Identity, Supervised, end_process, wait_for_end
 
 
 @pytest.fixture
@@ -116,11 +116,3 @@ def test_a_stranger_is_never_ours(sleeper: Supervised, tmp_path: Path, change: d
         assert not wait_for_end(identity.pid, 0)
     finally:
         end_process(identity.pid, 5)
-
-
-def test_the_end_of_a_log_explains_a_failure(tmp_path: Path) -> None:
-    """The last lines, whatever bytes they hold; a missing log is mentioned, not raised."""
-    log = tmp_path / "log"
-    log.write_bytes(b"".join(b"line %d\n" % number for number in range(5_000)) + b"\xff last")
-    assert last_lines(log, 2) == "line 4999\n\ufffd last"
-    assert "no log" in last_lines(tmp_path / "nothing")

@@ -1,4 +1,4 @@
-"""Processes that outlive the command that started them: in a session of their own, or as services of systemd, with a log file and a pid file.
+"""Processes that outlive the command that started them: in a session of their own, or as services of systemd, with a log and a pid file.
 
 `tempolet up` starts them, a later `tempolet up` or `down` finds them again. A pid may have been reused by then, so the
 pid file also holds the process's start time and the boot id; if they do not match, the process is not ours. The pid file of a
@@ -19,6 +19,7 @@ from typing import Any, Final
 from activities.machine.boot_id import boot_id
 from worker.standalone.machine.oom_protection import spared_by_the_oom_killer
 from worker.standalone.machine.private_files import PRIVATE_FOLDER, private_log
+from worker.standalone.machine.process_log import FileLog, ProcessLog
 from worker.standalone.machine.units import NodeUnits, UnitCommand, main_pid, stop_service
 
 NOT_PASSED_ON: Final = ("TEMPORAL_", "NOTIFY_SOCKET", "WATCHDOG_")
@@ -38,10 +39,11 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to start: program and arguments, additional variables, and the log file."""
+    """What to start: program and arguments, and additional variables."""
 
     argv: Sequence[str | Path]
     log: Path
+    """The file that a plain process logs to."""
     environment: Mapping[str, str]
     umask: int = 0o077
     """Not the operator's."""
@@ -55,14 +57,18 @@ class Supervised:
     units: NodeUnits | None = None
     """What it is started by; None: by itself, and nothing starts it again."""
 
+    def log(self, file: Path) -> ProcessLog:
+        """Return where it logs, which is in a file if it is a plain process."""
+        return self.units.log(self.pid_file.stem) if self.units else FileLog(file)
+
     def start(self, command: Command) -> Identity:
         """Start it in a session of its own, or as a service, unless it runs; raises OSError if it cannot be started."""
         if running := self.running():
             return running
-        command.log.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         self.pid_file.parent.mkdir(parents=True, exist_ok=True)
         if self.units:
             return self._start_service(self.units, command)
+        command.log.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         with private_log(command.log) as log, spared_by_the_oom_killer():
             child = subprocess.Popen(
                 [str(word) for word in command.argv],
@@ -148,7 +154,7 @@ class Supervised:
 def unit_command(command: Command) -> UnitCommand:
     """Return the same command for a service."""
     argv = tuple(str(word) for word in command.argv)
-    return UnitCommand(argv, command.environment, command.log, command.umask)
+    return UnitCommand(argv, command.environment, command.umask)
 
 
 def own_environment() -> dict[str, str]:
@@ -184,16 +190,6 @@ def wait_for_end(pid: int, within: float) -> bool:
         return _ended(handle, within)
     finally:
         os.close(handle)
-
-
-def last_lines(log: Path, count: int = 5) -> str:
-    """Read the end of a log, for an error message."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - 8192))
-            return "\n".join(file.read().decode(errors="replace").splitlines()[-count:])
-    except OSError as error:
-        return f"(no log: {error})"
 
 
 def _signal(handle: int, number: signal.Signals) -> None:

@@ -78,14 +78,14 @@ RestartSec=5
 class ServiceText:
     """What a service of a node is made of."""
 
+    name: str
+    """What the journal shows before each line, where there would be the name of Python."""
     description: str
     settings: str
     """Lines of its [Service] section."""
     argv: Sequence[str]
     environment_file: Path
     umask: int = 0o077
-    log: Path | None = None
-    """None: the journal."""
     after: Sequence[str] = ()
     part_of: str = ""
     """The target whose stop stops it."""
@@ -93,7 +93,6 @@ class ServiceText:
     """What must be mounted before."""
 
     def __str__(self) -> str:
-        output = f"append:{_as_it_is(self.log)}" if self.log else "journal"
         part_of = f"PartOf={self.part_of}\n" if self.part_of else ""
         mounts = " ".join(quoted(str(one)) for one in self.folders)
         return (
@@ -101,7 +100,7 @@ class ServiceText:
             f"After=network.target {' '.join(self.after)}\nRequiresMountsFor={mounts}\nStartLimitIntervalSec=0\n\n"
             f"[Service]\n{self.settings}"
             f"EnvironmentFile={_as_it_is(self.environment_file)}\nUMask={self.umask:04o}\n"
-            f"StandardOutput={output}\nStandardError={output}\n"
+            f"SyslogIdentifier={self.name}\n"
             f"ExecStart={' '.join(quoted(one, dollar='$$') for one in self.argv)}\n"
         )
 

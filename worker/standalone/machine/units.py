@@ -18,7 +18,8 @@ from activities.clients.systemd.services import SystemdServices
 from activities.clients.systemd.units import SystemdUnits
 from activities.files.atomic_files import sync_folder, write_atomically
 from worker.standalone.machine import unit_text
-from worker.standalone.machine.private_files import PRIVATE_FILE, private_folder, private_log
+from worker.standalone.machine.private_files import PRIVATE_FILE, private_folder
+from worker.standalone.machine.process_log import FileLog, JournalLog, ProcessLog
 from worker.standalone.machine.unit_text import MARK, ServiceText
 
 UNITS: Final = Path("/etc/systemd/system")
@@ -36,6 +37,7 @@ STOPPED_WITHIN: Final = 60.0
 BETWEEN_LOOKS: Final = 0.05
 UNIT_FILE: Final = 0o644
 DEFAULT_RUN_DIR: Final = Path("/run/tempolet")
+_TO_A_FILE: Final = "StandardOutput=append:"
 _TEMPLATES: Final = frozenset({"worker", "poller", "node"})
 
 
@@ -54,7 +56,6 @@ class UnitCommand:
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    log: Path | None
     umask: int = 0o077
 
 
@@ -91,10 +92,17 @@ class NodeUnits:
         """Return the name of a process's unit."""
         return f"{self.prefix}-{role}.service"
 
+    def log(self, role: str) -> ProcessLog:
+        """Return where a process logs; a unit that an earlier release wrote has a file, until it is written again."""
+        name = self.name(role)
+        with contextlib.suppress(OSError):
+            for line in (self.folder / name).read_text().splitlines():
+                if line.startswith(_TO_A_FILE):
+                    return FileLog(Path(line.removeprefix(_TO_A_FILE).replace("%%", "%")))
+        return JournalLog(name)
+
     def start(self, role: str, command: UnitCommand) -> int:
         """Write a service, start it and wait for its process; returns its pid, 0 if it has ended already. Raises UnitNotOurs."""
-        if command.log is not None:
-            private_log(command.log).close()
         self.write(role, command)
         return self.start_as_written(role)
 
@@ -176,12 +184,12 @@ class NodeUnits:
         content = unit_text.environment_text({**passed_on(os.environ), **command.environment})
         write_atomically(environment, content.encode(), mode=PRIVATE_FILE)
         text = ServiceText(
+            name=f"tempolet-{role}",
             description=f"tempolet {role} of the node at {self.run_dir}",
             settings=self._settings(role, [Path(word) for word in command.argv if word.startswith("/")]),
             argv=command.argv,
             environment_file=environment,
             umask=command.umask,
-            log=command.log,
             after=self._after(role),
             part_of="" if role == "boot" else self.target,
             folders=(self.state_dir, Path(command.argv[0])),

@@ -29,6 +29,8 @@ PODS: Final = 2
 BACK_WITHIN: Final = 240.0
 """Seconds: a boot on a busy machine; no back-off outlives it."""
 LOGS: Final = ("worker", "poller", "containerd")
+TO_THE_DISK: Final = "[Service]\nStandardOutput=append:{folder}/%n\nStandardError=inherit\n"
+"""The journal of such a machine is in /run, which a boot empties."""
 ANOTHER_BOOT: Final = """\
 find {state} -name boot-id -size +0 2> /dev/null | while read -r kept; do cat /proc/sys/kernel/random/uuid > "$kept"; done"""
 """The kernel's id of the boot stays, so what is kept of it changes."""
@@ -45,6 +47,9 @@ class Powered(Booted):
         results.mkdir()
         super().__init__(folder)
         self.write("default.target", BOOTED)
+        self.said = folder / "said"
+        self.said.mkdir()
+        self.write("tempolet-up-.service.d/said.conf", TO_THE_DISK.format(folder=self.said))
         self.log = tmp_path / "systemd.log"
         self._node = node
         self._disk = LossyDisk(tmp_path / "disk", at)
@@ -127,7 +132,9 @@ class Powered(Booted):
         ]
         ctr = ("ctr", "--address", str(node.containerd.socket), "--namespace", "k8s.io")
         said += [self.inside(*ctr, what, "list", check=False) for what in ("tasks", "containers")]
-        said += [self.inside("tail", "-n", "100", str(node.logs / f"{one}.log"), check=False) for one in LOGS]
+        assert node.units is not None
+        for one in LOGS:
+            said.append(self.inside("tail", "-n", "100", str(self.said / node.units.name(one)), check=False))
         return "\n".join(said)
 
 
@@ -161,6 +168,6 @@ def _lose_power(machine: Powered, node: Settings, folder: Path) -> None:
     lose_power(machine, CHECKED_EVERY)
     told = machine.tempolet(node, "history", "default/web-n1")
     assert RESTARTED in told, told
-    found = machine.inside("cat", str(node.logs / "worker.log")).count("the node knows more of a pod than Temporal")
+    found = machine.inside("sh", "-c", f"cat {machine.said}/*").count("the node knows more of a pod than Temporal")
     print(f"commits that Temporal had lost were noticed {found} times")
     machine.tempolet(node, "down", "--purge")

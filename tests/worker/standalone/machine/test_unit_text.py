@@ -90,12 +90,12 @@ def test_a_service_has_what_it_is_given() -> None:
     """In the sections where it belongs; a percent sign of a path is none of systemd's specifiers."""
     text = str(
         ServiceText(
+            name="tempolet-x",
             description="words",
             settings="Type=exec\n",
             argv=("/bin/a b", "$x"),
             environment_file=Path("/state/50%/units/x.env"),
             umask=0o022,
-            log=Path("/log/x.log"),
             after=("first.service",),
             part_of="node.target",
             folders=(Path("/state/50%"),),
@@ -105,7 +105,7 @@ def test_a_service_has_what_it_is_given() -> None:
         f"{MARK}\n[Unit]\nDescription=words\nPartOf=node.target\nAfter=network.target first.service\n"
         'RequiresMountsFor="/state/50%%"\nStartLimitIntervalSec=0\n\n[Service]\nType=exec\n'
         "EnvironmentFile=/state/50%%/units/x.env\nUMask=0022\n"
-        "StandardOutput=append:/log/x.log\nStandardError=append:/log/x.log\n"
+        "SyslogIdentifier=tempolet-x\n"
         'ExecStart="/bin/a b" "$$x"\n'
     )
 

@@ -17,7 +17,7 @@ LIMIT = 60.0
 def main(folder: Path, unit_folder: Path) -> dict[str, object]:
     """Return the facts."""
     units = NodeUnits(Path("/run/tempolet"), folder, folder=unit_folder)
-    process, log = Supervised(folder / "temporal.pid", units), folder / "x.log"
+    process, log = Supervised(folder / "temporal.pid", units), folder / "not-written.log"
     script = 'echo "$A $1 $TEMPORAL_ADDRESS"; exec sleep 600'
     command = Command(["/bin/sh", "-c", script, "sh", "50% $1"], log, {"A": 'so "it" $is'})
     first = process.start(command)
@@ -25,7 +25,9 @@ def main(folder: Path, unit_folder: Path) -> dict[str, object]:
     seen["others"] = Supervised(folder / "temporal.pid").running() == first
     os.kill(first.pid, signal.SIGKILL)
     seen["restarted"] = _until(lambda: (found := process.running()) is not None and found.pid != first.pid)
-    units.write_boot(UnitCommand(("/bin/true",), {}, log=None))
+    _until(lambda: "ends" in process.log(log).ending())
+    seen["log"], seen["file"] = process.log(log).ending(), log.exists()
+    units.write_boot(UnitCommand(("/bin/true",), {}))
     units.enable()
     seen["installed"] = sorted(one.name for one in unit_folder.iterdir() if "tempolet-up" in one.name)
     seen["enabled"] = (Path("/etc/systemd/system/multi-user.target.wants") / units.target).is_symlink()
@@ -34,10 +36,28 @@ def main(folder: Path, unit_folder: Path) -> dict[str, object]:
     seen["stopped"] = process.running() is None
     (unit_folder / units.name("poller")).write_text("[Service]\nExecStart=/bin/true\n")
     seen["foreign"] = _refused(Supervised(folder / "poller.pid", units), command)
+    seen["ends"] = _endings_of_one_that_ends(Supervised(folder / "node.pid", units), log)
+    unit = unit_folder / units.name("node")
+    unit.write_text(f"{unit.read_text()}StandardOutput=append:/a/50%%.log\n")
+    seen["earlier"] = Supervised(folder / "node.pid", units).log(log).where
     units.remove()
     seen["left"] = sorted(one.name for one in unit_folder.iterdir() if "tempolet-up" in one.name)
-    seen["log"] = log.read_text().splitlines()[0]
     return seen
+
+
+def _endings_of_one_that_ends(process: Supervised, log: Path) -> list[str]:
+    """Return how the log of a process ended, twice: it ends and is started again."""
+    process.start(Command(["/bin/sh", "-c", 'echo begun; echo "life of $$"; exit 3'], log, {}))
+    told: list[str] = []
+
+    def tells_another() -> bool:
+        said = process.log(log).ending()
+        told.extend([said] if "life" in said and said not in told else [])
+        return len(told) == 2
+
+    _until(tells_another)
+    process.stop(5)
+    return told
 
 
 def _refused(process: Supervised, command: Command) -> str:

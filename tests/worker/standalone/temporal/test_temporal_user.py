@@ -77,7 +77,7 @@ def test_temporal_has_nothing_of_root(server: TemporalServer, monkeypatch: pytes
     assert b"GODEBUG=" in variables
     assert owners(server) == {NOBODY.pw_uid}
     assert {one for one in open_files(pid) if one.startswith(str(server.root.parent))} == {
-        str(server.log),
+        str(server.log_file),
         str(server.places.lock),
         *(str(one) for one in (server.root / FOLDER).iterdir()),
     }
