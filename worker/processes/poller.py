@@ -50,7 +50,8 @@ from worker.poller.node_pods import NodePods, may_be_listed
 from worker.poller.node_settings import node_settings
 from worker.poller.object_watch import ObjectWatch
 from worker.poller.resizes.allocated_pods import AllocatedPods
-from worker.poller.resizes.resizes import ResizeDependencies, Resizes
+from worker.poller.resizes.dependencies import ResizeDependencies
+from worker.poller.resizes.resizes import Resizes
 from worker.poller.resizes.settings import resize_settings
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods

@@ -52,6 +52,27 @@ def test_a_critical_pod_takes_the_place_of_another(node: TempoletNode) -> None:
     assert "Preempting" in listed
 
 
+def test_a_resize_of_a_critical_pod_takes_the_place_of_another(node: TempoletNode) -> None:
+    """The same container then has more; the pod that is stopped is told for whom."""
+    sizes = [asking("vital", cpu, **VITAL) for cpu in (150, 300)]
+    for one in sizes:
+        one["metadata"]["uid"] = "uid-of-vital"  # without its own uid an edit replaces a static pod
+    node.apply(sizes[0])
+    node.apply(asking("solid", 200, guaranteed=True))
+    node.apply(asking("small", 100))
+    vital, solid, small = (node.until_running(name) for name in ("vital", "solid", "small"))
+    node.apply(sizes[1])
+    resized = node.until_pod("vital", lambda one: _requested_cpu(one) == "300m", "it has what it asks for")
+    ended = node.pod("small")
+    assert ended is not None
+    assert (ended.uid, ended.phase, ended.reason) == (small.uid, "Failed", "Preempting")
+    assert _is_as_before(node.pod("solid"), solid)
+    assert resized.containers["main"].container_id == vital.containers["main"].container_id
+    told = story(node, ended)
+    chosen = f"{vital.namespace}/{vital.name} needs 100m cpu more than is left"
+    assert any(chosen in one for one in told), told
+
+
 def test_a_critical_pod_for_which_all_are_too_small(node: TempoletNode) -> None:
     """It is refused, and nobody is stopped."""
     node.apply(asking("small", 100))
@@ -72,6 +93,11 @@ def _is_explained(node: TempoletNode, large: PodSnapshot, vital: PodSnapshot) ->
     code, explained = tempolet(node, "explain", f"{large.namespace}/{large.name}")
     assert code == 0, explained
     assert f"this pod because {chosen}" in " ".join(explained.split())
+
+
+def _requested_cpu(pod: PodSnapshot) -> object:
+    shown = pod.status["containerStatuses"][0].get("resources") or {}
+    return (shown.get("requests") or {}).get("cpu")
 
 
 def _is_as_before(now: PodSnapshot | None, before: PodSnapshot) -> bool:

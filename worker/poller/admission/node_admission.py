@@ -2,10 +2,10 @@
 
 Asked by `manifest_pods` and `api_pods` when a pod's workflow is started for the first time; a pod with an open workflow
 stays admitted, also after a restart of the poller. Asked by `resizes`, too, whether there is room for what a pod asks for
-later. The rules are pure (`workflows/decide/eviction/admission.py` and `preemption.py`,
+later, and to stop pods for a critical one. The rules are pure (`workflows/decide/eviction/admission.py` and `preemption.py`,
 `workflows/decide/node/node_admission.py`, `supported_cluster.py`); this module collects the pods that count and the Node.
 
-One preemption is carried out at a time. Meanwhile pods that fit are admitted, and one that does not fit waits and is
+One preemption is carried out at a time, for a new pod or for a resize. Meanwhile pods that fit are admitted, and one that does not fit waits and is
 judged again: the kubelet, too, would look at it only afterwards.
 """
 
@@ -15,13 +15,14 @@ from typing import Final, Protocol
 
 import structlog
 
+from proto.pod_snapshot import is_terminating
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from worker.poller.admission.preemptions import Preemptions
 from worker.poller.manifests.gated_fields import fields_of_gates_off
 from worker.poller.runtime.known_pods import KnownPods
 from worker.settings.kubelet.feature_gates import FeatureGates
-from workflows.decide.eviction.preemption import Reason, first_reason
+from workflows.decide.eviction.preemption import Preemption, Reason, first_reason
 from workflows.decide.manifest.fields.supported_cluster import unsupported_fields
 from workflows.decide.node.node_admission import Footprint, NodeFacts, footprint, may_be_outdated, reasons_against
 
@@ -66,7 +67,10 @@ class NodeAdmission:
         self._taken: set[str] = set()
         self._refused: set[str] = set()
         self._footprints: dict[str, tuple[PodJson, Footprint]] = {}
-        self._preempting = asyncio.Lock()
+        self.preempting = asyncio.Lock()
+        """Held while pods are stopped for another one."""
+        self._resized: dict[str, PodJson] = {}
+        """Pods for whose resize others are stopped, with what they ask for."""
 
     async def admit(self, pod: PodJson, *, static: bool = False) -> Rejected | None:
         """Return why the pod is rejected; None admits it."""
@@ -86,26 +90,46 @@ class NodeAdmission:
             _log.warning("this node rejects a pod", pod=name, podUID=uid, reason=why.reason, err=why.message)
         return why
 
-    def why_not_resized(self, pod: PodJson, allocated: PodJson, *, static: bool) -> Rejected | None:  # noqa: ARG002 - the Protocol's signature
-        """Return why a pod cannot have the resources that it asks for; the Node is not read anew for a resize, and nobody is stopped."""
-        return self._under_pressure(pod) or first_reason(self._reasons_now(pod, static=static), critical=False)
+    def judge_resize(self, pod: PodJson, *, static: bool) -> Rejected | Preemption | None:
+        """Return why a pod cannot have the resources that it asks for, or who is stopped for it; the Node is not read anew for a resize."""
+        if why := self._under_pressure(pod):
+            return why
+        if not (reasons := self._reasons_now(pod, static=static)):
+            return None
+        snapshot = self._known.of(pod["metadata"]["uid"])
+        if snapshot and is_terminating(snapshot):  # nobody is stopped for a pod that is being stopped itself
+            return first_reason(reasons, critical=False)
+        found = self._decide(pod, reasons)
+        return found.rejected or found
+
+    async def preempt_for_resize(self, pod: PodJson, found: Preemption) -> None:
+        """Stop pods, and return when they are gone; meanwhile the resized pod counts with what it asks for. Call it with `preempting` held."""
+        uid = pod["metadata"]["uid"]
+        self._resized[uid] = pod
+        try:
+            await self._preemptions.carry_out(pod, found)
+        finally:
+            del self._resized[uid]
 
     async def _why_not(self, pod: PodJson, *, static: bool) -> Rejected | None:
         if self._runs(pod["metadata"]["uid"]) or not await self._reasons(pod, static=static):
             return None
-        async with self._preempting:
+        async with self.preempting:
             if reasons := await self._reasons(pod, static=static):
                 return await self._preempted_for(pod, reasons)
         return None
 
     async def _preempted_for(self, pod: PodJson, reasons: Sequence[Reason]) -> Rejected | None:
         """Stop pods for a critical one, or return why it is rejected; its room is taken from now on."""
-        running = [one for uid, one in self._others(pod).items() if not self._known.is_over(uid)]
-        found = self._preemptions.decide(pod, running, reasons)
+        found = self._decide(pod, reasons)
         if found.rejected is None:
             self._taken.add(pod["metadata"]["uid"])
             await self._preemptions.carry_out(pod, found)
         return found.rejected
+
+    def _decide(self, pod: PodJson, reasons: Sequence[Reason]) -> Preemption:
+        running = [one for uid, one in self._others(pod).items() if not self._known.is_over(uid)]
+        return self._preemptions.decide(pod, running, reasons)
 
     def _unsupported(self, pod: PodJson) -> Rejected | None:
         found = (*unsupported_fields(pod), *fields_of_gates_off(pod["spec"], self._gates))
@@ -122,7 +146,10 @@ class NodeAdmission:
     def _reasons_now(self, pod: PodJson, *, static: bool) -> tuple[Reason, ...]:
         """Judge it beside all admitted pods; only if that is too much, find out which of them have ended."""
         node = self._node.facts()
-        found = {uid: self._footprint(uid, self.in_use(uid, one)) for uid, one in self._others(pod).items()}
+        found = {
+            uid: self._footprint(uid, self.in_use(uid, self._resized.get(uid, one)))
+            for uid, one in self._others(pod).items()
+        }
         if not reasons_against(pod, node, list(found.values()), static=static):
             return ()
         running = [one for uid, one in found.items() if not self._known.is_over(uid)]

@@ -4,29 +4,31 @@ Every source passes each pod that it lists through `listed`, and tells the pod's
 resources that the node grants, and what it asks for besides. A resize is judged when its pod is listed with other resources,
 beside all other pods. One that is deferred is judged again whenever room may have been freed: a pod was removed, has ended or
 has shrunk; and 3 minutes after the last time (pkg/kubelet/allocation/allocation_manager.go; the triggers are in
-pkg/kubelet/kubelet.go). The rules are pure (`workflows/decide/resources/resizes.py`).
+pkg/kubelet/kubelet.go). For a critical pod that only lacks resources other pods are stopped, one such resize after another;
+its verdict waits until they are gone. The rules are pure (`workflows/decide/resources/resizes.py`).
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
-from proto.kubernetes.resources.overhead import requests_and_overhead
-from proto.pod_snapshot import PodSnapshot, has_ended
+from proto.pod_snapshot import has_ended
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from proto.temporal.resources import PendingResize
-from worker.poller.resizes.allocated_pods import AllocatedPods
+from worker.poller.resizes.dependencies import ResizeDependencies, Room
+from worker.poller.resizes.freed_room import FreedRoom
 from worker.poller.resizes.shown_resizes import pending_shown
+from workflows.decide.eviction.preemption import Preemption
 from workflows.decide.manifest.validation.resize import validate_resize
 from workflows.decide.record.listing import lasting
 from workflows.decide.record.updates import names_of
 from workflows.decide.resources import resizes
-from workflows.decide.resources.resizes import Allocation, ResizeSettings
+from workflows.decide.resources.resizes import Allocation
 from workflows.decide.resources.resources import INFEASIBLE
 from workflows.decide.shutdown.words import NOT_ADMITTED
 
@@ -38,29 +40,6 @@ LOOK: Final = 1.0
 """Seconds between looks at the other pods while a resize waits."""
 
 _log: Final = structlog.get_logger(__name__)
-
-
-class Room(Protocol):
-    """Knows what this node has, and what its pods use."""
-
-    def why_not_resized(self, pod: PodJson, allocated: PodJson, *, static: bool) -> Rejected | None:
-        """Return why a pod cannot have what it asks for beside the others; None if it can."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResizeDependencies:
-    """What Resizes works with."""
-
-    allocated: AllocatedPods
-    settings: ResizeSettings
-    snapshot: Callable[[str], PodSnapshot | None]
-    """What the workflow of a pod last showed, by uid."""
-    present: Callable[[], Mapping[str, PodJson]]
-    """All pods that are listed here, by uid."""
-    sources_ready: Callable[[], bool]
-    """Whether every source has listed its pods; before, a resize would be granted what an unknown pod has."""
-    shuts_down: Callable[[], bool]
-    """Whether the machine is going down."""
 
 
 @dataclass(slots=True)
@@ -96,10 +75,12 @@ class Resizes:
         """Called with the uid of a pod of which `of` has changed."""
         self._pods: dict[str, Asked] = {}
         self._waiting: dict[str, None] = {}
+        self._preempting: dict[str, None] = {}
+        """Critical pods for whose resize others are stopped, one after the other; these are not judged meanwhile."""
+        self._preempts = asyncio.Event()
+        self._freed_room = FreedRoom(dependencies.snapshot, dependencies.present)
         self._shrinking: set[str] = set()
         """Pods that may still have more than they were granted."""
-        self._used: dict[str, tuple[int, int]] = {}
-        """What each pod used at the last look: cpu in thousandths, memory in bytes; nothing once it has ended."""
         self._trigger = ""
         self._due = 0.0
         self._changed = asyncio.Event()
@@ -172,7 +153,7 @@ class Resizes:
                 self._judge(uid, trigger)
             except Exception:  # noqa: BLE001 - other pods must not be affected
                 _log.exception("could not judge a resize; please report this", podUID=uid)
-        self._used = self._uses()
+        self._freed_room.look()
 
     def in_use(self, uid: str, pod: PodJson) -> PodJson:
         """Return a pod with the resources that count as used while its resize is carried out."""
@@ -190,7 +171,12 @@ class Resizes:
         return snapshot is not None and has_ended(snapshot)
 
     async def run(self) -> None:
-        """Judge what waits again and again; put on disk what was granted."""
+        """Judge what waits again and again; stop pods for critical ones; put on disk what was granted."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._judge_again())
+            loops.create_task(self._preempt())
+
+    async def _judge_again(self) -> None:
         clock = asyncio.get_running_loop().time
         while True:
             await self._next_look()
@@ -199,7 +185,7 @@ class Resizes:
             await asyncio.to_thread(self._allocated.write)
             if self._waiting and clock() >= self._due:
                 self.retry("periodic_retry")
-            elif self._waiting and (trigger := self._freed()):
+            elif self._waiting and (trigger := self._freed_room.trigger()):
                 self.retry(trigger)
 
     async def _next_look(self) -> None:
@@ -211,13 +197,55 @@ class Resizes:
         await asyncio.sleep(LOOK)  # many pods are started together, and are written together
         self._changed.clear()
 
+    async def _preempt(self) -> None:
+        """Grant resizes of critical pods once pods were stopped for them (CriticalPodAdmissionHandler)."""
+        while True:
+            await self._preempts.wait()
+            self._preempts.clear()
+            while uid := next(iter(self._preempting), ""):
+                try:
+                    await self._preempt_for(uid)
+                except Exception:  # noqa: BLE001 - other pods must not be affected
+                    _log.exception("could not stop pods for a resize; please report this", podUID=uid)
+                    del self._preempting[uid]
+                else:
+                    del self._preempting[uid]
+                    self.retry("pod_updated")
+
+    async def _preempt_for(self, uid: str) -> None:
+        """Stop pods for a resize if it still needs that, and grant it; one that was changed meanwhile is judged again."""
+        if self.room is None:
+            return
+        async with self.room.preempting:
+            asked = self._pods.get(uid)
+            if asked is None or uid not in self._waiting or self.is_over(uid):
+                return
+            found = self._why_not(asked)
+            if not isinstance(found, Preemption):
+                return
+            self._shrinking.add(uid)
+            await self.room.preempt_for_resize(asked.pod, found)
+            latest = self._pods.get(uid)
+            if latest and uid in self._waiting and not resizes.is_judged_anew(asked.pod, latest.pod):
+                self._decided(uid, None, "critical_pod_preempted")
+
     def _judge(self, uid: str, trigger: str) -> None:
-        asked = self._pods[uid]
+        if uid in self._preempting:
+            return
         if self.is_over(uid):
             self._waiting.pop(uid)
             return
+        found = self._why_not(self._pods[uid])
+        if isinstance(found, Preemption):
+            self._preempting[uid] = None
+            self._preempts.set()
+        else:
+            self._decided(uid, found, trigger)
+
+    def _decided(self, uid: str, why: Rejected | None, trigger: str) -> None:
+        """Grant a resize, or defer it for this reason."""
+        asked = self._pods[uid]
         before = (asked.granted, asked.pending)
-        why = self._why_not(asked)
         if why is None:
             self._grant(uid, asked)
             name = f"{asked.pod['metadata']['namespace']}/{asked.pod['metadata']['name']}"
@@ -232,11 +260,11 @@ class Resizes:
         if before != (asked.granted, asked.pending):
             self._tell(uid)
 
-    def _why_not(self, asked: Asked) -> Rejected | None:
+    def _why_not(self, asked: Asked) -> Rejected | Preemption | None:
         if why := resizes.why_infeasible(asked.pod, asked.granted, self._dependencies.settings):
             return Rejected(INFEASIBLE, why)
-        why_not = self.room.why_not_resized(asked.pod, asked.granted, static=asked.static) if self.room else None
-        return why_not or (NOT_ADMITTED if self._dependencies.shuts_down() else None)
+        found = self.room.judge_resize(asked.pod, static=asked.static) if self.room else None
+        return found or (NOT_ADMITTED if self._dependencies.shuts_down() else None)
 
     def _grant(self, uid: str, asked: Asked) -> None:
         self._waiting.pop(uid)
@@ -256,33 +284,6 @@ class Resizes:
             return None, None
         self._shrinking.add(uid)
         return pending_shown(snapshot)
-
-    def _freed(self) -> str:
-        """Return what has freed room since the last look; empty if nothing has."""
-        before, self._used = self._used, self._uses()
-        if any(uid not in self._used for uid in before):
-            return "pod_terminated"
-        shrunk = any(
-            now < was
-            for uid, used in self._used.items()
-            if uid in before
-            for now, was in zip(used, before[uid], strict=True)
-        )
-        return "pod_resized" if shrunk else ""
-
-    def _uses(self) -> dict[str, tuple[int, int]]:
-        """Return what each pod uses that has not ended."""
-        found = {}
-        for uid, pod in self._dependencies.present().items():
-            snapshot = self._dependencies.snapshot(uid)
-            if self.is_over(uid):
-                continue
-            asked = requests_and_overhead(resizes.in_use(pod, snapshot.status if snapshot else {}))
-            found[uid] = (
-                asked["cpu"].milli if "cpu" in asked else 0,
-                asked["memory"].value if "memory" in asked else 0,
-            )
-        return found
 
 
 def _is_another_pod(pod: PodJson, allocation: Allocation) -> bool:

@@ -85,7 +85,7 @@ class FullNode:
         self.present: dict[str, PodJson] = {}
         self.counted: list[str] = []
         self.would_refuse: Rejected | None = None
-        known = KnownPods(root_dir, "n")
+        known = self.known = KnownPods(root_dir, "n")
         parts = PreemptionParts(
             node="n",
             root_dir=root_dir,

@@ -12,7 +12,9 @@ from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from tests.worker.poller.snapshots import snapshot
 from worker.poller.resizes.allocated_pods import AllocatedPods
-from worker.poller.resizes.resizes import Listed, ResizeDependencies, Resizes
+from worker.poller.resizes.dependencies import ResizeDependencies
+from worker.poller.resizes.resizes import Listed, Resizes
+from workflows.decide.eviction.preemption import Preemption
 from workflows.decide.resources.resizes import ResizeSettings
 
 
@@ -37,6 +39,7 @@ class ListedPods:
         self.snapshots: dict[str, PodSnapshot] = {}
         self.ready, self.going_down, self.capacity = True, False, 2000
         self.told: list[str] = []
+        self.preempting = asyncio.Lock()
         self._more = asyncio.Event()
         self.resizes = Resizes(
             ResizeDependencies(
@@ -51,7 +54,7 @@ class ListedPods:
         self.resizes.room = self
         self.resizes.on_change = self._changed
 
-    def why_not_resized(self, pod: PodJson, allocated: PodJson, *, static: bool) -> Rejected | None:  # noqa: ARG002 - the Protocol's signature
+    def judge_resize(self, pod: PodJson, *, static: bool) -> Rejected | Preemption | None:  # noqa: ARG002 - the Protocol's signature
         """Count the cpus of all other pods."""
         others = [
             one for uid, one in self.present.items() if uid != pod["metadata"]["uid"] and not self.resizes.is_over(uid)
@@ -61,6 +64,10 @@ class ListedPods:
         )
         asked = requests_and_overhead(pod)["cpu"].milli
         return Rejected("OutOfcpu", f"{asked} beside {used}") if asked + used > self.capacity else None
+
+    async def preempt_for_resize(self, pod: PodJson, found: Preemption) -> None:
+        """Stop nobody: no pod is critical here."""
+        raise NotImplementedError
 
     def start(self, *pods: PodJson) -> None:
         """List new pods, and admit them."""
