@@ -1,6 +1,6 @@
 """Which cgroups processes of the node are in, and moving them there, by files alone: also under systemd, as the kubelet does.
 
-Called by `worker/host/cgroups/system_cgroups.py`. Everything may block for milliseconds: call it in a thread.
+Called by `worker/host/cgroups/system_cgroups.py`; `worker/stats` asks where they are. Everything may block for milliseconds: call it in a thread.
 """
 
 import contextlib
@@ -34,6 +34,11 @@ class ProcessCgroups:
                 moved = True
         return moved
 
+    def of(self, pid: int) -> str:
+        """Return the one cgroup in which CPU and memory of a process are counted; empty if there is none. Raises OSError."""
+        text = (self._proc / str(pid) / "cgroup").read_text()
+        return counting_cgroup(text, unified=self._hierarchies.v2 is not None)
+
     def in_none(self) -> list[int]:
         """List the processes that are in the root cgroup; without the first one and the kernel's. Raises OSError."""
         root = self._hierarchies.v2 or self._hierarchies.v1["cpu"]
@@ -61,6 +66,25 @@ class ProcessCgroups:
         with contextlib.suppress(OSError):
             return bool((self._proc / str(pid) / "exe").readlink())
         return False
+
+
+def counting_cgroup(text: str, *, unified: bool) -> str:
+    """Choose a process' cgroup by its /proc/PID/cgroup as the kubelet does (cm/container_manager_linux.go getContainer).
+
+    On v1, CPU and memory must be counted in the same one, and systemd's counts if there is one. Empty: none, or one that
+    this process does not see (outside of its cgroup namespace).
+    """
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        _, names, place = line.split(":", 2)
+        found.update(dict.fromkeys(names.split(","), place))
+    if unified:
+        chosen = found.get("", "")
+    elif "cpu" not in found or found["cpu"] != found.get("memory"):
+        chosen = ""
+    else:
+        chosen = found.get("name=systemd", found["cpu"])
+    return "" if ".." in chosen.split("/") else chosen
 
 
 def _is_unified(place: Path) -> bool:

@@ -111,6 +111,8 @@ class NodeConfig:
     """From --node-ip; empty: the node's default address."""
     lock_file: Path | None = None
     """--lock-file, in addition to the node's own lock."""
+    runtime_cgroup: str = ""
+    """--runtime-cgroups: where the container runtime was started; it is only measured."""
     container_runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
     static_pod_path: Path | None = None
     file_check_frequency: timedelta = timedelta(seconds=20)
@@ -205,6 +207,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         root_dir=root_dir,
         node_ips=node_ips(flags.node_ip),
         lock_file=flags.lock_file,
+        runtime_cgroup=_runtime_cgroup(flags.runtime_cgroups),
         static_pod_path=Path(kubelet["staticPodPath"]) if kubelet["staticPodPath"] else None,
         manifest_url=_manifest_url(kubelet),
         pod_logs_dir=Path(kubelet["podLogsDir"]),
@@ -261,6 +264,12 @@ def node_ips(text: str | None) -> tuple[str, ...]:
     if len(found) == 2 and any(one.is_unspecified for one in found):
         raise ConfigurationRefused(f"--node-ip {text!r}: 0.0.0.0 and :: only alone")
     return tuple(str(one) for one in found)
+
+
+def _runtime_cgroup(text: str | None) -> str:
+    if text and ".." in text.split("/"):
+        raise ConfigurationRefused(f"--runtime-cgroups {text!r} leads upward; name a cgroup below the machine's root")
+    return text or ""
 
 
 def _checked(flags: Flags) -> tuple[KubeletConfiguration, FeatureGates]:

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Final
 
 LOCK_DIRECTORY: Final = "tempolet"
+ROLES: Final = ("worker", "poller", "node")
+"""The processes of a node."""
 NAMES: Final = Path("/run/tempolet.names")
 """One file for the names of all nodes of this machine, in a folder where only root makes files."""
 TRIES: Final = 3  # a reader (`lock_holder`) shares the lock for a moment
@@ -114,6 +116,12 @@ def lock_holder(path: Path) -> int | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def own_processes(root_dir: Path) -> list[int]:
+    """List the processes of this node that run, this one first."""
+    holders = (lock_holder(lock_path(root_dir, role)) for role in ROLES)
+    return list(dict.fromkeys([os.getpid(), *(pid for pid in holders if pid)]))
 
 
 def _take(descriptor: int, path: Path, role: str) -> None:

@@ -19,12 +19,12 @@ from worker.behaviours.commitment import Commitment
 from worker.daemon.api_access import kubeconfig_awaited, open_api
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import NodeClient, node_client, temporal_settings
-from worker.daemon.node_lock import hold_node_lock, hold_node_name
+from worker.daemon.node_lock import hold_node_lock, hold_node_name, own_processes
 from worker.daemon.service import Service
 from worker.delivery.pod_requests import PodRequests
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.cgroups.node_allocatable import PodsLimit, keeping_pods_limit, limit_reserved_cgroups, limits_of_pods
-from worker.host.cgroups.system_cgroups import moving_processes, own_processes
+from worker.host.cgroups.system_cgroups import moving_processes
 from worker.host.cgroups.tier_limits import Reservation, TierLimits
 from worker.host.current_readiness import CurrentReadiness
 from worker.host.image_access import count_pulls

@@ -27,6 +27,7 @@ class Flags:
     hostname_override: str | None = None
     node_ip: str | None = None
     lock_file: Path | None = None
+    runtime_cgroups: str | None = None
     feature_gates: str | None = None
     image_credential_provider_config: Path | None = None
     image_credential_provider_bin_dir: Path | None = None
@@ -115,6 +116,7 @@ _OTHER_FLAGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "hostname-override": ("the node's name instead of the hostname", str),
     "node-ip": ("the node's address, or one of each family", str),
     "lock-file": ("a lock file to hold besides the node's own", Path),
+    "runtime-cgroups": ("the cgroup in which the container runtime is, for /stats/summary", str),
     "image-credential-provider-config": ("CredentialProviderConfig, a file or a folder of them", Path),
     "image-credential-provider-bin-dir": ("folder of the credential providers' programs", Path),
     "kubeconfig": ("kubeconfig of the API server; without it the node is standalone", Path),

@@ -5,9 +5,10 @@ read in threads.
 """
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -20,14 +21,17 @@ from activities.clients.runtime import RuntimeClient
 from activities.execution.single_flight import SingleFlight
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroup_names import CgroupNames
+from activities.machine.process_cgroups import ProcessCgroups
 from proto.temporal.eviction.readings import PodUse
 from worker.daemon.config import NodeConfig
+from worker.daemon.node_lock import own_processes
 from worker.machine.boot_time import boot_time
 from worker.machine.cgroup_driver import recorded_names
 from worker.stats.cgroups.cpu_rates import CpuRates
 from worker.stats.cgroups.owners import Owner, Owners
 from worker.stats.cgroups.pod_cgroups import PodCgroup, pod_cgroups
 from worker.stats.cgroups.pod_readings import NodeReading, read_node
+from worker.stats.cgroups.system_containers import SystemContainer, SystemReading, outermost, read_system
 from worker.stats.cgroups.usage import CgroupReader
 from worker.stats.cgroups.v1 import CgroupsV1
 from worker.stats.cgroups.v2 import CgroupsV2
@@ -75,6 +79,8 @@ class NodeStats:
         self.pods = PodFiles(config.root_dir)
         """The pods' objects."""
         self._disks = NodeDisks(config, runtime, self.pods)
+        self._places = ProcessCgroups(found)
+        self._started_at = time.time()
         self._reading = asyncio.Lock()
         self.shared: SingleFlight[bytes] = SingleFlight()
         """Responses in progress: concurrent requests for one share it."""
@@ -115,9 +121,9 @@ class NodeStats:
     async def _summary(self, *, whole: bool) -> bytes:
         async with self._reading:  # one at a time: each continues from the previous reading
             if self._rates.need_another(time.time()):
-                self._rates.take(dict((await self._read(whole=False)).cpu_readings()))
+                self._rates.take(dict((await self._read_all(whole=False)).cpu_readings()))
                 await asyncio.sleep(_FIRST_PAUSE)
-            read = await self._read(whole=whole)
+            read = await self._read_all(whole=whole)
             rates = self._rates.take(dict(read.cpu_readings()))
         images = await self._disks.images() if whole else ImageDisk()
         machine = await asyncio.to_thread(read_machine, self._config, images)
@@ -152,8 +158,32 @@ class NodeStats:
     async def _read(self, *, whole: bool) -> NodeReading:
         cgroups = await asyncio.to_thread(self._cgroups)
         owners = await self._owners_of(cgroups)
-        root = self._names().path()
-        return await asyncio.to_thread(read_node, self._reader, root, cgroups, owners, whole=whole)
+        return await asyncio.to_thread(read_node, self._reader, cgroups, owners, whole=whole)
+
+    async def _read_all(self, *, whole: bool) -> NodeReading:
+        read = await self._read(whole=whole)
+        read.system = await asyncio.to_thread(self._system, whole=whole)
+        return read
+
+    def _system(self, *, whole: bool) -> list[SystemReading]:
+        return list(read_system(self._reader, self._system_containers(), whole=whole))
+
+    def _system_containers(self) -> Iterator[SystemContainer]:
+        """List the system containers in the kubelet's order; one without a cgroup of its own does not exist."""
+        own = self._config.agent.cgroup
+        if kubelet := [own] if own else outermost(self._own_cgroups()):
+            yield SystemContainer("kubelet", kubelet, self._started_at)
+        if runtime := self._config.runtime_cgroup:
+            yield SystemContainer("runtime", [runtime])
+        if misc := self._config.agent.system_cgroup:
+            yield SystemContainer("misc", [misc])
+        yield SystemContainer("pods", [self._names().path()])
+
+    def _own_cgroups(self) -> Iterator[str]:
+        for pid in own_processes(self._config.root_dir):
+            with contextlib.suppress(OSError):  # it has ended
+                if cgroup := self._places.of(pid):
+                    yield cgroup
 
     def _cadvisor_text(self, found: _Found) -> bytes:
         rows = read_rows(self._reader, found.cgroups, found.owners, boot_time())
@@ -166,7 +196,7 @@ class NodeStats:
         return render(chain(families(rows, found.disks, names), machine_families(), errors))
 
     def _resource_text(self, found: _Found) -> bytes:
-        read = read_node(self._reader, self._names().path(), found.cgroups, found.owners, whole=False)
+        read = read_node(self._reader, found.cgroups, found.owners, whole=False)
         used = [OwnedUsage(pod.sandbox, pod.usage) for pod in read.pods]
         used += [OwnedUsage(one.owner, one.usage) for pod in read.pods for one in pod.containers]
         return render(resource_families(read.node, used, failed=found.failed))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from activities.machine.cgroup_hierarchies import Hierarchies
-from activities.machine.process_cgroups import ProcessCgroups
+from activities.machine.process_cgroups import ProcessCgroups, counting_cgroup
 
 PLACES = Hierarchies.of_this_node()
 
@@ -83,3 +83,26 @@ def test_the_kernel_moves_it() -> None:
         for left in (*PLACES.folders(own), *PLACES.folders(own.removesuffix("/own"))):
             if left.is_dir():
                 left.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("text", "unified", "expected"),
+    [
+        pytest.param("0::/system.slice/a.service\n", True, "/system.slice/a.service", id="v2"),
+        pytest.param("0::/../other\n", True, "", id="outside-of-the-cgroup-namespace"),
+        pytest.param("3:name=systemd:/a\n", True, "", id="no-unified-one"),
+        pytest.param("2:cpu,cpuacct:/a\n1:memory:/a\n0::/b\n", False, "/a", id="v1"),
+        pytest.param("3:name=systemd:/s:x\n2:cpu:/a\n1:memory:/a\n", False, "/s:x", id="v1-of-systemd"),
+        pytest.param("3:name=systemd:/\n2:cpu:/\n1:memory:/b\n", False, "", id="v1-counted-in-two"),
+        pytest.param("1:memory:/a\n", False, "", id="v1-without-cpu"),
+    ],
+)
+def test_where_a_process_is_counted(text: str, unified: bool, expected: str) -> None:
+    """By the lines of /proc/PID/cgroup."""
+    assert counting_cgroup(text, unified=unified) == expected
+
+
+def test_where_this_process_is() -> None:
+    """From the kernel's own file."""
+    text = Path("/proc/self/cgroup").read_text()
+    assert ProcessCgroups(PLACES).of(os.getpid()) == counting_cgroup(text, unified=PLACES.v2 is not None)

@@ -30,6 +30,11 @@ class KubeletNode:
     node_ip: str
     slot: int
 
+    @property
+    def cgroup(self) -> str:
+        """The value of cgroupRoot."""
+        return f"/tempolet-kubelet-{self.slot}"
+
     @contextlib.contextmanager
     def running(
         self, home: Path, keys: Mapping[str, Any], environment: Mapping[str, str] | None = None
@@ -61,7 +66,7 @@ class KubeletNode:
             kubeconfig=str(self.plane.node_kubeconfig(NAME)),
             node_ip=self.node_ip,
             network=PodNetwork(f"tplkube{self.slot}", f"10.221.{self.slot}.0/24"),
-            cgroup=f"/tempolet-kubelet-{self.slot}",
+            cgroup=self.cgroup,
             given_configuration=GivenConfiguration({**keys, **more}),
         )
 

@@ -3,12 +3,13 @@
 All pods are created at once on both nodes; each test waits until one of them has reached its final state, and compares its output.
 """
 
+import json
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -30,7 +31,10 @@ from tests.cluster.peers.described_pods import (
 from tests.cluster.peers.kubelet_node import KubeletNode
 from tests.cluster.peers.told_metrics import DOCUMENT, absent, differences, left_out, matching
 from tests.free_ports import free_ports
+from worker.standalone.containerd import Containerd
 from worker.telemetry.exposition import parse_families
+
+T = TypeVar("T")
 
 PATIENCE: Final = patience.PATIENCE
 KEYS: Final = {"evictionHard": {"memory.available": "100Mi"}, "imageGCHighThresholdPercent": 100}
@@ -96,17 +100,23 @@ def read_only() -> int:
 @pytest.fixture(scope="module")
 def theirs(kubelet_node: KubeletNode, node_dir: Path, read_only: int) -> Iterator[str]:
     """Run the real kubelet; returns its node's name."""
-    with kubelet_node.running(node_dir / "described", KEYS | LOOKS | {"readOnlyPort": read_only}) as name:
+    keys = KEYS | LOOKS | {"readOnlyPort": read_only, "kubeletCgroups": kubelet_node.cgroup}
+    with kubelet_node.running(node_dir / "described", keys) as name:
         yield name
 
 
 @pytest.fixture(scope="module")
 def sides(
-    theirs: str, plane: ControlPlane, new_node: NewNode, tmp_path_factory: pytest.TempPathFactory
+    theirs: str,
+    plane: ControlPlane,
+    new_node: NewNode,
+    containerd: Containerd,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Side, Side]]:
     """Run our node beside it, and every pod of `described_pods` on both."""
     kubectl = Kubectl(plane.admin_kubeconfig, tmp_path_factory.mktemp("home"))
-    with new_node(tmp_path_factory.mktemp("ours"), keys=dict(KEYS)) as node:
+    keys = {**KEYS, "kubeletCgroups": f"{containerd.cgroup}/agent"}
+    with new_node(tmp_path_factory.mktemp("ours"), keys=keys) as node:
         node.until_started()
         found = (Side(plane, kubectl, node.name, "by-us"), Side(plane, kubectl, theirs, "by-them"))
         for side in found:
@@ -119,6 +129,33 @@ def sides(
             for side in found:
                 side.create(case)
         yield found
+
+
+def node_values(summary: Any) -> Iterator[str]:
+    """Return the path of each value that /stats/summary has about the node; items of a list by their names."""
+
+    def walk(value: Any, path: str) -> Iterator[str]:
+        match value:
+            case dict():
+                for key, one in value.items():
+                    yield from walk(one, f"{path}.{key}")
+            case list():
+                for one in value:
+                    yield from walk(one, f"{path}.{one['name']}")
+            case _ if not (".psi." in path or path.endswith(".io.time")):
+                yield path.lstrip(".")
+
+    return walk(summary["node"], "")
+
+
+def until_equal(looks: Callable[[], tuple[T, T]]) -> tuple[T, T]:
+    """Poll until both are the same, or return the last ones."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = looks()
+        if found[0] == found[1] or time.monotonic() > deadline:
+            return found
+        time.sleep(0.5)  # other processes: there is no event to await
 
 
 def until_alike(looks: Callable[[], tuple[Described, Described] | None]) -> tuple[Described, Described]:
@@ -185,6 +222,26 @@ def test_a_node_reads_as_the_kubelets(sides: tuple[Side, Side]) -> None:
     ours, theirs = until_alike(looks)
     assert ours.lines == theirs.lines
     assert ours.events == theirs.events
+
+
+@pytest.mark.parametrize("query", [pytest.param("", id="whole"), pytest.param("?only_cpu_and_memory=true", id="brief")])
+def test_the_node_is_measured_as_by_the_kubelet(
+    sides: tuple[Side, Side], node_ip: str, read_only: int, query: str
+) -> None:
+    """Of the node itself: the same system containers, disks, devices and limits, and of each the same values.
+
+    Except how long was waited (PSI): a kubelet tells 0 where the kernel does not count it (cgroup v1).
+    """
+
+    def looks() -> tuple[set[str], set[str]]:
+        ours = sides[0].plane.api.get(f"/api/v1/nodes/{sides[0].node}/proxy/stats/summary{query}")
+        with urllib.request.urlopen(f"http://{node_ip}:{read_only}/stats/summary{query}", timeout=PATIENCE) as answer:
+            theirs = json.load(answer)
+        return set(node_values(ours)), set(node_values(theirs))
+
+    ours, theirs = until_equal(looks)
+    assert ours == theirs
+    assert {one.split(".")[1] for one in ours if one.startswith("systemContainers.")} == {"kubelet", "pods"}
 
 
 def test_metrics_are_the_kubelets(sides: tuple[Side, Side], node_ip: str, read_only: int) -> None:

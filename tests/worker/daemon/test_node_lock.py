@@ -21,6 +21,7 @@ from worker.daemon.node_lock import (
     hold_node_name,
     lock_holder,
     lock_path,
+    own_processes,
 )
 
 HOLDER = """
@@ -66,6 +67,12 @@ def test_a_poller_may_run_beside_a_worker(holder: "subprocess.Popen[str]", tmp_p
         assert path == lock_path(tmp_path, "poller")
         assert lock_holder(path) == os.getpid()
     assert holder.poll() is None
+
+
+def test_the_processes_of_a_node(holder: "subprocess.Popen[str]", tmp_path: Path) -> None:
+    """This one first, and once; then the holders of the other locks."""
+    with hold_node_lock(tmp_path, "node"):
+        assert own_processes(tmp_path) == [os.getpid(), holder.pid]
 
 
 def test_a_killed_holder_leaves_the_lock_free(holder: "subprocess.Popen[str]", tmp_path: Path) -> None:

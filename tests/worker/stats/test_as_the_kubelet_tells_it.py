@@ -16,6 +16,7 @@ from prometheus_client.samples import Sample
 from tests.worker.stats import measured_node as node
 from worker.stats.cgroups.pod_cgroups import pod_cgroups
 from worker.stats.cgroups.pod_readings import NodeReading, read_node
+from worker.stats.cgroups.system_containers import SystemContainer, read_system
 from worker.stats.cgroups.usage import CgroupReader
 from worker.stats.disks.filesystems import FileSystem
 from worker.stats.disks.log_use import FileUsage
@@ -87,7 +88,8 @@ def cadvisor(reader: CgroupReader) -> dict[str, list[tuple[str, Sample]]]:
 
 def read(reader: CgroupReader, *, whole: bool) -> NodeReading:
     """Read the small node for the summary."""
-    found = read_node(reader, node.ROOT, list(pod_cgroups(reader, node.NAMES)), node.OWNERS, whole=whole)
+    found = read_node(reader, list(pod_cgroups(reader, node.NAMES)), node.OWNERS, whole=whole)
+    found.system = list(read_system(reader, [SystemContainer("pods", [node.ROOT])], whole=whole))
     for pod in found.pods:
         pod.devices = [node.DEVICE]
     return found
@@ -189,7 +191,7 @@ MACHINE = Machine(
     most_processes=32768,
     processes=292,
 )
-RATES = {"/": 1, node.ROOT: 2, node.POD: 3, f"{node.POD}/{node.MAIN}": 4, f"{node.POD}/{node.TWO}": 5}
+RATES = {"/": 1, "pods": 2, node.POD: 3, f"{node.POD}/{node.MAIN}": 4, f"{node.POD}/{node.TWO}": 5}
 
 
 def test_the_summary_has_the_kubelets_fields(tmp_path: Path) -> None:

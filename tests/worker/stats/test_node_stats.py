@@ -11,17 +11,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
+from activities.machine.process_cgroups import ProcessCgroups
 from tests.worker.stats import measured_node as node
 from tests.worker.stats.listed_runtime import ListedRuntime
 from worker.daemon.config import NodeConfig
+from worker.settings.cgroups.agent import AgentProcesses
 from worker.stats import node_stats
 from worker.stats.cgroups.owners import Owners
 from worker.stats.node_stats import NodeStats
 
 
-def stats(root: Path, runtime: ListedRuntime) -> NodeStats:
+def stats(root: Path, runtime: ListedRuntime, **settings: Any) -> NodeStats:
     """Return the stats of the small node with v2 cgroups."""
-    config = NodeConfig(node_name="n", root_dir=root / "kubelet", pod_logs_dir=root / "logs")
+    config = NodeConfig(node_name="n", root_dir=root / "kubelet", pod_logs_dir=root / "logs", **settings)
     config.root_dir.mkdir(exist_ok=True)
     logs = config.pod_logs_dir / f"default_web_{node.UID}" / "main"
     logs.mkdir(parents=True, exist_ok=True)
@@ -116,6 +118,47 @@ async def test_the_summary_comes_together(tmp_path: Path) -> None:
     assert main["logs"]["inodesUsed"] == 1
     assert said["node"]["runtime"]["imageFs"]["usedBytes"] == 77
     assert main["cpu"]["usageNanoCores"] == 0  # the files do not change
+
+
+@pytest.mark.usefixtures("hurried")
+@pytest.mark.parametrize(
+    ("own", "names"),
+    [
+        pytest.param(AgentProcesses(), ["pods"], id="only-the-pods"),
+        pytest.param(AgentProcesses(node.ROOT, "/none"), ["kubelet", "runtime", "pods"], id="as-configured"),
+    ],
+)
+async def test_the_nodes_own_cgroups(
+    own: AgentProcesses, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the settings; a cgroup that does not exist is left out."""
+    monkeypatch.setattr(node_stats, "own_processes", lambda _: [])
+    measured = stats(tmp_path, ListedRuntime(), agent=own, runtime_cgroup=node.POD if "runtime" in names else "")
+    for query in (True, False):
+        listed = json.loads(await measured.summary(only_cpu_and_memory=query))["node"]["systemContainers"]
+        assert [one["name"] for one in listed] == names
+        assert {one["memory"]["workingSetBytes"] for one in listed} == {3805184 - 2273280}
+        assert all("usageNanoCores" in one["cpu"] for one in listed)
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_the_nodes_processes_are_together_where_they_were_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without kubeletCgroups; one that ended meanwhile is left out."""
+    places = {1: node.POD, 2: f"{node.ROOT}/besteffort"}
+
+    def place(_: ProcessCgroups, pid: int) -> str:
+        if pid not in places:
+            raise FileNotFoundError(pid)
+        return places[pid]
+
+    monkeypatch.setattr(node_stats, "own_processes", lambda _: [1, 3, 2])
+    monkeypatch.setattr(ProcessCgroups, "of", place)
+    (kubelet, _) = json.loads(await stats(tmp_path, ListedRuntime()).summary())["node"]["systemContainers"]
+    assert kubelet["name"] == "kubelet"
+    assert kubelet["memory"]["workingSetBytes"] == 2 * (3805184 - 2273280)
+    assert "psi" not in kubelet["cpu"]
 
 
 @pytest.mark.usefixtures("hurried")

@@ -4,22 +4,18 @@ Run by the worker for all three processes of the node: the units of the other tw
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
-from pathlib import Path
 from typing import Final
 
 import structlog
 
 from activities.machine.process_cgroups import ProcessCgroups
 from worker.daemon.background import in_background
-from worker.daemon.node_lock import lock_holder, lock_path
 from worker.settings.cgroups.agent import AgentProcesses
 
 EVERY: Final = timedelta(minutes=1)
-_PEERS: Final = ("poller", "node")
 _ROUNDS: Final = 11
 """Processes start processes while they are moved."""
 
@@ -54,12 +50,6 @@ def move_processes(settings: AgentProcesses, cgroups: ProcessCgroups, own: Calla
                 _log.info("moved a process into kubeletCgroups", pid=pid, cgroup=settings.cgroup)
         except OSError as error:
             _log.warning("kubeletCgroups: a process could not be moved", pid=pid, error=str(error))
-
-
-def own_processes(root_dir: Path) -> list[int]:
-    """List the processes of this node that run."""
-    holders = (lock_holder(lock_path(root_dir, peer)) for peer in _PEERS)
-    return [os.getpid(), *(pid for pid in holders if pid)]
 
 
 def _move_all_in_none(cgroup: str, cgroups: ProcessCgroups) -> None:

@@ -7,6 +7,7 @@ from worker.stats.cgroups.cpu_rates import Reading
 from worker.stats.cgroups.network import Device, devices_of
 from worker.stats.cgroups.owners import Owner
 from worker.stats.cgroups.pod_cgroups import PodCgroup
+from worker.stats.cgroups.system_containers import SystemReading
 from worker.stats.cgroups.usage import CgroupReader, CgroupUsage
 
 
@@ -33,19 +34,18 @@ class PodReading:
 
 @dataclass(slots=True)
 class NodeReading:
-    """The whole machine, all pods together, and each pod."""
+    """The whole machine, each pod, and the node's own cgroups if they were asked for."""
 
     node: CgroupUsage | None
-    pods_together: CgroupUsage | None
-    pods_path: str
-    pods_made_at: float
     pods: list[PodReading]
+    system: list[SystemReading] = field(default_factory=list)
 
     def cpu_readings(self) -> Iterator[tuple[str, Reading]]:
-        """Yield all CPU times, by cgroup."""
-        for path, usage in (("/", self.node), (self.pods_path, self.pods_together)):
-            if usage is not None:
-                yield path, Reading(usage.at, usage.cpu)
+        """Yield all CPU times, by cgroup; those of system containers by their names, which begin with no slash."""
+        if self.node is not None:
+            yield "/", Reading(self.node.at, self.node.cpu)
+        for system in self.system:
+            yield system.name, Reading(system.usage.at, system.usage.cpu)
         for pod in self.pods:
             yield pod.path, Reading(pod.usage.at, pod.usage.cpu)
             for one in pod.containers:
@@ -53,9 +53,9 @@ class NodeReading:
 
 
 def read_node(
-    reader: CgroupReader, root: str, cgroups: Iterable[PodCgroup], owners: Mapping[str, Owner], *, whole: bool
+    reader: CgroupReader, cgroups: Iterable[PodCgroup], owners: Mapping[str, Owner], *, whole: bool
 ) -> NodeReading:
-    """Read everything; without `whole` cpu, memory and swap only. Blocks: call it in a thread."""
+    """Read machine and pods; without `whole` cpu, memory and swap only. Blocks: call it in a thread."""
     read = reader.usage if whole else reader.cpu_and_memory
     pods: dict[str, PodReading] = {}
     for cgroup in cgroups:
@@ -80,4 +80,4 @@ def read_node(
             pod.containers.append(ContainerReading(owner, cgroup.path, usage, processes))
     for pod in pods.values():
         pod.containers.sort(key=lambda one: one.owner.created)
-    return NodeReading(read("/"), read(root), root, reader.created_at(root), list(pods.values()))
+    return NodeReading(read("/"), list(pods.values()))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from worker.stats.cgroups.pod_readings import ContainerReading, NodeReading, PodReading
+from worker.stats.cgroups.system_containers import SystemReading
 from worker.stats.cgroups.usage import CgroupUsage
 from worker.stats.disks.log_use import FileUsage
 from worker.stats.disks.node_disks import PodDisks
@@ -34,14 +35,19 @@ def summary(machine: Machine, read: NodeReading, rates: Mapping[str, int], disks
 
 def _node(machine: Machine, read: NodeReading, rates: Mapping[str, int]) -> Json:
     content: Json = {"nodeName": machine.name}
-    if read.pods_together is not None:
-        pods = _used(read.pods_together, rates.get(read.pods_path), read.pods_together.memory_limit or machine.memory)
-        content["systemContainers"] = [{"name": "pods", "startTime": values.when(read.pods_made_at), **pods}]
+    content["systemContainers"] = [_system(machine, one, rates.get(one.name)) for one in read.system]
     content["startTime"] = values.when(machine.boot_time)
     if read.node is not None:
         content |= _used(read.node, rates.get("/"), machine.memory)
         content["swap"] = values.swap(read.node, machine.swap)
     return content
+
+
+def _system(machine: Machine, one: SystemReading, nanocores: int | None) -> Json:
+    used = _used(one.usage, nanocores, machine.memory if one.is_machine else one.usage.memory_limit)
+    if one.is_machine:
+        used["swap"] = values.swap(one.usage, machine.swap)
+    return {"name": one.name, "startTime": values.when(one.since), **used}
 
 
 def _used(usage: CgroupUsage, nanocores: int | None, limit: int | None) -> Json:

@@ -1,7 +1,6 @@
 """Are the node's processes, and all that are in no cgroup, moved where the configuration says, again each minute?"""
 
 import asyncio
-import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import pytest
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.process_cgroups import ProcessCgroups
 from tests.patience import PATIENCE
-from worker.daemon.node_lock import hold_node_lock
-from worker.host.cgroups.system_cgroups import EVERY, move_processes, moving_processes, own_processes
+from worker.host.cgroups.system_cgroups import EVERY, move_processes, moving_processes
 from worker.settings.cgroups.agent import AgentProcesses
 
 
@@ -88,10 +86,3 @@ async def test_it_goes_on_while_the_worker_runs() -> None:
     async with moving_processes(AgentProcesses(), machine, own, timedelta(0)):
         await asyncio.sleep(0)
     assert machine.moves == moves
-
-
-def test_the_nodes_own_processes(tmp_path: Path) -> None:
-    """This one, and the holders of the other two locks."""
-    assert own_processes(tmp_path) == [os.getpid()]
-    with hold_node_lock(tmp_path, "poller"):
-        assert own_processes(tmp_path) == [os.getpid(), os.getpid()]
