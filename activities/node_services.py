@@ -31,6 +31,7 @@ from activities.probes.outcome import ProbeListener, ReadinessListener, ignore_o
 from activities.runtime.image_users import ImageUsers
 from activities.sandbox.user_namespaces import UserNamespaces
 from activities.settings.activity_settings import ActivitySettings
+from proto.image_collection import CollectionStep, ignore_step
 from proto.temporal.activities.requests import PullImage
 from proto.temporal.pod import PodKey
 
@@ -73,6 +74,8 @@ class NodeServices:
     readiness_listener: ReadinessListener = ignore_readiness
     pull_started: Callable[[PullImage], None] = ignore_pull
     """Called when a pull asks a registry, not when the image is already present."""
+    collection_step: Callable[[CollectionStep], None] = ignore_step
+    """Called with what happens in the collection of images."""
     csi: CsiDrivers = field(default_factory=CsiDrivers)
     timings: Timings = field(default_factory=Timings)
 

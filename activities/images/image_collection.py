@@ -7,9 +7,8 @@ does not reach it: the newest watch ends the one before. A removal checks again 
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -24,6 +23,7 @@ from activities.execution.errors import WORKER_STOPPING, non_retryable_failure, 
 from activities.execution.heartbeat import heartbeating
 from activities.images.image_use import NodeImages
 from activities.images.services import ImageServices
+from proto.image_collection import ImageGone, ImagesSeen, ImageStays, ImagesUnseen
 from proto.kubernetes.image_age import needs_attention
 from proto.node_images import NodeImages as ShownImages
 from proto.node_images import write_node_images
@@ -66,14 +66,9 @@ class ImageCollectionActivities:
         stopping = asyncio.create_task(watch.end_with_worker())
         try:
             while True:
-                use = await self._look(watch.ages)
-                if use is not None:
-                    self._saw(watch, use)
+                use = await self._look(watch, request)
                 if use is not None and needs_attention(use, request.policy, too_full_known=request.too_full):
-                    use = await self._images.with_mounted(use)
-                    self._saw(watch, use)
-                    if needs_attention(use, request.policy, too_full_known=request.too_full):
-                        return use
+                    return use
                 await watch.pause(request.policy.look_every)
         finally:
             stopping.cancel()
@@ -87,18 +82,29 @@ class ImageCollectionActivities:
         doing = f"remove image {request.name}"
         async with heartbeating(doing):
             try:
-                return await self._images.remove(request.image_id, request.reason)
+                removed = await self._images.remove(request.image_id, request.reason)
             except CriError as error:
+                self._services.collection_step(ImageStays(request, error.details))
                 raise runtime_failure(error, self._services.runtime.endpoint, "ImageGCFailed", doing) from error
+        if not removed.in_use_by:
+            self._services.collection_step(ImageGone(request.image_id))
+        return removed
 
-    async def _look(self, ages: Mapping[str, ImageAge]) -> ImageUse | None:
+    async def _look(self, watch: "_Watch", request: WatchImages) -> ImageUse | None:
         """List images and their use; None while the runtime is unavailable, which its pods report."""
         try:
-            use = await self._images.listed(ages)
+            use = await self._images.listed(watch.ages)
         except (CriError, OSError) as error:
             _log.warning("could not check the images: the runtime does not list them", err=str(error))
+            words = error.details if isinstance(error, CriError) else str(error)
+            self._services.collection_step(ImagesUnseen(datetime.now(UTC), request.policy, words))
             return None
         await asyncio.to_thread(_show, self._services.settings.root_dir, use)
+        self._saw(watch, use)
+        if needs_attention(use, request.policy, too_full_known=request.too_full):
+            use = await self._images.with_mounted(use)
+            self._saw(watch, use)
+        self._services.collection_step(ImagesSeen(use, request.policy))
         return use
 
     def _saw(self, watch: "_Watch", use: ImageUse) -> None:

@@ -11,6 +11,7 @@ from activities.images.image_ages import ImageAges
 from activities.images.image_pulls import ImagePulls
 from activities.objects.objects import ObjectSource
 from activities.settings.activity_settings import ActivitySettings
+from proto.image_collection import CollectionStep
 from proto.temporal.activities.requests import PullImage
 
 
@@ -40,6 +41,9 @@ class ImageServices(Protocol):
 
     @property
     def timings(self) -> Timings: ...
+
+    @property
+    def collection_step(self) -> Callable[[CollectionStep], None]: ...
 
     @property
     def pull_started(self) -> Callable[[PullImage], None]: ...

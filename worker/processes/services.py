@@ -20,8 +20,10 @@ from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.probes.outcome import ReadinessListener, ignore_outcome, ignore_readiness
 from activities.sandbox.user_namespaces import UserNamespaces
 from activities.settings.activity_settings import ActivitySettings
+from proto.image_collection import ignore_step
 from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
 from worker.daemon.config import NodeConfig
+from worker.events.collection_events import CollectionEvents
 from worker.host.image_access import image_logins, pull_rights
 from worker.machine.cgroup_driver import recorded_names
 from worker.machine.machine import own_labels
@@ -60,6 +62,7 @@ def node_services(
         probe_listener=cluster.events.probed if cluster else ignore_outcome,
         readiness_listener=readiness,
         pull_started=cluster.events.pull_started if cluster else ignore_pull,
+        collection_step=CollectionEvents(cluster.tell_of_node).heard if cluster else ignore_step,
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=Cgroups(
             recorded_names(config.state_dir, config.cgroup_root),

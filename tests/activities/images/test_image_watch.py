@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
+import grpc
 import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from activities.clients.cri_error import CriError
 from activities.execution.in_process import InProcessActivities, InProcessAttempt
 from activities.images.image_collection import ImageCollectionActivities
 from proto.cri.v1 import api_pb2 as cri
+from proto.image_collection import ImagesSeen, ImageStays, ImagesUnseen
 from proto.temporal import names
-from proto.temporal.node import ImagePolicy, WatchImages
+from proto.temporal.node import ImagePolicy, RemoveImage, WatchImages
 
 ASKED = WatchImages(ImagePolicy(look_every=timedelta(milliseconds=5)))
 Said = list[dict[str, Any]]
@@ -90,6 +93,42 @@ class Listened(InProcessAttempt):
         """Hear them, and keep them."""
         super().say(*details)
         self.hear(*details)
+
+
+async def test_others_hear_what_happens(watching: ImageCollectionActivities) -> None:
+    """Looks, looks that fail, removals, and those that fail; one that was not made is none."""
+    services: Any = watching._services
+    services.runtime.remove_image = AsyncMock()
+    services.runtime.container_status = AsyncMock(return_value=Mock(mounts=[]))
+    services.runtime.image_status = AsyncMock(return_value=cri.Image(id="sha256:1"))
+    removal = RemoveImage("sha256:1", "busybox:1.37", "old")
+
+    async def heard() -> list[str]:
+        await ActivityEnvironment().run(watching.remove_image, removal)
+        return [type(one.args[0]).__name__ for one in services.collection_step.call_args_list]
+
+    assert await heard() == ["ImageGone"]
+    services.runtime.list_containers.return_value = [cri.Container(id="c1", image_id="sha256:1")]
+    assert await heard() == ["ImageGone"]
+    services.runtime.list_containers.return_value = []
+    services.runtime.remove_image.side_effect = CriError("RemoveImage", grpc.StatusCode.UNKNOWN, "busy")
+    with pytest.raises(ApplicationError):
+        await heard()
+    (step,) = services.collection_step.call_args.args
+    assert step == ImageStays(removal, "busy")
+    services.runtime.list_images.side_effect = [CriError("ListImages", grpc.StatusCode.UNAVAILABLE, "away"), []]
+    services.collection_step.reset_mock()
+    over = asyncio.Event()
+    services.collection_step.side_effect = lambda step: over.set() if isinstance(step, ImagesSeen) else None
+    asking = Asking(watching, by_temporal=True)
+    async with asyncio.timeout(30):
+        await over.wait()
+    asking.stop()
+    assert await asking.fails() == "WorkerStopping"
+    first, second = (one.args[0] for one in services.collection_step.call_args_list[:2])
+    assert isinstance(first, ImagesUnseen)
+    assert first.error == "away"
+    assert isinstance(second, ImagesSeen)
 
 
 @pytest.mark.parametrize("by_temporal", [True, False], ids=["from-temporal", "to-temporal"])
