@@ -51,6 +51,12 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
 }
 """Gate -> the values that tempolet implements, besides the default."""
 
+_INSTEAD: Final[Mapping[str, str]] = {
+    "LocalStorageCapacityIsolationFSQuotaMonitoring": "emptyDir volumes are counted file by file, also those of pods in "
+    "user namespaces on a file system with project quotas",
+}
+"""Gate without effect -> what is done although it is on, where an operator would not expect it."""
+
 
 class GateRefused(Exception):
     """A gate that no kubelet of this version has, or that can no longer be changed."""
@@ -95,7 +101,8 @@ def gate_warnings(gates: FeatureGates) -> Iterator[str]:
             continue
         spec = load_schema().feature_gates[name]
         if value != spec["default"] and value not in ACTED_ON.get(name, ()):
-            yield f"featureGates.{name}: set to {_said(value)}, which has no effect in tempolet yet"
+            why = f": {_INSTEAD[name]}" if value and name in _INSTEAD else ""
+            yield f"featureGates.{name}: set to {_said(value)}, which has no effect in tempolet yet{why}"
         elif spec["stage"] in {"GA", "DEPRECATED"}:
             yield f"featureGates.{name}: {spec['stage']}, a later release will refuse it"
 
