@@ -50,11 +50,14 @@ RECLAIMS: Final = ("0", "500Mi", "5%", "1Mi", "0.5%", "150%")
 WRONG_RECLAIMS: Final = ("0%", "-1%", "-5Mi", "x", "x%", "")
 SHUTDOWN_PRIORITIES: Final = (-20, -10, 0, 4, 5, 6, 1_000_000_000, 1_999_999_999, 2_000_000_000, 2_000_001_000)
 SHUTDOWN_MILLIS: Final = (0, 1000, 1999, 10_000, 30_000, 90_500)
+LAYOUTS: Final = ((False, False), (True, False), (True, True), (False, True))
+"""Whether images, and containers, have a file system of their own; the last does not exist."""
+RANKED: Final = ("memory", "pids", "ephemeral-storage", "inodes")
 LACKING: Final = ("cpu", "memory", "pods", "ephemeral-storage", "example.com/gpu")
 
 
 def case(seed: int, kind: str = "") -> Json:
-    """Draw a case, of any kind if none is given."""
+    """Draw a case, of any kind if none is given; `kind` in it says who answers and compares."""
     random = Random(seed)
     kind = kind or random.choice(tuple(KINDS))
     return {"kind": kind, **KINDS[kind](random)}
@@ -102,7 +105,7 @@ def ranking(random: Random) -> Json:
     """Draw pods to rank for one resource."""
     chosen = pods(random)
     return {
-        "resource": random.choice(("memory", "pids", "ephemeral-storage", "inodes")),
+        "resource": random.choice(RANKED),
         "files": [one for one in ("root", "logs", "localVolumeSource") if random.random() < 0.7],
         "pods": chosen,
         "stats": stats(random, chosen),
@@ -112,7 +115,7 @@ def ranking(random: Random) -> Json:
 def rounds(random: Random) -> Json:
     """Draw an eviction manager over steps of time; the first finds everything well, see the README of the core."""
     chosen = pods(random)
-    image_fs, container_fs = random.choice(((False, False), (True, False), (True, True), (False, True)))
+    image_fs, container_fs = random.choice(LAYOUTS)
     layout = {"dedicatedImageFs": image_fs, "dedicatedContainerFs": container_fs}
     now, steps = EPOCH, []
     for number in range(random.randint(2, 8)):
@@ -132,6 +135,35 @@ def rounds(random: Random) -> Json:
         "transitionSeconds": random.choice((0, 30, 300)),
         "maxPodGracePeriodSeconds": random.choice((0, 5, 60, -1)),
         "localStorageCapacityIsolation": random.random() < 0.3,
+        "pods": chosen,
+        "steps": steps,
+    }
+
+
+def starving(random: Random) -> Json:
+    """Draw rounds of a node that lacks what one signal tells of, for good after the first, so that pod after pod is evicted."""
+    signal, chosen = random.choice(SIGNALS), pods(random)
+    image_fs, container_fs = random.choice(LAYOUTS)
+    layout = {"dedicatedImageFs": image_fs, "dedicatedContainerFs": container_fs}
+    used, now, steps = stats(random, chosen), EPOCH, []
+    for number in range(3):
+        now += timedelta(seconds=10)
+        found = summary(random, layout, now, 1.0 if number else 0.0)
+        steps.append({"afterSeconds": 10, "summary": found | {"pods": used}, "reclaimed": found})
+    return {
+        "kind": "rounds",
+        "signal": signal,
+        **layout,
+        "config": {
+            "enforceNodeAllocatable": random.choice(([], ["pods"])),
+            "evictionHard": {signal: "50%"},
+            "evictionSoft": {},
+            "evictionSoftGracePeriod": {},
+            "evictionMinimumReclaim": {},
+        },
+        "transitionSeconds": 30,
+        "maxPodGracePeriodSeconds": 0,
+        "localStorageCapacityIsolation": False,
         "pods": chosen,
         "steps": steps,
     }
@@ -235,6 +267,7 @@ KINDS: Final[Mapping[str, Callable[[Random], Json]]] = {
     "thresholds": thresholds,
     "rank": ranking,
     "rounds": rounds,
+    "signal": starving,
     "preempt": preemption,
     "shutdown": shutdown,
 }

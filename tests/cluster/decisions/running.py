@@ -56,6 +56,8 @@ def deeds(asked: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
             yield "preemptions" if theirs["kills"] else "pods without a preemption"
         case "shutdown":
             yield "shutdowns" if asked["periods"] else "shutdowns of two kinds of pods"
+        case _ if "signal" in asked:
+            yield from (f"evictions for {asked['signal']}" for step in theirs["steps"] for _ in step["kills"])
         case _:
             for step in theirs["steps"]:
                 yield "rounds"

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from tests.cluster.decisions import comparison
-from tests.cluster.decisions.cases import case
+from tests.cluster.decisions.cases import RANKED, SIGNALS, case
 from tests.cluster.decisions.running import compare
-from workflows.decide.eviction import amounts, preemption, pressure, ranking, rounds
+from workflows.decide.eviction import amounts, disks, preemption, pressure, ranking, rounds
 from workflows.decide.shutdown import groups
 
 SOME, MANY = 3000, 100_000
+EVICTING = {f"evictions for {one}" for one in SIGNALS}
+"""Each signal alone ends pods."""
 
 
 def test_some_cases_are_alike(kube_binaries: Path) -> None:
@@ -34,6 +36,7 @@ def test_some_cases_are_alike(kube_binaries: Path) -> None:
         "rounds with reclaiming",
         "shutdowns",
         "shutdowns of two kinds of pods",
+        *EVICTING,
     }
 
 
@@ -45,11 +48,20 @@ def test_many_cases_are_alike(kube_binaries: Path) -> None:
 
 
 @pytest.mark.stress
-def test_many_shutdowns_are_alike(kube_binaries: Path) -> None:
-    """As many as of all kinds together: the groups are quickly drawn and decided."""
-    tally = compare(kube_binaries, SOME + MANY, MANY, "shutdown")
+@pytest.mark.parametrize(
+    ("kind", "deeds"),
+    [
+        pytest.param("rank", {f"rankings for {one}" for one in RANKED}, id="rankings"),
+        pytest.param("signal", EVICTING, id="victims-of-each-signal"),
+        pytest.param("preempt", {"preemptions", "pods without a preemption"}, id="preemptions"),
+        pytest.param("shutdown", {"shutdowns", "shutdowns of two kinds of pods"}, id="shutdowns"),
+    ],
+)
+def test_many_cases_of_one_kind_are_alike(kube_binaries: Path, kind: str, deeds: set[str]) -> None:
+    """As many as of all kinds together."""
+    tally = compare(kube_binaries, SOME + MANY, MANY, kind)
     assert not tally.different, str(tally)
-    assert set(tally.deeds) == {"shutdowns", "shutdowns of two kinds of pods"}
+    assert set(tally.deeds) == deeds
 
 
 @pytest.mark.parametrize(
@@ -59,6 +71,7 @@ def test_many_shutdowns_are_alike(kube_binaries: Path) -> None:
         pytest.param(ranking, "STORAGE", "inodes", "rank", id="inodes-without-the-request-of-bytes"),
         pytest.param(rounds, "AT_ONCE_SECONDS", 2, "rounds", id="two-seconds-for-a-hard-threshold"),
         pytest.param(pressure, "_is_new", lambda *_: True, "rounds", id="acting-twice-on-one-measurement"),
+        pytest.param(disks, "_ALL", frozenset({disks.Files.ROOT}), "rounds", id="logs-and-volumes-that-do-not-count"),
         pytest.param(preemption, "_size", lambda _: 0, "preempt", id="the-last-pod-of-those-equally-near"),
         pytest.param(groups, "bisect_right", lambda known, _: len(known), "shutdown", id="the-highest-period-for-all"),
     ],
