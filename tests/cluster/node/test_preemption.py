@@ -52,6 +52,33 @@ def test_a_critical_pod_takes_the_place_of_another(tmp_path: Path, new_node: New
         assert float(counted.split()[-1]) == 1
 
 
+def test_a_resize_of_a_critical_pod_takes_the_place_of_another(
+    tmp_path: Path, new_node: NewNode, kubectl: Kubectl
+) -> None:
+    """By the subresource; the container has more then, and was not restarted."""
+    with new_node(tmp_path / "node", keys={"systemReserved": {"cpu": f"{cpu_capacity() - CPU}m"}}) as node:
+        node.until_ready()
+        vital = asking("vital", 150, priorityClassName="system-node-critical")
+        for pod in (vital, asking("solid", 200, guaranteed=True), asking("small", 100)):
+            node.create_pod(pod)
+        for name in ("vital", "solid", "small"):
+            node.until_pod_ready(name)
+        (container,) = vital["spec"]["containers"]
+        resized = {"name": container["name"], "resources": {"requests": {"cpu": "300m"}}}
+        patch = json.dumps({"spec": {"containers": [resized]}})
+        kubectl.ok("patch", "pod", "vital", "--subresource", "resize", "--patch", patch)
+        ended = node.until_api_pod("small", lambda pod: pod["status"]["phase"] == "Failed", "its end")["status"]
+        assert (ended["reason"], ended["message"]) == ("Preempting", "Preempted in order to admit critical pod")
+        granted = node.until_api_pod("vital", lambda pod: _requested_cpu(pod) == "300m", "what it asked for")
+        assert granted["status"]["containerStatuses"][0]["restartCount"] == 0
+        assert node.until_pod_ready("solid")["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+def _requested_cpu(pod: Any) -> object:
+    shown = pod["status"]["containerStatuses"][0].get("resources") or {}
+    return (shown.get("requests") or {}).get("cpu")
+
+
 def _tells_of_its_preemption(node: ClusterNode, kubectl: Kubectl) -> None:
     status = json.loads(kubectl.ok("get", "pod", "large", "-o", "json"))["status"]
     assert (status["phase"], status["reason"], status["message"]) == (
