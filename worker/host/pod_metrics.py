@@ -90,6 +90,10 @@ class PodMetrics:
         """Note when an image was pulled for a pod."""
         self._starts.pulled(uid, span)
 
+    def resized(self, uid: str, span: Span, *, failed: bool) -> None:
+        """Note a step of a pod's resize."""
+        self._metrics.resizes.step(uid, span, failed=failed)
+
     def _type(self, uid: str, field: str, value: str) -> str:
         found = self._cache.snapshot(uid)
         spec: Mapping[str, Any] = (found.pod.get("spec") or {}) if found else {}
@@ -118,6 +122,10 @@ class PodMetrics:
         if start := self._starts.started(snapshot, datetime.now(UTC)):
             counts.started(start)
         self._ends[uid] = frozenset(ends)
+        if snapshot.lifecycle != Lifecycle.SYNC:
+            self._metrics.resizes.forget(uid)
+        elif RESIZE_IN_PROGRESS not in _conditions(snapshot):
+            self._metrics.resizes.ended(uid)
         if is_over(snapshot):
             self._ends.pop(uid)
             self._rejected.discard(uid)
@@ -148,15 +156,20 @@ def known_pods(snapshots: Iterable[PodSnapshot]) -> Iterator[KnownPod]:
     """Return the pods as they are counted; the API lists a pod until it is over, a manifest only until it is removed."""
     for one in snapshots:
         static = one.source != API_SOURCE
-        conditions = {seen.get("type"): seen.get("reason") or "" for seen in one.status.get("conditions") or ()}
+        conditions = _conditions(one)
         yield KnownPod(
             static,
             Lifecycle(one.lifecycle),
             desired=not (static and one.deleting),
             active=bool(one.pod) and is_active(one),
-            resize_pending=str(conditions.get(RESIZE_PENDING, "")).lower(),
+            resize_pending=conditions.get(RESIZE_PENDING, "").lower(),
             resizes=RESIZE_IN_PROGRESS in conditions,
         )
+
+
+def _conditions(snapshot: PodSnapshot) -> dict[str, str]:
+    """Return the reasons of a pod's conditions, by their types."""
+    return {str(one.get("type")): one.get("reason") or "" for one in snapshot.status.get("conditions") or ()}
 
 
 def _ends(status: Mapping[str, Any]) -> dict[str, tuple[str, int, str]]:

@@ -129,7 +129,7 @@ class Poller:
         settings = node_settings(config)
         sources = (SOURCE, URL_SOURCE) if config.manifest_url.url else (SOURCE,)
         self._shutdown = ShutdownSign(config.state_dir)
-        self._resizes = Resizes(self._resize_dependencies())
+        self._resizes = Resizes(self._resize_dependencies(metrics))
         self._manifest_pods = ManifestPods(
             self._workflows, node, settings, self._refused_manifests.set_start, sources=sources
         )
@@ -285,7 +285,7 @@ class Poller:
         )
         return ClusterPods(api, self._config, dependencies)
 
-    def _resize_dependencies(self) -> ResizeDependencies:
+    def _resize_dependencies(self, metrics: Metrics) -> ResizeDependencies:
         return ResizeDependencies(
             allocated=AllocatedPods(self._config.root_dir),
             settings=resize_settings(self._config),
@@ -293,6 +293,7 @@ class Poller:
             present=lambda: self._cluster.present() if self._cluster else self._manifest_pods.present(),
             sources_ready=lambda: self._pods.listed,
             shuts_down=self._shutdown.is_set,
+            counts=metrics.resizes,
         )
 
     def _holders(self) -> dict[str, str]:

@@ -24,6 +24,7 @@ from worker.telemetry.kubelet.families import Families, rendered
 from worker.telemetry.kubelet.operations import OperationTimes
 from worker.telemetry.kubelet.pods import START_BUCKETS, PodCounts
 from worker.telemetry.kubelet.relists import RelistTimes
+from worker.telemetry.kubelet.resizes import ResizeCounts
 from worker.telemetry.kubelet.steps import StepCounts
 from worker.telemetry.workflow_engine import WorkflowEngine
 
@@ -47,6 +48,7 @@ class Metrics:
         self.operations = OperationTimes(self._registry)
         self.evictions = EvictionCounts(self._registry)
         self.relists = RelistTimes(self._registry)
+        self.resizes = ResizeCounts(self._registry)
         self._make_pods()
         self._make_logs()
         self._make_hints()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,21 @@ def test_resizes_by_their_conditions(node: Node) -> None:
     text = node.metrics.render().decode()
     assert "kubelet_pod_pending_resizes{" not in text
     assert "kubelet_pod_in_progress_resizes 0" in text
+
+
+def test_a_resize_took_from_its_first_step_to_its_last(node: Node) -> None:
+    """It is over with its condition; of a pod that ends meanwhile, nothing is told."""
+    noon, goes_on = datetime(2026, 11, 28, 12, tzinfo=UTC), {"conditions": [{"type": "PodResizeInProgress"}]}
+    for uid in "ab":
+        node.counted.publish(snapshot(uid, status=goes_on))
+        node.counted.resized(uid, (noon, noon + timedelta(milliseconds=20)), failed=False)
+        node.counted.publish(snapshot(uid, status=goes_on))
+    node.counted.publish(snapshot("b", lifecycle="terminating"))
+    for uid in "ab":
+        node.counted.publish(snapshot(uid))
+    found = node.series("kubelet_pod_resize_duration_milliseconds")
+    assert found['_sum{success="true"}'] == 20
+    assert found['_count{success="true"}'] == 1
 
 
 def test_a_new_pod_is_met_once(node: Node) -> None:

@@ -33,6 +33,8 @@ def text(name: str, kind: str, *lines: str) -> str:
         pytest.param("tempolet_refused_manifests", "poller", id="manifests"),
         pytest.param("kubelet_running_pods", "worker", id="pods"),
         pytest.param("kubelet_preemptions", "poller", id="preemptions"),
+        pytest.param("kubelet_pod_infeasible_resizes_total", "poller", id="resizes-are-decided-by-the-poller"),
+        pytest.param("kubelet_pod_resize_duration_milliseconds", "worker", id="and-carried-out-by-the-worker"),
         pytest.param("storage_operation_duration_seconds", "worker", id="storage"),
     ],
 )

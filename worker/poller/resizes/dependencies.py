@@ -9,6 +9,7 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from worker.poller.resizes.allocated_pods import AllocatedPods
+from worker.telemetry.kubelet.resizes import ResizeCounts
 from workflows.decide.eviction.preemption import Preemption
 from workflows.decide.resources.resizes import ResizeSettings
 
@@ -40,3 +41,5 @@ class ResizeDependencies:
     """Whether every source has listed its pods; before, a resize would be granted what an unknown pod has."""
     shuts_down: Callable[[], bool]
     """Whether the machine is going down."""
+    counts: ResizeCounts
+    """What is asked for and decided, as a kubelet counts it."""

@@ -28,6 +28,7 @@ from workflows.decide.manifest.validation.resize import validate_resize
 from workflows.decide.record.listing import lasting
 from workflows.decide.record.updates import names_of
 from workflows.decide.resources import resizes
+from workflows.decide.resources.resize_operations import resize_operations
 from workflows.decide.resources.resizes import Allocation
 from workflows.decide.resources.resources import INFEASIBLE
 from workflows.decide.shutdown.words import NOT_ADMITTED
@@ -75,7 +76,7 @@ class Resizes:
         """Called with the uid of a pod of which `of` has changed."""
         self._pods: dict[str, Asked] = {}
         self._waiting: dict[str, None] = {}
-        self._preempting: dict[str, None] = {}
+        self._preempting: dict[str, str] = {}
         """Critical pods for whose resize others are stopped, one after the other; these are not judged meanwhile."""
         self._preempts = asyncio.Event()
         self._freed_room = FreedRoom(dependencies.snapshot, dependencies.present)
@@ -91,6 +92,8 @@ class Resizes:
         known = self._pods.get(uid)
         if known and lasting(known.pod) == lasting(pod):
             pod = known.pod  # one copy is enough
+        for one in resize_operations(known.pod, pod) if known else ():
+            self._dependencies.counts.requested(*one)
         allocation = self._allocated.of(uid)
         if static and allocation and _is_another_pod(pod, allocation):
             allocation = resizes.allocation_of(pod)
@@ -237,7 +240,7 @@ class Resizes:
             return
         found = self._why_not(self._pods[uid])
         if isinstance(found, Preemption):
-            self._preempting[uid] = None
+            self._preempting[uid] = trigger
             self._preempts.set()
         else:
             self._decided(uid, found, trigger)
@@ -247,6 +250,8 @@ class Resizes:
         asked = self._pods[uid]
         before = (asked.granted, asked.pending)
         if why is None:
+            if asked.pending and asked.pending.reason == resizes.DEFERRED:
+                self._dependencies.counts.accepted(self._preempting.get(uid, trigger))
             self._grant(uid, asked)
             name = f"{asked.pod['metadata']['namespace']}/{asked.pod['metadata']['name']}"
             _log.info("a resize is granted", pod=name, podUID=uid, trigger=trigger)
@@ -257,6 +262,7 @@ class Resizes:
                 asked.since = datetime.now(UTC)
             if asked.pending.reason == INFEASIBLE:
                 self._waiting.pop(uid)
+                self._dependencies.counts.infeasible(resizes.INFEASIBLE_DETAILS[why.message])
         if before != (asked.granted, asked.pending):
             self._tell(uid)
 

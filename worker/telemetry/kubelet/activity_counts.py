@@ -10,6 +10,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from proto.temporal.activities.requests import PulledImage, PullImage
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from worker.telemetry.kubelet.steps import ContainerTypes, StepCounts
 
 _log: Final = structlog.get_logger(__name__)
@@ -20,6 +21,9 @@ class KnownPods(ContainerTypes, Protocol):
 
     def pulled(self, uid: str, span: tuple[datetime, datetime]) -> None:
         """Note when an image was pulled for a pod."""
+
+    def resized(self, uid: str, span: tuple[datetime, datetime], *, failed: bool) -> None:
+        """Note a step of a pod's resize."""
 
 
 class ActivityCounts(Interceptor):
@@ -45,12 +49,18 @@ class _Counting(ActivityInboundInterceptor):
         except ApplicationError as error:
             with _log_defects():
                 self._counts.failed(request, error.type or "", self._pods)
+                self._resized(request, began, failed=True)
             raise
         with _log_defects():
             self._counts.done(request, answer, self._pods)
             if isinstance(request, PullImage) and isinstance(answer, PulledImage) and not answer.present:
                 self._pods.pulled(request.pod.uid, (began, datetime.now(UTC)))
+            self._resized(request, began, failed=False)
         return answer
+
+    def _resized(self, request: Any, began: datetime, *, failed: bool) -> None:
+        if isinstance(request, UpdateContainerResources | UpdatePodSandboxResources):
+            self._pods.resized(request.pod.uid, (began, datetime.now(UTC)), failed=failed)
 
 
 @contextlib.contextmanager

@@ -24,6 +24,16 @@ DEFERRED: Final = "Deferred"
 RESTART_CONTAINER: Final = "RestartContainer"
 POD_LEVEL_OFF: Final = "InPlacePodLevelResourcesVerticalScaling is disabled"
 SWAP: Final = "In-place resize of containers with swap is not supported."
+_GUARANTEED: Final = "Resize is infeasible for Guaranteed Pods alongside "
+STATIC_CPU: Final = f'{_GUARANTEED}CPU Manager policy "static"'
+STATIC_MEMORY: Final = f'{_GUARANTEED}Memory Manager policy "Static"'
+INFEASIBLE_DETAILS: Final[Mapping[str, str]] = {
+    SWAP: "swap_limitation",
+    POD_LEVEL_OFF: "plr_feature_gate_off",
+    STATIC_CPU: "guaranteed_pod_cpu_manager_static_policy",
+    STATIC_MEMORY: "guaranteed_pod_memory_manager_static_policy",
+}
+"""How kubelet_pod_infeasible_resizes_total names the reasons."""
 _KINDS: Final = ("requests", "limits")
 
 
@@ -97,12 +107,12 @@ def why_infeasible(pod: PodJson, allocated: PodJson, node: ResizeSettings) -> st
         return POD_LEVEL_OFF
     if qos_class(pod) is not QosClass.GUARANTEED:
         return ""
-    for is_static, resource, policy in (
-        (node.static_cpu, "cpu", 'CPU Manager policy "static"'),
-        (node.static_memory, "memory", 'Memory Manager policy "Static"'),
+    for is_static, resource, why in (
+        (node.static_cpu, "cpu", STATIC_CPU),
+        (node.static_memory, "memory", STATIC_MEMORY),
     ):
         if is_static and _requested(pod, resource) != _requested(allocated, resource):
-            return f"Resize is infeasible for Guaranteed Pods alongside {policy}"
+            return why
     return ""
 
 

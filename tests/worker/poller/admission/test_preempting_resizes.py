@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from proto.temporal.operator import EvictPod
 from proto.temporal.pod import Lifecycle, PodJson
@@ -20,6 +21,7 @@ from worker.poller.resizes import resizes
 from worker.poller.resizes.allocated_pods import AllocatedPods
 from worker.poller.resizes.dependencies import ResizeDependencies
 from worker.poller.resizes.resizes import Resizes
+from worker.telemetry.kubelet.resizes import ResizeCounts
 from workflows.decide.resources.resizes import ResizeSettings
 
 
@@ -36,6 +38,7 @@ class Resized:
                 present=lambda: node.present,
                 sources_ready=lambda: True,
                 shuts_down=lambda: False,
+                counts=ResizeCounts(CollectorRegistry()),
             )
         )
         self.resizes.room, self.resizes.on_change = node.admission, self._changed

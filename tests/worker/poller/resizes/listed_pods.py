@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from proto.kubernetes.resources.overhead import requests_and_overhead
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import PodJson
@@ -14,6 +16,7 @@ from tests.worker.poller.snapshots import snapshot
 from worker.poller.resizes.allocated_pods import AllocatedPods
 from worker.poller.resizes.dependencies import ResizeDependencies
 from worker.poller.resizes.resizes import Listed, Resizes
+from worker.telemetry.kubelet.resizes import ResizeCounts
 from workflows.decide.eviction.preemption import Preemption
 from workflows.decide.resources.resizes import ResizeSettings
 
@@ -41,6 +44,7 @@ class ListedPods:
         self.told: list[str] = []
         self.preempting = asyncio.Lock()
         self._more = asyncio.Event()
+        self.counted = CollectorRegistry()
         self.resizes = Resizes(
             ResizeDependencies(
                 allocated=AllocatedPods(root_dir),
@@ -49,6 +53,7 @@ class ListedPods:
                 present=lambda: self.present,
                 sources_ready=lambda: self.ready,
                 shuts_down=lambda: self.going_down,
+                counts=ResizeCounts(self.counted),
             )
         )
         self.resizes.room = self
@@ -112,3 +117,7 @@ class ListedPods:
         self.told.append(uid)
         self.present[uid] = self.resizes.of(uid).pod
         self._more.set()
+
+    def count(self, name: str, **labels: str) -> float:
+        """Read a count."""
+        return self.counted.get_sample_value(name, labels) or 0

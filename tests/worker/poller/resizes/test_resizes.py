@@ -210,3 +210,25 @@ async def test_an_edit_of_a_manifest_that_is_no_resize_replaces_the_pod(pods: Li
     pods.resizes.admitted(pod("a", "1"))
     listed = pods.edit(other, static=True)
     assert (listed.pod, listed.pending) == (other, None)
+
+
+async def test_what_is_counted(pods: ListedPods) -> None:
+    """Each request once, however often it is listed; a grant only if it was deferred, by what brought it."""
+    asked = {"resource": "cpu", "requirement": "requests", "operation": "increase"}
+    pods.start(pod("a", "1"), pod("b", "1"))
+    for generation in (2, 3):
+        pods.edit(pod("a", "1500m", generation))
+    assert pods.count("kubelet_container_requested_resizes_total", **asked) == 1
+    pods.remove("b")
+    assert pods.count("kubelet_pod_deferred_accepted_resizes_total", retry_trigger="pods_removed") == 1
+    pods.edit(pod("a", "1600m", 4))
+    assert pods.count("kubelet_container_requested_resizes_total", **asked) == 2
+    assert pods.count("kubelet_pod_deferred_accepted_resizes_total", retry_trigger="pod_updated") == 0
+
+
+async def test_what_can_never_be_granted_is_counted(tmp_path: Path) -> None:
+    """By the kubelet's name of the reason."""
+    pods = ListedPods(tmp_path, ResizeSettings(pod_level=False))
+    pods.start(pod("a", "1", resources={"requests": {"cpu": "1"}}))
+    pods.edit(pod("a", "1", 2, resources={"requests": {"cpu": "2"}}))
+    assert pods.count("kubelet_pod_infeasible_resizes_total", reason_detail="plr_feature_gate_off") == 1

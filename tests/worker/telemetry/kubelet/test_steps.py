@@ -17,8 +17,10 @@ from proto.temporal.activities.requests import (
     RuntimeContainer,
     StartContainer,
 )
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState, PodKey
+from proto.temporal.resources import RuntimeResources
 from worker.telemetry.kubelet.activity_counts import ActivityCounts
 from worker.telemetry.kubelet.steps import EPHEMERAL, INIT, REGULAR, StepCounts
 
@@ -33,6 +35,7 @@ class Pods:
 
     def __init__(self) -> None:
         self.pulls: list[str] = []
+        self.resizes: list[tuple[str, bool]] = []
 
     def type_of(self, _: str, name: str) -> str:
         """Look it up."""
@@ -46,6 +49,11 @@ class Pods:
         """Note it."""
         assert span[0] <= span[1]
         self.pulls.append(uid)
+
+    def resized(self, uid: str, span: tuple[datetime, datetime], *, failed: bool) -> None:
+        """Note it."""
+        assert span[0] <= span[1]
+        self.resizes.append((uid, failed))
 
 
 class Counted:
@@ -182,3 +190,13 @@ async def test_a_defect_in_counting_fails_no_activity(counted: Counted) -> None:
     """It is logged."""
     await counted.run(start("unknown"), container())
     await counted.run(ReadPodRuntime(POD), "anything")
+
+
+async def test_steps_of_resizes_are_passed_on() -> None:
+    """Those that fail, too."""
+    counted = Counted()
+    update = UpdatePodSandboxResources(POD, "s", {}, growing=True)
+    await counted.run(update, None)
+    await counted.run(update, ApplicationError("no", type="ResizePodInPlaceError"))
+    await counted.run(UpdateContainerResources(POD, "main", "c", {}, {}), RuntimeResources())
+    assert counted.pods.resizes == [("uid-1", False), ("uid-1", True), ("uid-1", False)]

@@ -13,6 +13,7 @@ from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from tests.workflows.decide.resources.resizes import amounts, of, policy, resources, web
 from workflows.decide.resources.resizes import (
+    INFEASIBLE_DETAILS,
     POD_LEVEL_OFF,
     SWAP,
     Allocation,
@@ -134,6 +135,7 @@ def of_api(*containers: PodJson, **spec: Any) -> PodJson:
 def test_what_is_infeasible(before: PodJson, after: PodJson, node: ResizeSettings, why: str) -> None:
     """The rows of the kubelet's podResizesAdmitHandler."""
     assert why_infeasible(after, before, node) == why
+    assert not why or why in INFEASIBLE_DETAILS
 
 
 def test_a_pod_has_what_it_was_granted_and_asks_for_nothing_else_if_that_is_the_same() -> None:
