@@ -135,8 +135,8 @@ def the_kernel_ends_the_pod(machine: Machine) -> None:
     ended(machine, "hog")
     assert "OOMKilled" in machine.run("tempolet history default/hog-machine").stdout
     said = "the machine is out of memory, and the kernel ended a process"
-    until(lambda: machine.run(f"grep -c '{said}' {LOG}", check=False).code == 0, "the worker tells of it")
-    assert "awk" in machine.run(f"grep '{said}' {LOG}").stdout
+    until(lambda: machine.run(f"{LOG} | grep -c '{said}'", check=False).code == 0, "the worker tells of it")
+    assert "awk" in machine.run(f"{LOG} | grep '{said}'").stdout
     assert processes(machine) == node
 
 
