@@ -124,6 +124,11 @@ def is_active(snapshot: PodSnapshot) -> bool:
     return snapshot.phase not in FINAL_PHASES or is_terminating(snapshot)
 
 
+def is_counted(snapshot: PodSnapshot) -> bool:
+    """Say whether a pod counts among those that hold resources: it is active, and its spec is known here."""
+    return bool(snapshot.pod) and is_active(snapshot)
+
+
 def snapshot_path(root_dir: Path, pod_uid: str) -> Path:
     """Return the path of a pod's snapshot."""
     return root_dir / "pods" / pod_uid / FILE_NAME

@@ -69,7 +69,7 @@ class ProcessCgroups:
 
 
 def counting_cgroup(text: str, *, unified: bool) -> str:
-    """Choose a process' cgroup by its /proc/PID/cgroup as the kubelet does (cm/container_manager_linux.go getContainer).
+    """Choose the cgroup of a process by its /proc/PID/cgroup, as the kubelet does (cm/container_manager_linux.go getContainer).
 
     On v1, CPU and memory must be counted in the same one, and systemd's counts if there is one. Empty: none, or one that
     this process does not see (outside of its cgroup namespace).

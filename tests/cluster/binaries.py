@@ -9,7 +9,7 @@ import functools
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -111,8 +111,14 @@ def _lacking(folder: Path, names: Sequence[str]) -> list[str]:
 
 def _build(go: Path, folder: Path, names: Sequence[str]) -> None:
     environment = {**os.environ, "PATH": f"{go.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    run_build(["nice", str(BUILD), str(folder), *names], environment)  # nice: other test sessions run meanwhile
+
+
+def run_build(command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None) -> None:
+    """Run what builds a program; raises NoBinaries with the end of what it printed."""
     done = subprocess.run(
-        ["nice", BUILD, folder, *names],  # other test sessions run meanwhile
+        command,
+        cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -120,4 +126,4 @@ def _build(go: Path, folder: Path, names: Sequence[str]) -> None:
         check=False,
     )
     if done.returncode:
-        raise NoBinaries(f"{BUILD} {' '.join(names)} failed:\n{done.stdout[-2000:]}")
+        raise NoBinaries(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}")

@@ -1,12 +1,11 @@
 """A Go program of the tests, built once for all checkouts on the machine."""
 
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.binaries import NoBinaries, find_go
+from tests.cluster.binaries import NoBinaries, find_go, run_build
 from tests.cluster.build_cache import BuildCache
 
 
@@ -37,14 +36,4 @@ class GoProgram:
     def _build(self, go: str, program: Path) -> None:
         environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath", "GOWORK": "off"}
         command = ["nice", "-n", str(self.nice), go, *self.words, "-o", str(program), self.package]
-        done = subprocess.run(
-            command,
-            cwd=self.module,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise NoBinaries(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}")
+        run_build(command, environment, self.module)

@@ -18,7 +18,7 @@ from typing import Any, Final
 from proto.kubernetes.user_ids import UNIT
 from proto.temporal.eviction.thresholds import EvictionPolicy
 from proto.temporal.node import ImagePolicy
-from worker.settings.cgroups.agent import AgentProcesses, agent_processes, agent_warnings
+from worker.settings.cgroups.agent import AgentProcesses, agent_processes, agent_warnings, why_upward
 from worker.settings.cgroups.enforcement import Enforcement, enforcement
 from worker.settings.cgroups.qos_reserved import qos_reserved, qos_reserved_warnings
 from worker.settings.cluster import ClusterSettings, cluster_settings
@@ -267,8 +267,8 @@ def node_ips(text: str | None) -> tuple[str, ...]:
 
 
 def _runtime_cgroup(text: str | None) -> str:
-    if text and ".." in text.split("/"):
-        raise ConfigurationRefused(f"--runtime-cgroups {text!r} leads upward; name a cgroup below the machine's root")
+    if why := why_upward("--runtime-cgroups", text):
+        raise ConfigurationRefused(why)
     return text or ""
 
 

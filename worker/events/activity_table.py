@@ -38,7 +38,7 @@ LOGIN_MISSING: Final = "FailedToRetrieveImagePullSecret"
 """Prefix of a pull's warning that one of the pod's secrets was missing."""
 _NOT_PULLED: Final = frozenset({"ErrImageNeverPull"})
 _NOT_INSPECTED: Final = frozenset({"InvalidImageName", "ImageInspectError"})
-_OF_THE_NODE: Final = {NETWORK_NOT_READY: "NetworkNotReady", "FailedToMakePodDataDirectories": "Failed"}
+_NO_DIRECTORIES: Final = "FailedToMakePodDataDirectories"
 _NEXT_VOLUME: Final = re.compile(r'; (?=(?:MountVolume\.SetUp|MapVolume\.SetUpDevice) failed for volume ")')
 _OF_A_DEVICE: Final = "MapVolume."
 
@@ -117,8 +117,8 @@ def _sandbox_failed(subject: Subject, request: RunPodSandbox, fault: Fault) -> I
     if fault.reason == NETWORK_NOT_READY:
         message = f"network is not ready: {fault.message}"
         yield Occurrence(subject.pod, WARNING, fault.reason, message)
-    elif reason := _OF_THE_NODE.get(fault.reason):
-        yield Occurrence(subject.pod, WARNING, reason, f"error making pod data directories: {fault.message}")
+    elif fault.reason == _NO_DIRECTORIES:
+        yield Occurrence(subject.pod, WARNING, "Failed", f"error making pod data directories: {fault.message}")
     else:
         why = fault.message.removeprefix(f"Failed to create pod sandbox of {request.pod}: ")
         yield Occurrence(subject.pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {why}")

@@ -10,7 +10,7 @@ from activities.probes.result_counts import ProbeResultCounts
 from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.kubernetes.api_time import read_api_time
 from proto.kubernetes.source_annotations import SEEN_ANNOTATION
-from proto.pod_snapshot import PodSnapshot, is_active, is_over
+from proto.pod_snapshot import PodSnapshot, is_counted, is_over
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import Lifecycle
 from proto.temporal.resources import RESIZE_IN_PROGRESS, RESIZE_PENDING
@@ -161,7 +161,7 @@ def known_pods(snapshots: Iterable[PodSnapshot]) -> Iterator[KnownPod]:
             static,
             Lifecycle(one.lifecycle),
             desired=not (static and one.deleting),
-            active=bool(one.pod) and is_active(one),
+            active=is_counted(one),
             resize_pending=conditions.get(RESIZE_PENDING, "").lower(),
             resizes=RESIZE_IN_PROGRESS in conditions,
         )

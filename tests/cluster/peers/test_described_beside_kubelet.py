@@ -148,17 +148,7 @@ def node_values(summary: Any) -> Iterator[str]:
     return walk(summary["node"], "")
 
 
-def until_equal(looks: Callable[[], tuple[T, T]]) -> tuple[T, T]:
-    """Poll until both are the same, or return the last ones."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        found = looks()
-        if found[0] == found[1] or time.monotonic() > deadline:
-            return found
-        time.sleep(0.5)  # other processes: there is no event to await
-
-
-def until_alike(looks: Callable[[], tuple[Described, Described] | None]) -> tuple[Described, Described]:
+def until_alike(looks: Callable[[], tuple[T, T] | None]) -> tuple[T, T]:
     """Poll until both are the same, or return the last ones; raises AssertionError if one never reached its final state."""
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -239,7 +229,7 @@ def test_the_node_is_measured_as_by_the_kubelet(
             theirs = json.load(answer)
         return set(node_values(ours)), set(node_values(theirs))
 
-    ours, theirs = until_equal(looks)
+    ours, theirs = until_alike(looks)
     assert ours == theirs
     assert {one.split(".")[1] for one in ours if one.startswith("systemContainers.")} == {"kubelet", "pods"}
 

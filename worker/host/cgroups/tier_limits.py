@@ -20,7 +20,7 @@ from activities.machine.node_cgroups import NodeCgroups
 from proto.kubernetes.resources.overhead import requests_and_overhead
 from proto.kubernetes.resources.qos import QosClass, qos_class
 from proto.kubernetes.resources.quantity import ZERO
-from proto.pod_snapshot import PodSnapshot, is_active
+from proto.pod_snapshot import PodSnapshot, is_counted
 from worker.daemon.background import in_background
 
 EVERY: Final = timedelta(minutes=1)
@@ -58,7 +58,7 @@ class TierLimits:
 
         def publish_and_wake(snapshot: PodSnapshot) -> None:
             publish(snapshot)
-            counts = _counts(snapshot)
+            counts = is_counted(snapshot)
             if counts != (snapshot.uid in self._known):
                 (self._known.add if counts else self._known.discard)(snapshot.uid)
                 self._loop.call_soon_threadsafe(self._changed.set)
@@ -91,7 +91,7 @@ class TierLimits:
         if allocatable == 0:
             _log.warning("qosReserved: no memory is allocatable, so nothing is reserved")
             return
-        wanted = tier_memory((one.pod for one in self._pods() if _counts(one)), allocatable, percent)
+        wanted = tier_memory((one.pod for one in self._pods() if is_counted(one)), allocatable, percent)
         done = [self._limit(qos, limit) for qos, limit in wanted.items()]  # each is tried
         if not all(done):
             self._limit_to_usage(wanted)
@@ -123,11 +123,6 @@ class TierLimits:
                     _log.info("qosReserved: the limit of an earlier configuration is taken back", qos=qos.value)
             except OSError as error:
                 _log.warning("qosReserved: a limit could not be taken back", qos=qos.value, error=str(error))
-
-
-def _counts(snapshot: PodSnapshot) -> bool:
-    """Report whether memory is kept for a pod; one whose spec is not known yet is left out."""
-    return bool(snapshot.pod) and is_active(snapshot)
 
 
 def tier_memory(pods: Iterable[Mapping[str, Any]], allocatable: int, percent: int) -> dict[QosClass, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from proto.pod_snapshot import PodSnapshot, is_active, is_terminating
+from proto.pod_snapshot import PodSnapshot, is_counted, is_terminating
 from proto.temporal.eviction.candidates import Candidate
 from workflows.decide.eviction.candidates import candidate
 
@@ -22,6 +22,6 @@ def active_pods(snapshots: Iterable[PodSnapshot], *, alone: bool) -> dict[str, A
     """Return the pods that may still hold resources, by uid (filterOutInactivePods); one whose spec is not known yet is left out."""
     found = {}
     for one in snapshots:
-        if one.pod and is_active(one):
+        if is_counted(one):
             found[one.uid] = ActivePod(one.workflow_id, candidate(one.pod, alone=alone), is_terminating(one))
     return found

@@ -1,14 +1,15 @@
 """Whether room was freed since the last look, so that resizes that wait are judged again; asked by `resizes.py`."""
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from proto.kubernetes.resources.overhead import requests_and_overhead
 from proto.pod_snapshot import PodSnapshot, has_ended
 from proto.temporal.pod import PodJson
 from workflows.decide.resources.resizes import in_use
 
-TERMINATED = "pod_terminated"
-RESIZED = "pod_resized"
+TERMINATED: Final = "pod_terminated"
+RESIZED: Final = "pod_resized"
 
 
 class FreedRoom:

@@ -39,12 +39,19 @@ def agent_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
     if kubelet["systemCgroups"] == _ROOT:
         yield 'systemCgroups: system container cannot be root ("/")'
     for key in ("kubeletCgroups", "systemCgroups"):
-        if ".." in (kubelet[key] or "").split("/"):
-            yield f"{key}: {kubelet[key]!r} leads upward; name a cgroup below the machine's root"
+        if why := why_upward(key, kubelet[key]):
+            yield why
     if (files := kubelet["maxOpenFiles"]) < 0:
         yield f"maxOpenFiles (--max-open-files) {files} must not be a negative number"
     if not -1000 <= (score := kubelet["oomScoreAdj"]) <= 1000:
         yield f"oomScoreAdj (--oom-score-adj) {score} must be between -1000 and 1000, inclusive"
+
+
+def why_upward(setting: str, cgroup: str | None) -> str:
+    """Explain why a setting cannot name this cgroup; empty if it does not lead upward."""
+    if ".." in (cgroup or "").split("/"):
+        return f"{setting}: {cgroup!r} leads upward; name a cgroup below the machine's root"
+    return ""
 
 
 def agent_warnings(kubelet: KubeletConfiguration) -> Iterator[str]:

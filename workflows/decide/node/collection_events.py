@@ -48,15 +48,14 @@ def fold_step(known: Collection, step: CollectionStep) -> tuple[Collection, tupl
     match step:
         case ImageGone(image_id):
             images = known.began.use.images if known.began else ()
-            return replace(
-                known, freed=known.freed + sum(one.size_bytes for one in images if one.image_id == image_id)
-            ), ()
+            size = sum(one.size_bytes for one in images if one.image_id == image_id)
+            return replace(known, freed=known.freed + size), ()
         case ImageStays(removal, error) if removal.reason.endswith(BY_AGE):
             return replace(known, old_errors=(*known.old_errors, error)), ()
         case ImageStays(_, error):
             return replace(known, errors=(*known.errors, error)), ()
         case ImagesUnseen(at, policy, error):
-            return _judged(known, at, policy, (error,)) if _is_on(policy) else (known, ())
+            return _judged(known, at, policy, error) if _is_on(policy) else (known, ())
         case ImagesSeen(use, policy):
             return _seen(known, use, policy)
 
@@ -65,18 +64,18 @@ def _seen(known: Collection, use: ImageUse, policy: ImagePolicy) -> tuple[Collec
     if known.old_errors:
         age = format_duration(policy.maximum_age) if policy.maximum_age else "0s"
         error = f"wanted to free images older than {age}, encountered errors in image deletion: {_together(known.old_errors)}"
-        return _judged(known, use.at, policy, (error,))
+        return _judged(known, use.at, policy, error)
     if known.errors and known.began:
         wanted = room_to_make(known.began.use, policy)
         error = f"wanted to free {wanted} bytes, but freed {known.freed} bytes space with errors in image deletion: {_together(known.errors)}"
-        return _judged(known, use.at, policy, (error,))
+        return _judged(known, use.at, policy, error)
     if use.disk.capacity_bytes == 0 and _is_on(policy):
         error = "invalid capacity 0 on image filesystem"
-        return _judged(known, use.at, policy, (error,), reason=INVALID_DISK_CAPACITY)
+        return _judged(known, use.at, policy, error, reason=INVALID_DISK_CAPACITY)
     if choose(use, policy):
         return (known if known.began else replace(known, began=ImagesSeen(use, policy))), ()
     if not is_too_full(use, policy):
-        return _judged(known, use.at, policy, ())
+        return _judged(known, use.at, policy, None)
     before = known.began.use if known.began else use
     error = (
         f"Insufficient free disk space on the node's image filesystem ({before.disk.used_percent}% of "
@@ -84,19 +83,22 @@ def _seen(known: Collection, use: ImageUse, policy: ImagePolicy) -> tuple[Collec
         f"(freed {known.freed} bytes). Investigate disk usage, as it could be used by active images, logs, volumes, or "
         "other data."
     )
-    return _judged(known, use.at, policy, (error,), reason=FREE_DISK_SPACE_FAILED)
+    return _judged(known, use.at, policy, error, reason=FREE_DISK_SPACE_FAILED)
 
 
 def _judged(
-    known: Collection, at: datetime, policy: ImagePolicy, error: tuple[str, ...], *, reason: str = ""
+    known: Collection, at: datetime, policy: ImagePolicy, error: str | None, *, reason: str = ""
 ) -> tuple[Collection, tuple[CollectionEvent, ...]]:
     """End a round; a look that follows sooner than the next one is due, with nothing done meanwhile, is none."""
+    failed = error is not None
     idle = known.began is None and not known.errors and not known.old_errors
-    if idle and known.judged_at and at - known.judged_at < policy.look_every and bool(error) == known.failed:
+    if idle and known.judged_at and at - known.judged_at < policy.look_every and failed == known.failed:
         return known, ()
-    events = [CollectionEvent(reason, message) for message in error if reason]
-    events += [CollectionEvent(IMAGE_GC_FAILED, message) for message in error if known.failed]
-    return Collection(judged_at=at, failed=bool(error)), tuple(events)
+    ended = Collection(judged_at=at, failed=failed)
+    if error is None:
+        return ended, ()
+    reasons = (reason, IMAGE_GC_FAILED if known.failed else "")
+    return ended, tuple(CollectionEvent(one, error) for one in reasons if one)
 
 
 def _is_on(policy: ImagePolicy) -> bool:

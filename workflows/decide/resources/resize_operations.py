@@ -1,12 +1,12 @@
 """What an update of a pod asks for, container by container, as the kubelet counts it (kubelet.go recordContainerResizeOperations)."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
-from proto.kubernetes.resources.pod_totals import is_sidecar
 from proto.kubernetes.resources.qos import resource_list
 from proto.kubernetes.resources.quantity import ZERO, Quantity
 from proto.temporal.pod import PodJson
+from workflows.decide.resources.resources import resizable
 
 _COUNTED: Final = (("memory", "requests"), ("memory", "limits"), ("cpu", "requests"), ("cpu", "limits"))
 
@@ -21,9 +21,9 @@ class ResizeOperation(NamedTuple):
 
 def resize_operations(before: PodJson, now: PodJson) -> Iterator[ResizeOperation]:
     """Yield what changes; init containers that end cannot be resized. Raises QuantityError."""
-    asked = {(kind, str(one["name"])): one for kind, one in _resizable(now)}
-    for kind, old in _resizable(before):
-        if (new := asked.get((kind, str(old["name"])))) is None:
+    asked = {str(one["name"]): one for one in resizable(now)}
+    for old in resizable(before):
+        if (new := asked.get(str(old["name"]))) is None:
             continue
         for resource, requirement in _COUNTED:
             was, is_now = (resource_list(one, requirement).get(resource, ZERO) for one in (old, new))
@@ -40,11 +40,3 @@ def operation_of(was: Quantity, is_now: Quantity) -> str:
     if was == ZERO:
         return "add"
     return "increase" if is_now > was else "decrease"
-
-
-def _resizable(pod: PodJson) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for one in pod["spec"].get("initContainers") or ():
-        if is_sidecar(one):
-            yield "initContainers", one
-    for one in pod["spec"]["containers"]:
-        yield "containers", one

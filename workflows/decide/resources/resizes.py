@@ -12,13 +12,12 @@ from typing import Any, Final
 
 from proto.kubernetes.resources.oom_score import is_critical_by_source
 from proto.kubernetes.resources.overhead import requests_and_overhead
-from proto.kubernetes.resources.pod_totals import is_sidecar
 from proto.kubernetes.resources.qos import QosClass, all_containers, qos_class, resource_list
 from proto.kubernetes.resources.quantity import ZERO, Quantity
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from proto.temporal.resources import PendingResize
-from workflows.decide.resources.resources import INFEASIBLE, resources_by_name, with_resources
+from workflows.decide.resources.resources import INFEASIBLE, resizable, resources_by_name, with_resources
 
 DEFERRED: Final = "Deferred"
 RESTART_CONTAINER: Final = "RestartContainer"
@@ -169,11 +168,11 @@ def in_use(allocated: PodJson, status: Mapping[str, Any]) -> PodJson:
     shown = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
     has = {one["name"]: one for one in shown if one.get("resources")}
     asked = resources_by_name(allocated)
-    ends = {str(one["name"]) for one in allocated["spec"].get("initContainers") or () if not is_sidecar(one)}
     more = {}
-    for name, resources in asked.items():
-        if name in ends or name not in has:
+    for name in (str(one["name"]) for one in resizable(allocated)):
+        if name not in has:
             continue
+        resources = asked[name]
         known = [has[name]["resources"].get("requests") or {}, has[name].get("allocatedResources") or {}]
         most = _most([resources.get("requests") or {}, *known])
         if most != (resources.get("requests") or {}):

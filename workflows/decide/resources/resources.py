@@ -5,11 +5,12 @@ releases, which asked the pod's workflow; it knows the node's allocatable, not w
 the kubelet 1.36 says Deferred. Today the node decides (`resizes.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from proto.kubernetes.resources.overhead import requests_and_overhead
+from proto.kubernetes.resources.pod_totals import is_sidecar
 from proto.kubernetes.resources.qos import all_containers, resource_list
 from proto.kubernetes.resources.quantity import ZERO
 from proto.temporal.pod import PodJson
@@ -42,6 +43,14 @@ def compute(resources: Mapping[str, Any]) -> Compute:
 def resources_by_name(pod: PodJson) -> dict[str, PodJson]:
     """Return each container's resources in a pod's spec."""
     return {str(one["name"]): one.get("resources") or {} for one in all_containers(pod)}
+
+
+def resizable(pod: PodJson) -> Iterator[Mapping[str, Any]]:
+    """Yield the containers that can be resized: sidecars and the regular ones, for other init containers end."""
+    for one in pod["spec"].get("initContainers") or ():
+        if is_sidecar(one):
+            yield one
+    yield from pod["spec"]["containers"]
 
 
 def granted(now: PodJson, asked: PodJson, allocatable: Allocatable | None) -> tuple[PodJson, str]:

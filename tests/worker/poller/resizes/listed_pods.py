@@ -71,8 +71,8 @@ class ListedPods:
         return Rejected("OutOfcpu", f"{asked} beside {used}") if asked + used > self.capacity else None
 
     async def preempt_for_resize(self, pod: PodJson, found: Preemption) -> None:
-        """Stop nobody: no pod is critical here."""
-        raise NotImplementedError
+        """Fail: no pod is critical here."""
+        raise NotImplementedError("no pod is critical here, so none is stopped for a resize")
 
     def start(self, *pods: PodJson) -> None:
         """List new pods, and admit them."""
