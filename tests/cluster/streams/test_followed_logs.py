@@ -18,6 +18,7 @@ COUNT: Final = f"""
 echo 0
 until test -e /go/now; do usleep 10000; done
 i=0; while test $i -lt {LINES}; do i=$((i+1)); echo $i; usleep 5000; done
+until test -e /go/end; do usleep 10000; done
 """
 
 
@@ -30,7 +31,10 @@ def rotating_node(tmp_path_factory: pytest.TempPathFactory, new_node: NewNode) -
 
 
 def test_every_line_comes_once_and_in_order(rotating_node: ClusterNode, plane: ControlPlane, tmp_path: Path) -> None:
-    """Through two rotations and until the container exits; it starts to count once it is followed."""
+    """Through two rotations and until the container exits; it starts to count once it is followed.
+
+    It exits after the rotations: one that its exit interrupts has removed the oldest file, and adds none.
+    """
     kubectl = Kubectl(plane.admin_kubeconfig, tmp_path)
     container = pod_manifest("counts", COUNT)["spec"]["containers"][0]
     container["volumeMounts"] = [{"name": "go", "mountPath": "/go"}]
@@ -44,7 +48,9 @@ def test_every_line_comes_once_and_in_order(rotating_node: ClusterNode, plane: C
     with kubectl.started("logs", "-f", "counts") as following:
         assert following.stdout is not None
         assert following.stdout.readline() == b"0\n"
-        (rotating_node.root_dir / "pods" / uid / "volumes" / "kubernetes.io~empty-dir" / "go" / "now").touch()
+        go = rotating_node.root_dir / "pods" / uid / "volumes" / "kubernetes.io~empty-dir" / "go"
+        (go / "now").touch()
+        rotating_node.until(lambda: len(list(place.glob("0.log.*"))) == FILES - 1, "rotated, and more than once")
+        (go / "end").touch()
         said, _ = following.communicate(timeout=STARTS_WITHIN)
     assert [int(line) for line in said.split()] == list(range(1, LINES + 1))
-    rotating_node.until(lambda: len(list(place.glob("0.log.*"))) == FILES - 1, "rotated, and more than once")
