@@ -20,7 +20,7 @@ KEYS: Final = {
     "volumeStatsAggPeriod": "2s",
     "evictionHard": {"memory.available": "100Mi"},  # a full disk ends no pod
 }
-FILLS: Final = "dd if=/dev/zero of=/data/big bs=1M count=3 2> /dev/null; "
+FILLS: Final = "until [ -e /told/fill ]; do sleep 0.1; done; dd if=/dev/zero of=/data/big bs=1M count=3 2> /dev/null; "
 FINAL: Final = ("Succeeded", "Failed")
 
 
@@ -32,19 +32,36 @@ class Both:
     logind: SmallLogind
     nodes: tuple[str, str]
 
-    def create(self, name: str, node: str, *codes: int, fills: bool, policy: str) -> str:
-        """Create a pod whose containers exit with these codes when they are stopped; returns its path."""
+    def create(self, name: str, node: str, *codes: int, policy: str, fills: Path | None = None) -> str:
+        """Create a pod whose containers exit with these codes when they are stopped; returns its path.
+
+        Its first container fills a disk once there is a file `fill` in the folder `fills`.
+        """
         pod = pod_manifest(f"{name}-{self.nodes.index(node)}", nodeName=node, restartPolicy=policy)
         pod["spec"] |= {"terminationGracePeriodSeconds": 30, "automountServiceAccountToken": False}
         pod["spec"]["containers"] = [
-            {"name": f"c{number}", "image": BUSYBOX, "command": ["sh", "-c", command(code, fills=fills and not number)]}
+            {
+                "name": f"c{number}",
+                "image": BUSYBOX,
+                "command": ["sh", "-c", command(code, fills=bool(fills and not number))],
+            }
             for number, code in enumerate(codes)
         ]
         if fills:
-            pod["spec"]["volumes"] = [{"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}]
-            pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+            pod["spec"]["volumes"] = [
+                {"name": "data", "emptyDir": {"sizeLimit": "1Mi"}},
+                {"name": "told", "hostPath": {"path": str(fills), "type": "Directory"}},
+            ]
+            pod["spec"]["containers"][0]["volumeMounts"] = [
+                {"name": name, "mountPath": f"/{name}"} for name in ("data", "told")
+            ]
         self.plane.api.create(pods_path(), pod)
         return pods_path(name=str(pod["metadata"]["name"]))
+
+    def until_ready(self, *paths: str) -> None:
+        """Wait until all containers run, so that each has an exit code in the end."""
+        for path in paths:
+            self.plane.api.until(path, lambda one: condition(one, "Ready") == "True", f"{path} Ready", PATIENCE)
 
     def end_of(self, path: str) -> tuple[Any, ...]:
         """Wait until a pod has ended; returns what its status says of that."""
@@ -96,10 +113,12 @@ ENDS: Final[dict[str, tuple[str, tuple[int, ...], str]]] = {
 
 
 @pytest.mark.parametrize(("policy", "codes", "phase"), ENDS.values(), ids=ENDS)
-def test_a_pod_that_fills_a_disk(both: Both, policy: str, codes: tuple[int, ...], phase: str) -> None:
+def test_a_pod_that_fills_a_disk(both: Both, policy: str, codes: tuple[int, ...], phase: str, tmp_path: Path) -> None:
     """It is evicted for an emptyDir, which is no disruption."""
     name = f"fills-{policy.lower()}"
-    paths = [both.create(name, node, *codes, fills=True, policy=policy) for node in both.nodes]
+    paths = [both.create(name, node, *codes, policy=policy, fills=tmp_path) for node in both.nodes]
+    both.until_ready(*paths)
+    (tmp_path / "fill").touch()
     ours, theirs = (both.end_of(path) for path in paths)
     assert ours == theirs
     assert ours[0] == phase
@@ -108,11 +127,10 @@ def test_a_pod_that_fills_a_disk(both: Both, policy: str, codes: tuple[int, ...]
 def test_pods_whose_machine_goes_down(both: Both) -> None:
     """Of each kind one, ended by one shutdown; this is the last test, for neither node takes a pod afterwards."""
     paths = {
-        name: [both.create(name, node, *codes, fills=False, policy=policy) for node in both.nodes]
+        name: [both.create(name, node, *codes, policy=policy) for node in both.nodes]
         for name, (policy, codes, _) in ENDS.items()
     }
-    for path in (one for two in paths.values() for one in two):
-        both.plane.api.until(path, lambda one: condition(one, "Ready") == "True", f"{path} Ready", PATIENCE)
+    both.until_ready(*(one for two in paths.values() for one in two))
     both.logind.tell(True)
     ended = {name: [both.end_of(path) for path in two] for name, two in paths.items()}
     assert {name: ours for name, (ours, _) in ended.items()} == {name: theirs for name, (_, theirs) in ended.items()}

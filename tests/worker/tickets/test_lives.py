@@ -197,6 +197,7 @@ async def test_a_run_of_the_release_before(node: TicketNode, monkeypatch: pytest
     await crashes(node, pod)
     assert node.refused == 0
     assert node.snapshots[pod["metadata"]["uid"]].ticket == node.tickets.of(workflow_id)
+    await node.called(names.REMOVE_CONTAINER)  # of the first crash, which the second one makes superfluous
     await node.newest(pod).terminate()
     node.runtime.end(node.runtime.live()["web"].container_id, 1)  # there is something to do
     node.runtime.calls.clear()
