@@ -1,5 +1,6 @@
 """The activities of this node, run as Temporal would run them, on a real containerd; fixture `acting`."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -34,6 +35,7 @@ from proto.temporal.activities.requests import (
     StopContainer,
 )
 from proto.temporal.pod import PodJson, PodKey
+from tests.patience import PATIENCE
 from worker.standalone.containerd import Containerd
 
 BUSYBOX: Final = "docker.io/library/busybox:1.37"
@@ -77,6 +79,14 @@ class Acting:
     async def read(self, pod: PodKey) -> PodRuntime:
         """Read the pod's state from the runtime."""
         return await self.run(self.facts.read_pod_runtime, ReadPodRuntime(pod))
+
+    async def said(self, pod: PodKey, word: str, attempt: int = 0) -> Path:
+        """Wait until the container has logged a word; returns its log."""
+        log = self.services.paths(pod).container_logs("web") / f"{attempt}.log"
+        async with asyncio.timeout(PATIENCE):
+            while word not in log.read_text():  # noqa: ASYNC110 - another process writes it
+                await asyncio.sleep(0.02)
+        return log
 
     async def clean(self) -> None:
         """Remove every pod of the test."""

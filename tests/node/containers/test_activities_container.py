@@ -186,13 +186,16 @@ async def test_a_stop_keeps_to_the_grace_that_is_left(acting: Acting) -> None:
     """
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
-    deaf = ["sh", "-c", "trap '' TERM; while true; do sleep 1; done"]
+    deaf = ["sh", "-c", "trap '' TERM; echo up; while true; do sleep 1; done"]
     web = await acting.start(pod, sandbox, command=deaf)
+    # before it runs its command, the process is still runc's, which heeds SIGTERM
+    await acting.said(pod, "up")
     begun = datetime.now(UTC)
     ended = await acting.run(acting.containers.stop_container, stop_request(pod, web.container_id, 1, begun))
     assert (ended.state, ended.exit_code) == (ContainerState.EXITED, 137)
     assert timedelta(seconds=0.9) < _took(begun, ended) < timedelta(seconds=1.9)
     other = await acting.start(pod, sandbox, attempt=1, command=deaf)
+    await acting.said(pod, "up", attempt=1)
     begun = datetime.now(UTC)
     late = stop_request(pod, other.container_id, 30, begun - timedelta(seconds=31))
     ended = await acting.run(acting.containers.stop_container, late)
@@ -204,7 +207,7 @@ async def test_a_stop_may_come_twice_and_late(acting: Acting) -> None:
     pod = acting.pod()
     heeds = ["sh", "-c", "trap 'exit 7' TERM; echo up; sleep 1000 & wait"]
     web = await acting.start(pod, await acting.sandbox(pod), command=heeds)
-    await _said(acting, pod, "up")  # its trap is set: without one the first process of a container ignores the signal
+    await acting.said(pod, "up")  # its trap is set: without one the first process of a container ignores the signal
     stop = stop_request(pod, web.container_id, 5)
     first = await acting.run(acting.containers.stop_container, stop)
     assert first.exit_code == 7
@@ -219,11 +222,11 @@ async def test_a_stop_under_way_is_shortened(acting: Acting) -> None:
     pod = acting.pod()
     deaf = ["sh", "-c", "trap 'echo heard' TERM; echo up; while true; do sleep 1; done"]
     web = await acting.start(pod, await acting.sandbox(pod), command=deaf)
-    await _said(acting, pod, "up")
+    await acting.said(pod, "up")
     begun = datetime.now(UTC)
     stop = stop_request(pod, web.container_id, 30, begun)
     first = asyncio.create_task(acting.run(acting.containers.stop_container, stop))
-    log = await _said(acting, pod, "heard")
+    log = await acting.said(pod, "heard")
     asked = datetime.now(UTC)
     shorter = ShortenStop(pod, "web", web.container_id, timedelta(seconds=1), asked, "Deleted")
     answers = await asyncio.gather(*[acting.run(acting.containers.shorten_stop, shorter) for _ in range(2)])
@@ -306,15 +309,6 @@ def _took(begun: datetime, ended: RuntimeContainer) -> timedelta:
     """Return how long after a moment the container exited by the runtime's clock; delays of a busy machine afterwards don't count."""
     assert ended.finished_at is not None
     return ended.finished_at - begun
-
-
-async def _said(acting: Acting, pod: PodKey, word: str) -> Path:
-    """Wait until the container has logged a word; returns its log."""
-    log = acting.services.paths(pod).container_logs("web") / "0.log"
-    async with asyncio.timeout(PATIENCE):
-        while word not in log.read_text():  # noqa: ASYNC110 - another process writes it
-            await asyncio.sleep(0.02)
-    return log
 
 
 async def _ended(acting: Acting, pod: PodKey, container_id: str) -> RuntimeContainer:

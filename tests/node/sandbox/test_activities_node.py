@@ -103,8 +103,9 @@ async def test_a_restarted_containerd_is_found_within_a_second(acting: Acting, c
 async def test_a_stop_survives_a_restart_of_containerd(acting: Acting, containerd: Containerd) -> None:
     """The retry after the lost connection continues with the remaining grace period."""
     pod = acting.pod()
-    deaf = ["sh", "-c", "trap '' TERM; while true; do sleep 1; done"]
+    deaf = ["sh", "-c", "trap '' TERM; echo up; while true; do sleep 1; done"]
     web = await acting.start(pod, await acting.sandbox(pod), command=deaf)
+    await acting.said(pod, "up")
     stop = stop_request(pod, web.container_id, 6)
     stopping = asyncio.create_task(acting.run(acting.containers.stop_container, stop))
     await asyncio.sleep(2)  # of the six: what is left is requested in whole seconds, rounded up
