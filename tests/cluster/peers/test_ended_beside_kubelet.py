@@ -21,6 +21,8 @@ KEYS: Final = {
     "evictionHard": {"memory.available": "100Mi"},  # a full disk ends no pod
 }
 FILLS: Final = "until [ -e /told/fill ]; do sleep 0.1; done; dd if=/dev/zero of=/data/big bs=1M count=3 2> /dev/null; "
+CPU: Final = {"requests": {"cpu": "200m"}}
+"""A BestEffort container has next to none of a busy machine, and may miss the second that an eviction gives it to exit."""
 FINAL: Final = ("Succeeded", "Failed")
 
 
@@ -44,6 +46,7 @@ class Both:
                 "name": f"c{number}",
                 "image": BUSYBOX,
                 "command": ["sh", "-c", command(code, fills=bool(fills and not number))],
+                "resources": CPU,
             }
             for number, code in enumerate(codes)
         ]
