@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.worker.settings.test_config import load
+from tests.worker.settings.test_config_installers import WRITTEN
+from worker.daemon import config
 from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 from worker.settings.log_rotation import ContainerLogs
 from worker.settings.memory import MemorySettings, refuse_what_this_node_has_not
@@ -88,3 +90,26 @@ def test_keys_out_of_bounds(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigurationRefused) as refused:
         load(tmp_path, text)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "cgroup_v2", "refused"),
+    [
+        pytest.param("", False, False, id="v1-without-the-key"),
+        pytest.param(WRITTEN, False, False, id="v1-with-kubeadms-file"),
+        pytest.param("failCgroupV1: false", False, False, id="v1-is-welcome"),
+        pytest.param("failCgroupV1: true", False, True, id="v1-is-not-wanted"),
+        pytest.param("failCgroupV1: true", True, False, id="v2"),
+    ],
+)
+def test_cgroup_v1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, cgroup_v2: bool, refused: bool) -> None:
+    """A file that nobody has edited runs on v1 and hybrid; the kubelet's default refuses them."""
+    controllers = tmp_path / "cgroup.controllers"
+    if cgroup_v2:
+        controllers.touch()
+    monkeypatch.setattr(config, "_CGROUP_V2", controllers)
+    if not refused:
+        load(tmp_path, text)
+        return
+    with pytest.raises(ConfigurationRefused, match="failCgroupV1: true, and this node has cgroup v1; set it to false"):
+        load(tmp_path, text)
