@@ -1,4 +1,4 @@
-"""What a node needs of its machine, judged before anything on it is changed: cgroups, room on the disk, the clock, SELinux.
+"""What a node needs of its machine, judged before anything on it is changed: cgroups, room on the disk, the clock, SELinux, PSI.
 
 Called by `tempolet worker`, `up` and `join` at their start. The judgement is pure; gathering is beside it. A node that has worked before
 starts on a full disk and with a wrong clock, as a kubelet does, and says so: its pods run, and it is needed to make room.
@@ -21,6 +21,8 @@ _CONTROLLERS_V1: Final = ("cpu", "cpuacct", "cpuset", "memory")
 """Of a kubelet's node (pkg/kubelet/cm/container_manager_linux.go validateSystemRequirements)."""
 _CONTROLLERS_V2: Final = ("cpu", "cpuset", "memory")
 _ENFORCE: Final = Path("/sys/fs/selinux/enforce")
+_PRESSURE: Final = Path("/proc/pressure")
+"""Missing where the kernel has PSI switched off, as Red Hat's has by default."""
 
 
 class MachineUnfit(Exception):
@@ -44,6 +46,8 @@ class MachineState:
     """None: the file system does not count them."""
     now: datetime
     selinux_enforcing: bool = False
+    pressure: bool = True
+    """Whether the kernel tells how long processes wait (PSI)."""
 
 
 def cgroup_faults(state: MachineState) -> Iterator[str]:
@@ -95,17 +99,28 @@ def selinux_warnings(state: MachineState) -> Iterator[str]:
         )
 
 
+def pressure_warnings(state: MachineState) -> Iterator[str]:
+    """Say that there will be no pressure figures; cgroup v1 never has them."""
+    if state.cgroup_v2 and not state.pressure:
+        yield (
+            f"the kernel tells no pressure figures (PSI: there is no {_PRESSURE}), so statistics and metrics have none, and "
+            "kernelMemcgNotification has no effect: boot with psi=1 on the kernel's command line"
+        )
+
+
 def refuse_unfit_machine(root_dir: Path, *, new: bool) -> list[str]:
     """Look at this machine; returns warnings, raises MachineUnfit. `new`: the node has not worked here yet."""
     state = machine_state(root_dir)
-    faults, warnings = list(cgroup_faults(state)), list(selinux_warnings(state))
+    faults, warnings = list(cgroup_faults(state)), [*selinux_warnings(state), *pressure_warnings(state)]
     (faults if new else warnings).extend((*disk_faults(state), *clock_faults(state)))
     if faults:
         raise MachineUnfit(f"nothing was changed: {'; '.join(faults)}")
     return warnings
 
 
-def machine_state(root_dir: Path, hierarchies: Hierarchies | None = None, enforce: Path = _ENFORCE) -> MachineState:
+def machine_state(
+    root_dir: Path, hierarchies: Hierarchies | None = None, *, enforce: Path = _ENFORCE, pressure: Path = _PRESSURE
+) -> MachineState:
     """Look at this machine; blocks briefly. Raises OSError."""
     found = hierarchies or Hierarchies.of_this_node()
     places = list(dict.fromkeys([found.v2] if found.v2 else found.v1.values()))
@@ -121,6 +136,7 @@ def machine_state(root_dir: Path, hierarchies: Hierarchies | None = None, enforc
         free_inodes=room.f_favail if room.f_files else None,
         now=datetime.now(UTC),
         selinux_enforcing=_text(enforce) == "1",
+        pressure=pressure.is_dir(),
     )
 
 

@@ -22,6 +22,7 @@ from worker.machine.fitness import (
     clock_faults,
     disk_faults,
     machine_state,
+    pressure_warnings,
     refuse_unfit_machine,
     selinux_warnings,
 )
@@ -48,7 +49,7 @@ V1: Final = {
 
 def said(state: MachineState) -> list[str]:
     """Return all that is said about a machine."""
-    judges = (cgroup_faults, disk_faults, clock_faults, selinux_warnings)
+    judges = (cgroup_faults, disk_faults, clock_faults, selinux_warnings, pressure_warnings)
     return [one for judge in judges for one in judge(state)]
 
 
@@ -57,6 +58,7 @@ def said(state: MachineState) -> list[str]:
     [
         pytest.param({}, id="cgroup-v2"),
         pytest.param(V1, id="cgroup-v1"),
+        pytest.param({**V1, "pressure": False}, id="cgroup-v1-never-has-pressure-figures"),
         pytest.param({"free_inodes": None}, id="a-file-system-that-counts-no-inodes"),
     ],
 )
@@ -98,6 +100,7 @@ def test_nothing_is_wrong(given: dict[str, Any]) -> None:
             id="clock",
         ),
         pytest.param({"selinux_enforcing": True}, ("SELinux is enforcing", "enable_selinux = true"), id="selinux"),
+        pytest.param({"pressure": False}, ("there is no /proc/pressure", "boot with psi=1"), id="no-pressure-figures"),
     ],
 )
 def test_one_sentence(given: dict[str, Any], words: tuple[str, ...]) -> None:
@@ -162,6 +165,23 @@ def test_selinux_is_read(tmp_path: Path, content: str | None, enforcing: bool) -
         (tmp_path / "enforce").write_text(content)
     state = machine_state(tmp_path, enforce=tmp_path / "enforce")
     assert (state.selinux_enforcing, bool(list(selinux_warnings(state)))) == (enforcing, enforcing)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["there", "missing"])
+def test_whether_the_kernel_tells_pressure_is_read(tmp_path: Path, there: bool) -> None:
+    """By the folder that it makes only with PSI."""
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    if there:
+        (tmp_path / "pressure").mkdir()
+    state = machine_state(tmp_path, Hierarchies(tmp_path, {}), pressure=tmp_path / "pressure")
+    assert (state.pressure, bool(list(pressure_warnings(state)))) == (there, not there)
+
+
+def test_no_pressure_figures_are_no_reason_to_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A node of a kernel without them says so, and starts."""
+    monkeypatch.setattr(fitness, "machine_state", lambda _: replace(GOOD, pressure=False))
+    (warning,) = refuse_unfit_machine(tmp_path, new=True)
+    assert "psi=1" in warning
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
