@@ -5,21 +5,19 @@ believed is decided by `worker/joining/cluster_info.py`.
 """
 
 import json
-import ssl
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, Final
 
 import aiohttp
 
+from activities.clients.api_server.connection_errors import wrong_dates
 from activities.clients.api_server.errors import ApiAway
 from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused, Material
 
 PATH: Final = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 LARGEST: Final = 2 * 2**20
 """Bytes; a ConfigMap has at most 1 MiB."""
-_DATES: Final = (9, 10)
-"""OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED (openssl/x509_vfy.h)."""
 
 
 async def read_cluster_info(server: str, authority: bytes | None, within: timedelta) -> dict[str, Any]:
@@ -46,18 +44,10 @@ async def read_cluster_info(server: str, authority: bytes | None, within: timede
                     raise ApiAway(f"{server} answers with more than {LARGEST} bytes: it is no API server")
             return _decoded(server, response.status, bytes(body))
     except aiohttp.ClientConnectorCertificateError as error:
-        raise ApiAway(f"the certificate of {server} {_why_not_valid(error.certificate_error)}") from error
+        why = wrong_dates(error.certificate_error) or "was not signed by the cluster's CA, or is not for this address"
+        raise ApiAway(f"the certificate of {server} {why}") from error
     except (aiohttp.ClientError, KubeconfigRefused, TimeoutError, OSError, ValueError) as error:
         raise ApiAway(f"no answer from {server}: {str(error) or type(error).__name__}") from error
-
-
-def _why_not_valid(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _DATES:
-        return (
-            f"{error.verify_message}, by this machine's clock, which shows {datetime.now(UTC):%Y-%m-%d %H:%M} UTC: set the "
-            "clock (`timedatectl set-ntp true`), or renew the certificate"
-        )
-    return "was not signed by the cluster's CA, or is not for this address"
 
 
 def _decoded(server: str, status: int, body: bytes) -> dict[str, Any]:

@@ -4,17 +4,24 @@ Used by `api_server` when a connection fails or authentication is refused. Witho
 of an HTTP library, or just: Unauthorized.
 """
 
+import ssl
 from datetime import UTC, datetime
+from typing import Final
 
 import aiohttp
 
 from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused, Material
+
+_DATES: Final = (9, 10)
+"""OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED (openssl/x509_vfy.h)."""
 
 
 def not_connected(error: BaseException, kubeconfig: Kubeconfig) -> str:
     """Explain why a connection failed."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
+            if dates := wrong_dates(error.certificate_error):
+                return f"the certificate of {kubeconfig.server} is not trusted: {dates}"
             why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
             return (
                 f"the certificate of {kubeconfig.server} is not trusted: {why}; "
@@ -24,6 +31,16 @@ def not_connected(error: BaseException, kubeconfig: Kubeconfig) -> str:
             return f"no connection to {error.host}:{error.port}: {error.strerror or error.os_error}"
         case _:
             return str(error) or type(error).__name__
+
+
+def wrong_dates(error: Exception) -> str:
+    """Explain that a certificate is not valid now; empty if its dates are not what is wrong."""
+    if not isinstance(error, ssl.SSLCertVerificationError) or error.verify_code not in _DATES:
+        return ""
+    return (
+        f"{error.verify_message}, by this machine's clock, which shows {datetime.now(UTC):%Y-%m-%d %H:%M} UTC: set the "
+        "clock (`timedatectl set-ntp true`), or renew the certificate"
+    )
 
 
 def authentication_error(kubeconfig: Kubeconfig) -> str:

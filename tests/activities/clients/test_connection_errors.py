@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -49,6 +49,21 @@ async def test_an_authority_of_another_cluster_is_named(tmp_path: Path) -> None:
     assert f"the certificate of https://127.0.0.1:{port} is not trusted: " in words
     assert str(ours.folder / "ca.crt") in words
     assert "object at" not in words
+
+
+async def test_a_certificate_that_is_not_valid_now_may_be_the_clocks_fault(tmp_path: Path) -> None:
+    """The clock is shown, and no part of the kubeconfig is blamed."""
+    authority = Authority.make(tmp_path)
+    expired = authority.sign("server", "api", hosts=["127.0.0.1"], lifetime=timedelta(days=-1))
+    async with refusing(expired) as port:
+        words = await said(Kubeconfig(f"https://127.0.0.1:{port}", authority=Material(tmp_path / "ca.crt")))
+    assert (
+        f"the certificate of https://127.0.0.1:{port} is not trusted: certificate has expired, by this machine's clock"
+        in words
+    )
+    assert f"{datetime.now(UTC):%Y-%m-%d}" in words
+    assert "timedatectl set-ntp true" in words
+    assert "certificate-authority" not in words
 
 
 async def test_nobody_at_the_address_is_said_in_a_line() -> None:
