@@ -92,7 +92,7 @@ KEY_FLAGS: Final = (
     KeyFlag("manifest-url-header", _URL_HEADERS, "headers for that URL, Name:value,Other:value", _headers),
     KeyFlag("http-check-frequency", "httpCheckFrequency", "interval of requests to that URL, e.g. 20s"),
     KeyFlag("runtime-request-timeout", "runtimeRequestTimeout", "limit of a CRI call, e.g. 2m"),
-    KeyFlag("cgroup-driver", "cgroupDriver", "cgroupfs"),
+    KeyFlag("cgroup-driver", "cgroupDriver", "cgroupfs or systemd, for a runtime that does not tell its own"),
     KeyFlag("cgroup-root", "cgroupRoot", "cgroup under which pods live"),
     KeyFlag("cluster-dns", "clusterDNS", "addresses of the cluster's DNS, comma-separated", _list),
     KeyFlag("cluster-domain", "clusterDomain", "domain of the cluster's DNS"),

@@ -8,6 +8,7 @@ from typing import get_type_hints
 
 import pytest
 
+from activities.machine.cgroup_names import CgroupDriver
 from worker.settings.flags import node_parser
 from worker.settings.kubelet.configuration import ACTED_ON, CLUSTER_KEYS
 from worker.settings.kubelet.feature_gates import ACTED_ON as GATES
@@ -46,6 +47,12 @@ TO_TELL: Mapping[str, Iterable[str]] = {
 def test_everything_that_can_be_set_is_told(kind: str) -> None:
     """By its whole name, in backquotes."""
     assert set(TO_TELL[kind]) - TOLD == set()
+
+
+def test_help_names_every_cgroup_driver() -> None:
+    """Each is a value that the flag takes."""
+    (told,) = (one.help for one in node_parser("", "")._actions if "--cgroup-driver" in one.option_strings)
+    assert [one for one in CgroupDriver if one not in (told or "")] == []
 
 
 def test_no_key_is_told_that_does_nothing() -> None:
