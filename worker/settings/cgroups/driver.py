@@ -48,7 +48,7 @@ def chosen_driver(facts: DriverFacts) -> CgroupDriver:
         if (told := _ANSWERS.get(facts.answer)) is None:
             raise ConfigurationRefused(
                 f"the container runtime has the cgroup driver {facts.answer}, which is none that tempolet knows "
-                "(0: systemd, 1: cgroupfs); use a runtime of this version's table"
+                "(0: systemd, 1: cgroupfs); use a runtime that was tried (docs/versions.md)"
             )
         return told
     driver, setting = CgroupDriver(facts.key), facts.setting

@@ -61,7 +61,13 @@ def test_chosen(key: str, answer: int | None, setting: CgroupDriver | None, expe
             ),
             id="the-default-and-a-containerd-for-kubeadm",
         ),
-        pytest.param("systemd", 7, None, ("the cgroup driver 7",), id="a-driver-of-the-future"),
+        pytest.param(
+            "systemd",
+            7,
+            None,
+            ("the cgroup driver 7", "use a runtime that was tried (docs/versions.md)"),
+            id="a-driver-of-the-future",
+        ),
         pytest.param("systemd", -1, SYSTEMD, ("the cgroup driver -1",), id="no-driver"),
     ],
 )
