@@ -35,6 +35,7 @@ from worker.joining.requirements import (
 from worker.joining.systemd import UNITS, Systemd, unit_of
 from worker.joining.waiting import until_ready
 from worker.machine.fitness import refuse_unfit_machine
+from worker.standalone.cri_client import without_user_namespaces
 
 ASK_THE_KUBELET: Final = ("KubeletVersion", "SystemVerification")
 """Checks of kubeadm that need a program called kubelet, for its version."""
@@ -79,6 +80,7 @@ class Joining:
         refuse_unusable_temporal(config, self.request.temporal.variables())
         endpoint = self.request.endpoint or planned.CONTAINERD
         self.say(f"container runtime: {refuse_unready_runtime(endpoint)} at {endpoint}")
+        self._tell_what_pods_lack(endpoint)
         wanted = [*self._own_files(flags), PlannedFile(places.kubeadm_drop_in, planned.kubeadm_drop_in())]
         installation = look(wanted, record, lambda one, content: one.content == content)
         if self.dry_run:
@@ -113,6 +115,7 @@ class Joining:
         self.say(
             f"container runtime: {runtime} at {endpoint}, with the cgroup driver {refuse_wrong_cgroup_driver(config)}"
         )
+        self._tell_what_pods_lack(endpoint)
         if config.cluster is not None and config.cluster.serving.enabled:
             refuse_taken_port(config.cluster.serving.address, config.cluster.serving.port, systemd)
         installation = look(self._files(cluster, configuration, flags), record, self._will_do)
@@ -139,6 +142,10 @@ class Joining:
         if record.node not in ("", node):
             raise JoinRefused(f"this machine was joined as node {record.node}, not {node}: `tempolet leave` first")
         return facts.program, record
+
+    def _tell_what_pods_lack(self, endpoint: str) -> None:
+        if missing := without_user_namespaces(endpoint):
+            self.say(f"note: {missing}")
 
     def _files(self, cluster: Cluster, configuration: Configuration, flags: planned.NodeFlags) -> list[PlannedFile]:
         """List what must be there in the end."""

@@ -20,6 +20,7 @@ from proto.cri.labels import POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc as cri_grpc
 from worker.settings.cgroups.driver import runtime_setting
+from worker.settings.user_namespaces import missing_user_namespaces
 
 BETWEEN_TRIES: Final = 0.02
 AT_ONCE: Final = 4
@@ -51,6 +52,16 @@ def given_runtime(endpoint: str, within: timedelta) -> str:
         raise RuntimeNotReady(
             f"the container runtime at {endpoint} does not answer on CRI: {error}; {what_now}"
         ) from error
+
+
+def without_user_namespaces(endpoint: str) -> str:
+    """Say that no pod can have user namespaces with a runtime; empty if one can, or if there is no answer: the worker asks, too."""
+    try:
+        with CriClient(Path(endpoint.removeprefix("unix://"))) as runtime:
+            handlers = runtime.runtime.Status(cri.StatusRequest(), timeout=5).runtime_handlers
+    except grpc.RpcError:
+        return ""
+    return missing_user_namespaces({one.name: one.features.user_namespaces for one in handlers})
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
-from worker.standalone.cri_client import CriClient, RuntimeNotReady, given_runtime
+from worker.standalone.cri_client import CriClient, RuntimeNotReady, given_runtime, without_user_namespaces
 from worker.standalone.joining import NotJoined, until_joined
 from worker.standalone.machine.owner_marks import TakenByAnother, claim_cgroup, claim_state, refuse_state_of_another
 from worker.standalone.machine.private_files import private_folder
@@ -98,8 +98,7 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
         for warning in refuse_unfit_machine(settings.state_dir, new=not settings.state_dir.exists()):
             show.say(f"warning: {warning}")
         if settings.container_runtime_endpoint:
-            given_runtime(settings.endpoint, GIVEN_RUNTIME_WITHIN)
-            _refuse_unusable_driver(settings)
+            _look_at_given_runtime(settings, show)
         if settings.systemd and (error := systemd_error()):
             raise SystemdUnavailable(
                 f"nothing was changed: {error}; see why systemd does not answer, or give --no-systemd"
@@ -123,6 +122,14 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
         show.say(f"does not run {words}")
     given = {settings.manifests / one.name for one in manifests}
     return [words for path, words in missing.items() if path in given]
+
+
+def _look_at_given_runtime(settings: Settings, show: Progress) -> None:
+    """Check that the operator's own runtime can be used; raises RuntimeNotReady, ConfigurationRefused."""
+    given_runtime(settings.endpoint, GIVEN_RUNTIME_WITHIN)
+    _refuse_unusable_driver(settings)
+    if missing := without_user_namespaces(settings.endpoint):
+        show.say(f"note: {missing}")
 
 
 def _refuse_unusable_driver(settings: Settings) -> None:

@@ -102,6 +102,13 @@ async def test_kubeadm_finds_the_services_in_the_kubelets_place(machine: Machine
     assert not any(line.startswith("wrote") for line in await machine.join())
 
 
+async def test_what_no_pod_can_have_is_told(machine: Machine) -> None:
+    """This runtime has no handler with user namespaces, as with an old runc: other pods run, so it is no reason to end."""
+    said = await machine.join(dry_run=True)
+    assert [one for one in said if one.startswith("note: no pod can have hostUsers: false here: ")] != []
+    assert said[-1] == "dry run: nothing was changed"
+
+
 async def test_leave_removes_them_with_what_kubeadm_wrote(machine: Machine) -> None:
     """And keeps what was in the kubelet's folder before."""
     places = machine.places
