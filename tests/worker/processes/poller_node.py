@@ -20,6 +20,7 @@ from proto.temporal import names
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged
+from tests.free_ports import free_port
 from tests.patience import PATIENCE
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from worker.daemon.config import NodeConfig
@@ -194,14 +195,19 @@ class Node:
 
 
 class Line:
-    """A line to Temporal that can be cut: connections break, and new ones are refused until it is mended."""
+    """A line to Temporal that can be cut: connections break, and new ones are refused until it is mended.
+
+    Its port is of the test's own: one of the kernel's choice may be somebody else's before the line is mended.
+    """
 
     def __init__(self, far: str) -> None:
         self._far = far.rsplit(":", 1)
         self._server: asyncio.Server | None = None
         self._ends: set[asyncio.StreamWriter] = set()
         self._pumps: set[asyncio.Task[None]] = set()
-        self._port = 0
+        self._port = free_port()
+        self._whole: object | None = None
+        """Another one after each mend; None while the line is cut."""
 
     @property
     def address(self) -> str:
@@ -210,11 +216,12 @@ class Line:
 
     async def mend(self) -> None:
         """Take connections (again)."""
+        self._whole = object()
         self._server = await asyncio.start_server(self._connect, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
         """Break every connection and take none."""
+        self._whole = None
         if self._server:
             self._server.close()
         for end in self._ends:
@@ -229,7 +236,12 @@ class Line:
         await self.cut()
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        whole = self._whole
         far_reader, far_writer = await asyncio.open_connection(*self._far)
+        if whole is None or whole is not self._whole:  # it was cut before the connection was there to be broken
+            writer.transport.abort()
+            far_writer.transport.abort()
+            return
         self._ends |= {writer, far_writer}
         for source, target in ((reader, far_writer), (far_reader, writer)):
             pump = asyncio.create_task(_pump(source, target))

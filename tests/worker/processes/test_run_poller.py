@@ -4,6 +4,7 @@ A real poller on a real Temporal, with a runtime that the test plays.
 """
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from proto.refusals import read_refusals
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
+from tests.patience import PATIENCE
 from tests.worker.poller.snapshots import snapshot, write
 from tests.worker.processes.poller_node import Node, eventually, heard
 from worker.behaviours.commitment import BEFORE_COMMITS, SIGN_OF_A_POLLER, Commitment
@@ -131,8 +133,9 @@ async def test_a_manifest_with_a_uid_of_its_own_tells_its_edit(node: Node) -> No
         assert await heard(handle, 2) == ["listed", "listed with busybox:2"]
 
 
-async def test_what_changed_while_the_poller_was_away_is_made_good(node: Node) -> None:
+async def test_what_changed_while_the_poller_was_away_is_made_good(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Removed, replaced, added and untouched: each as if the poller had seen it."""
+    monkeypatch.setattr("worker.processes.resync.FIRST_ANSWER", timedelta(seconds=PATIENCE))
     for name in ("stays", "goes", "changes"):
         node.write(f"{name}.yaml", name=name)
     async with node.poller():
@@ -141,8 +144,11 @@ async def test_what_changed_while_the_poller_was_away_is_made_good(node: Node) -
     (node.manifests / "goes.yaml").unlink()
     node.write("changes.yaml", name="changes", tag="2")
     node.write("comes.yaml", name="comes")
+    await gone.signal("Hold", True)  # the hint may come before or after the deletion
     async with node.poller():
-        assert await gone.result() == "listed restart ManifestRemoved"
+        assert sorted(await heard(gone, 3)) == ["ManifestRemoved", "listed", "restart"]
+        await gone.signal("Hold", False)
+        await gone.result()
         assert (await changed.result()).endswith("ManifestReplaced")
         await node.only("stays 1", "changes 2", "comes 1")
         stays = await node.handle("stays")
