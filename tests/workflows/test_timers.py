@@ -4,6 +4,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import pytest
 from temporalio.client import WorkflowHandle
 
 from proto.pod_snapshot import PodSnapshot
@@ -17,7 +18,12 @@ from workflows.decide.versions import TIMER_PER_WAIT
 NAMES = ("a", "b", "c", "d")
 RE_READS = 10
 SLOW = NodeSettings(host_ips=("192.0.2.1",))
-"""Back-offs that outlast a test."""
+"""Without the short back-offs of the other tests."""
+
+
+@pytest.fixture(autouse=True)
+def _back_offs_that_outlast_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workflows.decide.containers.backoff.INITIAL", timedelta(minutes=5))
 
 
 def has_run(name: str, attempt: int, snapshot: PodSnapshot) -> bool:
