@@ -56,6 +56,15 @@ async def until_open(client: Client, node: str, behaviour: int, workflow_id: str
             await asyncio.sleep(0.05)
 
 
+async def until_closed(client: Client, node: str, run_id: str) -> None:
+    """Wait until visibility shows a run as open no longer: it may show the next one before."""
+    async with asyncio.timeout(60):
+        while True:
+            if run_id not in {run.run_id async for run in runs_of(client, node, OPEN)}:
+                return
+            await asyncio.sleep(0.05)
+
+
 async def test_runs_are_raised_once_the_node_is_committed(
     node: Node,
     client: Client,
@@ -77,6 +86,7 @@ async def test_runs_are_raised_once_the_node_is_committed(
     await worker.look()
     await worker.look()
     new = await until_open(client, node.name, CURRENT)
+    await until_closed(client, node.name, old.run_id)
     assert await signals_of(client, old.workflow_id, old.run_id) == 1
     await worker.look()
     await worker.look()
