@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from activities.clients.api_server.api_server import ApiAway, ApiServer, Content, Json
+from tests.patience import PATIENCE
 from worker.events.event import WARNING, ObjectReference
 from worker.events.recorder import EventRecorder, sending_events
 
@@ -30,7 +31,7 @@ async def test_one_that_a_webhook_fails_on_holds_up_no_other() -> None:
     """The kubelet drops it as well; two minutes of retries for each would delay all that follow."""
     server = Server()
     recorder = EventRecorder(server, "n1", qps=0, burst=1)
-    async with sending_events(recorder), asyncio.timeout(5):
+    async with sending_events(recorder), asyncio.timeout(PATIENCE / 2):
         for name, namespace in (("a", "broken"), ("b", "broken"), ("c", "default")):
             recorder.record(ObjectReference("Pod", name, name, namespace), WARNING, "BackOff", "Back-off")
         assert (await server.taken.get())["metadata"]["namespace"] == "default"

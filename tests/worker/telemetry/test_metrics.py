@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.patience import PATIENCE
 from worker.endpoints.server import Address, Answer, Endpoint, healthz
 from worker.telemetry.call_metrics import operation_type
 from worker.telemetry.metrics import Metrics
@@ -182,7 +183,7 @@ async def test_a_stuck_loop_is_told_by_another_thread() -> None:
     answers: list[tuple[int, str]] = []
     asking = threading.Thread(target=lambda: answers.append(get(served, "/healthz")))
     asking.start()
-    asking.join(10)  # blocks the loop, which is the planted fault
+    asking.join(PATIENCE)  # blocks the loop, which is the planted fault
     served.close()
     assert answers
     assert answers[0][0] == 500

@@ -39,7 +39,7 @@ async def read(port: int, path: str) -> str:
     """Request a path, as soon as something listens there."""
 
     def ask() -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
             return str(answer.read().decode())
 
     async with asyncio.timeout(PATIENCE):

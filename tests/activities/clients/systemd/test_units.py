@@ -151,11 +151,11 @@ def test_a_bus_without_systemd_is_asked_again(systemd: FakeSystemd, name: str) -
 
 def test_a_systemd_that_has_answered_is_awaited(tmp_path: Path) -> None:
     """Its own socket is made anew while it restarts itself; at a first start nothing is waited for."""
-    found = SystemdUnits(Sockets(tmp_path / "bus", tmp_path / "private"), 20)
+    found = SystemdUnits(Sockets(tmp_path / "bus", tmp_path / "private"), 600)
     before = time.monotonic()
     with pytest.raises(SystemdUnavailable):
         found.version()
-    assert time.monotonic() - before < 1
+    assert time.monotonic() - before < 30, "it would have been ten minutes"
     systemd = FakeSystemd(tmp_path / "private")
     with systemd.listening():
         found.version()
