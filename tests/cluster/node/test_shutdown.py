@@ -118,7 +118,7 @@ def terminated(node: ClusterNode, name: str) -> datetime:
 
 def both_events(node: ClusterNode) -> list[Any]:
     """Return the events of the shutdown and its end, in this order, once there are both."""
-    found = sorted(events_of(node, node.name, "NodeShutdown"), key=lambda one: int(one["metadata"]["resourceVersion"]))
+    found = sorted(events_of(node, node.name, "Shutdown"), key=lambda one: int(one["metadata"]["resourceVersion"]))
     return found if len(found) > 1 else []
 
 

@@ -78,6 +78,18 @@ class Both:
         codes = [one["state"]["terminated"]["exitCode"] for one in status["containerStatuses"]]
         return status["phase"], status.get("reason"), status.get("message"), codes, told
 
+    def told_of_shutdowns(self, node: str) -> list[tuple[str, str, str]]:
+        """Wait until the node has told that its machine goes down; returns type, reason and message of each such event."""
+        path = f"{pods_path().removesuffix('/pods')}/events?fieldSelector=involvedObject.name%3D{node}"
+        found = self.plane.api.until(path, shutdowns_in, f"{node} tells of the shutdown", PATIENCE)
+        return shutdowns_in(found)
+
+
+def shutdowns_in(events: Any) -> list[tuple[str, str, str]]:
+    """Return the events of shutdowns; the node's namespace has those of nodes, too."""
+    told = ((one["type"], one["reason"], one["message"]) for one in events["items"])
+    return [one for one in told if one[2].startswith("Shutdown manager ")]
+
 
 def command(code: int, *, fills: bool) -> str:
     """Write a command that exits with this code when it is stopped."""
@@ -138,3 +150,5 @@ def test_pods_whose_machine_goes_down(both: Both) -> None:
     ended = {name: [both.end_of(path) for path in two] for name, two in paths.items()}
     assert {name: ours for name, (ours, _) in ended.items()} == {name: theirs for name, (_, theirs) in ended.items()}
     assert {name: ours[0] for name, (ours, _) in ended.items()} == {name: phase for name, (*_, phase) in ENDS.items()}
+    ours, theirs = (both.told_of_shutdowns(node) for node in both.nodes)
+    assert ours == theirs

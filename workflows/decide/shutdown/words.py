@@ -1,4 +1,4 @@
-"""What is said at a shutdown, in the kubelet's words (pkg/kubelet/nodeshutdown/nodeshutdown_manager.go)."""
+"""What is said at a shutdown, in the kubelet's words (pkg/kubelet/nodeshutdown/nodeshutdown_manager.go, events/event.go)."""
 
 from typing import Final
 
@@ -10,6 +10,6 @@ MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
 NOT_ADMITTED: Final = Rejected("NodeShutdown", "Pod was rejected as the node is shutting down.")
 NOT_READY: Final = "node is shutting down"
 """In the node's condition Ready, joined with what else is wrong with it."""
-EVENT: Final = "NodeShutdown"
+EVENT: Final = "Shutdown"
 DETECTED: Final = "Shutdown manager detected shutdown event"
 CANCELLED: Final = "Shutdown manager detected shutdown cancellation"

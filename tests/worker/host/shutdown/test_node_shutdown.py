@@ -17,8 +17,8 @@ from worker.host.shutdown.state_file import FILE, ShutdownTimes, read_times
 from worker.machine.shutdown_sign import ShutdownSign
 from workflows.decide.shutdown.periods import Period
 
-DETECTED = ("Normal", "NodeShutdown", "Shutdown manager detected shutdown event")
-CANCELLED = ("Normal", "NodeShutdown", "Shutdown manager detected shutdown cancellation")
+DETECTED = ("Normal", "Shutdown", "Shutdown manager detected shutdown event")
+CANCELLED = ("Normal", "Shutdown", "Shutdown manager detected shutdown cancellation")
 
 
 @pytest.fixture
