@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.temporal.pod import PodStart
 from proto.temporal.pod_inputs import FirstSight
-from workflows.decide.lifecycle.admission import why_rejected
+from workflows.decide.machine_abilities import why_rejected
 
 
 def pod_listed(start: PodStart) -> str:

@@ -141,7 +141,7 @@ class Poller:
         admission = (
             self._cluster.admission
             if self._cluster
-            else admission_alone(config, self._known, preemptions, self._manifest_pods.present)
+            else admission_alone(config, settings, self._known, preemptions, present=self._manifest_pods.present)
         )
         admission.in_use = self._resizes.in_use
         self._resizes.room = admission

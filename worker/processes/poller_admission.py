@@ -13,6 +13,7 @@ from worker.poller.admission.own_node import OwnNode
 from worker.poller.admission.preemptions import PreemptionParts, Preemptions
 from worker.poller.admission.under_pressure import UnderPressure
 from worker.poller.runtime.known_pods import KnownPods
+from workflows.decide.machine_abilities import why_rejected
 from workflows.decide.shutdown.words import NOT_ADMITTED
 
 
@@ -39,7 +40,12 @@ def preemptions_for(
 
 
 def admission_alone(
-    config: NodeConfig, known: KnownPods, preemptions: Preemptions, present: Callable[[], Mapping[str, PodJson]]
+    config: NodeConfig,
+    settings: NodeSettings,
+    known: KnownPods,
+    preemptions: Preemptions,
+    *,
+    present: Callable[[], Mapping[str, PodJson]],
 ) -> NodeAdmission:
     """Return the admission of a node without a cluster, where all pods are static; `present` returns those that are listed."""
     return NodeAdmission(
@@ -47,6 +53,7 @@ def admission_alone(
         known,
         config.feature_gates,
         present,
+        settings=settings,
         under_pressure=UnderPressure(config.root_dir, alone=True).why_refused,
         preemptions=preemptions,
     )
@@ -54,7 +61,5 @@ def admission_alone(
 
 def why_refused(settings: NodeSettings, shutdown: ShutdownSign, pod: PodJson) -> Rejected | None:
     """Return why a pod that this node admits would not run here: nobody is stopped for it."""
-    from workflows.decide.lifecycle.admission import why_rejected  # noqa: PLC0415 - needed only before a preemption
-
     why = next(why_rejected(pod, settings), None)
     return why or (NOT_ADMITTED if shutdown.is_set() else None)

@@ -3,32 +3,35 @@
 Asked by `manifest_pods` and `api_pods` when a pod's workflow is started for the first time; a pod with an open workflow
 stays admitted, also after a restart of the poller. Asked by `resizes`, too, whether there is room for what a pod asks for
 later, and to stop pods for a critical one. The rules are pure (`workflows/decide/eviction/admission.py` and `preemption.py`,
-`workflows/decide/node/node_admission.py`, `supported_cluster.py`); this module collects the pods that count and the Node.
+`workflows/decide/machine_abilities.py`, `workflows/decide/node/node_admission.py`, `supported_cluster.py`); this module collects the pods
+that count and the Node, and asks in the kubelet's order (pkg/kubelet/kubelet.go NewMainKubelet).
 
 One preemption is carried out at a time, for a new pod or for a resize. Meanwhile pods that fit are admitted, and one that does not fit waits and is
 judged again: the kubelet, too, would look at it only afterwards.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import structlog
 
 from proto.pod_snapshot import is_terminating
-from proto.temporal.pod import PodJson
+from proto.temporal.pod import NodeSettings, PodJson
 from proto.temporal.pod_inputs import Rejected
 from worker.poller.admission.preemptions import Preemptions
 from worker.poller.manifests.gated_fields import fields_of_gates_off
 from worker.poller.runtime.known_pods import KnownPods
 from worker.settings.kubelet.feature_gates import FeatureGates
 from workflows.decide.eviction.preemption import Preemption, Reason, first_reason
+from workflows.decide.machine_abilities import after_resources, before_resources
 from workflows.decide.manifest.fields.supported_cluster import unsupported_fields
 from workflows.decide.node.node_admission import Footprint, NodeFacts, footprint, may_be_outdated, reasons_against
 
 UNSUPPORTED: Final = "PodFeatureUnsupported"
 """The kubelet's reason for a pod that needs a feature the node does not have (pkg/kubelet/lifecycle/handlers.go)."""
 UNEXPECTED: Final = "UnexpectedAdmissionError"
+MachineRules = Callable[[PodJson, NodeSettings], Iterator[Rejected]]
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -53,14 +56,15 @@ class NodeAdmission:
         gates: FeatureGates,
         present: Callable[[], Mapping[str, PodJson]],
         *,
+        settings: NodeSettings,
         under_pressure: Callable[[PodJson], Rejected | None],
         preemptions: Preemptions,
     ) -> None:
         """Take the Node, the worker's snapshots, and a function that returns all pods listed here, by uid, as they are granted.
 
-        `under_pressure` says why the node refuses a pod because of its pressure.
+        `settings` has what the machine can do, `under_pressure` says why the node refuses a pod because of its pressure.
         """
-        self._under_pressure, self._preemptions = under_pressure, preemptions
+        self._settings, self._under_pressure, self._preemptions = settings, under_pressure, preemptions
         self.in_use: Callable[[str, PodJson], PodJson] = lambda _, pod: pod
         """Returns a pod with what it still has while its resize is carried out."""
         self._node, self._known, self._gates, self._present = node, known, gates, present
@@ -77,8 +81,10 @@ class NodeAdmission:
         uid, name = pod["metadata"]["uid"], f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         try:
             why = self._under_pressure(pod)
-            why = why or (None if static else self._unsupported(pod))
+            why = why or self._beyond_the_machine(pod, before_resources)
             why = why or await self._why_not(pod, static=static)
+            why = why or self._beyond_the_machine(pod, after_resources)
+            why = why or (None if static else self._unsupported(pod))
         except Exception as error:  # noqa: BLE001 - other pods must not be affected
             _log.exception("could not decide on the admission of a pod; please report this", pod=name, podUID=uid)
             why = Rejected(UNEXPECTED, f"{type(error).__name__}: {error}"[:500])
@@ -116,20 +122,25 @@ class NodeAdmission:
             return None
         async with self.preempting:
             if reasons := await self._reasons(pod, static=static):
-                return await self._preempted_for(pod, reasons)
+                return await self._preempted_for(pod, reasons, static=static)
         return None
 
-    async def _preempted_for(self, pod: PodJson, reasons: Sequence[Reason]) -> Rejected | None:
+    async def _preempted_for(self, pod: PodJson, reasons: Sequence[Reason], *, static: bool) -> Rejected | None:
         """Stop pods for a critical one, or return why it is rejected; its room is taken from now on."""
         found = self._decide(pod, reasons)
-        if found.rejected is None:
-            self._taken.add(pod["metadata"]["uid"])
-            await self._preemptions.carry_out(pod, found)
-        return found.rejected
+        if why := found.rejected or (None if static else self._unsupported(pod)):  # else they were stopped in vain
+            return why
+        self._taken.add(pod["metadata"]["uid"])
+        await self._preemptions.carry_out(pod, found)
+        return None
 
     def _decide(self, pod: PodJson, reasons: Sequence[Reason]) -> Preemption:
         running = [one for uid, one in self._others(pod).items() if not self._known.is_over(uid)]
         return self._preemptions.decide(pod, running, reasons)
+
+    def _beyond_the_machine(self, pod: PodJson, rules: MachineRules) -> Rejected | None:
+        """Return what the machine cannot do for a pod; one that runs stays admitted."""
+        return None if self._runs(pod["metadata"]["uid"]) else next(rules(pod, self._settings), None)
 
     def _unsupported(self, pod: PodJson) -> Rejected | None:
         found = (*unsupported_fields(pod), *fields_of_gates_off(pod["spec"], self._gates))

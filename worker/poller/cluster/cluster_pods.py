@@ -55,6 +55,7 @@ class ClusterPods:
             dependencies.known,
             config.feature_gates,
             self.present,
+            settings=dependencies.settings,
             under_pressure=UnderPressure(config.root_dir, alone=False).why_refused,
             preemptions=dependencies.preemptions,
         )

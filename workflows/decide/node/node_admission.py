@@ -4,7 +4,7 @@ Asked by the poller before a pod's workflow begins. A rejected pod has Failed wi
 only lacks resources may preempt others (`eviction/preemption.py`), so all reasons are told. The checks, their order and
 their messages are the kubelet's (pkg/kubelet/lifecycle/predicate.go generalFilter, pkg/scheduler AdmissionCheck):
 resources, node affinity and selector, host ports, NoExecute taints. What the machine itself cannot do (sysctls, another
-operating system, AppArmor) is checked by `lifecycle/admission.py` when the workflow begins.
+operating system, AppArmor) is in `machine_abilities.py`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

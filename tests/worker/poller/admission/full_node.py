@@ -8,7 +8,7 @@ from typing import Any
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.kubernetes.source_annotations import SOURCE_ANNOTATION
 from proto.temporal.operator import EvictPod, Rejection, StopPod
-from proto.temporal.pod import Lifecycle, PodJson
+from proto.temporal.pod import Lifecycle, NodeSettings, PodJson
 from proto.temporal.pod_inputs import Rejected
 from tests.worker.poller.snapshots import snapshot, write
 from worker.delivery.pod_requests import PodRequests
@@ -100,6 +100,7 @@ class FullNode:
             known,
             FeatureGates(),
             lambda: self.present,
+            settings=NodeSettings(kernel="6.1"),
             under_pressure=UnderPressure(root_dir, alone=alone).why_refused,
             preemptions=Preemptions(parts),
         )

@@ -67,6 +67,39 @@ async def test_what_cannot_be_run_and_what_cannot_be_judged(node: FullNode) -> N
     assert await node.admitted(asking("c", "no amount")) == "UnexpectedAdmissionError"
 
 
+async def test_of_several_reasons_the_kubelets_first_one_counts(tmp_path: Path, node: FullNode) -> None:
+    """Each in its turn, until nothing is left against the pod."""
+    pod = asking("a", "3", resourceClaims=[{"name": "x"}], os={"name": "windows"})
+    pod["spec"]["securityContext"] = {
+        "sysctls": [{"name": "kernel.sem", "value": "1"}],
+        "appArmorProfile": {"type": "RuntimeDefault"},
+    }
+    write_node_pressure(tmp_path, ["DiskPressure"])
+    reasons = [await node.admitted(pod)]
+    write_node_pressure(tmp_path, [])
+    reasons.append(await node.admitted(pod))
+    spec = pod["spec"]
+    for holder, taken_back in (
+        (spec["securityContext"], "sysctls"),
+        (spec, "os"),
+        (spec["containers"][0], "resources"),
+        (spec, "securityContext"),
+        (spec, "resourceClaims"),
+    ):
+        del holder[taken_back]
+        reasons.append(await node.admitted(pod))
+    assert reasons == [
+        *("Evicted", "SysctlForbidden", "PodOSNotSupported", "OutOfcpu", "AppArmor", "PodFeatureUnsupported", "")
+    ]
+
+
+async def test_what_runs_stays_admitted_whatever_the_machine_can_do_now(node: FullNode) -> None:
+    """A sysctl is allowed no longer, and the poller does not know yet that the pod's workflow is open."""
+    old = asking("old", securityContext={"sysctls": [{"name": "kernel.sem", "value": "1"}]})
+    node.running(old)
+    assert await node.admitted(old) == ""
+
+
 async def test_a_node_under_pressure_refuses_first(tmp_path: Path, node: FullNode) -> None:
     """In the kubelet's words, until the worker says that it is over; a pod with requests is not refused for memory."""
     best_effort = asking("a", "0")

@@ -93,6 +93,13 @@ async def test_a_pod_that_the_node_would_not_run(node: FullNode) -> None:
     assert await judged(node, "another", priority=0) == "OutOfcpu"
 
 
+async def test_a_pod_with_a_field_that_nobody_carries_out(node: FullNode) -> None:
+    """It is told of the field, and nobody is stopped."""
+    claims = asking("vital", "500m", priority=CRITICAL, resourceClaims=[{"name": "x"}])
+    assert await node.admitted(claims) == "PodFeatureUnsupported"
+    assert node.asked() == []
+
+
 async def test_who_comes_meanwhile(node: FullNode) -> None:
     """A pod that fits beside all is admitted; one that does not is judged once the room is free."""
     vital = judged(node)

@@ -13,7 +13,7 @@ from proto.temporal.activities.requests import RunPodSandbox
 from proto.temporal.pod import Lifecycle, NodeSettings
 from tests.workflows.decide.situations import KEY, NOW, Context, pod, situation, up
 from workflows.decide.lifecycle import admission, lifecycle
-from workflows.decide.lifecycle.admission import APPARMOR, OTHER_OS, OTHER_OS_LABEL, SYSCTL_FORBIDDEN, why_rejected
+from workflows.decide.machine_abilities import APPARMOR, OTHER_OS, OTHER_OS_LABEL, SYSCTL_FORBIDDEN, why_rejected
 from workflows.decide.record.fold import fold_failure
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import pod_status, pod_summary
