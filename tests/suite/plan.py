@@ -28,10 +28,10 @@ class Kind:
 
 
 KINDS: Final = (
-    Kind("cluster", "tests/cluster/", longest=600, guess=30, at_once=1),
+    Kind("cluster", "tests/cluster/", longest=700, guess=30, at_once=1),
     Kind("chaos", "tests/chaos/node/", longest=400, guess=300, at_once=1),
-    Kind("node", "tests/node/", longest=1100, guess=20, at_once=3),
-    Kind("rest", "", longest=160, guess=2, at_once=2),
+    Kind("node", "tests/node/", longest=1200, guess=20, at_once=3),
+    Kind("rest", "", longest=240, guess=2, at_once=2),
 )
 """The first whose folder a file is in. With these numbers the lanes end at about the same time. A session costs 5 s of CPU time by itself, one of a cluster 30."""
 
