@@ -66,13 +66,14 @@ def test_a_machine_becomes_a_ready_node_that_reads_as_a_kubelets(
 def test_a_node_that_is_deleted_is_there_again_at_once_with_its_lease(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
-    """Unlike the kubelet, which does so only at its next start."""
-    with lone_node(tmp_path / "node", containerd, plane, node_ip) as node:
+    """Unlike the kubelet, which does so only at its next start; and not by a periodic check, of which there is none meanwhile."""
+    keys = {"nodeStatusUpdateFrequency": "1h"}
+    with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
         first = node.until_ready()["metadata"]["uid"]
         node.api.delete(node.path)
         again = node.api.until(
-            node.path, lambda one: one["metadata"]["uid"] != first and condition(one, "Ready") == "True", patience=9
-        )  # before the next periodic check, 10 s later
+            node.path, lambda one: one["metadata"]["uid"] != first and condition(one, "Ready") == "True"
+        )
         assert again["metadata"]["labels"]["kubernetes.io/hostname"] == node.name
 
 
@@ -128,10 +129,10 @@ def test_a_lease_that_others_write_or_delete_is_the_nodes_again(
         path = lease_path(node)
         node.api.until(path, lambda one: one["spec"].get("renewTime"))
         node.api.patch(path, {"spec": {"renewTime": "2001-01-01T00:00:00.000000Z", "leaseDurationSeconds": 9}})
-        again = node.api.until(path, lambda one: one["spec"]["renewTime"] > "2002", patience=15)
+        again = node.api.until(path, lambda one: one["spec"]["renewTime"] > "2002")
         assert again["spec"]["leaseDurationSeconds"] == 4
         node.api.delete(path)
-        again = node.api.until(path, lambda one: one["spec"].get("renewTime"), patience=15)
+        again = node.api.until(path, lambda one: one["spec"].get("renewTime"))
         assert [one["uid"] for one in again["metadata"]["ownerReferences"]] == [uid]
 
 

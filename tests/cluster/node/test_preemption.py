@@ -80,7 +80,8 @@ def _requested_cpu(pod: Any) -> object:
 
 
 def _tells_of_its_preemption(node: ClusterNode, kubectl: Kubectl) -> None:
-    status = json.loads(kubectl.ok("get", "pod", "large", "-o", "json"))["status"]
+    over = node.until_api_pod("large", lambda pod: pod["status"]["phase"] == "Failed", "its end")
+    status = over["status"]
     assert (status["phase"], status["reason"], status["message"]) == (
         *("Failed", "Preempting"),
         "Preempted in order to admit critical pod",

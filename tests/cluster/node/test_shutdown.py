@@ -15,6 +15,7 @@ from tests.cluster.cluster_node import ClusterNode, NewNode, condition, pods_pat
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.node.test_measured import samples
 from tests.cluster.node.test_pressure import events_of
+from tests.cluster.pods.test_status_back import ENDS_WHEN_LET_GO, let_go, until_up
 from tests.node.tempolet_node import STARTS_WITHIN, pod_manifest
 from tests.worker.host.shutdown.small_logind import SmallLogind, own_logind
 from worker.host.shutdown.state_file import read_times
@@ -83,12 +84,14 @@ def test_the_lock_is_held_until_the_api_has_the_statuses(
     node: ClusterNode, logind: SmallLogind, plane: ControlPlane
 ) -> None:
     """And the times of the shutdown are in the metrics after the next start."""
-    node.run_pod("web", DEAF, terminationGracePeriodSeconds=GRACE)
+    node.run_pod("web", f"trap '{ENDS_WHEN_LET_GO}; exit 1' TERM; echo up; sleep 3600 & wait")
+    until_up(node, "web")
     logind.tell(True)
     node.until_pod("web", lambda one: one.lifecycle == Lifecycle.TERMINATING)
     server = json.loads((plane.directory / "kube-apiserver.pid").read_text())["pid"]
     os.kill(server, signal.SIGSTOP)
     try:
+        let_go(node, "web")
         node.until_pod("web", lambda one: one.lifecycle == Lifecycle.TERMINATED)
         with pytest.raises(TimeoutError):
             node.until(lambda: not logind.held(), "the lock is given up", NOT_YET)

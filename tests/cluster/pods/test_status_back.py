@@ -137,6 +137,7 @@ def test_the_api_server_goes_and_comes_back(cluster_node: ClusterNode) -> None:
     cluster_node.run_pod("going", f"trap '{ENDS_WHEN_LET_GO}; exit 0' TERM; echo up; sleep 3600 & wait")
     until_up(cluster_node, "going")
     cluster_node.api.delete(pods_path(name="going"), gracePeriodSeconds=600)
+    cluster_node.until_pod("going", lambda one: one.deleting, "the node has heard of the deletion")
     cluster_node.plane.stop_apiserver()
     try:
         for name in ("ending", "going"):
