@@ -28,6 +28,8 @@ QUICK = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 20}
 """A verdict every second, lenient enough for a busy machine."""
 NODE_KEYS: dict[str, object] = {}
 """Empty: the kubelet's back-off applies."""
+READY_TOLD = "container main is ready"
+UNREADY_TOLD = "container main is not ready, its readiness probe failed: HTTP probe failed with statuscode: 404"
 
 
 def probed(name: str, command: str = "sleep 3600", **fields: Any) -> dict[str, Any]:
@@ -95,11 +97,13 @@ def test_a_pod_is_ready_as_long_as_its_readiness_probe_succeeds(node: TempoletNo
     (www / "ready").unlink()
     snapshot = node.until_pod("readiness", unready)
     assert snapshot.restarts == 0
-    told = [line for line in story(node, snapshot) if "ready" in line and line.startswith("container")]
-    assert "container main is ready" in told
-    assert told[-1] == (
-        "container main is not ready, its readiness probe failed: HTTP probe failed with statuscode: 404"
-    )
+    told: list[str] = []
+
+    def told_both() -> bool:
+        told[:] = [line for line in story(node, snapshot) if "ready" in line and line.startswith("container")]
+        return READY_TOLD in told and told[-1] == UNREADY_TOLD
+
+    node.until(told_both, "both changes in the story: the node shows them before they are signalled")
     gone(node, "readiness", snapshot)
 
 
