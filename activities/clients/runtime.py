@@ -275,11 +275,10 @@ class RuntimeClient:
         images: Sequence[cri.Image] = answer.images
         return images
 
-    async def image_fs_info(self) -> Sequence[cri.FilesystemUsage]:
-        """Return the file systems that hold the images."""
-        answer = await self._ask(self._images.ImageFsInfo, cri.ImageFsInfoRequest())
-        systems: Sequence[cri.FilesystemUsage] = answer.image_filesystems
-        return systems
+    async def image_fs_info(self) -> cri.ImageFsInfoResponse:
+        """Return the file systems of images, and of writable layers; old runtimes leave the latter out."""
+        answer: cri.ImageFsInfoResponse = await self._ask(self._images.ImageFsInfo, cri.ImageFsInfoRequest())
+        return answer
 
     async def remove_image(self, image_id: str) -> None:
         """Remove an image with all its names; idempotent as CRI requires."""

@@ -27,10 +27,10 @@ class NodeImages:
     async def listed(self, ages: Mapping[str, ImageAge]) -> ImageUse:
         """List images, their disk and which are used by containers. Raises CriError, OSError."""
         runtime = self._services.runtime
-        images, containers, disks = await asyncio.gather(
+        images, containers, places = await asyncio.gather(
             runtime.list_images(), runtime.list_containers(), runtime.image_fs_info()
         )
-        disk = await asyncio.to_thread(_disk_use, [one.fs_id.mountpoint for one in disks])
+        disk = await asyncio.to_thread(_disk_use, [one.fs_id.mountpoint for one in places.image_filesystems])
         now = datetime.now(UTC)
         users = _used(containers)
         return ImageUse(now, disk, tuple(_seen(one, users, ages, now) for one in images))

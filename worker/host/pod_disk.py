@@ -93,12 +93,18 @@ class PodDisk:
 
     async def _images_have_a_disk(self) -> bool:
         """Report whether images and writable layers are on another disk than pods (HasDedicatedImageFs)."""
-        disks = [Path(one.fs_id.mountpoint) for one in await self._services.runtime.image_fs_info()]
-        return await to_thread(_is_elsewhere, disks, self._services.settings.root_dir)
+        found = await self._services.runtime.image_fs_info()
+        images, layers = (
+            [Path(one.fs_id.mountpoint) for one in each[:1]]
+            for each in (found.image_filesystems, found.container_filesystems)
+        )
+        return await to_thread(_is_elsewhere, images, layers, self._services.settings.root_dir)
 
 
-def _is_elsewhere(disks: list[Path], root_dir: Path) -> bool:
-    return all(disk.stat().st_dev != root_dir.stat().st_dev for disk in disks[:1])
+def _is_elsewhere(images: list[Path], layers: list[Path], root_dir: Path) -> bool:
+    """Report whether either lies elsewhere; layers of which nothing is told lie with the images."""
+    pods = root_dir.stat().st_dev
+    return not images or any(disk.stat().st_dev != pods for disk in (*images, *layers))
 
 
 def _files(path: Path) -> int:

@@ -36,7 +36,7 @@ from worker.stats.cgroups.usage import CgroupReader
 from worker.stats.cgroups.v1 import CgroupsV1
 from worker.stats.cgroups.v2 import CgroupsV2
 from worker.stats.disks.filesystems import FileSystem, device_name
-from worker.stats.disks.node_disks import ImageDisk, NodeDisks
+from worker.stats.disks.node_disks import NodeDisks, RuntimeDisks
 from worker.stats.disks.pod_files import PodFiles
 from worker.stats.pressure.pod_uses import pod_uses
 from worker.stats.prometheus.cadvisor_families import families
@@ -125,8 +125,8 @@ class NodeStats:
                 await asyncio.sleep(_FIRST_PAUSE)
             read = await self._read_all(whole=whole)
             rates = self._rates.take(dict(read.cpu_readings()))
-        images = await self._disks.images() if whole else ImageDisk()
-        machine = await asyncio.to_thread(read_machine, self._config, images)
+        disks = await self._disks.of_runtime() if whole else RuntimeDisks()
+        machine = await asyncio.to_thread(read_machine, self._config, disks)
         if not whole:
             content = brief_summary(machine, read, rates)
         else:

@@ -32,7 +32,7 @@ def watching(tmp_path: Path) -> ImageCollectionActivities:
     runtime = Mock(
         list_images=AsyncMock(return_value=[cri.Image(id="sha256:1", repo_tags=["busybox:1.37"])]),
         list_containers=AsyncMock(return_value=[]),
-        image_fs_info=AsyncMock(return_value=[disk]),
+        image_fs_info=AsyncMock(return_value=cri.ImageFsInfoResponse(image_filesystems=[disk])),
     )
     return ImageCollectionActivities(Mock(runtime=runtime, settings=Mock(root_dir=tmp_path), pull_rights=None))
 

@@ -29,6 +29,7 @@ class Runtime(RuntimeClient):
 
     def __init__(self, images: Path) -> None:
         self.images, self.layers = images, dict[str, int]()
+        self.written: Path | None = None
         self.asked: list[str] = []
 
     async def list_container_stats(self, sandbox_id: str) -> Sequence[cri.ContainerStats]:
@@ -42,9 +43,13 @@ class Runtime(RuntimeClient):
             for name, used in self.layers.items()
         ]
 
-    async def image_fs_info(self) -> Sequence[cri.FilesystemUsage]:
-        """Name the disk."""
-        return [cri.FilesystemUsage(fs_id=cri.FilesystemIdentifier(mountpoint=str(self.images)))]
+    async def image_fs_info(self) -> cri.ImageFsInfoResponse:
+        """Name the disks."""
+        images, layers = (
+            cri.FilesystemUsage(fs_id=cri.FilesystemIdentifier(mountpoint=str(one)))
+            for one in (self.images, self.written or self.images)
+        )
+        return cri.ImageFsInfoResponse(image_filesystems=[images], container_filesystems=[layers])
 
 
 @dataclass
@@ -224,6 +229,14 @@ async def test_what_counts_for_a_container(
     if elsewhere:
         web.runtime.images = Path("/proc")
     assert await web.found(StorageLimits(containers={"web": "2Mi"})) == found
+
+
+@pytest.mark.parametrize(("images", "written"), [(None, Path("/proc")), (Path("/proc"), None)])
+async def test_a_split_disk_counts_as_one_of_the_images(web: OnePod, images: Path | None, written: Path | None) -> None:
+    """As HasDedicatedImageFs answers, wherever of both the writable layers are."""
+    web.runs("web", 3, 0)
+    web.runtime.images, web.runtime.written = images or web.directory, written or web.directory
+    assert await web.found(StorageLimits(containers={"web": "2Mi"})) is None
 
 
 async def test_the_order_is_the_kubelets(web: OnePod) -> None:

@@ -18,6 +18,8 @@ class ListedRuntime:
     away: bool = False
     asked: list[str] = field(default_factory=list)
     mountpoint: str = "/"
+    layers: str = ""
+    """Where writable layers are; empty: not told."""
 
     async def list_pod_sandbox(self) -> list[cri.PodSandbox]:
         """List the pod's sandbox."""
@@ -48,11 +50,17 @@ class ListedRuntime:
             cri.Image(id="sha256:p", repo_tags=["registry.k8s.io/pause:3.10.2"], pinned=True),
         ]
 
-    async def image_fs_info(self) -> list[cri.FilesystemUsage]:
-        """Return where images are stored."""
+    async def image_fs_info(self) -> cri.ImageFsInfoResponse:
+        """Return where images are stored, and writable layers if that is told."""
         self._ask("ImageFsInfo")
         place = cri.FilesystemIdentifier(mountpoint=self.mountpoint)
-        return [cri.FilesystemUsage(fs_id=place, used_bytes=cri.UInt64Value(value=77))]
+        images = cri.FilesystemUsage(fs_id=place, used_bytes=cri.UInt64Value(value=77))
+        layers = cri.FilesystemUsage(
+            fs_id=cri.FilesystemIdentifier(mountpoint=self.layers), used_bytes=cri.UInt64Value(value=88)
+        )
+        return cri.ImageFsInfoResponse(
+            image_filesystems=[images], container_filesystems=[layers] if self.layers else []
+        )
 
     async def list_container_stats(self, sandbox_id: str) -> list[cri.ContainerStats]:
         """Return the writable layer of one container."""

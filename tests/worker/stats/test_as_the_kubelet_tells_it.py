@@ -20,7 +20,7 @@ from worker.stats.cgroups.system_containers import SystemContainer, read_system
 from worker.stats.cgroups.usage import CgroupReader
 from worker.stats.disks.filesystems import FileSystem
 from worker.stats.disks.log_use import FileUsage
-from worker.stats.disks.node_disks import PodDisks, WritableLayer
+from worker.stats.disks.node_disks import PodDisks, UsedDisk, WritableLayer
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import Row, read_rows
 from worker.stats.prometheus.machine_families import machine_families
@@ -184,9 +184,8 @@ MACHINE = Machine(
     memory=1 << 35,
     swap=0,
     disk=DISK,
-    image_disk=DISK,
-    image_bytes=5,
-    image_inodes=6,
+    images=UsedDisk(DISK, 5, 6),
+    containers=UsedDisk(DISK, 5, 6),
     devices=[node.DEVICE],
     most_processes=32768,
     processes=292,

@@ -18,6 +18,7 @@ from worker.daemon.config import NodeConfig
 from worker.settings.cgroups.agent import AgentProcesses
 from worker.stats import node_stats
 from worker.stats.cgroups.owners import Owners
+from worker.stats.disks.filesystems import file_system_of
 from worker.stats.node_stats import NodeStats
 
 
@@ -117,7 +118,22 @@ async def test_the_summary_comes_together(tmp_path: Path) -> None:
     assert "rootfs" not in two
     assert main["logs"]["inodesUsed"] == 1
     assert said["node"]["runtime"]["imageFs"]["usedBytes"] == 77
+    assert said["node"]["runtime"]["containerFs"] == said["node"]["runtime"]["imageFs"]
     assert main["cpu"]["usageNanoCores"] == 0  # the files do not change
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_writable_layers_on_a_disk_of_their_own_are_told_by_themselves(tmp_path: Path) -> None:
+    """In the summary and in the metrics; beside the images they are the same."""
+    runtime = ListedRuntime(mountpoint=str(tmp_path), layers="/dev/shm")
+    split = stats(tmp_path, runtime)
+    said: dict[str, Any] = json.loads(await split.summary())["node"]["runtime"]
+    assert (said["imageFs"]["usedBytes"], said["containerFs"]["usedBytes"]) == (77, 88)
+    assert said["containerFs"]["capacityBytes"] == file_system_of(Path("/dev/shm")).capacity
+    assert file_system_of(Path("/dev/shm")).device in (await split.cadvisor()).decode()
+    runtime.layers = str(tmp_path)
+    beside: dict[str, Any] = json.loads(await split.summary())["node"]["runtime"]
+    assert beside["containerFs"] == beside["imageFs"]
 
 
 @pytest.mark.usefixtures("hurried")

@@ -81,7 +81,7 @@ class Evictions:
         self._reader = reader_of(self._hierarchies)
         self._stats = NodeStats(config, parts.services.runtime)
         self._reclaiming = Reclaiming(parts.services, parts.pods, config.image_policy)
-        self._images: Path | None = None
+        self._places: Places | None = None
         self._pressure = Pressure()
         self._shown: tuple[str, ...] | None = None
         self._notices: MemoryNotices = NoNotices()
@@ -178,19 +178,26 @@ class Evictions:
             return replace(facts, pods=())
 
     async def _measured(self) -> Measured:
-        if self._images is None:
-            self._images = await self._image_folder()
-        places = Places(self._parts.config.root_dir, self._images, self._parts.services.cgroups.node.pods)
+        self._places = places = self._places or await self._found_places()
+        places = places or Places(self._parts.config.root_dir, None, self._parts.services.cgroups.node.pods)
         return await asyncio.get_running_loop().run_in_executor(_OWN_THREAD, measure_node, self._reader, places)
 
-    async def _image_folder(self) -> Path | None:
-        """Return where the runtime keeps its images; None while it does not answer."""
+    async def _found_places(self) -> Places | None:
+        """Ask where the runtime keeps images and writable layers; None while it does not answer."""
         try:
             found = await self._parts.services.runtime.image_fs_info()
         except CriError as error:
             _log.warning("the disk of images is not measured yet: the runtime does not answer", err=str(error))
             return None
-        return Path(found[0].fs_id.mountpoint) if found else None
+        images, layers = found.image_filesystems, found.container_filesystems
+        if not images:
+            return None
+        return Places(
+            self._parts.config.root_dir,
+            Path(images[0].fs_id.mountpoint),
+            self._parts.services.cgroups.node.pods,
+            container_fs=Path(layers[0].fs_id.mountpoint) if layers else None,
+        )
 
     async def _show(self, judged: Round, facts: Facts) -> None:
         """Tell the other processes of a changed condition."""

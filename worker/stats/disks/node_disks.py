@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from activities.clients.runtime import RuntimeClient
 from activities.files.mounts import mounts_below
+from proto.cri.v1 import api_pb2 as cri
 from worker.daemon.config import NodeConfig
 from worker.stats.cgroups.pod_readings import NodeReading
 from worker.stats.disks.filesystems import FileSystem, file_system_of
@@ -38,12 +39,19 @@ class PodDisks:
     volumes: Mapping[str, Mapping[Volume, VolumeUsage]] = field(default_factory=dict)
 
 
-class ImageDisk(NamedTuple):
-    """The disk that holds images, and how much of it they use."""
+class UsedDisk(NamedTuple):
+    """The disk of images or of writable layers, and how much of it they use."""
 
     disk: FileSystem | None = None
     used_bytes: int = 0
     inodes: int = 0
+
+
+class RuntimeDisks(NamedTuple):
+    """The runtime's disks; the same for both unless it splits them."""
+
+    images: UsedDisk = UsedDisk()
+    containers: UsedDisk = UsedDisk()
 
 
 class NodeDisks:
@@ -58,7 +66,9 @@ class NodeDisks:
     async def file_systems(self) -> list[FileSystem]:
         """Read the file systems of pods and images, each once; raises CriError if the runtime was never reached."""
         if not self._places:
-            self._places = [Path(one.fs_id.mountpoint) for one in await self._runtime.image_fs_info()]
+            answer = await self._runtime.image_fs_info()
+            listed = (*answer.image_filesystems, *answer.container_filesystems)
+            self._places = list(dict.fromkeys(Path(one.fs_id.mountpoint) for one in listed))
         found = await asyncio.to_thread(_read_all, [self._config.root_dir, *self._places])
         return list({one.device_id: one for one in found}.values())
 
@@ -74,14 +84,17 @@ class NodeDisks:
         claimed, counts = await asyncio.to_thread(self._claimed)
         return await self._volumes.measure(claimed), counts
 
-    async def images(self) -> ImageDisk:
-        """Measure the disk of the images; raises CriError."""
-        found = await self._runtime.image_fs_info()
-        if not found:
-            return ImageDisk()
-        first = found[0]
-        disk = await asyncio.to_thread(_read_one, Path(first.fs_id.mountpoint))
-        return ImageDisk(disk, first.used_bytes.value, first.inodes_used.value)
+    async def of_runtime(self) -> RuntimeDisks:
+        """Measure the disks of images and writable layers; raises CriError."""
+        answer = await self._runtime.image_fs_info()
+        if not answer.image_filesystems:
+            return RuntimeDisks()
+        images = await asyncio.to_thread(_used, answer.image_filesystems[0])
+        if not answer.container_filesystems:
+            return RuntimeDisks(images, images)
+        layers = await asyncio.to_thread(_used, answer.container_filesystems[0])
+        is_split = images.disk and layers.disk and images.disk.device_id != layers.disk.device_id
+        return RuntimeDisks(images, layers if is_split else images)
 
     def _claimed(self) -> tuple[list[Volume], VolumeCounts]:
         pods = self._pods.all()
@@ -121,6 +134,11 @@ class NodeDisks:
         for volume, use in volumes.items():
             by_pod.setdefault(volume.pod_uid, {})[volume] = use
         return PodDisks(layers, logs, hosts, by_pod)
+
+
+def _used(told: cri.FilesystemUsage) -> UsedDisk:
+    """Read the disk of which the runtime tells."""
+    return UsedDisk(_read_one(Path(told.fs_id.mountpoint)), told.used_bytes.value, told.inodes_used.value)
 
 
 def _read_all(places: list[Path]) -> list[FileSystem]:

@@ -25,9 +25,11 @@ class Places:
     node_fs: Path
     """--root-dir."""
     image_fs: Path | None
-    """Where the runtime keeps images and writable layers; None if not known."""
+    """Where the runtime keeps images; None if not known."""
     pods_cgroup: str
     """The cgroup that holds all pods."""
+    container_fs: Path | None = None
+    """Where the runtime keeps writable layers; None: with the images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +43,24 @@ class Measured:
 def measure_node(reader: CgroupReader, places: Places, proc: Path = PROC) -> Measured:
     """Measure everything that can be measured."""
     node, images = _disk(places.node_fs), _disk(places.image_fs)
-    image_fs = _reading(images)
+    layers = _disk(places.container_fs) if places.container_fs else images
     reading = NodeReading(
         memory=_memory(reader, "/"),
         pods_memory=_memory(reader, places.pods_cgroup),
         node_fs=_reading(node),
-        image_fs=image_fs,
-        container_fs=image_fs,  # the runtime reports one file system for both
+        image_fs=_reading(images),
+        container_fs=_reading(layers),
         tasks=_tasks(proc),
     )
-    return Measured(reading, Disks(image_fs=bool(node and images and node.device_id != images.device_id)))
+    return Measured(reading, _layout(node, images, layers))
+
+
+def _layout(node: FileSystem | None, images: FileSystem | None, layers: FileSystem | None) -> Disks:
+    """Tell which have a device of their own; images do, too, if only writable layers are not on the node's (stats/provider.go)."""
+    is_split = bool(images and layers and images.device_id != layers.device_id)
+    return Disks(
+        image_fs=is_split or bool(node and images and node.device_id != images.device_id), container_fs=is_split
+    )
 
 
 def _memory(reader: CgroupReader, cgroup: str) -> MemoryReading | None:

@@ -6,7 +6,7 @@ from worker.stats.cgroups.pod_readings import ContainerReading, NodeReading, Pod
 from worker.stats.cgroups.system_containers import SystemReading
 from worker.stats.cgroups.usage import CgroupUsage
 from worker.stats.disks.log_use import FileUsage
-from worker.stats.disks.node_disks import PodDisks
+from worker.stats.disks.node_disks import PodDisks, UsedDisk
 from worker.stats.disks.volumes import Volume, VolumeUsage
 from worker.stats.summaries import values
 from worker.stats.summaries.machine import Machine
@@ -26,11 +26,14 @@ def summary(machine: Machine, read: NodeReading, rates: Mapping[str, int], disks
     node |= {"network": values.network(machine.devices, at)}
     used = machine.disk.inodes - machine.disk.inodes_free
     node["fs"] = values.disk(machine.disk, machine.disk.used, used)
-    if machine.image_disk:
-        images = values.disk(machine.image_disk, machine.image_bytes, machine.image_inodes)
-        node["runtime"] = {"imageFs": images, "containerFs": images}
+    if machine.images.disk:
+        node["runtime"] = {"imageFs": _runtime_disk(machine.images), "containerFs": _runtime_disk(machine.containers)}
     rlimit = {"time": values.when(at), "maxpid": machine.most_processes, "curproc": machine.processes}
     return {"node": node | {"rlimit": rlimit}, "pods": [_pod(machine, pod, rates, disks) for pod in read.pods]}
+
+
+def _runtime_disk(used: UsedDisk) -> Json | None:
+    return values.disk(used.disk, used.used_bytes, used.inodes) if used.disk else None
 
 
 def _node(machine: Machine, read: NodeReading, rates: Mapping[str, int]) -> Json:

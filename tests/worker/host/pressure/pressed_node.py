@@ -14,6 +14,7 @@ from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
 from activities.node_services import NodeServices
 from activities.settings.activity_settings import ActivitySettings
+from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.eviction.readings import FileSystemReading, MemoryReading, NodeReading, PodUse
 from proto.temporal.eviction.thresholds import Amount, Disks, EvictionPolicy, Signal, Threshold
@@ -52,9 +53,9 @@ class Runtime(RuntimeClient):
     def __init__(self) -> None:
         pass
 
-    async def image_fs_info(self) -> list[Any]:
-        """List none."""
-        return []
+    async def image_fs_info(self) -> cri.ImageFsInfoResponse:
+        """Name none."""
+        return cri.ImageFsInfoResponse()
 
 
 @dataclass
@@ -77,7 +78,14 @@ class Requests(PodRequests):
 class PressedNode:
     """One node; `memory` is what the next round measures."""
 
-    def __init__(self, root_dir: Path, monkeypatch: pytest.MonkeyPatch, *thresholds: Threshold) -> None:
+    def __init__(
+        self,
+        root_dir: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *thresholds: Threshold,
+        runtime: RuntimeClient | None = None,
+    ) -> None:
+        """With a runtime, the node itself is measured, and that runtime is asked to reclaim."""
         self.root_dir = root_dir
         self.memory = [PLENTY]
         """What each measurement finds; the last one stays."""
@@ -89,20 +97,21 @@ class PressedNode:
         self.told: list[tuple[str, str, str]] = []
         self.requests, self.cleanups, self.registry = Requests(), Cleanups(), CollectorRegistry()
         self.publish: Callable[[PodSnapshot], None] = self.cleanups.after(lambda _: None)
-        services = NodeServices(
+        self.services = NodeServices(
             settings=ActivitySettings(root_dir=root_dir, pod_logs_dir=root_dir / "logs"),
-            runtime=Runtime(),
+            runtime=runtime or Runtime(),
             cgroups=Cgroups(hierarchies=Hierarchies(v2=None, v1={})),
             pulls=ImagePulls(),
         )
         policy = EvictionPolicy(thresholds or (HARD,), local_storage=False)
-        monkeypatch.setattr(evictions, "measure_node", lambda *_: self._measured())
         monkeypatch.setattr(NodeStats, "uses", self._uses)
-        monkeypatch.setattr(Reclaiming, "do", self._reclaim)
+        if runtime is None:
+            monkeypatch.setattr(evictions, "measure_node", lambda *_: self._measured())
+            monkeypatch.setattr(Reclaiming, "do", self._reclaim)
         self.evictions = Evictions(
             EvictionParts(
                 config=NodeConfig("n1", root_dir, eviction=policy),
-                services=services,
+                services=self.services,
                 pods=lambda: self.pods,
                 requests=self.requests,
                 cleanups=self.cleanups,

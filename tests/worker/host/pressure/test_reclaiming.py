@@ -51,7 +51,7 @@ def runtime(tmp_path: Path) -> Mock:
     return Mock(
         list_containers=AsyncMock(side_effect=lambda *_: list(containers)),
         list_images=AsyncMock(return_value=images),
-        image_fs_info=AsyncMock(return_value=[disk]),
+        image_fs_info=AsyncMock(return_value=cri.ImageFsInfoResponse(image_filesystems=[disk])),
         container_status=AsyncMock(return_value=cri.ContainerStatus()),
         image_status=AsyncMock(side_effect=lambda one: cri.Image(id=one)),
         remove_container=AsyncMock(side_effect=remove),

@@ -72,24 +72,35 @@ def test_this_machine_is_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("image_device", "disks"),
+    ("image_device", "layer_device", "disks"),
     [
-        pytest.param("8:1", Disks(), id="all-on-one"),
-        pytest.param("8:2", Disks(image_fs=True), id="images-on-one-of-their-own"),
+        pytest.param("8:1", None, Disks(), id="all-on-one"),
+        pytest.param("8:2", None, Disks(image_fs=True), id="images-on-one-of-their-own"),
+        pytest.param("8:2", "8:2", Disks(image_fs=True), id="layers-beside-them"),
+        pytest.param("8:2", "8:1", Disks(image_fs=True, container_fs=True), id="layers-on-the-nodes"),
+        pytest.param("8:1", "8:2", Disks(image_fs=True, container_fs=True), id="images-on-the-nodes"),
     ],
 )
 def test_which_disks_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image_device: str, disks: Disks
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image_device: str, layer_device: str | None, disks: Disks
 ) -> None:
-    """By the devices of the two folders."""
-    images = tmp_path / "images"
+    """By the devices of the folders; each signal is read from its own."""
+    images, layers = tmp_path / "images", tmp_path / "layers"
     images.mkdir()
+    layers.mkdir()
+    devices = {tmp_path: "8:1", images: image_device, layers: layer_device or image_device}
+    free = {"8:1": 100, "8:2": 200}
 
     def found_on(path: Path) -> FileSystem:
-        return file_system_of(path)._replace(device_id=image_device if path == images else "8:1")
+        return file_system_of(path)._replace(device_id=devices[path], available=free[devices[path]])
 
     monkeypatch.setattr(node_reading, "file_system_of", found_on)
-    assert measure_node(CgroupsV2(tmp_path), Places(tmp_path, images, "/kubepods")).disks == disks
+    places = Places(tmp_path, images, "/kubepods", container_fs=layers if layer_device else None)
+    found = measure_node(CgroupsV2(tmp_path), places)
+    assert found.disks == disks
+    signals = observations(found.reading)
+    asked = {Signal.IMAGE_FS: images, Signal.CONTAINER_FS: layers}
+    assert {one: signals[one].available for one in asked} == {one: free[devices[place]] for one, place in asked.items()}
 
 
 def test_a_file_system_that_counts_no_inodes_is_not_short_of_them(
