@@ -51,6 +51,21 @@ class FolderDisk:
 
 
 @dataclass(frozen=True, slots=True)
+class Cable:
+    """One end of a network between two machines, which nothing else is on. The guest gives it an address."""
+
+    socket: Path
+    """Of QEMU's, the same for both ends."""
+    first: bool
+    """It listens; the other connects, also when it was switched on before, or one of the two has lost its power."""
+
+    @property
+    def mac(self) -> str:
+        """By which the guest knows its card."""
+        return f"52:54:00:00:00:1{1 if self.first else 2}"
+
+
+@dataclass(frozen=True, slots=True)
 class Hardware:
     """A machine as a test wants it."""
 
@@ -70,6 +85,8 @@ class Hardware:
     """More words of the kernel's command line."""
     reaches_host: bool = False
     """Whether servers on this machine's loopback answer at HOST. Names are resolved nowhere."""
+    cable: Cable | None = None
+    """To a second machine."""
     hostname: str = "machine"
 
     @property
@@ -114,6 +131,7 @@ def arguments(hardware: Hardware, places: Places, accelerator: str) -> list[str]
         *("-device", "virtio-serial", "-chardev", f"socket,id=shell,path={places.shell},server=on,wait=off"),
         *("-device", "virtserialport,chardev=shell,name=test-shell", "-device", "virtio-rng-pci"),
         *("-netdev", network, "-device", f"virtio-net,netdev={NETWORK},mac={MAC},romfile="),
+        *_cable(hardware.cable),
         *_disks(("root", "checkout", *(disk.name for disk in hardware.disks)), places),
         *_folder_disks(hardware.folder_disks),
     ]
@@ -136,6 +154,14 @@ def _processors(hardware: Hardware) -> Iterator[str]:
         yield from ("-object", f"memory-backend-ram,id=memory{node},size={memory}M")
         cpus = f"{node * each}-{(node + 1) * each - 1}"
         yield from ("-numa", f"node,nodeid={node},cpus={cpus},memdev=memory{node}")
+
+
+def _cable(cable: Cable | None) -> Iterator[str]:
+    if cable is None:
+        return
+    end = "server=on" if cable.first else "server=off,reconnect-ms=1000"
+    yield from ("-netdev", f"stream,id=cable,addr.type=unix,addr.path={cable.socket},{end}")
+    yield from ("-device", f"virtio-net,netdev=cable,mac={cable.mac},romfile=")
 
 
 def _disks(names: Sequence[str], places: Places) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.machine.hardware import Disk, Hardware
+from tests.machine.hardware import Cable, Disk, Hardware
 from tests.machine.machine import Machine, Parts
 
 ROOT = Path(__file__).parents[2]
@@ -104,6 +104,32 @@ def test_a_machine_has_the_hardware_that_a_test_wants(make_machine: Callable[[Ha
     assert machine.run("blockdev --getsize64 /dev/disk/by-id/virtio-spare").stdout == f"{64 << 20}\n"
     now = datetime.fromtimestamp(int(machine.run("date +%s").stdout), UTC)
     assert (now.year, now.month, now.day) == (2031, 1, 1)
+
+
+@pytest.mark.machine
+def test_two_machines_share_a_network(make_machine: Callable[[Hardware], Machine], tmp_path: Path) -> None:
+    """One asks a server of the other, also after that has lost its power."""
+    cables = [Cable(tmp_path / "cable", first=first) for first in (True, False)]
+    server, client = (make_machine(Hardware(hostname=f"m{at}", cable=one)) for at, one in enumerate(cables))
+    for boot in range(2):
+        server.boot()
+        server.put(f"boot {boot}".encode(), "/run/served/word")
+        server.run(_with_address(cables[0], 1))
+        server.run("setsid python3 -m http.server --directory /run/served 8000 > /dev/null 2>&1 < /dev/null &")
+        if not boot:
+            client.boot()
+            client.run(_with_address(cables[1], 2))
+        asked = (
+            "curl --silent --show-error --fail --retry 60 --retry-all-errors --max-time 10 http://10.9.0.1:8000/word"
+        )
+        assert client.run(asked).stdout == f"boot {boot}"
+        server.pull_plug()
+
+
+def _with_address(cable: Cable, number: int) -> str:
+    """Return the command that gives a guest's card of a cable its address."""
+    card = f"$(basename $(dirname $(grep -l {cable.mac} /sys/class/net/*/address)))"
+    return f"card={card}; ip address add 10.9.0.{number}/24 dev $card && ip link set $card up"
 
 
 BOOTS = """

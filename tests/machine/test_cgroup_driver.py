@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.machine.joined.runtimes import ENDPOINT, start_containerd
+from tests.machine.conformance.newer_containerd import DROP_IN, NEWER, PROGRAMS
+from tests.machine.joined.runtimes import CNI_CONFIG, CONFIG, ENDPOINT, NETWORK, import_images, start_containerd
 from tests.machine.machine import Machine
 
 UP_SECONDS = 600.0
@@ -48,3 +49,31 @@ def test_pods_in_slices(of_debian: Machine) -> None:
         of_debian.run("tempolet down --purge", UP_SECONDS)
     assert of_debian.run(SLICES).stdout == ""
     assert of_debian.run(CGROUPS, check=False).stdout == before
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("newer", [False, True], ids=["debians", "containerd-2"])
+def test_a_containerd_with_its_own_configuration(machine: Machine, newer: bool) -> None:
+    """It runs the node's pods as it is, with the driver that it has: Debian's with its package's file, containerd 2 without any."""
+    machine.put(NETWORK.encode(), CNI_CONFIG)
+    if newer:
+        machine.put(NEWER.encode(), DROP_IN)
+        machine.run(f"rm {CONFIG}; mkdir -p /opt/cni && ln -s /usr/lib/cni /opt/cni/bin; systemctl daemon-reload")
+    machine.run("systemctl restart containerd")
+    import_images(machine, programs=PROGRAMS if newer else "/usr/bin")
+    before = machine.run(CGROUPS, check=False).stdout
+    machine.run(f"tempolet up /opt/tempolet/examples/hello.yaml --container-runtime-endpoint {ENDPOINT}", UP_SECONDS)
+    try:
+        pid = machine.run("pgrep -f 'httpd -p 8080'").stdout.split()[0]
+        cgroup = machine.run(f"cat /proc/{pid}/cgroup").stdout.strip().removeprefix("0::")
+        assert cgroup.startswith("/tempolet/kubepods/burstable/pod")
+        for one in (cgroup, cgroup.rpartition("/")[0]):
+            assert machine.run(f"cat /sys/fs/cgroup{one}/memory.max").stdout == f"{MEMORY}\n"
+    finally:
+        machine.run("tempolet down --purge", UP_SECONDS)
+    assert machine.run(CGROUPS, check=False).stdout == before
+    assert machine.run("systemctl is-active containerd").stdout == "active\n"
+    if newer:
+        assert machine.run(f"ls {CONFIG}", check=False).code
+    else:
+        assert CONFIG not in machine.run("dpkg --verify containerd", check=False).stdout

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.machine.hardware import Disk, FolderDisk, Hardware, ImpossibleHardware, Places, arguments
+from tests.machine.hardware import Cable, Disk, FolderDisk, Hardware, ImpossibleHardware, Places, arguments
 
 PLACES = Places(Path("/m"))
 
@@ -53,6 +53,17 @@ def given(hardware: Hardware, option: str, accelerator: str = "tcg") -> list[str
 def test_hardware(hardware: Hardware, option: str, values: list[str]) -> None:
     """A row an option."""
     assert given(hardware, option) == values
+
+
+def test_two_machines_have_one_network() -> None:
+    """Beside that to this machine: both ends are of one socket, and have cards of two addresses."""
+    ends = [Hardware(cable=Cable(Path("/s"), first=first)) for first in (True, False)]
+    assert [given(one, "-netdev")[1] for one in ends] == [
+        "stream,id=cable,addr.type=unix,addr.path=/s,server=on",
+        "stream,id=cable,addr.type=unix,addr.path=/s,server=off,reconnect-ms=1000",
+    ]
+    cards = [one for end in ends for one in given(end, "-device") if "netdev=cable" in one]
+    assert cards == [f"virtio-net,netdev=cable,mac=52:54:00:00:00:1{number},romfile=" for number in (1, 2)]
 
 
 def test_a_disk_has_its_name_in_the_guest() -> None:

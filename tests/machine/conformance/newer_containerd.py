@@ -12,13 +12,14 @@ from tests.machine.joined.served_programs import served
 from tests.machine.machine import Machine
 from tests.node.images.debian_registry import DebianRegistry
 
-CTR: Final = "/opt/tempolet-parts/bin/ctr --namespace k8s.io images import"
+PROGRAMS: Final = "/opt/tempolet-parts/bin"
+CTR: Final = f"{PROGRAMS}/ctr --namespace k8s.io images import"
 DROP_IN: Final = "/run/systemd/system/containerd.service.d/newer.conf"
-NEWER: Final = """\
+NEWER: Final = f"""\
 [Service]
-Environment=PATH=/opt/tempolet-parts/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+Environment=PATH={PROGRAMS}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 ExecStart=
-ExecStart=/opt/tempolet-parts/bin/containerd
+ExecStart={PROGRAMS}/containerd
 """
 CERTS: Final = "/etc/containerd/certs.d"
 

@@ -25,8 +25,9 @@ NETWORK: Final = """\
 """
 IMPORT: Final = """
 set -e
+PATH={programs}:$PATH
 for one in {folder}/*.tar; do ctr --namespace k8s.io images import $one; done
-wanted=$(containerd config dump | sed -n 's/.*sandbox_image = "\\(.*\\)"/\\1/p')
+wanted=$(containerd config dump | sed -n -e 's/.*sandbox_image = "\\(.*\\)"/\\1/p' -e "s/^ *sandbox = '\\(.*\\)'/\\1/p")
 pause=$(ctr --namespace k8s.io images ls -q | grep -m 1 '/pause:')
 [ "$pause" = "$wanted" ] || ctr --namespace k8s.io images tag --force "$pause" "$wanted"
 """
@@ -42,9 +43,12 @@ def start_containerd(machine: Machine) -> None:
     import_images(machine)
 
 
-def import_images(machine: Machine, folder: str = "/opt/tempolet-parts/images") -> None:
-    """Import the test images, in the place of the registries, the one for sandboxes under the name that containerd is configured with."""
-    machine.run(IMPORT.format(folder=folder))
+def import_images(machine: Machine, folder: str = "/opt/tempolet-parts/images", programs: str = "/usr/bin") -> None:
+    """Import the test images, in the place of the registries, the one for sandboxes under the name that containerd is configured with.
+
+    `programs`: where this containerd's programs are.
+    """
+    machine.run(IMPORT.format(folder=folder, programs=programs))
 
 
 def stop_containerd(machine: Machine) -> None:
