@@ -81,11 +81,7 @@ class OfficialImages:
             for reference in NAMES[name]:
                 repository, _, tag = reference.removeprefix(f"{OFFICIAL}/").partition(":")
                 registry.push(path, repository, tag)
-        mirror = containerd.places.registries / OFFICIAL
-        mirror.mkdir(parents=True, exist_ok=True)
-        (mirror / "hosts.toml").write_text(
-            f'server = "http://{registry.host}"\n[host."http://{registry.host}"]\n  capabilities = ["pull", "resolve"]\n'
-        )
+        serve_as(OFFICIAL, containerd, registry)
 
     def _images(self) -> Iterator[tuple[str, Image]]:
         box = _box()
@@ -111,6 +107,15 @@ class OfficialImages:
         tree |= {path.name: File(path.read_bytes()) for path in self.binaries.glob("localhost.*")}
         curl = _program("curl", default_parts_dir() / CURL)
         return tree | {"bin/curl": File(curl.read_bytes(), 0o755)} | _with_libraries(curl)
+
+
+def serve_as(host: str, containerd: Containerd, registry: DebianRegistry) -> None:
+    """Let containerd pull from this registry what has a name of that host."""
+    mirror = containerd.places.registries / host
+    mirror.mkdir(parents=True, exist_ok=True)
+    (mirror / "hosts.toml").write_text(
+        f'server = "http://{registry.host}"\n[host."http://{registry.host}"]\n  capabilities = ["pull", "resolve"]\n'
+    )
 
 
 def _image(name: str, tree: Tree, **settings: object) -> Image:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.cluster.conformance.official_images import OFFICIAL, OfficialImages
+from tests.cluster.node_tests.pulled_images import give_pulled_images
 from tests.node.images.debian_registry import DebianRegistry
 from worker.standalone.containerd_config import PAUSE_IMAGE
 from worker.standalone.pod_network.network import PodNetwork
@@ -34,6 +35,7 @@ def main() -> None:
         SETTINGS.containerd.import_image(archive)
     registry = DebianRegistry(SETTINGS.state_dir / "registry").__enter__()  # lives as long as the unit
     OfficialImages(Path(images), Path(programs)).give(SETTINGS.containerd, registry)
+    give_pulled_images(SETTINGS.state_dir / "images", SETTINGS.containerd, registry)
     repository, _, tag = PAUSE_IMAGE.removeprefix(f"{OFFICIAL}/").partition(":")
     registry.push(archives / "pause.tar", repository, tag)
     if "temporal" in more:
