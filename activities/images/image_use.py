@@ -23,6 +23,7 @@ class NodeImages:
 
     def __init__(self, services: ImageServices) -> None:
         self._services = services
+        self._began = datetime.now(UTC)
 
     async def listed(self, ages: Mapping[str, ImageAge]) -> ImageUse:
         """List images, their disk and which are used by containers. Raises CriError, OSError."""
@@ -33,7 +34,7 @@ class NodeImages:
         disk = await asyncio.to_thread(_disk_use, [one.fs_id.mountpoint for one in places.image_filesystems])
         now = datetime.now(UTC)
         users = _used(containers)
-        return ImageUse(now, disk, tuple(_seen(one, users, ages, now) for one in images))
+        return ImageUse(now, disk, tuple(_seen(one, users, ages, now) for one in images), self._began)
 
     async def with_mounted(self, use: ImageUse) -> ImageUse:
         """Count image volumes as use, too; it takes a call for each container, so it is done only before a removal."""

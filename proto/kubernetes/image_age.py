@@ -1,8 +1,8 @@
 """Which images a node may remove (pkg/kubelet/images/image_gc_manager.go).
 
 Used by `workflows/decide/node/image_collection.py`, which chooses among them, and by the activity that watches the
-images, so that it wakes the workflow only if there is something to choose. One difference to the kubelet: the ages
-outlive the process, so the maximum age applies right after its start.
+images, so that it wakes the workflow only if there is something to choose. The ages outlive the process, unlike the kubelet's.
+As with the kubelet no image is too old before the agent has run for the maximum age: who used one meanwhile is not known.
 """
 
 from datetime import datetime
@@ -19,10 +19,12 @@ def is_removable(image: NodeImage) -> bool:
     return not image.in_use and not image.pinned
 
 
-def is_too_old(image: NodeImage, policy: ImagePolicy, at: datetime) -> bool:
-    """Report whether an image has been unused for longer than imageMaximumGCAge (freeOldImages)."""
+def is_too_old(image: NodeImage, policy: ImagePolicy, use: ImageUse) -> bool:
+    """Report whether an image has been unused for longer than imageMaximumGCAge, and the agent has run for longer (freeOldImages)."""
     maximum = policy.maximum_age
-    return maximum is not None and is_removable(image) and at - image.age.idle_since > maximum
+    if maximum is None or (use.agent_began is not None and use.at - use.agent_began <= maximum):
+        return False
+    return is_removable(image) and use.at - image.age.idle_since > maximum
 
 
 def may_make_room(image: NodeImage, policy: ImagePolicy, at: datetime) -> bool:
@@ -38,7 +40,7 @@ def is_too_full(use: ImageUse, policy: ImagePolicy) -> bool:
 
 def needs_attention(use: ImageUse, policy: ImagePolicy, *, too_full_known: bool) -> bool:
     """Report whether images can be removed, or the disk has become too full with nothing to remove, or no longer is."""
-    if any(is_too_old(image, policy, use.at) for image in use.images):
+    if any(is_too_old(image, policy, use) for image in use.images):
         return True
     if not is_too_full(use, policy):
         return too_full_known

@@ -92,6 +92,8 @@ class ImageUse:
     at: datetime
     disk: DiskUse
     images: tuple[NodeImage, ...] = ()
+    agent_began: datetime | None = None
+    """When the agent that looked began; None: an earlier release did not tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -19,7 +19,7 @@ from activities.images.image_collection import ImageCollectionActivities
 from proto.cri.v1 import api_pb2 as cri
 from proto.image_collection import ImagesSeen, ImageStays, ImagesUnseen
 from proto.temporal import names
-from proto.temporal.node import ImagePolicy, RemoveImage, WatchImages
+from proto.temporal.node import ImageAge, ImagePolicy, RemoveImage, WatchImages
 
 ASKED = WatchImages(ImagePolicy(look_every=timedelta(milliseconds=5)))
 Said = list[dict[str, Any]]
@@ -93,6 +93,17 @@ class Listened(InProcessAttempt):
         """Hear them, and keep them."""
         super().say(*details)
         self.hear(*details)
+
+
+async def test_no_image_is_too_old_before_the_agent_has_run_for_that_long(watching: ImageCollectionActivities) -> None:
+    """As with the kubelet, though the ages outlive the agent before."""
+    maximum = timedelta(milliseconds=200)
+    policy = ImagePolicy(high_threshold_percent=100, maximum_age=maximum, look_every=timedelta(milliseconds=5))
+    old = ImageAge("sha256:1", datetime.now(UTC) - timedelta(hours=1))
+    use = await ActivityEnvironment().run(watching.watch_images, WatchImages(policy, known=(old,)))
+    assert use.agent_began is not None
+    assert use.at - use.agent_began > maximum
+    assert [one.age for one in use.images] == [old]
 
 
 async def test_others_hear_what_happens(watching: ImageCollectionActivities) -> None:

@@ -17,7 +17,7 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB")
 def choose(use: ImageUse, policy: ImagePolicy) -> tuple[Removal, ...]:
     """Choose the images to remove now; after removals by age, disk usage is measured again."""
     in_order = sorted(use.images, key=_last_used)
-    if old := [one for one in in_order if is_too_old(one, policy, use.at)]:
+    if old := [one for one in in_order if is_too_old(one, policy, use)]:
         return tuple(_removal(one, f"{_idle(one, use.at)}, {BY_AGE}") for one in old)
     if not is_too_full(use, policy):
         return ()

@@ -25,9 +25,9 @@ def image(
     return NodeImage(name, (f"{name}:1",), size, age, in_use=in_use, pinned=pinned)
 
 
-def use(free: int, *images: NodeImage) -> ImageUse:
-    """Build a disk of 100 bytes with this much free space."""
-    return ImageUse(NOW, DiskUse(100, free), images)
+def use(free: int, *images: NodeImage, agent: int | None = None) -> ImageUse:
+    """Build a disk of 100 bytes with this much free space, seen by an agent that runs for this many minutes; None: it does not say."""
+    return ImageUse(NOW, DiskUse(100, free), images, None if agent is None else NOW - agent * MINUTE)
 
 
 ROWS: Final[dict[str, tuple[ImageUse, ImagePolicy, list[str]]]] = {
@@ -53,6 +53,9 @@ ROWS: Final[dict[str, tuple[ImageUse, ImagePolicy, list[str]]]] = {
     "too old goes though there is room": (use(90, image("a", 99, 61), image("b", 99, 59)), OLD_GO, ["a"]),
     "all that is too old goes": (use(90, image("a", 99, 61), image("b", 99, 71)), OLD_GO, ["b", "a"]),
     "never used counts from when it was seen first": (use(90, image("a", 61), image("b", 59)), OLD_GO, ["a"]),
+    "too old, but the agent has not run for that long": (use(90, image("a", 99, 61), agent=60), OLD_GO, []),
+    "too old, and the agent has run for longer": (use(90, image("a", 99, 61), agent=61), OLD_GO, ["a"]),
+    "an agent that has just begun makes room": (use(15, image("a", 99, 61), agent=0), OLD_GO, ["a"]),
     "too old but in use": (use(90, image("a", 99, 61, in_use=True)), OLD_GO, []),
     "too old but pinned": (use(90, image("a", 99, 61, pinned=True)), OLD_GO, []),
     "too old first, the disk is looked at again then": (use(5, image("a", 99, 61), image("b")), OLD_GO, ["a"]),
