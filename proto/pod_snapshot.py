@@ -69,6 +69,8 @@ class PodSnapshot:
     eviction_message: str = ""
     event_annotations: dict[str, str] = field(default_factory=dict)
     """Of the event that tells of its eviction."""
+    end_awaited_until: str = ""
+    """Until when a pod that its node evicts, preempts or shuts down ought to have ended; empty for all others."""
     resize_cause: str = ""
     """Why the node does not grant a resize, in one word, for its event; empty if there is none, or an earlier release judged it."""
     resize_asked: dict[str, Any] = field(default_factory=dict)

@@ -16,10 +16,12 @@ from activities.execution.one_by_one import log_bad_item
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.change_signals import signal_sender
 from worker.api_objects.cluster_objects import ClusterObjects
+from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.delivery.workflow_signals import WorkflowSignals
 from worker.events.activity_events import ActivityEventInterceptor
 from worker.events.event import node_reference
+from worker.events.late_ends import LateEnds
 from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
 from worker.settings.kubelet.feature_gates import VERIFICATION_GATE
@@ -45,6 +47,7 @@ class ClusterWorker:
             checks_rights=config.feature_gates.enabled(VERIFICATION_GATE),
             without_dns=None if config.dns.cluster_dns else self._node,
         )
+        self.late_ends = LateEnds(self.events.recorder.take)
 
     @property
     def interceptors(self) -> Sequence[Interceptor]:
@@ -65,7 +68,7 @@ class ClusterWorker:
 
         It is called inside workflow tasks, so a defect in one of them must not reach the workflow, or the others.
         """
-        readers = (publish, self.keeper.publish, self.events.publish, self.objects.observe)
+        readers = (publish, self.keeper.publish, self.events.publish, self.late_ends.publish, self.objects.observe)
 
         def publish_to_all(snapshot: PodSnapshot) -> None:
             for read in readers:
@@ -87,9 +90,11 @@ class ClusterWorker:
         """
         known = snapshots()
         self.events.know(known)
+        self.late_ends.know(known)
         signals.deliveries.on_change(self.objects.tell_anew)
         async with (
             sending_events(self.events.recorder),
+            in_background("late ends", self.late_ends.run),
             keeping_statuses(self.keeper, known),
             self.objects.running(snapshots, signal_sender(signals), drivers),
         ):

@@ -8,6 +8,7 @@ from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
 from proto.temporal.activities.requests import StartContainer
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
+from workflows.decide.ending.grace import end_awaited_until
 from workflows.decide.eviction.local_storage import watched_limits
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import PodSummary
@@ -18,7 +19,7 @@ from workflows.decide.volumes.refresh import watched_objects
 def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: PodSummary) -> PodSnapshot:
     """Copy what readers of the node's cache need."""
     observed, pod, pending = situation.observed, situation.key, situation.observed.resize_pending
-    eviction = observed.eviction
+    eviction, until = observed.eviction, end_awaited_until(situation)
     return PodSnapshot(
         workflow_id=str(PodWorkflowId(start.node, pod.namespace, pod.name, pod.uid)),
         node=start.node,
@@ -50,6 +51,7 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: P
         eviction_reason=eviction.reason if eviction else "",
         eviction_message=eviction.message if eviction else "",
         event_annotations=eviction.annotations if eviction else {},
+        end_awaited_until=until.isoformat() if until else "",
         resize_cause=pending.cause if pending else "",
         resize_asked=pending.asked if pending else {},
         status=status.model_dump(by_alias=True, exclude_none=True, mode="json"),

@@ -107,10 +107,11 @@ def test_a_reader_of_snapshots_that_fails_stops_neither_the_workflow_nor_the_oth
     worker: Any = SimpleNamespace(
         keeper=SimpleNamespace(publish=fail),
         events=SimpleNamespace(publish=note("events")),
+        late_ends=SimpleNamespace(publish=note("late ends")),
         objects=SimpleNamespace(observe=note("objects")),
     )
     ClusterWorker.observe(worker, note("cache"))(snapshot("u"))
-    assert read == ["cache", "events", "objects"]
+    assert read == ["cache", "events", "late ends", "objects"]
 
 
 async def test_every_part_of_the_node_process_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:

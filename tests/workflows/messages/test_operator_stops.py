@@ -89,6 +89,9 @@ async def test_an_evicted_pod_fails_and_stays_so(node: Node) -> None:
     assert await why_not(handle, asked, names.EVICT_POD) is None
     answer = await send_update(handle, asked, update=names.EVICT_POD, answer=PodEvicted)
     assert (answer.operator, answer.grace) == (WHO, timedelta(seconds=2))
+    going = await node.until(pod, lambda one: bool(one.end_awaited_until))
+    until = datetime.fromisoformat(going.end_awaited_until)
+    assert timedelta() < until - datetime.now(UTC) <= timedelta(seconds=10)
     ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
     assert (ended.phase, ended.reason, ended.message, ended.deleting) == (
         *("Failed", "Evicted", "The node was low on memory"),

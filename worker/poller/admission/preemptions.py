@@ -13,6 +13,7 @@ from typing import Final
 
 import structlog
 
+from proto.kubernetes.grace_seconds import longest_end
 from proto.pod_snapshot import snapshot_path
 from proto.temporal.eviction.candidates import Candidate
 from proto.temporal.names import PodWorkflowId
@@ -27,8 +28,6 @@ from workflows.decide.eviction.preemption import MESSAGE, REASON, Preemption, Re
 
 AT_ONCE: Final = 8
 """Pods that are asked at the same time."""
-SHORTEST_WAIT: Final = timedelta(seconds=10)
-"""The least time in which a pod has to be gone; else it is one and a half of its grace periods (pod_workers.go killPodNow)."""
 _AGAIN: Final = timedelta(seconds=1)
 """Until a pod is asked again that nobody answered for."""
 _LOOK_AGAIN: Final = timedelta(seconds=5)
@@ -90,7 +89,7 @@ class Preemptions:
         return candidate(pod, alone=self._parts.alone)
 
     async def _stop(self, victim: Candidate, asked: EvictPod, signal: str) -> None:
-        within = max(SHORTEST_WAIT, timedelta(seconds=victim.grace_seconds or 0) * 1.5)
+        within = longest_end(timedelta(seconds=victim.grace_seconds or 0))
         rejected = await self._answer(victim, asked, within)
         if rejected and rejected.reason != GOING:
             _log.info("a pod needs no preemption", pod=victim.full_name, podUID=victim.uid, reason=rejected.reason)

@@ -6,9 +6,11 @@ from typing import Final
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
-from proto.kubernetes.grace_seconds import LONGEST_GRACE, grace_of_seconds
+from proto.kubernetes.admission import REJECTED_PREFIX
+from proto.kubernetes.grace_seconds import LONGEST_GRACE, grace_of_seconds, longest_end
 from proto.temporal.activities.requests import StopContainer
 from proto.temporal.pod_inputs import Deletion, Eviction
+from workflows.decide.ending.deadline import REASON as DEADLINE
 from workflows.decide.situation import Situation
 
 DEFAULT: Final = timedelta(seconds=30)
@@ -61,6 +63,18 @@ def effective_grace(situation: Situation) -> Grace:
     if observed.shortening:
         asked.append(Grace(max(observed.shortening.grace, SHORTEST), observed.shortening.at))
     return min(asked, key=lambda one: one.over_at, default=Grace(own, situation.now))
+
+
+def end_awaited_until(situation: Situation) -> datetime | None:
+    """Return until when a pod that its node ends for its own sake ought to have ended; None for all others.
+
+    A pod whose deadline has passed ends by its own wish, and one that was rejected has not begun.
+    """
+    eviction = situation.observed.eviction
+    if eviction is None or eviction.reason == DEADLINE or eviction.message.startswith(REJECTED_PREFIX):
+        return None
+    grace = eviction_grace(eviction, pod_grace(situation.spec, None))
+    return grace.since + longest_end(grace.length)
 
 
 def stop_request(situation: Situation, name: str, reason: str, grace: Grace | None = None) -> StopContainer:

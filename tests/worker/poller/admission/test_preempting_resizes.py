@@ -7,6 +7,7 @@ HandleAdmissionFailure of preemption.go for both.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -212,7 +213,7 @@ async def test_a_resize_that_is_taken_back_before_its_turn(node: FullNode, pods:
 
 async def test_a_pod_that_does_not_end_in_time(node: FullNode, pods: Resized, monkeypatch: pytest.MonkeyPatch) -> None:
     """The resize is granted as by the kubelet, and nothing is counted."""
-    monkeypatch.setattr(preemptions, "SHORTEST_WAIT", preemptions.SHORTEST_WAIT * 0)
+    monkeypatch.setattr(preemptions, "longest_end", lambda _: timedelta())
     pods.ask("vital", "700m")
     await pods.changed()
     assert (pods.cpu("vital"), node.asked(), node.counted) == ("700m", ["small"], [])

@@ -177,7 +177,7 @@ async def test_a_pod_whose_workflow_begins(tmp_path: Path, monkeypatch: pytest.M
 
 async def test_a_pod_that_does_not_end_in_time(node: FullNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """The critical one is admitted as by the kubelet, and nothing is counted."""
-    monkeypatch.setattr(preemptions, "SHORTEST_WAIT", NOW)
+    monkeypatch.setattr(preemptions, "longest_end", lambda _: NOW)
     assert await judged(node) == ""
     assert (node.asked(), node.counted) == (["small"], [])
 

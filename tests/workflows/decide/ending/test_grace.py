@@ -7,7 +7,7 @@ import pytest
 
 from proto.temporal.pod_inputs import Eviction, Shortening
 from tests.workflows.decide.situations import at, deletion, pod, situation
-from workflows.decide.ending.grace import effective_grace, pod_grace
+from workflows.decide.ending.grace import effective_grace, end_awaited_until, pod_grace
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,22 @@ EVICTED = Eviction(at(-10), "DeadlineExceeded", "too long")
 def test_which_grace_counts(known: dict[str, Any], over_at: float) -> None:
     """Seconds from now until SIGKILL."""
     assert effective_grace(situation(**known)).over_at == at(over_at)
+
+
+@pytest.mark.parametrize(
+    ("eviction", "own", "until"),
+    [
+        pytest.param(None, 30, None, id="nobody-ends-it"),
+        pytest.param(Eviction(at(0), "Preempting", "", None), 30, 45, id="half-as-long-again-as-its-own"),
+        pytest.param(Eviction(at(0), "Preempting", "", None), 21, 31, id="in-whole-seconds"),
+        pytest.param(Eviction(at(0), "Preempting", "", None), 0, 10, id="never-below-ten-seconds"),
+        pytest.param(Eviction(at(-3), "Evicted", "", timedelta(seconds=1)), 30, 7, id="from-the-eviction"),
+        pytest.param(Eviction(at(0), "Terminated", "", timedelta(seconds=20)), 60, 30, id="as-a-shutdown-allows"),
+        pytest.param(Eviction(at(0), "DeadlineExceeded", ""), 30, None, id="its-own-deadline"),
+        pytest.param(Eviction(at(0), "OutOfcpu", "Pod was rejected: no cpu"), 30, None, id="it-never-began"),
+    ],
+)
+def test_until_when_an_end_by_the_node_is_awaited(eviction: Eviction | None, own: int, until: float | None) -> None:
+    """As killPodNow computes it."""
+    found = end_awaited_until(situation(pod(terminationGracePeriodSeconds=own), eviction=eviction))
+    assert found == (None if until is None else at(until))
