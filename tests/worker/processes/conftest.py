@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime
-from tests.worker.processes.poller_node import Node, hosted
+from tests.worker.processes.poller_node import Node, hosted, threads_awaited
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 
 
@@ -28,7 +28,7 @@ async def node(client: Client) -> AsyncIterator[Node]:
     with tempfile.TemporaryDirectory(prefix="tpl.") as folder:  # a socket's path is short
         runtime = FakeRuntime(Path(folder) / "cri.sock")
         await runtime.start()
-        async with hosted(client, name):
+        async with threads_awaited(), hosted(client, name):
             yield Node(client, Path(folder), runtime, name)
         await runtime.stop()
         async for left in client.list_workflows(f"PodNode = '{name}' AND ExecutionStatus = 'Running'"):

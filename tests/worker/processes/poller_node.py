@@ -7,6 +7,7 @@ begins anew, as the real one does. The test is the worker's activities: it write
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -269,6 +270,18 @@ async def eventually(true: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not await true():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def threads_awaited() -> AsyncIterator[None]:
+    """Wait at the end for what runs in threads: a cancelled poller leaves its last call, which may write a file."""
+    loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor()
+    loop.set_default_executor(threads)
+    try:
+        yield
+    finally:
+        loop.set_default_executor(ThreadPoolExecutor())
+        await asyncio.to_thread(threads.shutdown)
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ from tests.patience import PATIENCE
 from tests.worker.delivery.fake_lead import FakeLead
 from tests.worker.poller.runtime.fake_runtime import STOPPED, FakeRuntime, container, event, sandbox
 from tests.worker.poller.snapshots import snapshot, write
-from tests.worker.processes.poller_node import Node, StandIn, eventually, heard, hosted
+from tests.worker.processes.poller_node import Node, StandIn, eventually, heard, hosted, threads_awaited
 from worker.delivery.server import LeadServer, socket_path
 from worker.payloads.receiving import ReceivingConverter
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
@@ -75,7 +75,7 @@ async def led_node(folder: Path, settings: TemporalSettings) -> AsyncIterator[Le
         await runtime.start()
         node = Node(client, folder, runtime, "n1")
         server = LeadServer(lead, ReceivingConverter(), SHAPES)
-        async with hosted(client, "n1"), server.serving(socket_path(node.config().state_dir)):
+        async with threads_awaited(), hosted(client, "n1"), server.serving(socket_path(node.config().state_dir)):
             try:
                 yield LedNode(node, lead, temporal)
             finally:
