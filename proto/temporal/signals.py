@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
+from proto.temporal.node import ImageNews
 from proto.temporal.pod import PodJson, ProbeKind
 from proto.temporal.pod_inputs import Ended, GivenCondition
 from proto.temporal.resources import ResizeVerdict
@@ -94,6 +95,15 @@ class StorageExceeded:
     used_bytes: int = 0
     container: str = ""
     """The container that exceeds its limit; neither: the pod as a whole."""
+    sequence: int = 0
+    sender: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PressureJudged:
+    """What the node has decided under pressure without a victim, for its workflow."""
+
+    news: tuple[ImageNews, ...] = ()
     sequence: int = 0
     sender: str = ""
 

@@ -10,10 +10,11 @@ from unittest.mock import Mock
 
 import pytest
 from temporalio import activity
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import Worker
+from temporalio.worker import Replayer, Worker
 
 from activities.execution.attempts import AttachingAttempts
 from activities.execution.present_attempts import PresentAttempts
@@ -23,6 +24,7 @@ from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import (
     DiskUse,
     ImageAge,
+    ImageNews,
     ImagePolicy,
     ImageUse,
     NodeConfigured,
@@ -35,11 +37,13 @@ from proto.temporal.node import (
     WatchImages,
 )
 from proto.temporal.pod import PodStart
+from proto.temporal.signals import PressureJudged
 from tests.patience import PATIENCE
 from worker.host.pod_cache import publishing
 from worker.processes.sdk_worker import sandbox_runner
-from workflows.decide.versions import CURRENT_NODE
+from workflows.decide.versions import CURRENT_NODE, NODE_BEHAVIOURS
 from workflows.extern import Decided
+from workflows.loops.node_loop import NodeLoop
 from workflows.node import NodeWorkflow
 
 POLICY = ImagePolicy(look_every=timedelta(milliseconds=100))
@@ -193,3 +197,28 @@ async def test_a_long_run_is_continued_with_all_that_is_known(host: Host, monkey
             pass
     words = [one.words for one in news]
     assert [one.partition(" ")[0] for one in words] == ["a:1", "b:1"]
+
+
+@pytest.mark.parametrize("behaviour", NODE_BEHAVIOURS)
+async def test_decisions_under_pressure_are_told_and_change_no_command(
+    host: Host, monkeypatch: pytest.MonkeyPatch, behaviour: int
+) -> None:
+    """They stand in the history and in the answers; a release that does not know the signal replays it to the same commands."""
+    host.behaviour = behaviour
+    handle = await host.configure()
+    await host.images.until(lambda: len(host.images.watches) == 1)
+    said = PressureJudged((ImageNews(datetime.now(UTC), "MemoryPressure begins: memory.available is 1Mi"),))
+    for _ in range(2):
+        await handle.signal(names.PRESSURE_JUDGED, said)
+    assert (await status(handle)).news == said.news
+    history = await handle.fetch_history()
+    kinds = [one.event_type for one in history.events]
+    assert kinds.count(EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) == 1, "the watch alone"
+    monkeypatch.delitem(NodeLoop.signal_shapes, names.PRESSURE_JUDGED)
+    replayer = Replayer(
+        workflows=[NodeWorkflow],
+        workflow_runner=sandbox_runner(),
+        data_converter=host.client.data_converter,
+        namespace=host.client.namespace,
+    )
+    await replayer.replay_workflow(history)

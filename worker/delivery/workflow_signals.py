@@ -10,7 +10,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.execution.attempt import NotDelivered
 from proto.temporal.names import PROBE_VERDICT
-from proto.temporal.signals import ObjectsChanged, ProbeVerdict, StorageExceeded
+from proto.temporal.signals import ObjectsChanged, PressureJudged, ProbeVerdict, StorageExceeded
 from worker.delivery.deliveries import Deliveries
 from worker.delivery.lead import Lead, LeadUnavailable, Message
 from worker.temporal.call_budget import CallBudget
@@ -31,7 +31,9 @@ class WorkflowSignals:
         """Of all calls of the process."""
         self.deliveries = Deliveries(lead, is_away)
 
-    async def send(self, workflow_id: str, name: str, signal: StorageExceeded | ObjectsChanged) -> None:
+    async def send(
+        self, workflow_id: str, name: str, signal: StorageExceeded | ObjectsChanged | PressureJudged
+    ) -> None:
         """Send a signal; raises RPCError, RuntimeError and LeadUnavailable."""
         value = replace(signal, sequence=self._numbers.next(), sender=SENDER)
         message = Message(workflow_id, name, value, SENDER, value.sequence)

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
-from proto.temporal.names import STORAGE_EXCEEDED
+from proto.temporal.names import PRESSURE_JUDGED, STORAGE_EXCEEDED, node_workflow_id
 from proto.temporal.signals import StorageExceeded
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
@@ -18,6 +19,7 @@ from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.orphaned_pods import undoing_orphaned_pods
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pressure.cleanups import Cleanups
+from worker.host.pressure.decision_news import DecisionNews
 from worker.host.pressure.evictions import EvictionParts, Evictions
 from worker.host.pressure.oom_watch import OomWatch
 from worker.host.shutdown.ending import Node, asking, pod_of
@@ -61,9 +63,11 @@ def storage_limits(parts: WorkerParts, signals: WorkflowSignals) -> AbstractAsyn
 
 
 def evictions(
-    parts: WorkerParts, requests: PodRequests, cleanups: Cleanups, tell: TellOfNode
-) -> AbstractAsyncContextManager[None]:
-    """Return what relieves the node under pressure; `tell` records events of the node."""
+    parts: WorkerParts, requests: PodRequests, cleanups: Cleanups, *, tell: TellOfNode, signals: WorkflowSignals
+) -> Sequence[AbstractAsyncContextManager[None]]:
+    """Return what relieves the node under pressure, and tells its workflow of it; `tell` records events of the node."""
+    workflow_id = node_workflow_id(parts.config.node_name)
+    news = DecisionNews(partial(signals.send, workflow_id, PRESSURE_JUDGED))
     loop = Evictions(
         EvictionParts(
             config=parts.config,
@@ -73,9 +77,10 @@ def evictions(
             cleanups=cleanups,
             tell=tell,
             counts=parts.telemetry.metrics.evictions,
+            decided=news.tell,
         )
     )
-    return in_background("eviction", loop.run)
+    return in_background("eviction", loop.run), in_background("decisions", news.run)
 
 
 def oom_kills(config: NodeConfig, tell: TellOfNode) -> AbstractAsyncContextManager[None]:

@@ -116,7 +116,7 @@ async def work(
         storage = storage_limits(parts, temporal.signals)
         tell = cluster.tell_of_node if cluster else _tell_nobody
         requests = PodRequests(node.client, temporal.signals.budget, temporal.signals.deliveries)
-        pressure = evictions(parts, requests, cleanups, tell)
+        pressure = evictions(parts, requests, cleanups, tell=tell, signals=temporal.signals)
         shutdown = shutdowns(parts, requests, tell, cluster)
         async with AsyncExitStack() as running:
             for part in (
@@ -126,7 +126,7 @@ async def work(
                 api_loops,
                 *temporal.running(),
                 storage,
-                pressure,
+                *pressure,
                 oom_kills(config, tell),
                 shutdown,
             ):

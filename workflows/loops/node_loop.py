@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 from proto.temporal import names
 from proto.temporal.away import NodeHandedBack
 from proto.temporal.node import NodeConfigured, NodeObserved, NodeStart, NodeStatus
-from proto.temporal.signals import BehaviourCommitted
+from proto.temporal.signals import BehaviourCommitted, PressureJudged
 from workflows.decide.actions import Wake
 from workflows.decide.node.actions import PREPULL, WATCH, NodeAction, node_key
 from workflows.decide.node.node import (
@@ -24,6 +24,7 @@ from workflows.decide.node.node import (
     configured,
     fold_node,
     fold_node_failure,
+    judged,
     node_actions,
     outdated,
 )
@@ -44,7 +45,7 @@ from workflows.loops.taking_back import TakingBack
 CANCEL_IGNORED: Final = (
     "a cancel of the node's workflow is ignored: terminate it instead, and the poller starts a new one when it starts"
 )
-Arrival = NodeConfigured | tuple[NodeAction, NodeAnswer | Failed]
+Arrival = NodeConfigured | PressureJudged | tuple[NodeAction, NodeAnswer | Failed]
 
 
 class NodeLoop(TakingBack[Arrival, Driver]):
@@ -55,6 +56,7 @@ class NodeLoop(TakingBack[Arrival, Driver]):
 
     signal_shapes: ClassVar[Mapping[str, type]] = taking_back.NODE_SHAPES | {
         names.NODE_CONFIGURED: NodeConfigured,
+        names.PRESSURE_JUDGED: PressureJudged,
         names.BEHAVIOUR_COMMITTED: BehaviourCommitted,
     }
 
@@ -75,6 +77,13 @@ class NodeLoop(TakingBack[Arrival, Driver]):
             await self.next_event(waits)
             await self.take_back_if_handed()
             self.continue_as_new_if_due()
+
+    def queue(self, arrival: Any) -> None:
+        """Queue an arrival; decisions under pressure cost the commands that a release costs which drops them as unknown."""
+        if isinstance(arrival, PressureJudged) and not self.counts_dropped_signals():
+            judged(self.situation(), arrival)
+        else:
+            super().queue(arrival)
 
     def situation(self) -> NodeSituation:
         """Return everything that a decision depends on."""
@@ -121,6 +130,9 @@ class NodeLoop(TakingBack[Arrival, Driver]):
             case NodeConfigured():
                 configured(self.situation(), arrival)
                 self.cancel_actions(outdated(self.situation()))
+            case PressureJudged():
+                self.observed.signals += 1
+                judged(self.situation(), arrival)
             case (action, Failed(reason, message)):
                 self.under_way.pop(node_key(action), None)
                 fold_node_failure(self.situation(), action, reason, message)

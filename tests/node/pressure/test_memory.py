@@ -112,6 +112,7 @@ def test_the_pod_that_fills_memory_ends_in_time(node: TempoletNode) -> None:
     )
     node.until(lambda: read_node_pressure(node.root_dir) == set(), "the pressure is over")
     _is_told(node, filler, modest)
+    node.until(lambda: "MemoryPressure begins: " in tempolet(node, "images")[1], "the node's workflow is told")
 
 
 def _is_told(node: TempoletNode, filler: PodSnapshot, modest: PodSnapshot) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -18,6 +19,7 @@ from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import (
     DiskUse,
     ImageAge,
+    ImageNews,
     ImagePolicy,
     ImageUse,
     NodeConfigured,
@@ -28,7 +30,7 @@ from proto.temporal.node import (
     RemoveImage,
     WatchImages,
 )
-from proto.temporal.signals import BehaviourCommitted
+from proto.temporal.signals import BehaviourCommitted, PressureJudged
 from tests.replay.lives.drawn_life import OLDER
 from workflows.decide.versions import NODE_BEHAVIOURS
 
@@ -145,7 +147,7 @@ class NodeLife:
         for _ in range(self.rng.choice([3, 6, 10, 16])):
             await asyncio.sleep(self.rng.choice([0, 0.1, 0.3, 0.8]))
             (happening,) = self.rng.choices(
-                [self.images_come, self.configured, self.cancelled, self.commit], [8, 3, 1, 1]
+                [self.images_come, self.configured, self.cancelled, self.commit, self.judged], [8, 3, 1, 1, 2]
             )
             await happening()
         if self.seed % 10 == 7:
@@ -189,6 +191,12 @@ class NodeLife:
                 [SearchAttributePair(SearchAttributeKey.for_keyword("PodNode"), self.name)]
             ),
         )
+
+    async def judged(self) -> None:
+        """Tell of a decision under pressure, as the worker does."""
+        news = ImageNews(datetime.now(UTC), f"DiskPressure begins: nodefs.available is {self.rng.randint(1, 99)}")
+        with suppress(RPCError):  # a run is being continued as new, or its workflow is gone
+            await self.handle.signal(names.PRESSURE_JUDGED, PressureJudged((news,)))
 
     async def images_come(self) -> None:
         """Add images, used or not, and remove others."""

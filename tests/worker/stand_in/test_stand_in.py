@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,10 +12,10 @@ from activities.execution.in_process import InProcessActivities
 from proto.temporal import names
 from proto.temporal.activities.requests import PodRuntime, PulledImage
 from proto.temporal.away import EntryKind
-from proto.temporal.node import ImageUse, NodeConfigured, NodeStart, PrepullImage, WatchImages
+from proto.temporal.node import ImageNews, ImageUse, NodeConfigured, NodeStart, PrepullImage, WatchImages
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import PodJson
-from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, PodListed, PressureJudged, RuntimeChanged
 from tests.patience import PATIENCE
 from tests.worker.stand_in.world import MemoryJournal, World, at_once, copied
 from worker.stand_in.in_process_driver import Targets
@@ -371,7 +371,10 @@ async def test_the_images_of_the_node_are_led_too() -> None:
     stand_in = NodeStandIn(NodeStart("n", CURRENT_NODE), means("1"))
     lead = asyncio.create_task(stand_in.lead())
     await stand_in.deliver(names.NODE_CONFIGURED, NodeConfigured(prepull=("busybox:1",)))
+    decided = ImageNews(datetime.now(UTC), "DiskPressure begins")
+    await stand_in.deliver(names.PRESSURE_JUDGED, PressureJudged((decided,)))
     await asyncio.sleep(1)
+    assert decided in stand_in.node_status().news
     assert watched.is_set()
     assert pulled == ["busybox:1"]
     assert not stand_in.node_status().prepulling

@@ -50,6 +50,7 @@ from workflows.decide.eviction.rounds import (
     until_next_round,
     usages_to_hear_of,
 )
+from workflows.decide.node.pressure_decisions import Decision, conditions_changed, nobody_to_evict, reclaim_sufficed
 
 LONGEST_MESSAGE: Final = 4096
 """What a pod takes."""
@@ -70,6 +71,8 @@ class EvictionParts:
     cleanups: Cleanups
     tell: TellOfNode
     counts: EvictionCounts
+    decided: Callable[[Decision], None]
+    """Takes each decision without a victim."""
 
 
 class Evictions:
@@ -110,7 +113,10 @@ class Evictions:
         began, policy, found = monotonic_now(), self._parts.config.eviction, await self._measured()
         facts = Facts(observations(found.reading), disks=found.disks)
         judged = begin_round(policy, self._pressure, facts, monotonic_now())
+        before = self._pressure.conditions
         self._pressure, self._next = judged.pressure, until_next_round(policy.thresholds, facts.observed)
+        for decision in conditions_changed(policy, before, judged.pressure.conditions, facts.observed):
+            self._parts.decided(decision)
         self._notices.set_at(usages_to_hear_of(policy.thresholds, found.reading), monotonic_now())
         await self._show(judged, facts)
         if not judged.starved:
@@ -122,7 +128,8 @@ class Evictions:
         if judged.reclaims:
             await self._reclaiming.do(judged.reclaims)
             after = await self._measured()
-            if is_relieved(policy, after.disks, observations(after.reading)):
+            if is_relieved(policy, after.disks, left := observations(after.reading)):
+                self._parts.decided(reclaim_sufficed(starved, judged.reclaims, left))
                 return None
         for one in judged.starved:
             self._parts.counts.ranked(str(one.threshold.signal), (monotonic_now() - began).total_seconds())
@@ -130,6 +137,7 @@ class Evictions:
 
     async def _evicted_one(self, starved: Starved, facts: Facts, pods: Mapping[str, ActivePod]) -> asyncio.Event | None:
         """Evict the first pod in rank that does not reject it."""
+        every, refused = facts, list[str]()
         while victim := choose_victim(self._parts.config.eviction, starved, facts):
             uid = victim.pod.uid
             ended = self._parts.cleanups.expect(uid)
@@ -146,8 +154,10 @@ class Evictions:
                 return ended
             self._parts.cleanups.forget(uid)
             _log.info("a pod is not evicted", pod=victim.pod.full_name, podUID=uid, reason=rejected.reason)
+            refused.append(f"{victim.pod.full_name} rejects it: {rejected.reason}")
             facts = replace(facts, pods=[one for one in facts.pods if one.uid != uid])
         _log.warning("no pod can be evicted", signal=str(starved.threshold.signal))
+        self._parts.decided(nobody_to_evict(starved, every, refused))
         return None
 
     async def _ask(self, victim: Victim, pod: ActivePod) -> Rejection | None:

@@ -22,6 +22,7 @@ from proto.temporal.node import (
     RemoveImage,
     WatchImages,
 )
+from proto.temporal.signals import PressureJudged
 from workflows.decide.actions import Wake
 from workflows.decide.containers.backoff import next_image_delay
 from workflows.decide.node.actions import WATCH, NodeAction, node_key
@@ -108,6 +109,13 @@ def configured(situation: NodeSituation, signal: NodeConfigured) -> None:
     if before is not None and before.policy != signal.policy:
         observed.policies += 1
         observed.look_at, observed.removals = None, ()
+
+
+def judged(situation: NodeSituation, signal: PressureJudged) -> None:
+    """Record what the node decided under pressure; a signal that is sent again adds nothing."""
+    observed = situation.observed
+    fresh = (one for one in signal.news if one not in observed.news)
+    observed.news = (*observed.news, *fresh)[-NEWS_KEPT:]
 
 
 def outdated(situation: NodeSituation) -> list[str]:

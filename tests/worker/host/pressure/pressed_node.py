@@ -30,6 +30,7 @@ from worker.stats.node_stats import NodeStats
 from worker.stats.pressure.node_reading import Measured
 from worker.telemetry.kubelet.evictions import EvictionCounts
 from workflows.decide.eviction.disks import Reclaim
+from workflows.decide.node.pressure_decisions import Decision
 
 HARD = Threshold(Signal.MEMORY, Amount("100"))
 DISK = Threshold(Signal.NODE_FS, Amount("100"), reclaim=Amount("50"))
@@ -95,6 +96,7 @@ class PressedNode:
         self.pods: list[PodSnapshot] = []
         self.uses: dict[str, PodUse] = {}
         self.told: list[tuple[str, str, str]] = []
+        self.decided: list[Decision] = []
         self.requests, self.cleanups, self.registry = Requests(), Cleanups(), CollectorRegistry()
         self.publish: Callable[[PodSnapshot], None] = self.cleanups.after(lambda _: None)
         self.services = NodeServices(
@@ -117,6 +119,7 @@ class PressedNode:
                 cleanups=self.cleanups,
                 tell=lambda *event: self.told.append(event),
                 counts=EvictionCounts(self.registry),
+                decided=self.decided.append,
             )
         )
 

@@ -47,7 +47,7 @@ async def test_nothing_is_asked_while_nothing_is_short(node: PressedNode) -> Non
     assert await node.evictions.round() is None
     written = node_pressure_path(node.root_dir).stat().st_mtime_ns
     assert await node.evictions.round() is None
-    assert (node.asked(), node.told) == ([], [])
+    assert (node.asked(), node.told, node.decided) == ([], [], [])
     assert node_pressure_path(node.root_dir).stat().st_mtime_ns == written
 
 
@@ -66,6 +66,7 @@ async def test_the_pod_that_uses_most_is_evicted_with_the_kubelets_words(node: P
     )
     assert node.told == [("Warning", "EvictionThresholdMet", "Attempting to reclaim memory")]
     assert read_node_pressure(node.root_dir) == {"MemoryPressure"}
+    assert [one.kind for one in node.decided] == ["MemoryPressure begins"]
     labels = {"eviction_signal": "memory.available"}
     for name in ("kubelet_evictions", "kubelet_eviction_stats_age_seconds_count"):
         assert node.registry.get_sample_value(name, labels) == 1
@@ -114,6 +115,8 @@ async def test_what_nobody_needs_goes_first(
     assert node.asked() == evicted
     assert node.told == [("Warning", "EvictionThresholdMet", "Attempting to reclaim ephemeral-storage")]
     assert read_node_pressure(tmp_path) == {"DiskPressure"}
+    kinds = ["DiskPressure begins"] if evicted else ["DiskPressure begins", "reclaimed/nodefs.available"]
+    assert [one.kind for one in node.decided] == kinds
 
 
 async def test_a_pod_that_is_being_stopped_gets_less_time(node: PressedNode) -> None:
@@ -133,6 +136,10 @@ async def test_one_that_rejects_it_is_passed_over(node: PressedNode) -> None:
     node.requests.answers["pod/small"] = Rejection("Finished", "it has finished")
     assert await node.evictions.round() is None
     assert node.asked()[2:] == ["pod/greedy", "pod/small"], "never the pod of the system"
+    assert node.decided[-1].words == (
+        "no pod can be evicted for memory: of 3 pods 1 are critical; default/greedy rejects it: Finished; "
+        "default/small rejects it: Finished: memory.available is 10 of 1k, threshold 100"
+    )
 
 
 async def test_one_that_cannot_be_reached_is_asked_again_in_the_next_round(node: PressedNode) -> None:

@@ -7,6 +7,7 @@ from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import (
     DiskUse,
     ImageAge,
+    ImageNews,
     ImagePolicy,
     ImageUse,
     NodeConfigured,
@@ -17,6 +18,7 @@ from proto.temporal.node import (
     RemoveImage,
     WatchImages,
 )
+from proto.temporal.signals import PressureJudged
 from workflows.decide.actions import Wake
 from workflows.decide.node.actions import NodeAction, node_key
 from workflows.decide.node.node import (
@@ -25,6 +27,7 @@ from workflows.decide.node.node import (
     configured,
     fold_node,
     fold_node_failure,
+    judged,
     node_actions,
     outdated,
 )
@@ -169,3 +172,15 @@ def test_only_the_last_news_are_kept() -> None:
         fold_node(situation(observed), PrepullImage(f"{number}:1"), PulledImage("sha"))
     assert len(observed.news) == NEWS_KEPT
     assert observed.news[-1].words.startswith(f"{NEWS_KEPT + 4}:1")
+
+
+def test_what_was_decided_under_pressure_is_kept_once_and_starts_nothing() -> None:
+    """Also if both sides are told; the oldest lines go."""
+    observed = told()
+    lines = tuple(ImageNews(NOW, f"line {number}") for number in range(NEWS_KEPT + 1))
+    for _ in range(2):
+        judged(situation(observed), PressureJudged(lines[:2]))
+    assert observed.news == lines[:2]
+    judged(situation(observed), PressureJudged(lines))
+    assert observed.news == lines[1:]
+    assert begun(observed) == [WATCHING]
