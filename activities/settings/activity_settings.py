@@ -31,5 +31,7 @@ class ActivitySettings:
     resources: NodeResources = field(default_factory=this_node)
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
     """The node's allocatable resources: they replace limits that a container does not set."""
+    monitors_quotas: bool = False
+    """Project quotas count emptyDir volumes of pods in user namespaces, where the file system has them."""
     name_reserved_wait: timedelta = timedelta(seconds=5)
     """How long to wait for a name that an earlier try still holds in the runtime, before the attempt is raised."""

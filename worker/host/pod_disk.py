@@ -13,6 +13,7 @@ from typing import Final
 
 from activities.node_services import NodeServices
 from activities.volumes.plugin.table import VOLUME_PLUGINS, plugin_of
+from activities.volumes.quotas.quotas import quota_use
 from proto.kubernetes.resources.storage_limits import StorageLimits, is_more
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import ContainerState, PodKey
@@ -40,7 +41,7 @@ class PodDisk:
         """Return the first emptyDir that exceeds its limit."""
         for name, limit in self._limits.empty_dirs.items():
             folder = self._paths.volumes(_EMPTY_DIR) / name
-            used = await self._count(folder, lambda used, limit=limit: is_more(used, limit))  # type: ignore[misc]  # a default
+            used = await self._empty_dir(folder, lambda used, limit=limit: is_more(used, limit))  # type: ignore[misc]  # a default
             if is_more(used, limit):
                 return StorageExceeded(SOURCE, name, used)
         return None
@@ -58,7 +59,7 @@ class PodDisk:
             if is_more(total, limit):
                 break
             so_far = total
-            total += await self._count(self._paths.volumes(plugin), lambda used: is_more(so_far + used, limit))  # noqa: B023 - called at once
+            total += await self._volumes(plugin, lambda used: is_more(so_far + used, limit))  # noqa: B023 - called at once
         return StorageExceeded(SOURCE, used_bytes=total) if is_more(total, limit) else None
 
     async def container(self) -> StorageExceeded | None:
@@ -73,6 +74,21 @@ class PodDisk:
             if is_more(used, self._limits.containers.get(name, "")):
                 return StorageExceeded(SOURCE, used_bytes=used, container=name)
         return None
+
+    async def _volumes(self, plugin: str, is_enough: IsEnough) -> int:
+        """Measure all volumes of a type, each by its quota if it may have one."""
+        folder = self._paths.volumes(plugin)
+        if plugin != _EMPTY_DIR or not self._services.settings.monitors_quotas:
+            return await self._count(folder, is_enough)
+        total = 0
+        for name in await to_thread(_names, folder):
+            so_far = total
+            total += await self._empty_dir(folder / name, lambda used: is_enough(so_far + used))  # noqa: B023 - called at once
+        return total
+
+    async def _empty_dir(self, folder: Path, is_enough: IsEnough) -> int:
+        by_quota = await to_thread(quota_use, folder) if self._services.settings.monitors_quotas else None
+        return await self._count(folder, is_enough) if by_quota is None else by_quota.used_bytes
 
     async def _running(self) -> dict[str, int]:
         """Return what running containers have written into their root file systems, by name."""
@@ -105,6 +121,15 @@ def _is_elsewhere(images: list[Path], layers: list[Path], root_dir: Path) -> boo
     """Report whether either lies elsewhere; layers of which nothing is told lie with the images."""
     pods = root_dir.stat().st_dev
     return not images or any(disk.stat().st_dev != pods for disk in (*images, *layers))
+
+
+def _names(folder: Path) -> list[str]:
+    """List the volumes of a type that lie on the disk: a volume in memory is mounted."""
+    try:
+        device = folder.lstat().st_dev
+        return sorted(one.name for one in folder.iterdir() if one.lstat().st_dev == device)
+    except FileNotFoundError:
+        return []
 
 
 def _files(path: Path) -> int:

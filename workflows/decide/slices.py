@@ -83,7 +83,7 @@ def sandbox_slice(pod: PodJson) -> PodJson:
 
 
 def volumes_slice(pod: PodJson) -> PodJson:
-    """Cut what mounting a pod's volumes needs besides them: their files' owner, and how much memory they may use."""
+    """Cut what mounting a pod's volumes needs besides them: their files' owner, and how much they may use."""
     spec = pod["spec"]
     volumes = spec.get("volumes", ())
     cut: PodJson = _cut(spec, ("runtimeClassName",))
@@ -98,6 +98,9 @@ def volumes_slice(pod: PodJson) -> PodJson:
         cut |= _cut(spec, ("serviceAccountName",))
         fields |= {*_USES}
     if any((one.get("emptyDir") or {}).get("medium") or lies_in_memory(one) for one in volumes):
+        fields |= {*SIZED}
+    if spec.get("hostUsers") is False and any("emptyDir" in one for one in volumes):
+        cut["hostUsers"] = False  # and with it the limits, for a project quota
         fields |= {*SIZED}
     cut |= _cut(spec, ("resources",) if "resources" in fields else ())
     for kind in KINDS if fields else ():

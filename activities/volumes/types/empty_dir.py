@@ -3,7 +3,8 @@
 On disk it is a folder; in memory a tmpfs (or hugetlbfs) is mounted on it, with the smallest of the volume's sizeLimit,
 the pod's memory limit and the node's allocatable memory as its size. Its content survives restarts of containers and
 of the worker; in memory it is lost when the node restarts. A ready file beside the volume says that it is complete;
-without it the volume is made again. The worker enforces a sizeLimit on disk (`worker/host/local_storage.py`).
+without it the volume is made again. The worker enforces a sizeLimit on disk (`worker/host/local_storage.py`). Where a project
+quota counts it (`activities/volumes/quotas`), it has one as long as it is there.
 """
 
 import asyncio
@@ -19,6 +20,8 @@ from activities.files.mounts import Mount
 from activities.volumes.plugin.ownership import FsGroup, apply_fs_group, fs_group_of
 from activities.volumes.plugin.table import plugin_of
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
+from activities.volumes.quotas.quotas import assign_quota, clear_quota
+from activities.volumes.quotas.rules import counts_by_quota, is_limited
 from proto.kubernetes.resources.node_resources import NodeResources
 from proto.kubernetes.resources.quantity import Quantity, QuantityError, parse_quantity
 from proto.kubernetes.resources.resources import pod_resources
@@ -51,6 +54,16 @@ class EmptyDir:
 
 def make(volume: PodVolume, directory: Path) -> bool:
     """Make the volume; returns whether it was there and ready. Raises VolumeFailed and OSError."""
+    found = _found_or_made(volume, directory)
+    if volume.services.settings.monitors_quotas and counts_by_quota(volume.pod_spec, volume.source):
+        try:
+            assign_quota(directory, limited=is_limited(volume.pod_spec, volume.source))
+        except OSError as error:
+            raise VolumeFailed(f"assign quota FAILED {error}") from error
+    return found
+
+
+def _found_or_made(volume: PodVolume, directory: Path) -> bool:
     medium, group = volume.source.get("medium") or "", fs_group_of(volume.pod_spec)
     there = directory.is_dir() and not directory.is_symlink()
     kind = file_system(medium)
@@ -73,6 +86,9 @@ def remove(volume: PodVolume, directory: Path) -> None:
     remove_tree(ready_file(volume).parent)
     if mounts.is_mount_point(directory):
         mounts.unmount(directory)
+    else:
+        with suppress(OSError):  # as in the kubelet; the next volume that gets a quota gives this one back
+            clear_quota(directory)
     remove_tree(directory)
 
 

@@ -15,9 +15,11 @@ from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
 from activities.node_services import NodeServices
 from activities.settings.activity_settings import ActivitySettings
+from activities.volumes.quotas.quotas import assign_quota
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.storage_limits import StorageLimits
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
+from tests.activities.volumes.quotas.counted_disk import CountedDisk
 from worker.host.pod_disk import PodDisk
 
 MIB = 1024 * 1024
@@ -58,9 +60,14 @@ class OnePod:
 
     directory: Path
     containers: dict[str, ContainerSnapshot] = field(default_factory=dict)
+    monitors_quotas: bool = False
 
     def __post_init__(self) -> None:
-        settings = ActivitySettings(root_dir=self.directory / "kubelet", pod_logs_dir=self.directory / "logs")
+        settings = ActivitySettings(
+            root_dir=self.directory / "kubelet",
+            pod_logs_dir=self.directory / "logs",
+            monitors_quotas=self.monitors_quotas,
+        )
         settings.root_dir.mkdir()
         self.runtime = Runtime(self.directory)
         self.services = NodeServices(
@@ -190,8 +197,10 @@ async def test_what_counts_for_the_pod(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
-async def test_a_volume_in_memory_is_not_the_disks(web: OnePod) -> None:
-    """Though it lies among the others."""
+@pytest.mark.parametrize("gate", [True, False])
+async def test_a_volume_in_memory_is_not_the_disks(tmp_path: Path, gate: bool) -> None:
+    """Though it lies among the others; also where project quotas are asked."""
+    web = OnePod(tmp_path, monitors_quotas=gate)
     folder = web.folder / "volumes/kubernetes.io~empty-dir/fast"
     folder.mkdir(parents=True)
     mounts.mount("tmpfs", folder, "tmpfs")
@@ -257,3 +266,22 @@ async def test_the_runtime_is_asked_only_when_it_must_be(web: OnePod) -> None:
     web.runs("web")
     await web.found(StorageLimits({}, "1Mi", {"web": "1Mi"}))
     assert web.runtime.asked == ["s0"]
+
+
+@pytest.mark.parametrize("gate", [True, False])
+async def test_a_volume_is_measured_by_its_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: bool) -> None:
+    """Which counts what walking does not see, here a file of its project elsewhere; a volume without one is walked."""
+    web = OnePod(tmp_path, monitors_quotas=gate)
+    disk = CountedDisk(tmp_path, tmp_path / "etc")
+    disk.etc.mkdir()
+    disk.put(monkeypatch)
+    web.writes("volumes/kubernetes.io~empty-dir/plain/file", 1)
+    volume = web.writes("volumes/kubernetes.io~empty-dir/data/file", 1).parent
+    assign_quota(volume, limited=True)
+    unseen = tmp_path / "unlinked"
+    unseen.write_bytes(b"x" * 4 * MIB)
+    disk.projects[unseen.stat().st_ino] = disk.projects[volume.stat().st_ino]
+    assert await web.found(StorageLimits({"data": "4Mi"})) == (("data", "") if gate else None)
+    assert await web.found(StorageLimits({"plain": "4Mi"})) is None
+    assert await web.found(StorageLimits(pod="5Mi")) == (("", "") if gate else None)
+    assert await web.found(StorageLimits(pod="7Mi")) is None

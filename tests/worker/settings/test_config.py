@@ -110,12 +110,6 @@ def test_parallel_image_pulls(tmp_path: Path, text: str, parallel: int | None) -
             id="a-gate-without-effect",
         ),
         pytest.param(
-            "featureGates: {LocalStorageCapacityIsolationFSQuotaMonitoring: true}",
-            "featureGates.LocalStorageCapacityIsolationFSQuotaMonitoring: set to true, which has no effect in tempolet yet: "
-            "emptyDir volumes are counted file by file, also those of pods in user namespaces on a file system with project quotas",
-            id="a-gate-without-effect-and-what-is-done-instead",
-        ),
-        pytest.param(
             "featureGates: {AllAlpha: true}",
             "featureGates.AllAlpha: set to true, but only",
             id="a-group-of-gates",

@@ -25,6 +25,7 @@ IMAGE_DIGEST_GATE: Final = "ImageVolumeWithDigest"
 WEBSOCKETS_GATE: Final = "ExtendWebSocketsToKubelet"
 TRUST_BUNDLES_GATE: Final = "ClusterTrustBundleProjection"
 SPLIT_LOGS_GATE: Final = "PodLogsQuerySplitStreams"
+QUOTA_GATE: Final = "LocalStorageCapacityIsolationFSQuotaMonitoring"
 POD_LEVEL_RESIZES_GATE: Final = "InPlacePodLevelResourcesVerticalScaling"
 
 ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
@@ -38,6 +39,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     IMAGE_DIGEST_GATE: frozenset({True}),
     WEBSOCKETS_GATE: frozenset({False}),
     SPLIT_LOGS_GATE: frozenset({True}),
+    QUOTA_GATE: frozenset({True}),
     POD_LEVEL_RESIZES_GATE: frozenset({False}),
     TRUST_BUNDLES_GATE: frozenset({True}),
     "ClusterTrustBundle": frozenset({True}),  # the API server's part of it
@@ -50,12 +52,6 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "PLEGOnDemandRelist": frozenset({True}),  # each step acts on its own result
 }
 """Gate -> the values that tempolet implements, besides the default."""
-
-_INSTEAD: Final[Mapping[str, str]] = {
-    "LocalStorageCapacityIsolationFSQuotaMonitoring": "emptyDir volumes are counted file by file, also those of pods in "
-    "user namespaces on a file system with project quotas",
-}
-"""Gate without effect -> what is done although it is on, where an operator would not expect it."""
 
 
 class GateRefused(Exception):
@@ -101,8 +97,7 @@ def gate_warnings(gates: FeatureGates) -> Iterator[str]:
             continue
         spec = load_schema().feature_gates[name]
         if value != spec["default"] and value not in ACTED_ON.get(name, ()):
-            why = f": {_INSTEAD[name]}" if value and name in _INSTEAD else ""
-            yield f"featureGates.{name}: set to {_said(value)}, which has no effect in tempolet yet{why}"
+            yield f"featureGates.{name}: set to {_said(value)}, which has no effect in tempolet yet"
         elif spec["stage"] in {"GA", "DEPRECATED"}:
             yield f"featureGates.{name}: {spec['stage']}, a later release will refuse it"
 

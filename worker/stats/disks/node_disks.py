@@ -10,6 +10,7 @@ from activities.clients.runtime import RuntimeClient
 from activities.files.mounts import mounts_below
 from proto.cri.v1 import api_pb2 as cri
 from worker.daemon.config import NodeConfig
+from worker.settings.kubelet.feature_gates import QUOTA_GATE
 from worker.stats.cgroups.pod_readings import NodeReading
 from worker.stats.disks.filesystems import FileSystem, file_system_of
 from worker.stats.disks.log_use import FileUsage, hosts_file_usage, log_usage
@@ -107,7 +108,8 @@ class NodeDisks:
     def _listed(self, pods: Iterable[PodFile]) -> list[Volume]:
         root_dir = self._config.root_dir
         points = frozenset(mounts_below(root_dir / "pods"))
-        return [volume for pod in pods for volume in volumes_of(root_dir, pod.pod, points)]
+        quotas = self._config.feature_gates.enabled(QUOTA_GATE)
+        return [volume for pod in pods for volume in volumes_of(root_dir, pod.pod, points, quotas=quotas)]
 
     async def _layers(self) -> dict[str, WritableLayer]:
         stats = await self._runtime.list_container_stats("")

@@ -17,6 +17,8 @@ from typing import Any, Final, NamedTuple
 from activities.files.disk_use import CountTimedOut, count_files
 from activities.files.pod_paths import CLAIMS, plugin_folder
 from activities.volumes.plugin.table import VOLUME_PLUGINS, Measured, kind_of, plugin_of
+from activities.volumes.quotas.quotas import quota_use
+from activities.volumes.quotas.rules import counts_by_quota
 from proto.kubernetes.claims import claim_of
 from worker.stats.cgroups.usage import folders
 from worker.stats.disks.bounded_reads import BoundedReads
@@ -53,6 +55,8 @@ class Volume(NamedTuple):
     is_local: bool
     folder: Path
     is_written: bool
+    has_quota: bool = False
+    """A project quota counts its files, where the file system and this process's rights allow it."""
 
     def measure(self) -> VolumeUsage:
         """Read or count it; blocks. Raises OSError, also if it is not mounted yet."""
@@ -63,7 +67,8 @@ class Volume(NamedTuple):
                 found.at, found.capacity, found.available, found.used, found.inodes, found.inodes_free, used
             )
         try:
-            count = count_files(self.folder, _LONGEST_COUNT)
+            by_quota = quota_use(self.folder) if self.has_quota else None
+            count = count_files(self.folder, _LONGEST_COUNT) if by_quota is None else by_quota
         except CountTimedOut as error:
             raise OSError(str(error)) from error
         return VolumeUsage(
@@ -77,8 +82,13 @@ class Volume(NamedTuple):
         )
 
 
-def volumes_of(root_dir: Path, pod: Mapping[str, Any], mount_points: Container[str]) -> Iterator[Volume]:
-    """Yield the volumes of a pod that can be measured, without accessing them; mounted ones if in `mount_points`."""
+def volumes_of(
+    root_dir: Path, pod: Mapping[str, Any], mount_points: Container[str], *, quotas: bool = False
+) -> Iterator[Volume]:
+    """Yield the volumes of a pod that can be measured, without accessing them; mounted ones if in `mount_points`.
+
+    With `quotas`, project quotas are asked for emptyDir volumes that may have one.
+    """
     metadata = pod["metadata"]
     uid, namespace, pod_name = metadata["uid"], metadata["namespace"], metadata["name"]
     home = root_dir / "pods" / uid / "volumes"
@@ -91,7 +101,9 @@ def volumes_of(root_dir: Path, pod: Mapping[str, Any], mount_points: Container[s
         if row.measured is Measured.FILES:
             in_memory = kind == "emptyDir" and one[kind].get("medium") == "Memory"
             folder = home / plugin_folder(row.plugin) / name
-            yield Volume(uid, namespace, name, "", row.ephemeral_storage and not in_memory, folder, is_written=True)
+            has_quota = quotas and kind == "emptyDir" and counts_by_quota(pod, one[kind])
+            is_local = row.ephemeral_storage and not in_memory
+            yield Volume(uid, namespace, name, "", is_local, folder, is_written=True, has_quota=has_quota)
         elif folder_mounted := _mounted(home, name, mount_points):
             claim = claim_of(pod_name, one)
             yield Volume(uid, namespace, name, claim, is_local=False, folder=folder_mounted, is_written=False)

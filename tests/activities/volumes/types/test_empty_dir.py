@@ -16,6 +16,7 @@ from activities.volumes.types.empty_dir import memory_size, page_size
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.pod import PodJson, PodKey
 from tests.activities.volume_node import volume_services
+from tests.activities.volumes.quotas.counted_disk import CountedDisk
 
 HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 MIB = 1024**2
@@ -267,3 +268,76 @@ async def test_a_link_in_its_place_is_refused(volume: PodVolume, tmp_path: Path)
     directory(volume).symlink_to(tmp_path)
     with pytest.raises(NotADirectoryError, match="is not a directory"):
         await empty_dir.TYPE.mount(volume)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CountedDisk:
+    """Return a disk with project quotas, which the volumes lie on."""
+    found = CountedDisk(tmp_path / "kubelet/pods", tmp_path / "etc")
+    found.etc.mkdir()
+    found.put(monkeypatch)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("gate", "host_users", "counted"),
+    [
+        pytest.param(True, False, True, id="a-user-namespace"),
+        pytest.param(True, None, False, id="the-nodes-users"),
+        pytest.param(False, False, False, id="the-gate-is-off"),
+    ],
+)
+async def test_a_project_quota(
+    tmp_path: Path, disk: CountedDisk, gate: bool, host_users: bool | None, counted: bool
+) -> None:
+    """It is there as long as the volume is, also for one that was found; made and removed twice."""
+    spec: PodJson = {} if host_users is None else {"hostUsers": host_users}
+    async with volume_services(tmp_path, monitors_quotas=gate) as services:
+        source = {"sizeLimit": "1Mi"}
+        volume = PodVolume(PodKey("default", "web", "uid-1"), "data", source, pod("", **spec), services)
+        folder = directory(volume)
+        for found in (False, True):
+            assert (await empty_dir.TYPE.mount(volume)).found is found
+            assert (f":{folder}\n" in disk.lines()[0]) is counted
+            assert (folder.stat().st_ino in disk.projects) is counted
+        for _ in range(2):
+            await empty_dir.TYPE.unmount(volume)
+            assert disk.lines() == ("", "")
+            assert not folder.exists()
+
+
+async def test_a_project_quota_that_cannot_be_assigned(tmp_path: Path, disk: CountedDisk) -> None:
+    """The volume is not mounted, as by the kubelet; the next try finds it."""
+    async with volume_services(tmp_path, monitors_quotas=True) as services:
+        volume = PodVolume(PodKey("default", "web", "uid-1"), "data", {}, pod("", hostUsers=False), services)
+        disk.fails = "set_limit"
+        with pytest.raises(VolumeFailed, match=r"^assign quota FAILED .*Input/output error"):
+            await empty_dir.TYPE.mount(volume)
+        disk.fails = ""
+        assert (await empty_dir.TYPE.mount(volume)).found
+        assert f":{directory(volume)}\n" in disk.lines()[0]
+
+
+async def test_a_quota_is_given_back_when_the_gate_is_off_again(tmp_path: Path, disk: CountedDisk) -> None:
+    """The kubelet leaves it."""
+    for gate in (True, False):
+        async with volume_services(tmp_path, monitors_quotas=gate) as services:
+            volume = PodVolume(PodKey("default", "web", "uid-1"), "data", {}, pod("", hostUsers=False), services)
+            await (empty_dir.TYPE.mount(volume) if gate else empty_dir.TYPE.unmount(volume))
+            assert (disk.lines() != ("", "")) is gate
+
+
+async def test_files_that_cannot_be_written_do_not_hold_up_the_removal(tmp_path: Path, disk: CountedDisk) -> None:
+    """The next volume that gets a quota gives this one's back."""
+    async with volume_services(tmp_path, monitors_quotas=True) as services:
+        volume = PodVolume(PodKey("default", "web", "uid-1"), "data", {}, pod("", hostUsers=False), services)
+        await empty_dir.TYPE.mount(volume)
+        names = disk.etc / "projid"
+        names.unlink()
+        names.symlink_to(tmp_path)
+        await empty_dir.TYPE.unmount(volume)
+        assert not directory(volume).exists()
+        names.unlink()
+        other = replace(volume, name="other")
+        await empty_dir.TYPE.mount(other)
+        assert disk.lines()[0].count("\n") == 1

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from activities.files.pod_paths import CLAIMS
+from activities.volumes.quotas.quotas import assign_quota
+from tests.activities.volumes.quotas.counted_disk import CountedDisk
 from worker.stats.disks.pod_files import PodFiles
 from worker.stats.disks.volumes import Volumes, count_volumes, volumes_of
 from worker.stats.prometheus.volume_families import total_family
@@ -54,6 +56,35 @@ async def test_what_the_node_writes_is_counted(
     assert 10_000 <= use.used < 40_000
     assert use.inodes_used == 2
     assert use.capacity >= use.available > 0
+
+
+@pytest.mark.parametrize(
+    ("gate", "host_users", "fails", "by_quota"),
+    [
+        pytest.param(True, False, "", True, id="by-its-quota"),
+        pytest.param(True, False, "use_of", False, id="a-process-that-may-not-ask-counts"),
+        pytest.param(True, None, "", False, id="the-nodes-users"),
+        pytest.param(False, False, "", False, id="the-gate-is-off"),
+    ],
+)
+async def test_a_project_quota_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: bool, host_users: bool | None, fails: str, by_quota: bool
+) -> None:
+    """It counts what walking does not see, here a file of the volume's project elsewhere."""
+    disk = CountedDisk(tmp_path, tmp_path / "etc")
+    disk.etc.mkdir()
+    disk.put(monkeypatch)
+    folder = folder_of(tmp_path, "kubernetes.io~empty-dir", "v")
+    assign_quota(folder, limited=True)
+    (tmp_path / "unlinked").write_bytes(b"x" * 100_000)
+    disk.projects[(tmp_path / "unlinked").stat().st_ino] = disk.projects[folder.stat().st_ino]
+    disk.fails = fails
+    os.sync()
+    wanted = pod({"name": "v", "emptyDir": {}})
+    wanted["spec"] |= {} if host_users is None else {"hostUsers": host_users}
+    (found,) = volumes_of(tmp_path, wanted, frozenset(), quotas=gate)
+    use = (await Volumes().measure([found]))[found]
+    assert (use.used >= 100_000, use.inodes_used) == (by_quota, 2 if by_quota else 1)
 
 
 def test_hostpaths_and_devices_are_not_told(tmp_path: Path) -> None:

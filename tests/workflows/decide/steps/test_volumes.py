@@ -241,6 +241,24 @@ def test_slice_of_a_volume_in_memory() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("spec", "volume", "expected"),
+    [
+        pytest.param({"hostUsers": False}, {"emptyDir": {}}, True, id="an-emptyDir-in-a-user-namespace"),
+        pytest.param({"hostUsers": True}, {"emptyDir": {}}, False, id="with-the-nodes-users"),
+        pytest.param({}, {"emptyDir": {}}, False, id="which-is-the-default"),
+        pytest.param({"hostUsers": False}, {"hostPath": {"path": "/"}}, False, id="no-emptyDir"),
+    ],
+)
+def test_slice_for_a_project_quota(spec: PodJson, volume: PodJson, expected: bool) -> None:
+    """Whether the pod has a user namespace, and its limits."""
+    source = pod(volumes=[{"name": "data", **volume}], **spec)
+    limits = {"limits": {"ephemeral-storage": "1Mi"}}
+    source["spec"]["containers"][0] |= {"resources": limits, "env": [{"name": "a"}]}
+    cut = {"hostUsers": False, "containers": [{"name": "web", "resources": limits}]}
+    assert volumes_slice(source)["spec"] == (cut if expected else {})
+
+
 def test_a_container_is_told_of_the_groups_of_all_volumes() -> None:
     """Also of those that it does not mount; of the other fields only its own volumes'."""
     known = VolumesFacts(0, (MountedVolume("mine"), MountedVolume("other"), MountedVolume("grouped", group_id=5)))

@@ -1,0 +1,1 @@
+"""Project quotas, by which the kernel counts what an emptyDir takes."""

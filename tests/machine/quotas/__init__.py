@@ -1,0 +1,1 @@
+"""Project quotas, on a kernel that has them."""
