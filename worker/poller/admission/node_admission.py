@@ -84,7 +84,7 @@ class NodeAdmission:
             why = why or self._beyond_the_machine(pod, before_resources)
             why = why or await self._why_not(pod, static=static)
             why = why or self._beyond_the_machine(pod, after_resources)
-            why = why or (None if static else self._unsupported(pod))
+            why = why or self._unsupported(pod, static=static)
         except Exception as error:  # noqa: BLE001 - other pods must not be affected
             _log.exception("could not decide on the admission of a pod; please report this", pod=name, podUID=uid)
             why = Rejected(UNEXPECTED, f"{type(error).__name__}: {error}"[:500])
@@ -128,7 +128,7 @@ class NodeAdmission:
     async def _preempted_for(self, pod: PodJson, reasons: Sequence[Reason], *, static: bool) -> Rejected | None:
         """Stop pods for a critical one, or return why it is rejected; its room is taken from now on."""
         found = self._decide(pod, reasons)
-        if why := found.rejected or (None if static else self._unsupported(pod)):  # else they were stopped in vain
+        if why := found.rejected or self._unsupported(pod, static=static):  # else they were stopped in vain
             return why
         self._taken.add(pod["metadata"]["uid"])
         await self._preemptions.carry_out(pod, found)
@@ -142,7 +142,10 @@ class NodeAdmission:
         """Return what the machine cannot do for a pod; one that runs stays admitted."""
         return None if self._runs(pod["metadata"]["uid"]) else next(rules(pod, self._settings), None)
 
-    def _unsupported(self, pod: PodJson) -> Rejected | None:
+    def _unsupported(self, pod: PodJson, *, static: bool) -> Rejected | None:
+        """Return which fields of a pod the node does not have; a static pod's were refused with its manifest."""
+        if static:
+            return None
         found = (*unsupported_fields(pod), *fields_of_gates_off(pod["spec"], self._gates))
         return Rejected(UNSUPPORTED, "; ".join(found)) if found else None
 
