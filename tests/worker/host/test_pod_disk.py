@@ -273,7 +273,6 @@ async def test_a_volume_is_measured_by_its_quota(tmp_path: Path, monkeypatch: py
     """Which counts what walking does not see, here a file of its project elsewhere; a volume without one is walked."""
     web = OnePod(tmp_path, monitors_quotas=gate)
     disk = CountedDisk(tmp_path, tmp_path / "etc")
-    disk.etc.mkdir()
     disk.put(monkeypatch)
     web.writes("volumes/kubernetes.io~empty-dir/plain/file", 1)
     volume = web.writes("volumes/kubernetes.io~empty-dir/data/file", 1).parent

@@ -26,7 +26,8 @@ class CountedDisk:
     has_quotas: bool = True
 
     def put(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let the product's calls reach it."""
+        """Let the product's calls reach it, and give it a folder for its files."""
+        self.etc.mkdir()
         monkeypatch.setattr(quotas, "FILES", self.etc)
         for name in ("accounts", "use_of", "set_limit", "project_of", "set_project"):
             monkeypatch.setattr(kernel, name, getattr(self, name))

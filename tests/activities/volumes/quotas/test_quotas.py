@@ -19,7 +19,6 @@ KIND = "volumes/kubernetes.io~empty-dir"
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CountedDisk:
     """Return a disk with quotas."""
     found = CountedDisk(tmp_path / "pods", tmp_path / "etc")
-    found.etc.mkdir()
     found.put(monkeypatch)
     return found
 

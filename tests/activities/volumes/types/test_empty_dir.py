@@ -274,7 +274,6 @@ async def test_a_link_in_its_place_is_refused(volume: PodVolume, tmp_path: Path)
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CountedDisk:
     """Return a disk with project quotas, which the volumes lie on."""
     found = CountedDisk(tmp_path / "kubelet/pods", tmp_path / "etc")
-    found.etc.mkdir()
     found.put(monkeypatch)
     return found
 

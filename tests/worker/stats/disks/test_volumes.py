@@ -72,7 +72,6 @@ async def test_a_project_quota_is_asked(
 ) -> None:
     """It counts what walking does not see, here a file of the volume's project elsewhere."""
     disk = CountedDisk(tmp_path, tmp_path / "etc")
-    disk.etc.mkdir()
     disk.put(monkeypatch)
     folder = folder_of(tmp_path, "kubernetes.io~empty-dir", "v")
     assign_quota(folder, limited=True)
