@@ -145,8 +145,8 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageNews:
-    """One line about what was done, for the card and for queries."""
+class NodeNews:
+    """One line about what was done to images or decided under pressure, for the card and for queries."""
 
     at: datetime
     words: str
@@ -181,7 +181,7 @@ class NodeObserved:
     """Why no room can be made, while that is so."""
     to_prepull: tuple[str, ...] = ()
     prepull_failures: dict[str, PrepullFailure] = field(default_factory=dict)
-    news: tuple[ImageNews, ...] = ()
+    news: tuple[NodeNews, ...] = ()
     """The latest lines."""
     signals: int = 0
     dropped: DroppedSignals | None = None
@@ -209,6 +209,6 @@ class NodeStatus:
     images: int
     too_full: str
     prepulling: tuple[str, ...]
-    news: tuple[ImageNews, ...]
+    news: tuple[NodeNews, ...]
     failures: dict[str, PrepullFailure] = field(default_factory=dict)
     """By image, for those that are still to be prepulled."""

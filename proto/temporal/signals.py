@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from proto.temporal.node import ImageNews
+from proto.temporal.node import NodeNews
 from proto.temporal.pod import PodJson, ProbeKind
 from proto.temporal.pod_inputs import Ended, GivenCondition
 from proto.temporal.resources import ResizeVerdict
@@ -103,7 +103,7 @@ class StorageExceeded:
 class PressureJudged:
     """What the node has decided under pressure without a victim, for its workflow."""
 
-    news: tuple[ImageNews, ...] = ()
+    news: tuple[NodeNews, ...] = ()
     sequence: int = 0
     sender: str = ""
 

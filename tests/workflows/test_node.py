@@ -24,11 +24,11 @@ from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import (
     DiskUse,
     ImageAge,
-    ImageNews,
     ImagePolicy,
     ImageUse,
     NodeConfigured,
     NodeImage,
+    NodeNews,
     NodeStart,
     NodeStatus,
     PrepullImage,
@@ -207,7 +207,7 @@ async def test_decisions_under_pressure_are_told_and_change_no_command(
     host.behaviour = behaviour
     handle = await host.configure()
     await host.images.until(lambda: len(host.images.watches) == 1)
-    said = PressureJudged((ImageNews(datetime.now(UTC), "MemoryPressure begins: memory.available is 1Mi"),))
+    said = PressureJudged((NodeNews(datetime.now(UTC), "MemoryPressure begins: memory.available is 1Mi"),))
     for _ in range(2):
         await handle.signal(names.PRESSURE_JUDGED, said)
     assert (await status(handle)).news == said.news

@@ -19,11 +19,11 @@ from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import (
     DiskUse,
     ImageAge,
-    ImageNews,
     ImagePolicy,
     ImageUse,
     NodeConfigured,
     NodeImage,
+    NodeNews,
     NodeStart,
     PrepullImage,
     RemovedImage,
@@ -194,7 +194,7 @@ class NodeLife:
 
     async def judged(self) -> None:
         """Tell of a decision under pressure, as the worker does."""
-        news = ImageNews(datetime.now(UTC), f"DiskPressure begins: nodefs.available is {self.rng.randint(1, 99)}")
+        news = NodeNews(datetime.now(UTC), f"DiskPressure begins: nodefs.available is {self.rng.randint(1, 99)}")
         with suppress(RPCError):  # a run is being continued as new, or its workflow is gone
             await self.handle.signal(names.PRESSURE_JUDGED, PressureJudged((news,)))
 

@@ -15,8 +15,8 @@ from proto.node_images import NodeImages, write_node_images
 from proto.temporal import names
 from proto.temporal.node import (
     DiskUse,
-    ImageNews,
     NodeConfigured,
+    NodeNews,
     NodeObserved,
     NodeStart,
     NodeStatus,
@@ -35,7 +35,7 @@ from workflows.node import NodeWorkflow
 __all__ = ["client", "tempolet"]  # fixtures of other files
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-NEWS = (ImageNews(NOW, "busybox:1 (1.0 MiB) removed: the disk is 91 % full\x1b[2J"),)
+NEWS = (NodeNews(NOW, "busybox:1 (1.0 MiB) removed: the disk is 91 % full\x1b[2J"),)
 
 
 @activity.defn(name=names.WATCH_IMAGES)

@@ -12,7 +12,7 @@ from activities.execution.in_process import InProcessActivities
 from proto.temporal import names
 from proto.temporal.activities.requests import PodRuntime, PulledImage
 from proto.temporal.away import EntryKind
-from proto.temporal.node import ImageNews, ImageUse, NodeConfigured, NodeStart, PrepullImage, WatchImages
+from proto.temporal.node import ImageUse, NodeConfigured, NodeNews, NodeStart, PrepullImage, WatchImages
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import DeletionRequested, PodListed, PressureJudged, RuntimeChanged
@@ -371,7 +371,7 @@ async def test_the_images_of_the_node_are_led_too() -> None:
     stand_in = NodeStandIn(NodeStart("n", CURRENT_NODE), means("1"))
     lead = asyncio.create_task(stand_in.lead())
     await stand_in.deliver(names.NODE_CONFIGURED, NodeConfigured(prepull=("busybox:1",)))
-    decided = ImageNews(datetime.now(UTC), "DiskPressure begins")
+    decided = NodeNews(datetime.now(UTC), "DiskPressure begins")
     await stand_in.deliver(names.PRESSURE_JUDGED, PressureJudged((decided,)))
     await asyncio.sleep(1)
     assert decided in stand_in.node_status().news

@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from proto.temporal.node import ImageNews
+from proto.temporal.node import NodeNews
 from proto.temporal.signals import PressureJudged
 from worker.delivery.pod_requests import UNANSWERED
 from workflows.decide.node.pressure_decisions import Decision
@@ -42,9 +42,9 @@ class _Waiting:
     words: str
     times: int = 1
 
-    def news(self) -> ImageNews:
+    def news(self) -> NodeNews:
         again = f" ({self.times} times, the last as told here)" if self.times > 1 else ""
-        return ImageNews(self.since, f"{self.words[:LONGEST]}{again}")
+        return NodeNews(self.since, f"{self.words[:LONGEST]}{again}")
 
 
 class DecisionNews:

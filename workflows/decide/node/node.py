@@ -12,9 +12,9 @@ from typing import Final
 
 from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import (
-    ImageNews,
     ImageUse,
     NodeConfigured,
+    NodeNews,
     NodeObserved,
     PrepullFailure,
     PrepullImage,
@@ -187,7 +187,7 @@ def _prepulled(situation: NodeSituation, image: str, pulled: PulledImage) -> Non
 
 def _add_news(situation: NodeSituation, words: str) -> None:
     observed = situation.observed
-    observed.news = (*observed.news, ImageNews(situation.now, words))[-NEWS_KEPT:]
+    observed.news = (*observed.news, NodeNews(situation.now, words))[-NEWS_KEPT:]
 
 
 def carried(observed: NodeObserved) -> NodeObserved:

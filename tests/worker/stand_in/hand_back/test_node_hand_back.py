@@ -11,7 +11,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from proto.temporal import names
 from proto.temporal.away import EntryKind, NodeHandedBack, StoryEntry, WhileAway
-from proto.temporal.node import ImageNews, NodeConfigured, NodeObserved, NodeStart
+from proto.temporal.node import NodeConfigured, NodeNews, NodeObserved, NodeStart
 from proto.temporal.ticket import Ticket
 from tests.patience import PATIENCE
 from tests.workflows.conftest import client
@@ -29,7 +29,7 @@ ENTRIES = tuple(
     NumberedEntry(number, StoryEntry(SINCE, EntryKind.WAITED, f"{number}" + "." * 25_000, value=1))
     for number in range(1, 6)
 )
-NEWS = ImageNews(SINCE + timedelta(seconds=5), "old:1 (30 B) removed: the disk is 91 % full")
+NEWS = NodeNews(SINCE + timedelta(seconds=5), "old:1 (30 B) removed: the disk is 91 % full")
 Handle = WorkflowHandle[Any, Any]
 
 

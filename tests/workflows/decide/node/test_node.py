@@ -7,11 +7,11 @@ from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import (
     DiskUse,
     ImageAge,
-    ImageNews,
     ImagePolicy,
     ImageUse,
     NodeConfigured,
     NodeImage,
+    NodeNews,
     NodeObserved,
     PrepullImage,
     RemovedImage,
@@ -177,7 +177,7 @@ def test_only_the_last_news_are_kept() -> None:
 def test_what_was_decided_under_pressure_is_kept_once_and_starts_nothing() -> None:
     """Also if both sides are told; the oldest lines go."""
     observed = told()
-    lines = tuple(ImageNews(NOW, f"line {number}") for number in range(NEWS_KEPT + 1))
+    lines = tuple(NodeNews(NOW, f"line {number}") for number in range(NEWS_KEPT + 1))
     for _ in range(2):
         judged(situation(observed), PressureJudged(lines[:2]))
     assert observed.news == lines[:2]
