@@ -24,6 +24,9 @@ var answerers = map[string]func([]byte) (any, error){
 	"rounds":     answerRounds,
 	"preempt":    answerPreempt,
 	"shutdown":   answerShutdown,
+	"cpus":       answerTake,
+	"cpu-policy": answerCPUPolicy,
+	"cpu-state":  answerCPUState,
 }
 
 func main() {

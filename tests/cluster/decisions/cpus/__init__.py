@@ -1,0 +1,1 @@
+"""Which CPUs are taken: tempolet beside the kubelet."""
