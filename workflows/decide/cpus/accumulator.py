@@ -40,7 +40,9 @@ class Accumulator:
     def take_whole_parts(self) -> None:
         """Take whole NUMA nodes and sockets, the larger kind first."""
         levels = [self._take_nodes, self._take_sockets]
-        for take in levels if self._nodes_first else reversed(levels):
+        if not self._nodes_first:
+            levels.reverse()
+        for take in levels:
             if not self.is_satisfied:
                 take()
 

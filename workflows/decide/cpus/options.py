@@ -63,7 +63,7 @@ class OptionError(ValueError):
 
 def parse_options(given: Mapping[str, str], gates: Gates) -> Options:
     """Parse options without faults; raises OptionError."""
-    for why in option_faults(given, gates):
+    if why := next(option_faults(given, gates), ""):
         raise OptionError(why)
     on = _switched_on(given)
     return Options(
