@@ -78,16 +78,16 @@ type cpuStep struct {
 }
 
 type policyCase struct {
-	Machine        machine                      `json:"machine"`
-	Options        map[string]string            `json:"options"`
-	Alpha          bool                         `json:"alpha"`
-	Beta           bool                         `json:"beta"`
-	TopologyPolicy string                       `json:"topologyPolicy"`
-	Count          int                          `json:"count"`
-	Reserved       []int                        `json:"reserved"`
-	Shared         []int                        `json:"shared"`
-	Containers     map[string]map[string][]int  `json:"containers"`
-	Steps          []cpuStep                    `json:"steps"`
+	Machine        machine                     `json:"machine"`
+	Options        map[string]string           `json:"options"`
+	Alpha          bool                        `json:"alpha"`
+	Beta           bool                        `json:"beta"`
+	TopologyPolicy string                      `json:"topologyPolicy"`
+	Count          int                         `json:"count"`
+	Reserved       []int                       `json:"reserved"`
+	Shared         []int                       `json:"shared"`
+	Containers     map[string]map[string][]int `json:"containers"`
+	Steps          []cpuStep                   `json:"steps"`
 }
 
 // affinities is a topology manager that has the hints of the case.
@@ -97,8 +97,10 @@ type affinities struct {
 }
 
 func (a *affinities) GetAffinity(string, string) topologymanager.TopologyHint { return a.hint }
-func (a *affinities) GetPolicy() topologymanager.Policy                       { return named{Policy: topologymanager.NewNonePolicy(), name: a.name} }
-func (a *affinities) Name() string                                            { return "container" }
+func (a *affinities) GetPolicy() topologymanager.Policy {
+	return named{Policy: topologymanager.NewNonePolicy(), name: a.name}
+}
+func (a *affinities) Name() string { return "container" }
 
 type named struct {
 	topologymanager.Policy

@@ -94,9 +94,7 @@ def why_not_here(options: Options, topology: Topology, topology_policy: str) -> 
     if not options.align_by_socket:
         return ""
     if topology_policy == SINGLE_NODE:
-        return (
-            f"Topolgy manager {SINGLE_NODE} policy is incompatible with CPUManager {ALIGN_BY_SOCKET} policy option"
-        )
+        return f"Topolgy manager {SINGLE_NODE} policy is incompatible with CPUManager {ALIGN_BY_SOCKET} policy option"
     if topology.sockets > topology.nodes:
         return "Align by socket is not compatible with hardware where number of sockets are more than number of NUMA"
     return ""

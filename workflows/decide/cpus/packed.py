@@ -33,6 +33,4 @@ def take_packed(
 def refuse_too_many(taking: Accumulator, count: int, available: Cpus) -> None:
     """Raise CpusError if more are needed than are free."""
     if not taking.is_satisfied and taking.has_too_few:
-        raise CpusError(
-            f"not enough cpus available to satisfy request: requested={count}, available={len(available)}"
-        )
+        raise CpusError(f"not enough cpus available to satisfy request: requested={count}, available={len(available)}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proto.kubernetes.go_quote import go_quoted
-from workflows.decide.cpus.cpu_sets import Cpus, CpuListError, parse_cpus, written_cpus
+from workflows.decide.cpus.cpu_sets import CpuListError, Cpus, parse_cpus, written_cpus
 from workflows.decide.cpus.static_policy import Assignments, StateError
 
 STATIC: Final = "static"
@@ -49,8 +49,10 @@ def read_state(policy: str, text: str) -> Assignments:
             f"configured policy {go_quoted(policy)} differs from state checkpoint policy {go_quoted(found)}"
         )
     containers = {
-        uid: {name: _parsed(cpus, f"cpuset {go_quoted(cpus)} for container {go_quoted(name)} in pod {go_quoted(uid)}")
-              for name, cpus in given.items()}
+        uid: {
+            name: _parsed(cpus, f"cpuset {go_quoted(cpus)} for container {go_quoted(name)} in pod {go_quoted(uid)}")
+            for name, cpus in given.items()
+        }
         for uid, given in entries.items()
     }
     return Assignments(_parsed(shared, f"default cpu set {go_quoted(shared)}"), containers)

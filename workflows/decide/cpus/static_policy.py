@@ -144,7 +144,7 @@ def begun(policy: StaticPolicy, known: Assignments) -> Assignments:
 
 
 def allocate(
-    policy: StaticPolicy, known: Assignments, pod: PodRequest, name: str, affinity: Iterable[int] | None = None
+    policy: StaticPolicy, known: Assignments, pod: PodRequest, name: str, *, affinity: Iterable[int] | None = None
 ) -> Assignments:
     """Give a container its CPUs, those of the NUMA nodes in `affinity` first; raises CpusError."""
     container = pod.named(name)
@@ -180,9 +180,7 @@ def _refuse_parts_of_cores(policy: StaticPolicy, known: Assignments, count: int)
         return
     per_core = policy.topology.cpus_per_core
     if count % per_core:
-        raise SmtAlignmentError(
-            f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {per_core}"
-        )
+        raise SmtAlignmentError(f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {per_core}")
     free = len(known.shared - policy.reserved_cores)
     if count > free:
         raise SmtAlignmentError(

@@ -31,7 +31,9 @@ def case(seed: int, kind: str = "") -> Json:
 
 def machine(random: Random) -> Json:
     """Draw a machine whose parts are alike: sockets in NUMA nodes, or NUMA nodes in sockets."""
-    sockets, nodes = random.choice(((1, 1), (1, 2), (2, 2), (1, 4), (2, 4), (2, 1), (4, 2), (4, 4), (2, 6), (2, 8), (1, 6)))
+    sockets, nodes = random.choice(
+        ((1, 1), (1, 2), (2, 2), (1, 4), (2, 4), (2, 1), (4, 2), (4, 4), (2, 6), (2, 8), (1, 6))
+    )
     threads = random.choice((1, 2, 2, 2, 4))
     parts = max(sockets, nodes)
     cores = random.choice((1, 2, 3, 4)) if parts > 2 else random.choice((1, 2, 3, 4, 6, 8))
@@ -152,7 +154,9 @@ def known(random: Random, every: list[int], reserved: list[int]) -> tuple[list[i
 def pod(random: Random, number: int, most: int) -> Json:
     """Draw a pod, mostly a guaranteed one."""
     guaranteed = random.random() < 0.9
-    inits = [container(random, f"init-{one}", most, guaranteed=guaranteed) for one in range(random.choice((0, 0, 1, 2)))]
+    inits = [
+        container(random, f"init-{one}", most, guaranteed=guaranteed) for one in range(random.choice((0, 0, 1, 2)))
+    ]
     for one in inits:
         if random.random() < 0.3:
             one["restartPolicy"] = "Always"
@@ -189,7 +193,9 @@ def step(random: Random, pods: list[Json], drawn: Json) -> Json:
 def state(random: Random) -> Json:
     """Draw what a state file says."""
     entries = {
-        f"{random.getrandbits(64):x}": {f"c{random.randint(0, 99)}": str(random.randint(0, 255)) for _ in range(random.randint(1, 3))}
+        f"{random.getrandbits(64):x}": {
+            f"c{random.randint(0, 99)}": str(random.randint(0, 255)) for _ in range(random.randint(1, 3))
+        }
         for _ in range(random.randint(0, 4))
     }
     return {

@@ -140,7 +140,7 @@ def done(policy: StaticPolicy, known: Assignments, step: Json) -> tuple[Assignme
     match step["do"]:
         case "allocate":
             try:
-                known = static_policy.allocate(policy, known, pod, name, step["affinity"])
+                known = static_policy.allocate(policy, known, pod, name, affinity=step["affinity"])
             except CpusError as refusal:
                 error = str(refusal)
         case "release":

@@ -48,7 +48,11 @@ POLICY = static_policy(machine(), Options(), 1)
             'bad value for option "full-pcpus-only": strconv.ParseBool: parsing "yes": invalid syntax',
         ),
         *(
-            ({one: "true", other: "1"}, ALL, f"static policy options {one} and {other} can not be used at the same time")
+            (
+                {one: "true", other: "1"},
+                ALL,
+                f"static policy options {one} and {other} can not be used at the same time",
+            )
             for one, other in (
                 ("full-pcpus-only", "distribute-cpus-across-cores"),
                 ("distribute-cpus-across-numa", "distribute-cpus-across-cores"),
@@ -154,7 +158,7 @@ def test_hints() -> None:
     expected = (Hint((1,), preferred=True), Hint((0, 1), preferred=False))
     assert container_hints(policy, known, asked, "a") == expected == pod_hints(policy, known, asked)
     assert container_hints(policy, known, asked, "b") is None
-    known = allocate(policy, known, asked, "a", (1,))
+    known = allocate(policy, known, asked, "a", affinity=(1,))
     assert container_hints(policy, known, asked, "a") == expected
     assert container_hints(policy, known, pod(ContainerRequest("a", 4)), "a") == ()
 
@@ -195,7 +199,9 @@ def test_a_state_file_of_the_kubelet_is_read() -> None:
 
 @given(
     steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(1, 5), st.booleans()), max_size=20),
-    options=st.sampled_from([Options(), Options(across_nodes=True), Options(full_cores=True), Options(align_by_cache=True)]),
+    options=st.sampled_from(
+        [Options(), Options(across_nodes=True), Options(full_cores=True), Options(align_by_cache=True)]
+    ),
     reserved=st.integers(1, 3),
 )
 def test_no_cpu_is_given_twice(steps: list[tuple[int, int, int, bool]], options: Options, reserved: int) -> None:
