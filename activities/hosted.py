@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from activities.containers.containers import ContainerActivities
 from activities.containers.resize import ResizeActivities
+from activities.hardware.hardware import HardwareActivities
 from activities.hooks.hooks import HookActivities
 from activities.images.image_collection import ImageCollectionActivities
 from activities.images.images import ImageActivities
@@ -34,6 +35,7 @@ HOSTS: Final = (
     ResizeActivities,
     ProbeActivities,
     RuntimeFactsActivities,
+    HardwareActivities,
 )
 """The classes whose methods are activities."""
 

@@ -15,6 +15,7 @@ from activities.execution.present_attempts import PresentAttempts
 from activities.execution.running_actions import RunningActions
 from activities.execution.timings import Timings
 from activities.files.pod_paths import PodPaths
+from activities.hardware.services import Hardware, NoHardware
 from activities.images.access.logins import ImageLogins
 from activities.images.access.rights import PullRights
 from activities.images.image_ages import ImageAges
@@ -76,6 +77,8 @@ class NodeServices:
     """Called when a pull asks a registry, not when the image is already present."""
     collection_step: Callable[[CollectionStep], None] = ignore_step
     """Called with what happens in the collection of images."""
+    hardware: Hardware = field(default_factory=NoHardware)
+    """Chooses and remembers exclusive hardware."""
     csi: CsiDrivers = field(default_factory=CsiDrivers)
     timings: Timings = field(default_factory=Timings)
 

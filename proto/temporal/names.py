@@ -44,6 +44,8 @@ SET_CONDITION: Final = "SetCondition"
 STOP_POD: Final = "StopPod"
 ADD_EPHEMERAL_CONTAINER: Final = "AddEphemeralContainer"
 EVICT_POD: Final = "EvictPod"
+ADMIT: Final = "Admit"
+"""To the node's workflow, by its poller."""
 
 # activities (imperative, the CRI's verbs where it has them)
 MAKE_POD_DIRECTORIES: Final = "MakePodDirectories"
@@ -69,6 +71,7 @@ UPDATE_CONTAINER_RESOURCES: Final = "UpdateContainerResources"
 WATCH_IMAGES: Final = "WatchImages"
 REMOVE_IMAGE: Final = "RemoveImage"
 PREPULL_IMAGE: Final = "PrepullImage"
+ALLOCATE_HARDWARE: Final = "AllocateHardware"
 
 API_SOURCE: Final = "api"
 """The source of pods from an API server; other pods come from manifests."""

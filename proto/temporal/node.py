@@ -1,6 +1,6 @@
 """The types of a node's workflow: its start, its state, its activities and queries.
 
-Pods have workflows of their own (`pod.py`). This one is about what they share: the images on the node's disk. Times are
+Pods have workflows of their own (`pod.py`). This one is about what they share: the images on the node's disk, exclusive hardware. Times are
 aware UTC datetimes, sizes are bytes. Fields are only ever added, each with a default.
 """
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from proto.temporal.dropped import DroppedSignals
+from proto.temporal.hardware.ledger import PodAssignment
 from proto.temporal.pod_inputs import HandBack
 from proto.temporal.ticket import UNTICKETED, Ticket
 
@@ -186,6 +187,8 @@ class NodeObserved:
     signals: int = 0
     dropped: DroppedSignals | None = None
     """None if no signal was dropped."""
+    assignments: dict[str, PodAssignment] = field(default_factory=dict)
+    """The ledger of exclusive hardware, by uid of the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +215,5 @@ class NodeStatus:
     news: tuple[NodeNews, ...]
     failures: dict[str, PrepullFailure] = field(default_factory=dict)
     """By image, for those that are still to be prepulled."""
+    assignments: dict[str, PodAssignment] = field(default_factory=dict)
+    """Exclusive hardware, by uid of the pod."""

@@ -15,6 +15,7 @@ from tests.replay.lives.tally import tally
 from workflows.decide.actions import ACTIONS
 from workflows.decide.node.actions import NODE_ACTIONS
 from workflows.decide.versions import CURRENT, CURRENT_NODE
+from workflows.loops.node_loop import REQUESTS as NODE_REQUESTS
 from workflows.loops.node_loop import NodeLoop
 from workflows.loops.operator_requests import REQUESTS
 from workflows.loops.pod_loop import PodLoop
@@ -52,6 +53,7 @@ GIVEN_UP = [f"{name} given up" for name in (names.PULL_IMAGE, names.AWAIT_PREDEC
 NODE_WORDS = [
     *(f"activity {call.name}" for call in NODE_ACTIONS.values()),
     *(f"signal {name}" for name in NodeLoop.signal_shapes if name not in HAND_BACK),
+    *(f"update {name}" for name in NODE_REQUESTS),
     *ENDS,
     BY_SIGNALS,
 ]

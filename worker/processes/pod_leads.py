@@ -51,6 +51,7 @@ from worker.temporal.keys import KeyFile
 from worker.tickets.seal import HEADER, TicketSeal
 from worker.tickets.tickets import Tickets
 from workflows.extern import Decided
+from workflows.loops.node_loop import REQUESTS as NODE_REQUESTS
 from workflows.loops.node_loop import NodeLoop
 from workflows.loops.operator_requests import REQUESTS
 from workflows.loops.pod_loop import PodLoop
@@ -63,6 +64,7 @@ SHAPES: Mapping[str, type] = {
     **NodeLoop.signal_shapes,
     **PodLoop.signal_shapes,
     **{name: request.shape for name, request in REQUESTS.items()},
+    **NODE_REQUESTS,
 }
 """The types of all messages, by name."""
 

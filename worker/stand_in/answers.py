@@ -44,12 +44,10 @@ class Answers(Lead):
         return Answer.TAKEN
 
     async def update(self, asked: Message, answer: type) -> Reply:  # noqa: ARG002 - the Protocol's signature
-        """Do what an operator asks of a pod that this process leads."""
+        """Do what an operator asks of a pod, or the poller of the node, if this process leads it."""
         led = await self._led(asked)
         if led is None:
             return Reply(self._other(asked.workflow_id))
-        if isinstance(led.stand_in, NodeStandIn):
-            return Reply(Answer.TAKEN, refusal=Rejection("NoSuchRequest", "the node's workflow takes no requests"))
         try:
             return Reply(Answer.TAKEN, await _told(led.stand_in.update(asked.name, asked.value)))
         except RequestRefused as refused:

@@ -1,4 +1,4 @@
-"""Leads one pod, or the node's images, while Temporal is away."""
+"""Leads one pod, or what the node's pods share, while Temporal is away."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,6 +14,7 @@ from worker.stand_in.journal.kept import Start
 from worker.stand_in.loop_lead import LONGEST_NAME, WRONG_TYPE, LoopLead, Means, NotLed
 from worker.stand_in.recovery import fold, known_ends
 from workflows.decide.refusal import Refusal
+from workflows.loops.node_loop import REQUESTS as NODE_REQUESTS
 from workflows.loops.node_loop import NodeLoop
 from workflows.loops.operator_requests import REQUESTS
 from workflows.loops.pod_loop import PodLoop
@@ -76,10 +77,7 @@ class StandIn(LoopLead[PodLoop]):
         """Read a request; raises RequestRefused and NotLed."""
         self._require_lead()
         request = REQUESTS.get(name)
-        asked = None if request is None else self._read(value, request.shape)
-        if asked is None:
-            raise RequestRefused(Refusal("Malformed", f"the request {name[:LONGEST_NAME]} is refused: {WRONG_TYPE}"))
-        return asked
+        return _not_malformed(name, None if request is None else self._read(value, request.shape))
 
 
 class NodeStandIn(LoopLead[NodeLoop]):
@@ -92,9 +90,32 @@ class NodeStandIn(LoopLead[NodeLoop]):
     def _new_loop(self, start: NodeStart, driver: InProcessDriver) -> NodeLoop:
         return NodeLoop(start, driver)
 
+    async def update(self, name: str, value: Any) -> None:
+        """Do what the poller asks; returns once the ledger with it is on disk. Raises RequestRefused and NotLed."""
+        self._require_lead()
+        shape = NODE_REQUESTS.get(name)
+        asked = _not_malformed(name, None if shape is None else self._read(value, shape))
+        loop = self._loop
+        try:
+            refusal = loop.refusal(asked) or await loop.request(asked)
+            if refusal is None:
+                await self._driver.decided(lambda: not self._loop.arrived)
+        except Left:
+            raise NotLed from None
+        if refusal:
+            raise RequestRefused(refusal)
+        self._means.journal.note(StoryEntry(self._driver.now(), EntryKind.UPDATED, name))
+        await self._means.journal.flush()
+
     def node_status(self) -> NodeStatus:
-        """Return the state of the images."""
+        """Return the state of the images and the ledger of hardware."""
         return self._loop.node_status()
+
+
+def _not_malformed(name: str, asked: Any) -> Any:
+    if asked is None:
+        raise RequestRefused(Refusal("Malformed", f"the request {name[:LONGEST_NAME]} is refused: {WRONG_TYPE}"))
+    return asked
 
 
 def stand_in_of(start: Start, means: Means, tail: Iterable[StoryEntry] = ()) -> StandIn | NodeStandIn:

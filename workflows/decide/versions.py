@@ -29,6 +29,7 @@ NODE_BEHAVIOURS: Final[dict[int, str]] = {
     1: "the first: images are watched, removed and prepulled",
     2: "one timer per wait, as with behaviour 3 of pods",
     3: "robust against hostile peers, as with behaviour 4 of pods: dropped signals, answers, and no wait for a prepull",
+    4: "the ledger of exclusive hardware: the Update Admit gives a pod its CPUs, memory and devices by the activity AllocateHardware",
 }
 """The behaviours of NodeWorkflow, numbered independently."""
 OLDEST_NODE: Final = min(NODE_BEHAVIOURS)
@@ -69,6 +70,8 @@ CARRIED_ACTIONS: Final = 4
 """From this behaviour on continue-as-new carries the actions under way; before, it waited for their ends."""
 NODE_CARRIED_PREPULL: Final = 3
 """The next run of the node's workflow begins a prepull again that is under way."""
+NODE_GIVES_HARDWARE: Final = 4
+"""From this behaviour on the node's workflow takes the Update Admit."""
 
 
 class UnknownBehaviourError(Exception):

@@ -20,6 +20,11 @@ def node_card(observed: NodeObserved, busy: frozenset[str], handed_back: HandBac
         f"{code(image)} not prepulled: {failure.reason}: {code(failure.message)}"
         for image, failure in observed.prepull_failures.items()
     ]
+    parts += [
+        f"hardware of {code(f'{one.namespace}/{one.name}')}: {code(words)}"
+        for one in observed.assignments.values()
+        for words in one.why
+    ]
     if busy:
         parts.append("under way: " + ", ".join(code(key) for key in sorted(busy)))
     if observed.news:

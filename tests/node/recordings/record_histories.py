@@ -116,6 +116,15 @@ def test_record_node(slot: int, node_dir: Path, temporal: TemporalServer, tmp_pa
             asyncio.run(write_node(node, "images"))
 
 
+def test_record_hardware(containerd: Containerd, temporal: TemporalServer) -> None:
+    """Ask a node's own workflow for the hardware of two pods, one of them twice."""
+    with place_of("hardware") as place:
+        asyncio.run(forget_node(temporal))
+        with TempoletNode(place, containerd, temporal, name=NODE) as node:
+            recorded_node.hardware(node)
+            asyncio.run(write_node(node, "hardware"))
+
+
 async def forget_node(temporal: TemporalServer) -> None:
     """Terminate the node's workflow that an earlier life has left; it is encrypted with that life's key."""
     with contextlib.suppress(RPCError):

@@ -1,11 +1,13 @@
-"""The recorded life of a node's own workflow, and how a test queries that workflow."""
+"""The recorded lives of a node's own workflow, and how a test queries that workflow."""
 
 import asyncio
 from typing import Any, Final
 
+from temporalio.client import WorkflowQueryFailedError
 from temporalio.service import RPCError
 
 from proto.temporal import names
+from proto.temporal.hardware.ledger import Admit
 from proto.temporal.node import NodeStatus
 from tests.node.tempolet_node import BUSYBOX, TempoletNode
 from worker.temporal.private_files import KeyFileRefused
@@ -25,7 +27,7 @@ def status(node: TempoletNode) -> NodeStatus:
         try:
             handle = (await node.client()).get_workflow_handle(names.node_workflow_id(node.name))
             answer: NodeStatus = await handle.query(names.NODE_STATUS, result_type=NodeStatus)
-        except (KeyFileRefused, RPCError):
+        except (KeyFileRefused, RPCError, WorkflowQueryFailedError):  # the last: it is still that of an earlier life
             return None
         return answer
 
@@ -52,6 +54,25 @@ def images(node: TempoletNode) -> None:
     configure(node, FULL, {"prepull": [BUSYBOX], **EVERY_SECOND})
     until_told(node, "removed: the disk is")
     until_told(node, "FreeDiskSpaceFailed")
+
+
+def hardware(node: TempoletNode) -> None:
+    """Two pods ask at once, then the first asks again."""
+    status(node)
+
+    async def ask(*uids: str) -> None:
+        handle = (await node.client()).get_workflow_handle(names.node_workflow_id(node.name))
+        await asyncio.gather(*(handle.execute_update(names.ADMIT, Admit(pod(one), ("a", "b"))) for one in uids))
+
+    asyncio.run(ask("a", "b"))
+    asyncio.run(ask("a"))
+
+
+def pod(uid: str) -> dict[str, Any]:
+    """Build a pod that asks for two CPUs of its own."""
+    amounts = {"cpu": "2", "memory": "64Mi"}
+    container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
+    return {"metadata": {"namespace": "default", "name": uid, "uid": uid}, "spec": {"containers": [container]}}
 
 
 def configure(node: TempoletNode, keys: Keys, images_keys: Keys) -> None:

@@ -1,4 +1,4 @@
-"""One node's workflow, generated from a seed: images appear, are removed and prepulled, the configuration changes; it never ends itself."""
+"""One node's workflow, generated from a seed: images appear, are removed and prepulled, pods get hardware, the configuration changes; it never ends itself."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,13 +9,20 @@ from random import Random
 from typing import Any, Final
 
 from temporalio import activity
-from temporalio.client import Client, WorkflowHandle, WorkflowHistory
+from temporalio.client import (
+    Client,
+    WorkflowHandle,
+    WorkflowHistory,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from proto.temporal import names
 from proto.temporal.activities.requests import PulledImage
+from proto.temporal.hardware.ledger import UNEXPECTED, Admit, AllocateHardware, ContainerAssignment, PodAssignment
 from proto.temporal.node import (
     DiskUse,
     ImageAge,
@@ -32,13 +39,17 @@ from proto.temporal.node import (
 )
 from proto.temporal.signals import BehaviourCommitted, PressureJudged
 from tests.replay.lives.drawn_life import OLDER
-from workflows.decide.versions import NODE_BEHAVIOURS
+from workflows.decide.versions import NODE_BEHAVIOURS, NODE_GIVES_HARDWARE
 
 DISK: Final = 100
 """Bytes."""
 MANY: Final = 2050
 AT_ONCE: Final = 25
 LOOK: Final = 0.05
+CPUS: Final = 8
+REJECTED: Final = 0.2
+FORGOTTEN: Final = 0.05
+"""How likely the worker gives a CPU that another pod has."""
 
 
 @dataclass
@@ -59,7 +70,7 @@ class FakeNodes:
 
     def activities(self) -> list[Callable[..., Any]]:
         """Return the activities."""
-        return [self.watch_images, self.remove_image, self.prepull_image]
+        return [self.watch_images, self.remove_image, self.prepull_image, self.allocate_hardware]
 
     def _disk(self, *, may_fail: bool = True) -> Disk:
         disk = self.disks[activity.info().workflow_id or ""]
@@ -111,6 +122,18 @@ class FakeNodes:
         disk.sizes[request.image] = 1
         return PulledImage(request.image, present=present, size_bytes=1, took=timedelta(milliseconds=100))
 
+    @activity.defn(name=names.ALLOCATE_HARDWARE)
+    async def allocate_hardware(self, request: AllocateHardware) -> PodAssignment:
+        """Give a CPU that nobody has, or one that somebody has."""
+        disk, metadata = self._disk(may_fail=False), request.pod["metadata"]
+        await asyncio.sleep(disk.rng.choice([0, 0.1]))
+        if disk.rng.random() < REJECTED:
+            raise ApplicationError("not enough cpus available", type=UNEXPECTED, non_retryable=True)
+        taken = {one.cpus for pod in request.assigned.values() for one in pod.containers.values()}
+        free = [str(cpu) for cpu in range(CPUS) if str(cpu) not in taken or disk.rng.random() < FORGOTTEN]
+        given = {"c": ContainerAssignment(disk.rng.choice(free))} if free else {}
+        return PodAssignment(metadata["namespace"], metadata["name"], given, tuple(f"{one} has a CPU" for one in given))
+
 
 @dataclass
 class NodeLife:
@@ -128,6 +151,8 @@ class NodeLife:
         self.name = f"{self.node}-{self.seed}"
         self.disk = Disk(Random(self.seed + 1), {"pause": 1}, self.rng.choice([0, 0, 0.1, 0.4]))
         self.nodes.disks[self.workflow_id] = self.disk
+        self.pods: list[str] = []
+        self.asking = set[asyncio.Task[None]]()
         older = self.behaviour > min(NODE_BEHAVIOURS) and Random(self.seed + 2).random() < OLDER
         self.begins_with = self.behaviour - older
 
@@ -147,7 +172,8 @@ class NodeLife:
         for _ in range(self.rng.choice([3, 6, 10, 16])):
             await asyncio.sleep(self.rng.choice([0, 0.1, 0.3, 0.8]))
             (happening,) = self.rng.choices(
-                [self.images_come, self.configured, self.cancelled, self.commit, self.judged], [8, 3, 1, 1, 2]
+                [self.images_come, self.configured, self.cancelled, self.commit, self.judged, self.pods_come],
+                [8, 3, 1, 1, 2, 6 if self.behaviour >= NODE_GIVES_HARDWARE else 0],
             )
             await happening()
         if self.seed % 10 == 7:
@@ -158,6 +184,8 @@ class NodeLife:
             await asyncio.sleep(11)  # the first delay of a prepull that has failed
         self.disk.fails = 0
         await asyncio.sleep(1)
+        for one in self.asking:
+            one.cancel()
         await self.handle.terminate("led long enough")
 
     async def configured(self, *, same: bool = False) -> None:
@@ -197,6 +225,22 @@ class NodeLife:
         news = NodeNews(datetime.now(UTC), f"DiskPressure begins: nodefs.available is {self.rng.randint(1, 99)}")
         with suppress(RPCError):  # a run is being continued as new, or its workflow is gone
             await self.handle.signal(names.PRESSURE_JUDGED, PressureJudged((news,)))
+
+    async def pods_come(self) -> None:
+        """Let some pods ask for hardware at once, after others have ended; one asks twice."""
+        self.pods = [one for one in self.pods if self.rng.random() < 0.7]
+        fresh = [f"pod-{self.rng.randrange(10**6)}" for _ in range(self.rng.choice([1, 1, 2, 4]))]
+        self.pods += fresh
+        for uid in (*fresh, self.rng.choice(self.pods)):
+            task = asyncio.create_task(self.admitted(uid, tuple(self.pods)))
+            self.asking.add(task)
+            task.add_done_callback(self.asking.discard)
+
+    async def admitted(self, uid: str, counting: tuple[str, ...]) -> None:
+        """Ask once; what becomes of it is of no matter here."""
+        pod = {"metadata": {"namespace": "default", "name": uid, "uid": uid}, "spec": {"containers": [{"name": "c"}]}}
+        with suppress(RPCError, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            await self.handle.execute_update(names.ADMIT, Admit(pod, counting, "worker", self.rng.getrandbits(53)))
 
     async def images_come(self) -> None:
         """Add images, used or not, and remove others."""

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities.execution.in_process import InProcessActivities
 from proto.temporal import names
 from proto.temporal.activities.requests import PodRuntime, PulledImage
 from proto.temporal.away import EntryKind
+from proto.temporal.hardware.ledger import UNEXPECTED, AllocateHardware, ContainerAssignment, PodAssignment
 from proto.temporal.node import ImageUse, NodeConfigured, NodeNews, NodeStart, PrepullImage, WatchImages
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import PodJson
@@ -341,6 +343,61 @@ async def test_what_must_end_does_not_end() -> None:
     gate.set()
     await asyncio.sleep(SOON)
     assert phase(world.led) == ("Running", "True")
+
+
+async def test_the_ledger_of_hardware_is_led_too() -> None:
+    """A pod is given a CPU, another one is rejected, a third waits while the lead is handed over; the next lead has the ledger."""
+    gate, asked = asyncio.Event(), list[str]()
+
+    @activity.defn(name=names.ALLOCATE_HARDWARE)
+    async def allocate(request: AllocateHardware) -> PodAssignment:
+        metadata = request.pod["metadata"]
+        asked.append(metadata["uid"])
+        if metadata["uid"] == "rejected":
+            raise ApplicationError("not enough cpus available", type=UNEXPECTED, non_retryable=True)
+        if metadata["uid"] == "slow":
+            await gate.wait()
+        return PodAssignment("default", metadata["name"], {"c": ContainerAssignment(str(len(asked)))})
+
+    async def nowhere(*_: Any) -> None:
+        """Take no signal."""
+
+    journal, targets = MemoryJournal(), Targets(lambda _: None, lambda *_: None, nowhere)
+
+    def means(lead_id: str) -> Means:
+        activities = InProcessActivities([allocate], [])
+        return Means(activities, PodJournal(journal, "node/n", None, in_thread=at_once), targets, lead_id)
+
+    def admit(uid: str, *counting: str) -> dict[str, Any]:
+        pod = {"metadata": {"namespace": "default", "name": uid, "uid": uid}, "spec": {}}
+        return {"pod": pod, "counting": list(counting)}
+
+    stand_in = NodeStandIn(NodeStart("n", CURRENT_NODE), means("1"))
+    lead = asyncio.create_task(stand_in.lead())
+    await stand_in.update(names.ADMIT, admit("a"))
+    with pytest.raises(RequestRefused, match="not enough cpus"):
+        await stand_in.update(names.ADMIT, admit("rejected", "a"))
+    with pytest.raises(RequestRefused, match="its value is of another type"):
+        await stand_in.update(names.ADMIT, 7)
+    assert stand_in.node_status().assignments.keys() == {"a"}
+    assert [one.name for one in journal.stories if one.kind is EntryKind.UPDATED] == [names.ADMIT]
+    slow = asyncio.create_task(stand_in.update(names.ADMIT, admit("slow", "a")))
+    await asyncio.sleep(SOON)
+    assert not await stand_in.freeze(timedelta(seconds=1)), "what was begun ends first"
+    gate.set()
+    await slow
+    assert await stand_in.freeze(timedelta(seconds=1))
+    late = asyncio.create_task(stand_in.update(names.ADMIT, admit("late", "a", "slow")))
+    await asyncio.sleep(SOON)
+    state = stand_in.hand_over()
+    assert await lead is None
+    with pytest.raises(NotLed):
+        await late
+    following = NodeStandIn(copied(state), means("2"))
+    lead = asyncio.create_task(following.lead())
+    await following.update(names.ADMIT, admit("late", "a", "slow"))
+    assert following.node_status().assignments.keys() == {"a", "slow", "late"}
+    lead.cancel()
 
 
 async def test_the_images_of_the_node_are_led_too() -> None:

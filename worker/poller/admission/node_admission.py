@@ -19,6 +19,7 @@ import structlog
 from proto.pod_snapshot import is_terminating
 from proto.temporal.pod import NodeSettings, PodJson
 from proto.temporal.pod_inputs import Rejected
+from worker.poller.admission.exclusive_hardware import ExclusiveHardware
 from worker.poller.admission.preemptions import Preemptions
 from worker.poller.manifests.gated_fields import fields_of_gates_off
 from worker.poller.runtime.known_pods import KnownPods
@@ -67,6 +68,8 @@ class NodeAdmission:
         self._settings, self._under_pressure, self._preemptions = settings, under_pressure, preemptions
         self.in_use: Callable[[str, PodJson], PodJson] = lambda _, pod: pod
         """Returns a pod with what it still has while its resize is carried out."""
+        self.hardware: ExclusiveHardware | None = None
+        """Asks for hardware; None: this node gives none to one pod alone."""
         self._node, self._known, self._gates, self._present = node, known, gates, present
         self._taken: set[str] = set()
         self._refused: set[str] = set()
@@ -82,6 +85,7 @@ class NodeAdmission:
         try:
             why = self._under_pressure(pod)
             why = why or self._beyond_the_machine(pod, before_resources)
+            why = why or await self._without_hardware(pod)
             why = why or await self._why_not(pod, static=static)
             why = why or self._beyond_the_machine(pod, after_resources)
             why = why or self._unsupported(pod, static=static)
@@ -141,6 +145,18 @@ class NodeAdmission:
     def _beyond_the_machine(self, pod: PodJson, rules: MachineRules) -> Rejected | None:
         """Return what the machine cannot do for a pod; one that runs stays admitted."""
         return None if self._runs(pod["metadata"]["uid"]) else next(rules(pod, self._settings), None)
+
+    async def _without_hardware(self, pod: PodJson) -> Rejected | None:
+        """Give a pod the hardware that it needs alone, or return why it cannot have it."""
+        uid = pod["metadata"]["uid"]
+        if self.hardware is None or self._runs(uid):
+            return None
+        return await self.hardware.why_refused(pod, lambda: self._counting() - {uid})
+
+    def _counting(self) -> set[str]:
+        """Return the uids of the pods that may have hardware: listed and not refused, or begun, and not over."""
+        uids = {uid for uid in self._present() if uid not in self._refused} | set(self._known.folders())
+        return {uid for uid in uids if not self._known.is_over(uid)}
 
     def _unsupported(self, pod: PodJson, *, static: bool) -> Rejected | None:
         """Return which fields of a pod the node does not have; a static pod's were refused with its manifest."""

@@ -6,15 +6,19 @@ from typing import Final
 
 from proto.temporal import names
 from proto.temporal.activities.requests import PulledImage
+from proto.temporal.hardware.ledger import AllocateHardware, PodAssignment
 from proto.temporal.node import ImageUse, PrepullImage, RemovedImage, RemoveImage, WatchImages
+from proto.temporal.pod import PodJson
 from workflows.decide.action_type import PROBING, ActionType
 
-NodeAction = WatchImages | RemoveImage | PrepullImage
+NodeAction = WatchImages | RemoveImage | PrepullImage | AllocateHardware
 
 WATCH: Final = "images"
 """The prefix of the key of watching; the number of the policy follows."""
 PREPULL: Final = "prepull"
 """The prefix of the key of prepulling an image."""
+HARDWARE: Final = "hardware"
+"""The prefix of the key of choosing hardware; the uid of the pod follows."""
 
 NODE_ACTIONS: Final[Mapping[type, ActionType]] = {
     WatchImages: ActionType(
@@ -41,8 +45,20 @@ NODE_ACTIONS: Final[Mapping[type, ActionType]] = {
         within=timedelta(hours=24),
         result=PulledImage,
     ),
+    AllocateHardware: ActionType(
+        names.ALLOCATE_HARDWARE,
+        key=lambda asked: f"{HARDWARE}/{asked.pod['metadata']['uid']}",
+        summary=lambda asked: f"choose hardware for {pod_name(asked.pod)}",
+        within=timedelta(minutes=5),  # plugins may take long
+        result=PodAssignment,
+    ),
 }
 """One row for each type of action."""
+
+
+def pod_name(pod: PodJson) -> str:
+    """Return a pod's namespace and name."""
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
 def node_key(action: NodeAction) -> str:

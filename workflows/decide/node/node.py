@@ -1,7 +1,7 @@
-"""What to do now for a node's images, and what an answer changes: the core of NodeWorkflow.
+"""What to do now for a node, and what an answer changes: the core of NodeWorkflow.
 
-Three things run concurrently, each one step at a time: images are watched, chosen images are removed, and the images
-of the prepull list are pulled. After a round of removals the disk is measured again, so that it, and not a sum, says
+Four things run concurrently, each one step at a time: images are watched, chosen images are removed, the images
+of the prepull list are pulled, and new pods are given exclusive hardware (`ledger.py`). After a round of removals the disk is measured again, so that it, and not a sum, says
 whether there is room. A round with a failure is followed by a pause.
 """
 
@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from proto.temporal.activities.requests import PulledImage
+from proto.temporal.hardware.ledger import Admit, AllocateHardware, PodAssignment
 from proto.temporal.node import (
     ImageUse,
     NodeConfigured,
@@ -27,8 +28,9 @@ from workflows.decide.actions import Wake
 from workflows.decide.containers.backoff import next_image_delay
 from workflows.decide.node.actions import WATCH, NodeAction, node_key
 from workflows.decide.node.image_collection import cannot_make_room, choose, size_in_words
+from workflows.decide.node.ledger import allocations, recorded
 
-NodeAnswer = ImageUse | RemovedImage | PulledImage
+NodeAnswer = ImageUse | RemovedImage | PulledImage | PodAssignment
 
 NEWS_KEPT: Final = 20
 FIRST_DELAY: Final = timedelta(seconds=10)
@@ -44,11 +46,14 @@ class NodeSituation:
     now: datetime
     busy: frozenset[str] = field(default_factory=frozenset)
     """The keys of the actions under way."""
+    admissions: tuple[Admit, ...] = ()
+    """The pods that wait for hardware, in this order."""
 
 
 def node_actions(situation: NodeSituation) -> Iterator[NodeAction | Wake]:
     """Return what to begin now, and when to look again."""
     observed = situation.observed
+    yield from allocations(observed, situation.admissions, situation.busy)
     if observed.configured is None:
         return
     yield from _collect(situation)
@@ -126,6 +131,7 @@ def outdated(situation: NodeSituation) -> list[str]:
 
 def fold_node(situation: NodeSituation, action: NodeAction, answer: NodeAnswer) -> None:
     """Record an action's answer."""
+    observed = situation.observed
     match action, answer:
         case WatchImages(), ImageUse():
             _images_seen(situation, answer)
@@ -133,6 +139,8 @@ def fold_node(situation: NodeSituation, action: NodeAction, answer: NodeAnswer) 
             _removed(situation, action, f"stays: {user} uses it by now" if user else "removed")
         case PrepullImage(image=image), PulledImage():
             _prepulled(situation, image, answer)
+        case AllocateHardware(), PodAssignment():
+            recorded(observed, action, answer)
         case _:
             raise TypeError(f"{answer!r} answers no {action!r}")
 

@@ -1,0 +1,72 @@
+"""What chooses exclusive hardware: the worker (`worker/hardware/`), behind Protocols."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.hardware.ledger import AllocateHardware, PodAssignment
+
+
+class HardwareRefused(Exception):
+    """A pod cannot have what it asks for; the reason and the message are the kubelet's."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerHardware:
+    """What the runtime is told of a container's hardware."""
+
+    cpuset_cpus: str = ""
+    cpuset_mems: str = ""
+    is_quota_off: bool = False
+    """Its CPUs are its own, so no CFS quota throttles it."""
+    environment: tuple[tuple[str, str], ...] = ()
+    mounts: tuple[cri.Mount, ...] = ()
+    devices: tuple[cri.Device, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+
+
+NOTHING = ContainerHardware()
+
+
+class Hardware(Protocol):
+    """Chooses hardware for pods, and knows what each container has."""
+
+    async def allocate(self, request: AllocateHardware) -> PodAssignment:
+        """Choose for a pod; raises HardwareRefused. One that was chosen for before keeps what it has."""
+        ...
+
+    def of(self, pod_uid: str, container: str) -> ContainerHardware:
+        """Return what a container is created with."""
+        ...
+
+    async def starting(self, pod_uid: str, container: str) -> None:
+        """Prepare a container's devices before each of its starts; raises HardwareRefused."""
+        ...
+
+
+class NoHardware:
+    """A node that gives no hardware to one container alone."""
+
+    async def allocate(self, request: AllocateHardware) -> PodAssignment:
+        """Give nothing."""
+        metadata = request.pod["metadata"]
+        return PodAssignment(metadata["namespace"], metadata["name"])
+
+    def of(self, pod_uid: str, container: str) -> ContainerHardware:  # noqa: ARG002 - the Protocol's signature
+        """Return nothing."""
+        return NOTHING
+
+    async def starting(self, pod_uid: str, container: str) -> None:
+        """Prepare nothing."""
+
+
+class HardwareServices(Protocol):
+    """The services that this room uses."""
+
+    @property
+    def hardware(self) -> Hardware: ...

@@ -1,0 +1,1 @@
+"""The types of exclusive hardware: what is given to whom."""

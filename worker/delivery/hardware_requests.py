@@ -1,0 +1,111 @@
+"""Asks the node's workflow, or the worker that leads it, to give a new pod exclusive hardware.
+
+Used by the poller, for one pod after the other. The Update is accepted at once and answered when the hardware was chosen, which
+may take as long as a device plugin does. Whatever becomes of a try, the next one with the same number is the same request.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+import structlog
+from temporalio.client import (
+    Client,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateHandle,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+    WorkflowUpdateStage,
+)
+from temporalio.service import RPCError
+
+from proto.temporal import names
+from proto.temporal.hardware.ledger import FOR_GOOD, Admit
+from proto.temporal.operator import Rejection
+from proto.temporal.pod_inputs import Rejected
+from worker.delivery.deliveries import Deliveries
+from worker.delivery.lead import Answer, LeadUnavailable, Message, Reply
+from worker.delivery.pod_requests import SOURCE, UNANSWERED
+from worker.delivery.workflow_updates import new_number, rejection_of, update_id, why_not
+from worker.temporal.call_budget import CallBudget
+
+ACCEPTED_WITHIN: Final = timedelta(seconds=10)
+ANSWERED_WITHIN: Final = timedelta(minutes=1)
+"""Then the answer is asked for anew."""
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 10.0
+
+_log: Final = structlog.get_logger(__name__)
+Accepted = WorkflowUpdateHandle[Any] | Rejection | None
+
+
+class HardwareRequests:
+    """Sends requests for hardware; used from one event loop."""
+
+    def __init__(self, client: Client, budget: CallBudget, deliveries: Deliveries, workflow_id: str) -> None:
+        """Take the client and the budget of the process's calls, what knows who leads, and the id of the node's workflow."""
+        self._client, self._budget, self._deliveries = client, budget, deliveries
+        self._workflow_id = workflow_id
+        self._turn = asyncio.Lock()
+
+    async def admit(self, asked: Callable[[], Admit]) -> Rejected | None:
+        """Return why a pod is rejected for good, None if it has its hardware; repeated until one of both is known.
+
+        `asked` is called for each try, because other pods end meanwhile.
+        """
+        number, pause = new_number(), _FIRST_PAUSE
+        async with self._turn:
+            while True:
+                request = replace(asked(), source=SOURCE, sequence=number)
+                try:
+                    rejection = await self._ask(request)
+                except UNANSWERED as error:
+                    why = f"{type(error).__name__}: {error}"
+                else:
+                    if rejection is None:
+                        return None
+                    if rejection.reason in FOR_GOOD:
+                        return Rejected(rejection.reason, rejection.message)
+                    why, number = f"{rejection.reason}: {rejection.message}", new_number()
+                metadata = request.pod["metadata"]
+                name = f"{metadata['namespace']}/{metadata['name']}"
+                _log.warning("a pod waits for its hardware", pod=name, podUID=metadata["uid"], err=why[:300])
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _ask(self, asked: Admit) -> Rejection | None:
+        message, replies = Message(self._workflow_id, names.ADMIT, asked, SOURCE, asked.sequence), list[Reply]()
+
+        async def ask(said: Message) -> Answer:
+            replies.append(await self._deliveries.lead.update(said, Any))
+            return replies[-1].answer
+
+        accepted = await self._deliveries.send(message, lambda: self._accepted(asked), taken=None, ask=ask)
+        if replies and replies[-1].answer is Answer.TAKEN:
+            return replies[-1].refusal
+        return await _answer(accepted) if isinstance(accepted, WorkflowUpdateHandle) else accepted
+
+    async def _accepted(self, asked: Admit) -> Accepted:
+        """Send the Update; returns once it is in the history, or with why it is refused."""
+        handle = self._client.get_workflow_handle(self._workflow_id)
+        async with self._budget.call(), asyncio.timeout(ACCEPTED_WITHIN.total_seconds()):
+            if rejection := await why_not(handle, asked, names.ADMIT):
+                return rejection
+            try:
+                return await handle.start_update(
+                    names.ADMIT, asked, id=update_id(asked), wait_for_stage=WorkflowUpdateStage.ACCEPTED
+                )
+            except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
+                raise LeadUnavailable(f"{self._workflow_id} does not answer") from error
+
+
+async def _answer(accepted: WorkflowUpdateHandle[Any]) -> Rejection | None:
+    try:
+        async with asyncio.timeout(ANSWERED_WITHIN.total_seconds()):
+            await accepted.result()
+    except WorkflowUpdateFailedError as error:
+        return rejection_of(error)
+    except (TimeoutError, RPCError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
+        raise LeadUnavailable(f"no answer: {error}") from error
+    return None

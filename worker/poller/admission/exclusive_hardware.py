@@ -1,0 +1,32 @@
+"""Asks for the exclusive hardware of a new pod: CPUs, memory and devices that no other pod may have.
+
+Used by `node_admission.py`. The node's workflow, or the worker that leads it, keeps the ledger; here is only decided whether it has to
+be asked (`workflows/decide/node/hardware_needs.py`).
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from proto.temporal.hardware.ledger import Admit
+from proto.temporal.pod import PodJson
+from proto.temporal.pod_inputs import Rejected
+from workflows.decide.node.hardware_needs import HardwarePolicies, hardware_slice, needs_hardware
+
+Ask = Callable[[Callable[[], Admit]], Awaitable[Rejected | None]]
+
+
+class ExclusiveHardware:
+    """The questions of one poller."""
+
+    def __init__(self, policies: HardwarePolicies, ask: Ask) -> None:
+        """Take what this node gives, and what asks the ledger until it has answered."""
+        self._policies, self._ask = policies, ask
+
+    async def why_refused(self, pod: PodJson, counting: Callable[[], Iterable[str]]) -> Rejected | None:
+        """Return why a pod cannot have its hardware; a pod that needs none is not asked for.
+
+        `counting` returns the uids of the other pods that may have some.
+        """
+        if not needs_hardware(pod, self._policies):
+            return None
+        asked = hardware_slice(pod)
+        return await self._ask(lambda: Admit(asked, tuple(sorted(counting()))))
