@@ -95,7 +95,7 @@ changelog:  ## gather the fragments of changes/ into CHANGELOG.md, for a release
 
 stubs:  ## generate the gRPC stubs from upstream's .proto files
 	@$(SETUP) --dev --without-parts
-	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. proto/*/v1/*.proto
+	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. proto/*/v1*/*.proto
 
 LOCK := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options

@@ -1,0 +1,1 @@
+"""The API of device plugins, one folder per version."""
