@@ -27,6 +27,7 @@ var answerers = map[string]func([]byte) (any, error){
 	"cpus":       answerTake,
 	"cpu-policy": answerCPUPolicy,
 	"cpu-state":  answerCPUState,
+	"devices":    answerDevices,
 }
 
 func main() {

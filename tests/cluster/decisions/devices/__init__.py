@@ -1,0 +1,1 @@
+"""Whether devices are given as by the kubelet's device manager."""

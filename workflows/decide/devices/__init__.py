@@ -1,0 +1,1 @@
+"""Which devices of plugins a container gets."""
