@@ -1,0 +1,1 @@
+"""Device plugins: their registration, their devices, and what is asked of them."""
