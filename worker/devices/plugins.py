@@ -19,7 +19,7 @@ from workflows.decide.devices.requests import is_extended
 from workflows.decide.manifest.fields.names import qualified_name
 
 if TYPE_CHECKING:
-    from activities.clients.device_plugin import DevicePlugin
+    from activities.clients.device_plugins.device_plugin import DevicePlugin
 
 VERSION: Final = "v1beta1"
 STOP_GRACE: Final = timedelta(minutes=5)
@@ -137,7 +137,7 @@ class DevicePlugins:
         self, resource: str, available: Iterable[str], must_include: Iterable[str], size: int
     ) -> list[str]:
         """Ask a plugin what it prefers; nothing if it does not want to be asked. Raises DevicePluginError."""
-        from activities.clients.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
+        from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
 
         one = self._resources.get(resource)
         if one is None or one.endpoint is None or one.endpoint.plugin is None or not one.endpoint.asks_preference:
@@ -153,7 +153,7 @@ class DevicePlugins:
 
     async def pre_start(self, resource: str, devices: Iterable[str]) -> None:
         """Have devices prepared for a start of their container, if the plugin wants that; raises DevicePluginError."""
-        from activities.clients.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
+        from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
 
         one = self._resources.get(resource)
         if one is None:
@@ -166,7 +166,7 @@ class DevicePlugins:
             raise DevicePluginError(f"device plugin PreStartContainer rpc failed with err: {error}") from error
 
     def _plugin(self, resource: str) -> "DevicePlugin":
-        from activities.clients.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
+        from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
 
         one = self._resources.get(resource)
         if one is None:
@@ -188,7 +188,7 @@ class DevicePlugins:
         self, resource: str, one: _Resource, endpoint: _Endpoint, connected: "asyncio.Future[None]"
     ) -> None:
         """Take its lists until the stream ends."""
-        from activities.clients.device_plugin import DevicePluginError, plugin_connected  # noqa: PLC0415 - for whom has plugins
+        from activities.clients.device_plugins.device_plugin import DevicePluginError, plugin_connected  # noqa: PLC0415 - for whom has plugins
 
         why = "the stream ended"
         try:
@@ -253,7 +253,7 @@ class DevicePlugins:
 
 
 async def _options(plugin: "DevicePlugin") -> Any:
-    from activities.clients.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
+    from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
 
     try:
         return await plugin.options()

@@ -17,7 +17,7 @@ import grpc
 import grpc.aio
 import structlog
 
-from activities.clients.device_plugin import DevicePluginError
+from activities.clients.device_plugins.device_plugin import DevicePluginError
 from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.deviceplugin.v1beta1 import api_pb2_grpc
 from worker.devices.plugins import MOST_RESOURCES, DevicePlugins, RegistrationRefused

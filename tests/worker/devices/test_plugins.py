@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -11,8 +11,8 @@ import grpc
 import grpc.aio
 import pytest
 
-from activities.clients import device_plugin
-from activities.clients.device_plugin import DevicePluginError
+from activities.clients.device_plugins import device_plugin
+from activities.clients.device_plugins.device_plugin import DevicePluginError
 from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.deviceplugin.v1beta1 import api_pb2_grpc
 from tests.worker.devices.lying_plugin import Faults, devices, serving
@@ -200,7 +200,7 @@ async def test_a_call_that_hangs_ends(tmp_path: Path, monkeypatch: pytest.Monkey
     faults = Faults(hangs=frozenset({call}), lists=[devices("a")], preferred=["a"], is_prestarted=True)
     async with node() as here, serving(tmp_path / "p", faults):
         await here.plugins.register(GPU, str(tmp_path / "p"), ["v1beta1"])
-        calls = {
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
             "Allocate": lambda: here.plugins.allocate(GPU, ["a"]),
             "GetPreferredAllocation": lambda: here.plugins.preferred(GPU, ["a"], [], 1),
             "PreStartContainer": lambda: here.plugins.pre_start(GPU, ["a"]),

@@ -17,8 +17,8 @@ class Assigned:
     """The devices of one resource that a container has."""
 
     devices: PerNode
-    answer: bytes = b""
-    """The plugin's ContainerAllocateResponse, encoded."""
+    answer: bytes | None = b""
+    """The plugin's ContainerAllocateResponse, encoded; None: not known, because the checkpoint was lost."""
 
     @property
     def ids(self) -> frozenset[str]:

@@ -41,9 +41,10 @@ def written_checkpoint(checkpoint: Checkpoint) -> str:
             "ContainerName": container,
             "ResourceName": resource,
             "DeviceIDs": {str(node): list(devices) for node, devices in sorted(assigned.devices.items())},
-            "AllocResp": base64.b64encode(assigned.answer).decode(),
+            "AllocResp": base64.b64encode(assigned.answer or b"").decode(),
         }
         for uid, container, resource, assigned in checkpoint.assignments.entries()
+        if assigned.answer is not None
     ]
     data: dict[str, Any] = {
         "PodDeviceEntries": entries or None,

@@ -1,0 +1,51 @@
+"""`<root-dir>/tempolet/devices.json`: how many devices of plugins the node has, by resource.
+
+Written by the worker when they change (`worker/devices/`). Read by the node process for the Node's capacity, and by the poller, which
+gives pods devices.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from proto.node_files import write_node_file
+
+FILE_NAME: Final = "devices.json"
+_MOST: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCount:
+    """The devices of one resource."""
+
+    capacity: int = 0
+    allocatable: int = 0
+    """Those that are healthy."""
+    gone: bool = False
+    """Its plugin is gone for good: nobody can have any."""
+
+
+def node_devices_path(root_dir: Path) -> Path:
+    """Return the file's path."""
+    return root_dir / "tempolet" / FILE_NAME
+
+
+def write_node_devices(root_dir: Path, devices: Mapping[str, DeviceCount]) -> None:
+    """Write the file atomically; raises OSError."""
+    counts = {name: [one.capacity, one.allocatable, one.gone] for name, one in sorted(devices.items())}
+    write_node_file(node_devices_path(root_dir), counts)
+
+
+def read_node_devices(root_dir: Path) -> dict[str, DeviceCount]:
+    """Read it; nothing if no plugin ever came, or the file is damaged."""
+    try:
+        with node_devices_path(root_dir).open("rb") as file:
+            found = json.loads(file.read(_MOST))
+        return {
+            name: DeviceCount(int(capacity), int(allocatable), bool(gone))
+            for name, (capacity, allocatable, gone) in found.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}

@@ -1,0 +1,206 @@
+"""Does a container keep its devices, whatever restarts, and does it get what the plugin says?"""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activities.hardware.services import NOTHING, HardwareRefused
+from proto.deviceplugin.v1beta1 import api_pb2 as api
+from proto.node_devices import DeviceCount, read_node_devices
+from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, GivenDevices, PodAssignment
+from tests.worker.devices.lying_plugin import Faults, devices, serving
+from worker.devices.device_manager import CHECKPOINT, NOT_REGISTERED
+from worker.devices.of_this_node import NodeDevices
+
+GPU = "example.com/gpu"
+ANSWER = api.AllocateResponse(
+    container_responses=[
+        api.ContainerAllocateResponse(
+            envs={"GPU": "0"},
+            mounts=[api.Mount(container_path="/m", host_path="/h", read_only=True)],
+            devices=[api.DeviceSpec(container_path="/dev/x", host_path="/dev/y", permissions="rw")],
+            annotations={"k": "v"},
+            cdi_devices=[api.CDIDevice(name="example.com/gpu=0")],
+        )
+    ]
+)
+
+
+def pod(uid: str, count: int = 1, init: int = 0) -> dict[str, Any]:
+    """Build the slice of a pod that wants devices."""
+    spec: dict[str, Any] = {"containers": [{"name": "app", "resources": {"limits": {GPU: str(count)}}}]}
+    if init:
+        spec["initContainers"] = [{"name": "init", "resources": {"limits": {GPU: str(init)}}}]
+    return {"metadata": {"namespace": "default", "name": uid, "uid": uid}, "spec": spec}
+
+
+@asynccontextmanager
+async def node(root: Path, socket: Path | None = None) -> AsyncIterator[NodeDevices]:
+    """Run a node's devices, with the plugin behind a socket."""
+    found = NodeDevices(root, lambda _: None)
+    found.plugins.known_before(found._before)
+    try:
+        if socket:
+            await found.plugins.register(GPU, str(socket), ["v1beta1"])
+            assert await found.plugins.is_registered(GPU, timedelta(seconds=10))
+        yield found
+    finally:
+        await found.plugins.close()
+
+
+def ids(here: NodeDevices, uid: str, container: str = "app") -> frozenset[str] | None:
+    """Return what a container has."""
+    return here.manager.known.of(uid, container, GPU)
+
+
+async def admit(here: NodeDevices, asked: dict[str, Any]) -> None:
+    """Give all containers of a pod their devices."""
+    for kind in ("initContainers", "containers"):
+        for one in asked["spec"].get(kind, ()):
+            await here.manager.allocate(asked, one["name"], None)
+    here.manager.save()
+
+
+async def test_a_container_gets_what_the_plugin_says(tmp_path: Path) -> None:
+    """Devices, and how they are used; why, in words."""
+    async with serving(tmp_path / "p", Faults(lists=[devices("a", "b")], answer=ANSWER)) as plugin:
+        async with node(tmp_path / "root", tmp_path / "p") as here:
+            await admit(here, pod("u"))
+            made = here.manager.of(NOTHING, "u", "app")
+            given = here.manager.given(ContainerAssignment(), "u", "app")
+            why = here.manager.why(pod("u"), "app")
+    assert made.environment == (("GPU", "0"),)
+    assert [(one.container_path, one.host_path, one.readonly) for one in made.mounts] == [("/m", "/h", True)]
+    assert [(one.container_path, one.host_path, one.permissions) for one in made.devices] == [
+        ("/dev/x", "/dev/y", "rw")
+    ]
+    assert (made.annotations, made.cdi_devices) == ((("k", "v"),), ("example.com/gpu=0",))
+    assert given.devices == (GivenDevices(GPU, ("a",)),)
+    assert why == f"container app has {GPU} a: it asks for 1"
+    assert plugin.calls[-1] == ("Allocate", ("a",))
+
+
+async def test_a_restart_changes_nothing(tmp_path: Path) -> None:
+    """Neither the plugin nor another pod is given a device that somebody has, and the answer is kept."""
+    async with serving(tmp_path / "p", Faults(lists=[devices("a", "b")], answer=ANSWER)) as plugin:
+        async with node(tmp_path / "root", tmp_path / "p") as here:
+            await admit(here, pod("u"))
+            made = here.manager.of(NOTHING, "u", "app")
+            ledger = {
+                "u": PodAssignment("default", "u", {"app": here.manager.given(ContainerAssignment(), "u", "app")})
+            }
+        async with node(tmp_path / "root") as again:
+            assert again.manager.of(NOTHING, "u", "app") == made
+            again.manager.keep(ledger, {"u"})
+            assert again.manager.of(NOTHING, "u", "app") == made
+        async with node(tmp_path / "root", tmp_path / "p") as here:
+            here.manager.keep(ledger, {"u", "v"})
+            await admit(here, pod("u"))
+            await admit(here, pod("v"))
+            assert (ids(here, "u"), ids(here, "v")) == (frozenset("a"), frozenset("b"))
+    assert [one for name, one in plugin.calls if name == "Allocate"] == [("a",), ("b",)]
+
+
+async def test_a_lost_checkpoint_is_made_again_from_the_ledger(tmp_path: Path) -> None:
+    """The plugin is asked once more for the same devices."""
+    ledger = {"u": PodAssignment("default", "u", {"app": ContainerAssignment(devices=(GivenDevices(GPU, ("b",), 0),))})}
+    async with serving(tmp_path / "p", Faults(lists=[devices("a", "b", node=0)], answer=ANSWER)) as plugin:
+        async with node(tmp_path / "root", tmp_path / "p") as here:
+            here.manager.keep(ledger, {"u"})
+            await admit(here, pod("u"))
+            assert here.manager.of(NOTHING, "u", "app").environment == (("GPU", "0"),)
+    assert plugin.calls[-1] == ("Allocate", ("b",))
+
+
+async def test_after_a_boot_a_pod_waits_for_the_plugin(tmp_path: Path) -> None:
+    """It is refused for now, not for good."""
+    async with serving(tmp_path / "p", Faults(lists=[devices("a")], answer=ANSWER)):
+        async with node(tmp_path / "root", tmp_path / "p") as here:
+            here.manager.save()
+    async with node(tmp_path / "root") as here:
+        with pytest.raises(HardwareRefused, match=f"no healthy devices present.*{GPU}: waiting for") as refused:
+            await admit(here, pod("u"))
+        assert refused.value.reason == NOT_REGISTERED
+
+
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        pytest.param(
+            Faults(lists=[devices("a")], answer=ANSWER),
+            f"requested number of devices unavailable for {GPU}. Requested: 2, Available: 1",
+            id="too-few",
+        ),
+        pytest.param(
+            Faults(lists=[devices("a", "b")]), "no containers return in allocation response", id="an-empty-answer"
+        ),
+    ],
+)
+async def test_a_pod_is_rejected_in_the_kubelets_words(tmp_path: Path, faults: Faults, words: str) -> None:
+    """And nothing is left behind."""
+    async with serving(tmp_path / "p", faults), node(tmp_path / "root", tmp_path / "p") as here:
+        with pytest.raises(HardwareRefused) as refused:
+            await admit(here, pod("u", 2))
+        assert (refused.value.reason, str(refused.value)) == (
+            UNEXPECTED,
+            f"Allocate failed due to {words}, which is unexpected",
+        )
+        assert not here.manager.holders()
+
+
+async def test_an_init_containers_devices_are_used_again(tmp_path: Path) -> None:
+    """Not by another pod, as long as the pod is there."""
+    async with serving(tmp_path / "p", Faults(lists=[devices("a", "b", "c")], answer=ANSWER)):
+        async with node(tmp_path / "root", tmp_path / "p") as here:
+            await admit(here, pod("u", 1, init=2))
+            assert (ids(here, "u", "init"), ids(here, "u")) == (frozenset("ab"), frozenset("a"))
+            await admit(here, pod("v"))
+            assert ids(here, "v") == frozenset("c")
+            here.manager.release(["u"])
+            await admit(here, pod("w", 2))
+            assert ids(here, "w") == frozenset("ab")
+
+
+async def test_each_start_is_prepared(tmp_path: Path) -> None:
+    """If the plugin wants that."""
+    async with serving(tmp_path / "p", Faults(lists=[devices("a")], answer=ANSWER, is_prestarted=True)) as plugin:
+        async with node(tmp_path / "root", tmp_path / "p") as here:
+            await admit(here, pod("u"))
+            await here.manager.starting("u", "app")
+            await here.manager.starting("u", "app")
+            await here.manager.starting("other", "app")
+    assert [name for name, _ in plugin.calls if name == "PreStartContainer"] == ["PreStartContainer"] * 2
+
+
+async def test_what_other_processes_read(tmp_path: Path) -> None:
+    """Capacity and healthy devices; a resource that is gone stays with zero, also after a restart."""
+    root = tmp_path / "root"
+    async with serving(tmp_path / "p", Faults(lists=[[*devices("a"), *devices("b", health="x")]], answer=ANSWER)):
+        async with node(root, tmp_path / "p") as here:
+            await here.write()
+            assert read_node_devices(root) == {GPU: DeviceCount(2, 1)}
+    registered = json.loads((root / "device-plugins" / CHECKPOINT).read_text())["Data"]["RegisteredDevices"]
+    assert registered == {GPU: ["a"]}
+    async with node(root) as here:
+        await here.write()
+        assert read_node_devices(root) == {GPU: DeviceCount()}
+        here.plugins._resources[GPU].going.cancel()  # type: ignore[union-attr]  # it was just made
+        del here.plugins._resources[GPU]
+        here.plugins.removed.add(GPU)
+        await here.write()
+    async with node(root) as here:
+        await here.write()
+        assert read_node_devices(root) == {GPU: DeviceCount(gone=True)}
+
+
+@pytest.mark.parametrize("text", ["", "{", "\x00", '{"Data":{}}', "[]" * 100])
+def test_a_damaged_checkpoint_stops_nothing(tmp_path: Path, text: str) -> None:
+    """As with the kubelet."""
+    (tmp_path / "device-plugins").mkdir()
+    (tmp_path / "device-plugins" / CHECKPOINT).write_text(text)
+    assert not NodeDevices(tmp_path, lambda _: None).manager.holders()

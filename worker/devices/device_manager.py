@@ -1,0 +1,259 @@
+"""The devices that containers have of plugins: the kubelet's device manager, as a provider of `worker/hardware/`.
+
+The rules are pure (`workflows/decide/devices/`), the calls are `plugins.py`. Who has which devices, and what the plugin answered, is in the
+kubelet's own file, `<root-dir>/device-plugins/kubelet_internal_checkpoint`; the answers are nowhere else, because they may contain secrets. A
+pod whose plugin has not registered since the node's start waits for it, where a kubelet rejects it for good.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from activities.files.atomic_files import write_atomically
+from activities.hardware.services import ContainerHardware, HardwareRefused
+from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, GivenDevices, PodAssignment
+from proto.temporal.pod import PodJson
+from worker.devices.plugins import DevicePlugins
+from worker.devices.usages import usage
+from workflows.decide.devices.allocation import (
+    DevicesUnavailable,
+    NotYetRegistered,
+    Preference,
+    Request,
+    choose,
+    ordered,
+)
+from workflows.decide.devices.answers import Usage, conflicts, merged
+from workflows.decide.devices.assignments import Assigned, Assignments, per_node
+from workflows.decide.devices.checkpoint import Checkpoint, CheckpointError, read_checkpoint, written_checkpoint
+from workflows.decide.devices.hints import Hints, Wish, device_hints
+from workflows.decide.devices.inventory import is_of_plugins
+from workflows.decide.devices.requests import ContainerWants, container_wants
+
+CHECKPOINT: Final = "kubelet_internal_checkpoint"
+NOT_REGISTERED: Final = "DevicePluginNotRegistered"
+"""Our own reason: the pod is asked for again."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class DeviceManager:
+    """The devices of one node; used from one event loop, for one pod after the other."""
+
+    def __init__(self, plugins: DevicePlugins, folder: Path, numa_nodes: Sequence[int], known: Checkpoint) -> None:
+        """Take the plugins, the folder of the checkpoint, the machine's NUMA nodes, and what the checkpoint said."""
+        self._plugins, self._file, self._numa_nodes = plugins, folder / CHECKPOINT, numa_nodes
+        self._known = known.assignments
+        self._usages: dict[tuple[str, str], tuple[Mapping[str, Assigned], Usage]] = {}
+
+    @property
+    def known(self) -> Assignments:
+        """Who has which devices."""
+        return self._known
+
+    def keep(self, assigned: Mapping[str, PodAssignment], counting: Collection[str]) -> None:
+        """Take what the ledger says, and free what pods have that do not count.
+
+        What only the file knows of pods that count stays, as far as nobody else has it. What the ledger knows and the file has lost
+        is given anew when its pod is admitted.
+        """
+        kept = self._known.only(counting)
+        for uid, pod in assigned.items():
+            for container, resource, told in _told(pod):
+                had = kept.pods.get(uid, {}).get(container, {}).get(resource)
+                if had is None or had.ids != told.ids:
+                    kept = kept.with_assigned(uid, container, resource, told)
+        self._known = kept
+
+    def hints(self, pod: PodJson, container: str) -> Mapping[str, Hints]:
+        """Return where a container could be given its devices."""
+        uid, wants = pod["metadata"]["uid"], _named(pod, container)
+        wishes = {
+            name: Wish(
+                count,
+                self._known.of(uid, container, name) or frozenset(),
+                self._known.used(name),
+                self._known.reusable(uid, name, wants.before),
+            )
+            for name, count in self._mine(wants).items()
+        }
+        return device_hints(wishes, self._plugins.inventory, self._numa_nodes)
+
+    async def allocate(self, pod: PodJson, container: str, affinity: Sequence[int] | None) -> None:
+        """Give a container its devices; raises HardwareRefused."""
+        uid, wants = pod["metadata"]["uid"], _named(pod, container)
+        for name, count in sorted(self._mine(wants).items()):
+            request = Request(
+                uid=uid,
+                container=container,
+                resource=name,
+                wanted=count,
+                has=self._known.of(uid, container, name),
+                reusable=self._known.reusable(uid, name, wants.before),
+                in_use=self._known.used(name),
+                nodes=None if affinity is None else tuple(affinity),
+            )
+            await self._give(request)
+
+    async def _give(self, request: Request) -> None:
+        from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
+
+        try:
+            chosen = choose(request, self._plugins.inventory)
+            if isinstance(chosen, Preference):
+                told = ordered(chosen.available), ordered(chosen.must_include), request.wanted
+                chosen = chosen.answered(await self._plugins.preferred(request.resource, *told))
+            if not chosen and request.has and not self._answer_of(request):
+                chosen = request.has  # the checkpoint was lost: as the kubelet, ask for the same ones again
+            if not chosen:
+                return
+            answer = await self._plugins.allocate(request.resource, ordered(chosen))
+        except NotYetRegistered as error:
+            raise HardwareRefused(NOT_REGISTERED, f"{error}: waiting for its device plugin to register") from None
+        except (DevicesUnavailable, DevicePluginError) as error:
+            raise HardwareRefused(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected") from None
+        listed = self._plugins.inventory.get(request.resource)
+        devices = per_node(listed, chosen) if listed else {-1: tuple(ordered(chosen))}
+        assigned = Assigned(devices, answer.SerializeToString(deterministic=True))
+        self._known = self._known.with_assigned(request.uid, request.container, request.resource, assigned)
+
+    def _answer_of(self, request: Request) -> bool:
+        assigned = self._known.pods[request.uid][request.container][request.resource]
+        return assigned.answer is not None
+
+    def state(self) -> Assignments:
+        """Return who has which devices."""
+        return self._known
+
+    def restore(self, state: Assignments) -> None:
+        """Go back."""
+        self._known = state
+
+    def given(self, assignment: ContainerAssignment, pod_uid: str, container: str) -> ContainerAssignment:
+        """Add a container's devices."""
+        found = self._known.pods.get(pod_uid, {}).get(container, {})
+        devices = tuple(
+            GivenDevices(name, tuple(ids), node)
+            for name, assigned in sorted(found.items())
+            for node, ids in sorted(assigned.devices.items())
+        )
+        return replace(assignment, devices=devices) if devices else assignment
+
+    def why(self, pod: PodJson, container: str) -> str:
+        """Say which devices a container has and where they are."""
+        found = self._known.pods.get(pod["metadata"]["uid"], {}).get(container, {})
+        return "; ".join(_words(container, name, assigned) for name, assigned in sorted(found.items()) if assigned.ids)
+
+    def of(self, made: ContainerHardware, pod_uid: str, container: str) -> ContainerHardware:
+        """Add what plugins want a container to have."""
+        found = self._known.pods.get(pod_uid, {}).get(container)
+        if not found:
+            return made
+        uses = self._usage(pod_uid, container, found)
+        return replace(
+            made,
+            environment=(*made.environment, *uses.env.items()),
+            mounts=(
+                *made.mounts,
+                *(
+                    cri.Mount(container_path=one.container_path, host_path=one.host_path, readonly=one.read_only)
+                    for one in uses.mounts
+                ),
+            ),
+            devices=(
+                *made.devices,
+                *(
+                    cri.Device(container_path=one.container_path, host_path=one.host_path, permissions=one.permissions)
+                    for one in uses.devices
+                ),
+            ),
+            annotations=(*made.annotations, *uses.annotations.items()),
+            cdi_devices=(*made.cdi_devices, *uses.cdi_devices),
+        )
+
+    async def starting(self, pod_uid: str, container: str) -> None:
+        """Have plugins prepare the devices of a container that is about to start; raises HardwareRefused."""
+        from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
+
+        for name, assigned in sorted(self._known.pods.get(pod_uid, {}).get(container, {}).items()):
+            try:
+                await self._plugins.pre_start(name, ordered(assigned.ids))
+            except DevicePluginError as error:
+                raise HardwareRefused(UNEXPECTED, str(error)) from None
+
+    def is_quota_off(self, pod_uid: str) -> bool:  # noqa: ARG002 - the Protocol's signature
+        """Report that quotas apply."""
+        return False
+
+    def release(self, uids: Collection[str]) -> bool:
+        """Free the devices of pods that are over."""
+        before = self._known
+        self._known = before.only(before.pods.keys() - set(uids))
+        return len(self._known.pods) != len(before.pods)
+
+    def holders(self) -> Collection[str]:
+        """Return the uids of the pods that have devices."""
+        return tuple(self._known.pods)
+
+    def save(self) -> None:
+        """Write the checkpoint; raises OSError. Without plugins and devices there is none, as after a kubelet without any."""
+        registered = {name: ordered(one.healthy) for name, one in self._plugins.inventory.items()}
+        if not registered and not self._known.pods and not self._file.exists():
+            return
+        self._file.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        write_atomically(self._file, written_checkpoint(Checkpoint(self._known, registered)).encode())
+
+    def _mine(self, wants: ContainerWants) -> dict[str, int]:
+        inventory, allocated = self._plugins.inventory, self._known.resources()
+        return {name: count for name, count in wants.wanted.items() if is_of_plugins(name, inventory, allocated)}
+
+    def _usage(self, uid: str, container: str, found: Mapping[str, Assigned]) -> Usage:
+        known = self._usages.get((uid, container))
+        if known and known[0] == found:
+            return known[1]
+        answers = {name: usage(assigned.answer or b"") for name, assigned in found.items()}
+        for conflict in conflicts(answers):
+            _log.error("device plugins set the same thing differently", podUID=uid, container=container, what=conflict)
+        self._usages = {key: one for key, one in self._usages.items() if key[0] in self._known.pods}
+        self._usages[uid, container] = found, merged(answers)
+        return self._usages[uid, container][1]
+
+
+def load_checkpoint(root_dir: Path) -> Checkpoint:
+    """Read what an earlier process or a kubelet has left; nothing if that cannot be used, as by the kubelet."""
+    file = root_dir / "device-plugins" / CHECKPOINT
+    try:
+        return read_checkpoint(file.read_text())
+    except FileNotFoundError:
+        return Checkpoint()
+    except (OSError, ValueError, CheckpointError) as error:
+        _log.error(
+            "Continue after failing to read checkpoint file. Device allocation info may NOT be up-to-date",
+            file=str(file),
+            err=str(error),
+        )
+        return Checkpoint()
+
+
+def _named(pod: PodJson, container: str) -> ContainerWants:
+    return next(one for one in container_wants(pod) if one.name == container)
+
+
+def _told(pod: PodAssignment) -> Iterator[tuple[str, str, Assigned]]:
+    """List what the ledger knows of a pod; it does not know what plugins answered."""
+    for container, given in pod.containers.items():
+        by_resource: dict[str, dict[int, tuple[str, ...]]] = {}
+        for one in given.devices:
+            by_resource.setdefault(one.resource, {})[one.node] = one.ids
+        for resource, devices in by_resource.items():
+            yield container, resource, Assigned(devices, None)
+
+
+def _words(container: str, resource: str, assigned: Assigned) -> str:
+    nodes = [str(node) for node in sorted(assigned.devices) if node >= 0]
+    where = f" (NUMA node {', '.join(nodes)})" if nodes else ""
+    return f"container {container} has {resource} {', '.join(ordered(assigned.ids))}{where}: it asks for {len(assigned.ids)}"

@@ -1,0 +1,84 @@
+"""What device plugins bring to this node: their registration, their numbers for other processes, and who has which devices.
+
+Called by the worker process.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from proto.node_devices import DeviceCount, read_node_devices, write_node_devices
+from worker.daemon.background import in_background
+from worker.devices.device_manager import DeviceManager, load_checkpoint
+from worker.devices.plugins import DevicePlugins
+
+_NODES: Final = Path("/sys/devices/system/node")
+
+_log: Final = structlog.get_logger(__name__)
+
+
+def numa_nodes(folder: Path = _NODES) -> tuple[int, ...]:
+    """List the machine's NUMA nodes; one if it does not tell."""
+    names = [one.name.removeprefix("node") for one in folder.glob("node[0-9]*")]
+    return tuple(sorted(int(name) for name in names if name.isdecimal())) or (0,)
+
+
+class NodeDevices:
+    """The device plugins of one node; used from one event loop."""
+
+    def __init__(self, root_dir: Path, counted: Callable[[str], None]) -> None:
+        """Read what was known before; `counted` takes the resource of each registration."""
+        self._root_dir, self._counted = root_dir, counted
+        self._event = asyncio.Event()
+        self.changed: Callable[[], None] = lambda: None
+        """Called when what plugins list has changed."""
+        checkpoint = load_checkpoint(root_dir)
+        self.plugins = DevicePlugins(self._notify)
+        self._before = tuple(checkpoint.registered)
+        self.plugins.removed.update(set(read_node_devices(root_dir)) - set(self._before))
+        self.manager = DeviceManager(self.plugins, root_dir / "device-plugins", numa_nodes(), checkpoint)
+
+    def running(self) -> Sequence[AbstractAsyncContextManager[None]]:
+        """Return what runs in the worker: the registration, and the files of what is listed."""
+        return self._closing(), in_background("devices", self._write), in_background("device plugins", self._serve)
+
+    @asynccontextmanager
+    async def _closing(self) -> AsyncIterator[None]:
+        self.plugins.known_before(self._before)
+        try:
+            yield
+        finally:
+            await self.plugins.close()
+
+    async def _serve(self) -> None:
+        from worker.devices.registration import serve_registration  # noqa: PLC0415 - gRPC's server
+
+        await serve_registration(self._root_dir, self.plugins, self._counted)
+
+    def _notify(self) -> None:
+        self._event.set()
+        self.changed()
+
+    async def _write(self) -> None:
+        """Write the files at each change."""
+        while True:
+            self._event.clear()
+            await self.write()
+            await self._event.wait()
+
+    async def write(self) -> None:
+        """Write both now; one that cannot be written is written at the next change."""
+        found = {
+            name: DeviceCount(one.capacity, one.allocatable) for name, one in self.plugins.inventory.items()
+        } | dict.fromkeys(self.plugins.removed, DeviceCount(gone=True))
+        for write in (self.manager.save, partial(write_node_devices, self._root_dir, found)):
+            if write == self.manager.save or found or read_node_devices(self._root_dir):
+                try:
+                    await asyncio.to_thread(write)
+                except OSError as error:
+                    _log.error("could not write how many devices there are", err=str(error))
