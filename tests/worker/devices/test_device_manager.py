@@ -68,12 +68,14 @@ async def admit(here: NodeDevices, asked: dict[str, Any]) -> None:
 
 async def test_a_container_gets_what_the_plugin_says(tmp_path: Path) -> None:
     """Devices, and how they are used; why, in words."""
-    async with serving(tmp_path / "p", Faults(lists=[devices("a", "b")], answer=ANSWER)) as plugin:
-        async with node(tmp_path / "root", tmp_path / "p") as here:
-            await admit(here, pod("u"))
-            made = here.manager.of(NOTHING, "u", "app")
-            given = here.manager.given(ContainerAssignment(), "u", "app")
-            why = here.manager.why(pod("u"), "app")
+    async with (
+        serving(tmp_path / "p", Faults(lists=[devices("a", "b")], answer=ANSWER)) as plugin,
+        node(tmp_path / "root", tmp_path / "p") as here,
+    ):
+        await admit(here, pod("u"))
+        made = here.manager.of(NOTHING, "u", "app")
+        given = here.manager.given(ContainerAssignment(), "u", "app")
+        why = here.manager.why(pod("u"), "app")
     assert made.environment == (("GPU", "0"),)
     assert [(one.container_path, one.host_path, one.readonly) for one in made.mounts] == [("/m", "/h", True)]
     assert [(one.container_path, one.host_path, one.permissions) for one in made.devices] == [
@@ -109,19 +111,23 @@ async def test_a_restart_changes_nothing(tmp_path: Path) -> None:
 async def test_a_lost_checkpoint_is_made_again_from_the_ledger(tmp_path: Path) -> None:
     """The plugin is asked once more for the same devices."""
     ledger = {"u": PodAssignment("default", "u", {"app": ContainerAssignment(devices=(GivenDevices(GPU, ("b",), 0),))})}
-    async with serving(tmp_path / "p", Faults(lists=[devices("a", "b", node=0)], answer=ANSWER)) as plugin:
-        async with node(tmp_path / "root", tmp_path / "p") as here:
-            here.manager.keep(ledger, {"u"})
-            await admit(here, pod("u"))
-            assert here.manager.of(NOTHING, "u", "app").environment == (("GPU", "0"),)
+    async with (
+        serving(tmp_path / "p", Faults(lists=[devices("a", "b", node=0)], answer=ANSWER)) as plugin,
+        node(tmp_path / "root", tmp_path / "p") as here,
+    ):
+        here.manager.keep(ledger, {"u"})
+        await admit(here, pod("u"))
+        assert here.manager.of(NOTHING, "u", "app").environment == (("GPU", "0"),)
     assert plugin.calls[-1] == ("Allocate", ("b",))
 
 
 async def test_after_a_boot_a_pod_waits_for_the_plugin(tmp_path: Path) -> None:
     """It is refused for now, not for good."""
-    async with serving(tmp_path / "p", Faults(lists=[devices("a")], answer=ANSWER)):
-        async with node(tmp_path / "root", tmp_path / "p") as here:
-            here.manager.save()
+    async with (
+        serving(tmp_path / "p", Faults(lists=[devices("a")], answer=ANSWER)),
+        node(tmp_path / "root", tmp_path / "p") as here,
+    ):
+        here.manager.save()
     async with node(tmp_path / "root") as here:
         with pytest.raises(HardwareRefused, match=f"no healthy devices present.*{GPU}: waiting for") as refused:
             await admit(here, pod("u"))
@@ -155,35 +161,41 @@ async def test_a_pod_is_rejected_in_the_kubelets_words(tmp_path: Path, faults: F
 
 async def test_an_init_containers_devices_are_used_again(tmp_path: Path) -> None:
     """Not by another pod, as long as the pod is there."""
-    async with serving(tmp_path / "p", Faults(lists=[devices("a", "b", "c")], answer=ANSWER)):
-        async with node(tmp_path / "root", tmp_path / "p") as here:
-            await admit(here, pod("u", 1, init=2))
-            assert (ids(here, "u", "init"), ids(here, "u")) == (frozenset("ab"), frozenset("a"))
-            await admit(here, pod("v"))
-            assert ids(here, "v") == frozenset("c")
-            here.manager.release(["u"])
-            await admit(here, pod("w", 2))
-            assert ids(here, "w") == frozenset("ab")
+    async with (
+        serving(tmp_path / "p", Faults(lists=[devices("a", "b", "c")], answer=ANSWER)),
+        node(tmp_path / "root", tmp_path / "p") as here,
+    ):
+        await admit(here, pod("u", 1, init=2))
+        assert (ids(here, "u", "init"), ids(here, "u")) == (frozenset("ab"), frozenset("a"))
+        await admit(here, pod("v"))
+        assert ids(here, "v") == frozenset("c")
+        here.manager.release(["u"])
+        await admit(here, pod("w", 2))
+        assert ids(here, "w") == frozenset("ab")
 
 
 async def test_each_start_is_prepared(tmp_path: Path) -> None:
     """If the plugin wants that."""
-    async with serving(tmp_path / "p", Faults(lists=[devices("a")], answer=ANSWER, is_prestarted=True)) as plugin:
-        async with node(tmp_path / "root", tmp_path / "p") as here:
-            await admit(here, pod("u"))
-            await here.manager.starting("u", "app")
-            await here.manager.starting("u", "app")
-            await here.manager.starting("other", "app")
+    async with (
+        serving(tmp_path / "p", Faults(lists=[devices("a")], answer=ANSWER, is_prestarted=True)) as plugin,
+        node(tmp_path / "root", tmp_path / "p") as here,
+    ):
+        await admit(here, pod("u"))
+        await here.manager.starting("u", "app")
+        await here.manager.starting("u", "app")
+        await here.manager.starting("other", "app")
     assert [name for name, _ in plugin.calls if name == "PreStartContainer"] == ["PreStartContainer"] * 2
 
 
 async def test_what_other_processes_read(tmp_path: Path) -> None:
     """Capacity and healthy devices; a resource that is gone stays with zero, also after a restart."""
     root = tmp_path / "root"
-    async with serving(tmp_path / "p", Faults(lists=[[*devices("a"), *devices("b", health="x")]], answer=ANSWER)):
-        async with node(root, tmp_path / "p") as here:
-            await here.write()
-            assert read_node_devices(root) == {GPU: DeviceCount(2, 1)}
+    async with (
+        serving(tmp_path / "p", Faults(lists=[[*devices("a"), *devices("b", health="x")]], answer=ANSWER)),
+        node(root, tmp_path / "p") as here,
+    ):
+        await here.write()
+        assert read_node_devices(root) == {GPU: DeviceCount(2, 1)}
     registered = json.loads((root / "device-plugins" / CHECKPOINT).read_text())["Data"]["RegisteredDevices"]
     assert registered == {GPU: ["a"]}
     async with node(root) as here:

@@ -240,8 +240,9 @@ def listed(devices: list[Json]) -> Listed:
     return Listed(nodes, healthy, frozenset(nodes) - healthy)
 
 
-def usage(answer: bytes) -> Usage:
+def usage(answer: bytes | None) -> Usage:
     """Decode a plugin's answer."""
+    assert answer is not None
     found = api.ContainerAllocateResponse.FromString(answer)
     return Usage(
         dict(found.envs),
