@@ -21,7 +21,7 @@ from activities.sandbox.isolation import Isolation, isolation_of
 from activities.sandbox.sandbox import describe_sandbox
 from activities.volumes.types.image import check_image_sub_paths
 from proto.cri.v1 import api_pb2 as cri
-from proto.kubernetes.resources.resources import container_resources
+from proto.kubernetes.resources.resources import container_resources, without_quota
 from proto.temporal.activities.requests import StartContainer
 
 
@@ -86,6 +86,8 @@ def _configure(
     settings, pod = services.settings, request.sandbox_spec
     container: Mapping[str, Any] = request.container
     environment = awaited.environment
+    hardware = services.hardware.of(request.pod.uid, str(container["name"]))
+    resources = container_resources(pod, container, settings.resources)
     config = container_config(
         ContainerInputs(
             key=request.pod,
@@ -93,7 +95,9 @@ def _configure(
             container=container,
             attempt=attempt,
             image_ref=request.image_ref,
-            resources=container_resources(pod, container, settings.resources),
+            resources=without_quota(resources) if hardware.is_quota_off else resources,
+            cpuset_cpus=hardware.cpuset_cpus,
+            cpuset_mems=hardware.cpuset_mems,
             environment=environment.values,
             mounts=container_mounts(services, request, attempt, environment.values),
             devices=volume_devices(container, request.volumes),

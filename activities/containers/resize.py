@@ -25,6 +25,8 @@ from proto.kubernetes.resources.resources import (
     container_resources,
     overhead_resources,
     pod_resources,
+    pod_without_quota,
+    without_quota,
 )
 from proto.temporal import names
 from proto.temporal.activities.requests import StartContainer
@@ -49,6 +51,8 @@ class ResizeActivities:
             try:
                 whole = with_overhead(spec, await runtime_class_of(services.objects, spec))
                 resources, qos = pod_resources(whole, services.settings.resources), qos_class(spec)
+                if services.hardware.is_quota_off(pod.uid):
+                    resources = pod_without_quota(resources)
                 if not request.growing and resources.memory_limit:
                     limit, usage = await asyncio.to_thread(services.cgroups.pod_memory, pod.uid, qos)
                     _refuse_below_usage("pod", resources.memory_limit, limit, usage)
@@ -71,7 +75,7 @@ class ResizeActivities:
         doing = f"resize container {request.name} of {request.pod}"
         async with heartbeating(doing), services.locks.hold(f"{request.pod.uid}/{request.name}"):
             try:
-                figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
+                figures = figures_of(services, request)
                 await self._refuse_below_usage(request, figures)
                 await update_container(services.runtime, container_id, figures)
                 return _reported(await services.runtime.container_status(container_id))
@@ -91,6 +95,13 @@ class ResizeActivities:
             _refuse_below_usage(f'container "{request.name}"', wanted, limit, usage)
 
 
+def figures_of(services: ContainerServices, request: StartContainer | UpdateContainerResources) -> ContainerResources:
+    """Return the resources that a container is to have; no quota throttles one that has CPUs to itself."""
+    found = container_resources(request.sandbox_spec, request.container, services.settings.resources)
+    hardware = services.hardware.of(request.pod.uid, str(request.container["name"]))
+    return without_quota(found) if hardware.is_quota_off else found
+
+
 async def update_container(runtime: RuntimeClient, container_id: str, figures: ContainerResources) -> None:
     """Set a container's resources in the runtime; raises CriError."""
     resources = linux_resources(figures)
@@ -99,7 +110,7 @@ async def update_container(runtime: RuntimeClient, container_id: str, figures: C
 
 async def update_adopted_container(services: ContainerServices, request: StartContainer, container_id: str) -> None:
     """Set the resources of a container that an earlier start left; raises CriError, ValueError."""
-    figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
+    figures = figures_of(services, request)
     status = await services.runtime.container_status(container_id)
     if status.resources.HasField("linux") and _reported(status) != _requested(figures):
         await update_container(services.runtime, container_id, figures)

@@ -69,6 +69,9 @@ class ContainerInputs:
     """Resolved values: they go to the runtime and nowhere else."""
     mounts: Sequence[cri.Mount] = ()
     devices: Sequence[cri.Device] = ()
+    cpuset_cpus: str = ""
+    """The CPUs that it may use; empty: all."""
+    cpuset_mems: str = ""
 
 
 def pod_labels(key: PodKey) -> dict[str, str]:
@@ -125,7 +128,10 @@ def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
         stdin_once=bool(container.get("stdinOnce")),
         tty=bool(container.get("tty")),
         stop_signal=cri_signal((container.get("lifecycle") or {}).get("stopSignal") or ""),
-        linux=cri.LinuxContainerConfig(resources=linux_resources(inputs.resources), security_context=inputs.security),
+        linux=cri.LinuxContainerConfig(
+            resources=linux_resources(inputs.resources, inputs.cpuset_cpus, inputs.cpuset_mems),
+            security_context=inputs.security,
+        ),
     )
 
 
@@ -159,8 +165,10 @@ def _container_annotations(pod: Mapping[str, Any], container: Mapping[str, Any],
     return annotations
 
 
-def linux_resources(resources: ContainerResources) -> cri.LinuxContainerResources:
-    """Convert the resources of a sandbox or a container, for its creation and for a resize."""
+def linux_resources(
+    resources: ContainerResources, cpuset_cpus: str = "", cpuset_mems: str = ""
+) -> cri.LinuxContainerResources:
+    """Convert the resources of a sandbox or a container, for its creation and for a resize, which changes no set."""
     return cri.LinuxContainerResources(
         cpu_shares=resources.cpu_shares,
         cpu_quota=resources.cpu_quota,
@@ -170,4 +178,6 @@ def linux_resources(resources: ContainerResources) -> cri.LinuxContainerResource
         memory_swap_limit_in_bytes=resources.memory_swap_limit_in_bytes,
         hugepage_limits=[cri.HugepageLimit(page_size=size, limit=limit) for size, limit in resources.hugepage_limits],
         unified=resources.unified,
+        cpuset_cpus=cpuset_cpus,
+        cpuset_mems=cpuset_mems,
     )

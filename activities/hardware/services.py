@@ -44,6 +44,10 @@ class Hardware(Protocol):
         """Return what a container is created with."""
         ...
 
+    def is_quota_off(self, pod_uid: str) -> bool:
+        """Report whether a container of the pod has CPUs of its own, so that no CFS quota throttles the pod."""
+        ...
+
     async def starting(self, pod_uid: str, container: str) -> None:
         """Prepare a container's devices before each of its starts; raises HardwareRefused."""
         ...
@@ -60,6 +64,10 @@ class NoHardware:
     def of(self, pod_uid: str, container: str) -> ContainerHardware:  # noqa: ARG002 - the Protocol's signature
         """Return nothing."""
         return NOTHING
+
+    def is_quota_off(self, pod_uid: str) -> bool:  # noqa: ARG002 - the Protocol's signature
+        """Report that quotas apply."""
+        return False
 
     async def starting(self, pod_uid: str, container: str) -> None:
         """Prepare nothing."""

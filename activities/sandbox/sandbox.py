@@ -33,7 +33,13 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.huge_pages import missing_sizes, page_size_name
 from proto.kubernetes.resources.pod_totals import pod_requests
 from proto.kubernetes.resources.qos import qos_class
-from proto.kubernetes.resources.resources import overhead_resources, pod_resources, sandbox_resources
+from proto.kubernetes.resources.resources import (
+    overhead_resources,
+    pod_resources,
+    pod_without_quota,
+    sandbox_resources,
+    without_quota,
+)
 from proto.temporal import names
 from proto.temporal.activities.requests import PodSandbox, RemovePodSandbox, RunPodSandbox, StopPodSandbox
 from proto.temporal.failure_types import NETWORK_NOT_READY, PREDECESSOR_PRESENT
@@ -200,6 +206,8 @@ def prepare_sandbox(
             f"{missing[0]}: this node has huge pages of {has} only; choose one of these, or boot with others"
         )
     resources = pod_resources(pod, services.settings.resources)
+    if services.hardware.is_quota_off(key.uid):
+        resources = pod_without_quota(resources)
     unmark(services.paths(key).directory)
     services.cgroups.make_pod(key.uid, qos_class(pod), resources)
     services.paths(key).logs.mkdir(parents=True, exist_ok=True)
@@ -211,6 +219,7 @@ def describe_sandbox(
 ) -> DescribedSandbox:
     """Build the configuration of a sandbox, which each of its containers refers to as well."""
     settings, resolver = services.settings, _resolver(services, pod)
+    resources = sandbox_resources(pod, settings.resources)
     config = sandbox_config(
         SandboxInputs(
             key=key,
@@ -219,7 +228,7 @@ def describe_sandbox(
             log_directory=str(services.paths(key).logs),
             cgroup_parent=services.cgroups.pod_cgroup(key.uid, qos_class(pod)),
             dns=cri.DNSConfig(servers=resolver.servers, searches=resolver.searches, options=resolver.options),
-            resources=sandbox_resources(pod, settings.resources),
+            resources=without_quota(resources) if services.hardware.is_quota_off(key.uid) else resources,
             cluster_domain=settings.cluster_domain,
             security=sandbox_security(pod, isolation.user_namespace),
             sysctls=sandbox_sysctls(pod),

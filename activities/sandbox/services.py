@@ -6,6 +6,7 @@ from activities.clients.runtime import RuntimeClient
 from activities.execution.pod_locks import PodLocks
 from activities.execution.timings import Timings
 from activities.files.pod_paths import PodPaths
+from activities.hardware.services import Hardware
 from activities.machine.cgroups import Cgroups
 from activities.objects.objects import ObjectSource
 from activities.objects.terminating_pods import TerminatingPods
@@ -28,6 +29,9 @@ class SandboxServices(Protocol):
 
     @property
     def objects(self) -> ObjectSource: ...
+
+    @property
+    def hardware(self) -> Hardware: ...
 
     @property
     def user_namespaces(self) -> UserNamespaces: ...

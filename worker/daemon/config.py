@@ -25,6 +25,7 @@ from worker.settings.cluster import ClusterSettings, cluster_settings
 from worker.settings.credential_providers import CredentialProviders, load_credential_providers
 from worker.settings.eviction import eviction_policy
 from worker.settings.flags import Flags
+from worker.settings.hardware.cpu_manager import CpuManager, cpu_manager
 from worker.settings.images import ImagePulls, image_policy, image_pulls
 from worker.settings.in_force import in_force
 from worker.settings.kubelet.configuration import (
@@ -128,6 +129,8 @@ class NodeConfig:
     pod_pids_limit: int = -1
     reserved: Reserved = NOTHING_RESERVED
     """Resources reserved from pods."""
+    cpu_manager: CpuManager = field(default_factory=CpuManager)
+    """Which CPUs containers may have to themselves."""
     enforcement: Enforcement = field(default_factory=Enforcement)
     """The cgroups that are limited accordingly."""
     qos_reserved: int | None = None
@@ -214,6 +217,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         container_logs=container_logs(kubelet),
         cgroup_root=kubelet["cgroupRoot"] or "",
         reserved=reserved(kubelet),
+        cpu_manager=cpu_manager(kubelet, gates, reserved(kubelet).cpu_milli),
         enforcement=enforcement(kubelet),
         qos_reserved=qos_reserved(kubelet, gates),
         agent=agent_processes(kubelet),

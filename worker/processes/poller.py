@@ -34,6 +34,7 @@ from worker.delivery.server import socket_path
 from worker.documents.manifest_refusal import LARGEST_FILE
 from worker.machine.shutdown_sign import ShutdownSign
 from worker.payloads.sending import SendingConverter
+from worker.poller.admission.exclusive_hardware import ExclusiveHardware
 from worker.poller.admission.preemptions import Preemptions
 from worker.poller.calls.first_decisions import FirstDecisions
 from worker.poller.calls.open_workflows import is_pod_of
@@ -58,7 +59,7 @@ from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
 from worker.poller.runtime.unused_tickets import UnusedTickets
 from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
-from worker.processes.poller_admission import admission_alone, preemptions_for
+from worker.processes.poller_admission import admission_alone, hardware_policies, preemptions_for
 from worker.processes.resync import Resync, ResyncDependencies
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
@@ -144,6 +145,7 @@ class Poller:
             else admission_alone(config, settings, self._known, preemptions, present=self._manifest_pods.present)
         )
         admission.in_use = self._resizes.in_use
+        admission.hardware = ExclusiveHardware(hardware_policies(config), self._workflows.hardware.admit)
         self._resizes.room = admission
         self._manifest_pods.admit = refusing_at_shutdown(self._shutdown, admission.admit)
         metrics.on_read(partial(self._count, metrics))

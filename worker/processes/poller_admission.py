@@ -14,6 +14,7 @@ from worker.poller.admission.preemptions import PreemptionParts, Preemptions
 from worker.poller.admission.under_pressure import UnderPressure
 from worker.poller.runtime.known_pods import KnownPods
 from workflows.decide.machine_abilities import why_rejected
+from workflows.decide.node.hardware_needs import HardwarePolicies
 from workflows.decide.shutdown.words import NOT_ADMITTED
 
 
@@ -57,6 +58,11 @@ def admission_alone(
         under_pressure=UnderPressure(config.root_dir, alone=True).why_refused,
         preemptions=preemptions,
     )
+
+
+def hardware_policies(config: NodeConfig) -> HardwarePolicies:
+    """Return what this node gives to one container alone."""
+    return HardwarePolicies(cpus=config.cpu_manager.static is not None)
 
 
 def why_refused(settings: NodeSettings, shutdown: ShutdownSign, pod: PodJson) -> Rejected | None:

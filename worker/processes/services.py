@@ -11,6 +11,7 @@ from activities.clients.start_limit import StartLimit
 from activities.cri_config.security_context import NodeSecurity
 from activities.cri_config.service_links import NoServices
 from activities.execution.timings import Timings
+from activities.hardware.services import Hardware, NoHardware
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroups import Cgroups, CgroupSettings
 from activities.machine.node_capacity import this_node, throttle_paths
@@ -41,18 +42,19 @@ UNLIMITED: Final = 1000
 """Concurrent pulls if maxParallelImagePulls sets no limit: more than a node has pods."""
 
 
-def node_services(
+def node_services(  # noqa: PLR0913 - the parts of the process that activities share
     config: NodeConfig,
     *calls: CallObserver,
     api: "ApiServer | None" = None,
     cluster: "ClusterWorker | None" = None,
     timings: Timings | None = None,
+    hardware: Hardware | None = None,
     readiness: ReadinessListener = ignore_readiness,
 ) -> NodeServices:
     """Create them; connects to nothing yet.
 
     `calls` observe every CRI call, `timings` the duration of steps; `cluster` is None on a standalone node.
-    `readiness` gets the results of readiness probes.
+    `readiness` gets the results of readiness probes, `hardware` chooses what containers have to themselves.
     """
     objects = cluster.objects if cluster else None
     return NodeServices(
@@ -70,6 +72,7 @@ def node_services(
             timings=timings,
         ),
         timings=timings or Timings(),
+        hardware=hardware or NoHardware(),
         user_namespaces=UserNamespaces(id_ranges(config.user_ids_per_pod, config.max_pods)),
         pulls=ImagePulls(config.pulls.parallel or UNLIMITED, qps=config.pulls.qps, burst=config.pulls.burst),
         objects=objects.source if objects else ObjectFolder(config.objects_dir),

@@ -22,6 +22,7 @@ from worker.daemon.node_client import NodeClient, node_client, temporal_settings
 from worker.daemon.node_lock import hold_node_lock, hold_node_name, own_processes
 from worker.daemon.service import Service
 from worker.delivery.pod_requests import PodRequests
+from worker.hardware.of_this_node import exclusive_hardware
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.cgroups.node_allocatable import PodsLimit, keeping_pods_limit, limit_reserved_cgroups, limits_of_pods
 from worker.host.cgroups.system_cgroups import moving_processes
@@ -83,9 +84,11 @@ async def work(
     cluster = _cluster_worker(api, config, telemetry) if api else None
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
+        hardware, cpu_sets = await asyncio.to_thread(exclusive_hardware, config)
         services = node_services(
             config,
             telemetry.calls,
+            hardware=hardware,
             api=api,
             cluster=cluster,
             timings=telemetry.metrics.timings(),
@@ -122,6 +125,7 @@ async def work(
             for part in (
                 *_cgroup_loops(config, pods_limit),
                 tiers.keeping(),
+                *cpu_sets(services.runtime, cache.snapshots),
                 *upkeep(parts),
                 api_loops,
                 *temporal.running(),

@@ -16,6 +16,7 @@ from worker.settings.cgroups.agent import agent_breaches
 from worker.settings.cgroups.enforcement import enforcement_breaches
 from worker.settings.cgroups.qos_reserved import qos_reserved_breaches
 from worker.settings.eviction import eviction_breaches
+from worker.settings.hardware.cpu_manager import cpu_manager_breaches
 from worker.settings.image_verification import verification_breaches
 from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 from worker.settings.kubelet.feature_gates import FeatureGates
@@ -148,6 +149,7 @@ def _is_address(text: str) -> bool:
 
 GATED_RULES: Final[tuple[Callable[[KubeletConfiguration, FeatureGates], Breaches], ...]] = (
     _backoff,
+    cpu_manager_breaches,
     verification_breaches,
     memory_breaches,
     shutdown_breaches,

@@ -25,6 +25,7 @@ from proto.kubernetes.resources.quantity import (
 )
 from proto.temporal.eviction.thresholds import EvictionPolicy, Signal
 from proto.temporal.resources import Allocatable
+from worker.settings.hardware.cpu_manager import reserved_cpus
 from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 from workflows.decide.eviction.amounts import amount_of
 
@@ -56,8 +57,8 @@ NOTHING_RESERVED: Final = Reserved()
 
 
 def reserved(kubelet: KubeletConfiguration) -> Reserved:
-    """Sum up the reservations."""
-    cpu = sum((_amount(kubelet, key, "cpu").milli for key in KEYS), 0)
+    """Sum up the reservations; reservedSystemCPUs replaces those of cpu."""
+    cpu = 1000 * reserved_cpus(kubelet) or sum((_amount(kubelet, key, "cpu").milli for key in KEYS), 0)
     memory = sum((_amount(kubelet, key, "memory").value for key in KEYS), 0)
     storage = sum((_amount(kubelet, key, "ephemeral-storage").value for key in KEYS), 0)
     pids = sum((_amount(kubelet, key, "pid").value for key in KEYS), 0)
@@ -117,6 +118,8 @@ def refuse_more_than_the_machine(kubelet: KubeletConfiguration, eviction: Evicti
     faults = []
     for name, has in capacity.items():
         given = [text for key in reversed(KEYS) if (text := (kubelet[key] or {}).get(name))]
+        if name == "cpu" and (named := reserved_cpus(kubelet)):
+            given = [str(named)]
         if more := of_thresholds.get(name, 0):
             given.append(bytes_quantity(more))
         wanted = sum((parse_quantity(text) for text in given), ZERO)

@@ -143,6 +143,16 @@ def overhead_resources(pod: Mapping[str, Any], node: NodeResources) -> Container
     return _linux_resources(overhead, overhead, node) if overhead else None
 
 
+def without_quota(resources: ContainerResources) -> ContainerResources:
+    """Let nothing throttle a container, or the sandbox of a pod, that has CPUs to itself (calculateLinuxResources)."""
+    return replace(resources, cpu_quota=-1) if resources.cpu_period else resources
+
+
+def pod_without_quota(resources: PodResources) -> PodResources:
+    """Do the same for the cgroup of its pod (ResourceConfigForPod)."""
+    return replace(resources, cpu_quota=-1) if resources.cpu_period else resources
+
+
 def _linux_resources(requests: ResourceList, limits: ResourceList, node: NodeResources) -> ContainerResources:
     limit = limits.get("cpu", ZERO)
     capped = node.cpu_cfs_quota

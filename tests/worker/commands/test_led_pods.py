@@ -15,13 +15,14 @@ from proto.temporal.operator import ConditionSet, Explanation, Rejection, Senten
 from tests.patience import PATIENCE
 from tests.worker.delivery.fake_lead import FakeLead
 from tests.worker.poller.snapshots import snapshot, write
+from worker.commands.access import node_status
 from worker.commands.access.exits import CommandFailed
 from worker.commands.access.led_pods import pod_here
 from worker.commands.access.pod_selection import PodSelector
 from worker.commands.access.temporal_access import NoAnswer
 from worker.commands.change import updates
 from worker.commands.change.updates import Refused
-from worker.commands.show import explain, images
+from worker.commands.show import explain
 from worker.daemon.config import NodeConfig
 from worker.delivery.server import LeadServer, socket_path
 from worker.payloads.receiving import ReceivingConverter
@@ -165,14 +166,14 @@ async def test_the_images_are_asked_of_whoever_leads_them(led: LedNode, monkeypa
     async def ask_workflow(_: NodeConfig) -> NodeStatus:
         return by_temporal
 
-    monkeypatch.setattr(images, "_ask_workflow", ask_workflow)
-    assert await images._ask(led.config) == by_temporal
+    monkeypatch.setattr(node_status, "_ask_workflow", ask_workflow)
+    assert await node_status.ask_node_status(led.config) == by_temporal
     led.lead.take(names.node_workflow_id("n"))
     led.lead.answers[names.NODE_STATUS] = by_worker
-    assert await images._ask(led.config) == by_worker
+    assert await node_status.ask_node_status(led.config) == by_worker
     led.lead.answers[names.NODE_STATUS] = None
     with pytest.raises(CommandFailed):
-        await images._ask(led.config)
+        await node_status.ask_node_status(led.config)
 
 
 @pytest.mark.parametrize(

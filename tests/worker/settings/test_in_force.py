@@ -28,6 +28,8 @@ SAID: Mapping[str, str] = {
     "kernel-settings-are-checked": "protectKernelDefaults: true",
     "one-process-is-killed": "singleProcessOOMKill: true",
     "cpu": "cpuCFSQuota: false\ncpuCFSQuotaPeriod: 10ms\npodPidsLimit: 100",
+    "own-cpus": "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\ncpuManagerReconcilePeriod: 3s\n"
+    "cpuManagerPolicyOptions: {full-pcpus-only: 'true'}",
     "memory": "featureGates: {MemoryQoS: true}\nmemoryThrottlingFactor: 0.5\nmemoryReservationPolicy: TieredReservation",
     "reserved": "kubeReserved: {cpu: 100m, pid: '7'}\nsystemReserved: {memory: 1Mi}\nevictionHard: {memory.available: 5%}",
     "defaults-merged": "evictionHard: {memory.available: 5%}\nmergeDefaultEvictionSettings: true",

@@ -1,15 +1,17 @@
 """`tempolet explain NAMESPACE/POD`: what a pod waits for now, and what happens next.
 
 The workflow answers the query Explain (`workflows/decide/explain/explain.py`). Added here is what the workflow does not
-know: the attempts of an activity, a refused manifest, a runtime that does not answer, and how long each state has
+know: which hardware the pod has to itself and why, the attempts of an activity, a refused manifest, a runtime that does not answer, and how long each state has
 lasted.
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from temporalio.api.enums.v1 import PendingActivityState
@@ -28,6 +30,7 @@ from proto.temporal.pod import PodOutcome
 from worker.commands.access import temporal_access
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.led_pods import ask_pod, pod_here
+from worker.commands.access.node_status import ask_node_status
 from worker.commands.access.node_view import NodeView, notes
 from worker.commands.access.pod_selection import PodSelector, find_pods
 from worker.commands.access.unknown_pod import refusals_of
@@ -45,6 +48,8 @@ LED_BY_WORKER: Final = (
     "the node's worker leads this pod itself, because {}; what happens meanwhile is added to its history"
 )
 LONGEST_REASON: Final = 400
+STATE_FILES: Final = ("cpu_manager_state", "memory_manager_state", "device-plugins/kubelet_internal_checkpoint")
+"""In --root-dir: who has which CPUs, memory and devices."""
 LABELS: Final = {
     SentenceKind.STANDS: "state",
     SentenceKind.UNDER_WAY: "under way",
@@ -89,6 +94,8 @@ class Answer:
     tries: dict[str, Attempts] = field(default_factory=dict)
     """By activity id, which is the key of its action."""
     led_by_worker: bool = False
+    hardware: tuple[str, ...] = ()
+    """What its containers have to themselves, and why."""
 
 
 def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
@@ -96,7 +103,7 @@ def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
     refused = refusals_of(config, selector.namespace, selector.name)
     answer, failure = None, None
     try:
-        answer = asyncio.run(_ask(config, selector))
+        answer = asyncio.run(_ask_of_all(config, selector))
     except CommandFailed as error:
         if not refused:
             raise
@@ -111,6 +118,26 @@ def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
         failure is not None and failure.code is not Exit.NOT_FOUND
     ):  # a pod with a refused manifest need not be in Temporal
         raise failure
+
+
+async def _ask_of_all(config: NodeConfig, selector: PodSelector) -> Answer:
+    """Ask the pod, and the node's workflow where that gives hardware."""
+    answer = await _ask(config, selector)
+    if answer.gone or answer.pod.node != config.node_name or not _has_hardware(config.root_dir, answer.pod.uid):
+        return answer
+    with contextlib.suppress(CommandFailed):  # the rest is known
+        given = (await ask_node_status(config)).assignments.get(answer.pod.uid)
+        return replace(answer, hardware=given.why if given else ())
+    return answer
+
+
+def _has_hardware(root_dir: Path, uid: str) -> bool:
+    """Report whether a file of the kubelet's resource managers names a pod: all others need no second question."""
+    for name in STATE_FILES:
+        with contextlib.suppress(OSError):
+            if uid in (root_dir / name).read_text(errors="replace"):
+                return True
+    return False
 
 
 async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:
@@ -199,6 +226,7 @@ def lines(answer: Answer, now: datetime) -> Iterator[str]:
     sentences = answer.explanation.sentences if answer.explanation else ()
     for sentence in sentences:
         yield f"{LABELS[sentence.kind]}: {in_full(sentence, answer.tries, now)}"
+    yield from (f"hardware: {one}" for one in answer.hardware)
     shown = {one.about for one in sentences if one.kind is SentenceKind.UNDER_WAY}
     for key, one in answer.tries.items():
         if one.paused and key not in shown and not answer.paused:
@@ -230,6 +258,8 @@ def as_json(selector: PodSelector, answer: Answer | None, remarks: list[str]) ->
     if answer.led_by_worker:
         known["ledByWorker"] = True
         known["ledBecause"] = answer.explanation.led_because if answer.explanation else ""
+    if answer.hardware:
+        known["hardware"] = list(answer.hardware)
     if answer.explanation is not None:
         explanation = answer.explanation
         known |= {"lifecycle": explanation.lifecycle, "phase": explanation.phase}

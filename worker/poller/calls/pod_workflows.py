@@ -27,6 +27,7 @@ from proto.temporal.pod import PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
 from worker.behaviours.commitment import Commitment
 from worker.delivery.deliveries import Ask, Deliveries
+from worker.delivery.hardware_requests import HardwareRequests
 from worker.delivery.lead import Lead, LeadUnavailable, Message, NameTaken, TemporalLeads
 from worker.delivery.pod_requests import PodRequests
 from worker.delivery.workflow_signals import is_away as answers_not
@@ -86,6 +87,8 @@ class PodWorkflows:
         self._calls = TemporalCalls(self.deliveries.require_name)
         self.requests = PodRequests(client, self._calls.budget, self.deliveries, reads_answers=False)
         """The Updates of the node itself to pods."""
+        self.hardware = HardwareRequests(client, self._calls.budget, self.deliveries, names.node_workflow_id(node))
+        """The requests for hardware of new pods, to the node's own workflow."""
         self._settling = asyncio.Lock()
 
     async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:

@@ -41,6 +41,9 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     SPLIT_LOGS_GATE: frozenset({True}),
     QUOTA_GATE: frozenset({True}),
     POD_LEVEL_RESIZES_GATE: frozenset({False}),
+    "CPUManagerPolicyAlphaOptions": frozenset({True}),
+    "CPUManagerPolicyBetaOptions": frozenset({False}),
+    "DisableCPUQuotaWithExclusiveCPUs": frozenset({False}),
     TRUST_BUNDLES_GATE: frozenset({True}),
     "ClusterTrustBundle": frozenset({True}),  # the API server's part of it
     "ComponentFlagz": frozenset({False}),

@@ -1,0 +1,1 @@
+"""Tests of exclusive hardware on a node with real containerd."""

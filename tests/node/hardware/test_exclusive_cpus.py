@@ -1,0 +1,76 @@
+"""Does a node on real containerd give a container CPUs that nobody else uses, whatever ends meanwhile?"""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.node.hardware.cpus import ALL, CPUS, KEYS, OTHERS, allowed, quotas, whole
+from tests.node.operating import tempolet
+from tests.node.tempolet_node import TempoletNode, pod_manifest
+from worker.hardware.exclusive_cpus import STATE_FILE
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+pytestmark = pytest.mark.skipif(CPUS < 2, reason="one CPU is reserved, and another one is given")
+
+
+@pytest.fixture
+def node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
+    """Start a node with the static policy."""
+    with TempoletNode(tmp_path / "node", containerd, temporal, keys=KEYS) as made:
+        yield made
+
+
+def test_a_container_has_its_cpus_alone(node: TempoletNode) -> None:
+    """The others give way while it runs, a pod that finds none left is rejected, and a worker that is killed changes nothing."""
+    node.apply(pod_manifest("shared"))
+    shared = node.until_running("shared")
+    assert allowed(node, shared) == ALL
+    assert quotas(node, shared)[0] == -1
+    node.apply(whole("whole"))
+    own = node.until_running("whole")
+    assert allowed(node, own) == OTHERS
+    assert quotas(node, own) == (-1, -1)
+    node.until(lambda: allowed(node, shared) == "0", "the other container gives way")
+    node.apply(whole("late", 1))
+    late = node.until_pod("late", lambda one: one.phase == "Failed", "nothing is left")
+    assert late.reason == "UnexpectedAdmissionError"
+    assert late.status["message"] == (
+        "Pod was rejected: Allocate failed due to not enough cpus available to satisfy request: "
+        "requested=1, available=0, which is unexpected"
+    )
+    on_disk = json.loads((node.root_dir / STATE_FILE).read_text())
+    assert (on_disk["policyName"], on_disk["defaultCpuSet"]) == ("static", "0")
+    assert on_disk["entries"] == {own.uid: {"main": OTHERS}}
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    node.apply(pod_manifest("later"))
+    assert allowed(node, node.until_running("later")) == "0"
+    assert allowed(node, own) == OTHERS
+    code, told = tempolet(node, "explain", f"default/whole-{node.name}")
+    assert code == 0
+    assert f"hardware: container main has CPU {OTHERS} to itself" in told
+    node.take_away("whole", "late")
+    node.until(lambda: allowed(node, shared) == ALL, "the CPUs are shared again")
+    node.apply(whole("next"))
+    assert allowed(node, node.until_running("next")) == OTHERS
+
+
+def test_another_policy_does_not_start_on_what_is_on_disk(node: TempoletNode) -> None:
+    """The worker says which file is to be removed, in the kubelet's words."""
+    node.until((node.root_dir / STATE_FILE).exists, "the state is written")
+    node.stop("worker")
+    node.keys = {}
+    node.write_configuration()
+    assert node.start("worker").wait(60) != 0
+    assert 'configured policy "none" differs from state checkpoint policy "static", please drain this node' in node.log(
+        "worker"
+    )
+    (node.root_dir / STATE_FILE).unlink()
+    node.stop("worker")
+    node.start_all()
+    node.apply(pod_manifest("shared"))
+    node.until_running("shared")

@@ -1,0 +1,1 @@
+"""Exclusive hardware of this machine: what is given to which container."""

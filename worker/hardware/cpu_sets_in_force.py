@@ -1,0 +1,88 @@
+"""Keeps the CPUs that each running container may use as the assignments say: reconcileState of the kubelet's CPU manager.
+
+Whenever somebody is given CPUs, or some are free again, and each cpuManagerReconcilePeriod. What a container was told last is
+remembered; a worker that starts tells each once. CPUs of pods that are over are freed here, too.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from activities.clients.cri_error import CriError, Remedy
+from activities.clients.runtime import RuntimeClient
+from proto.cri.v1 import api_pb2 as cri
+from proto.pod_snapshot import PodSnapshot, has_ended
+from proto.temporal.pod import ContainerState
+from worker.hardware.node_hardware import NodeHardware
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class CpuSetsInForce:
+    """Those of one node; used from one event loop."""
+
+    def __init__(
+        self,
+        hardware: NodeHardware,
+        runtime: RuntimeClient,
+        snapshots: Callable[[], Iterable[PodSnapshot]],
+        every: timedelta,
+    ) -> None:
+        """Take what knows the CPUs of each container, the runtime, the pods, and the period."""
+        self._hardware, self._runtime, self._snapshots, self._every = hardware, runtime, snapshots, every
+        self._told: dict[str, str] = {}
+        """By container id."""
+        self._seen = set[str]()
+        """Pods that were on the node."""
+        self._changed = asyncio.Event()
+        hardware.changed = self._changed.set
+
+    async def run(self) -> None:
+        """Keep them until cancelled."""
+        while True:
+            self._changed.clear()
+            await self.reconcile()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._every.total_seconds()):
+                    await self._changed.wait()
+
+    async def reconcile(self) -> None:
+        """Free what pods have that are over, then tell each running container its CPUs if they have changed."""
+        pods = list(self._snapshots())
+        active = {one.uid for one in pods if not has_ended(one)}
+        over = {
+            uid
+            for uid in self._hardware.holders()
+            if uid not in active and uid in self._seen | {one.uid for one in pods}
+        }
+        self._seen = (self._seen | active) & (self._hardware.holders() | active)
+        if over:
+            await self._hardware.release(over)
+        running = {
+            one.container_id: (pod.uid, name)
+            for pod in pods
+            for name, one in pod.containers.items()
+            if one.container_id and one.state == ContainerState.RUNNING
+        }
+        self._told = {container_id: cpus for container_id, cpus in self._told.items() if container_id in running}
+        for container_id, (uid, name) in running.items():
+            await self._tell(container_id, uid, name)
+
+    async def _tell(self, container_id: str, uid: str, name: str) -> None:
+        cpus = self._hardware.of(uid, name).cpuset_cpus
+        if not cpus or self._told.get(container_id) == cpus:
+            return
+        try:
+            resources = cri.LinuxContainerResources(cpuset_cpus=cpus)
+            await self._runtime.update_container_resources(container_id, resources)
+        except CriError as error:
+            if error.remedy is not Remedy.GONE:
+                _log.warning(
+                    "could not set the CPUs of a container", podUID=uid, container=name, cpus=cpus, err=str(error)
+                )
+            return
+        self._told[container_id] = cpus

@@ -1,0 +1,172 @@
+"""The CPUs that containers have to themselves, and the shared ones of all others: the kubelet's CPU manager.
+
+The rules are pure (`workflows/decide/cpus/`). The state is on disk in the kubelet's own file, `<root-dir>/cpu_manager_state`, so that a
+kubelet can be replaced by this node, and back. A file that does not suit the configuration or the machine refuses the start.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from activities.files.atomic_files import write_atomically
+from activities.hardware.services import ContainerHardware, HardwareRefused
+from proto.temporal.hardware.ledger import SMT_ALIGNMENT, UNEXPECTED, ContainerAssignment, PodAssignment
+from proto.temporal.pod import PodJson
+from worker.hardware.provider import Affinity, Hints
+from worker.settings.hardware.cpu_manager import CpuManager
+from worker.settings.kubelet.configuration import ConfigurationRefused
+from workflows.decide.cpus.cpu_sets import NONE, CpuListError, Cpus, parse_cpus, written_cpus
+from workflows.decide.cpus.hints import container_hints
+from workflows.decide.cpus.packed import CpusError
+from workflows.decide.cpus.requests import pod_request
+from workflows.decide.cpus.state_file import read_state, written_state
+from workflows.decide.cpus.static_policy import (
+    Assignments,
+    SmtAlignmentError,
+    StateError,
+    StaticPolicy,
+    allocate,
+    begun,
+    released,
+)
+
+STATE_FILE: Final = "cpu_manager_state"
+
+
+class ExclusiveCpus:
+    """Those of one machine."""
+
+    def __init__(self, settings: CpuManager, policy: StaticPolicy, known: Assignments, file: Path) -> None:
+        self._settings, self._policy, self._known, self._file = settings, policy, known, file
+
+    @property
+    def shared(self) -> Cpus:
+        """The CPUs of all containers that have none of their own."""
+        return self._known.shared
+
+    @property
+    def known(self) -> Assignments:
+        """Which CPUs belong to whom."""
+        return self._known
+
+    @property
+    def policy(self) -> StaticPolicy:
+        """The machine and the options."""
+        return self._policy
+
+    def keep(self, assigned: Mapping[str, PodAssignment], counting: Collection[str]) -> None:
+        """Take what the ledger says; what only the file knows of pods that count stays, as far as nobody else has it."""
+        told = {uid: given for uid, pod in assigned.items() if (given := _cpus_of(pod))}
+        taken = NONE.union(*(cpus for given in told.values() for cpus in given.values()))
+        for uid, had in self._known.containers.items():
+            if uid not in told and uid in counting and not (NONE.union(*had.values()) & taken):
+                told[uid] = dict(had)
+        every = self._known.shared.union(*(self._known.of_pod(uid) for uid in self._known.containers))
+        left = every.difference(*(cpus for given in told.values() for cpus in given.values()))
+        self._known = replace(self._known, shared=left, containers=told)
+
+    def hints(self, pod: PodJson, container: str) -> Hints:
+        """Return which NUMA nodes could give a container its CPUs."""
+        found = container_hints(self._policy, self._known, pod_request(pod), container)
+        return {} if found is None else {"cpu": found}
+
+    async def allocate(self, pod: PodJson, container: str, affinity: Affinity) -> None:
+        """Give a container its CPUs; raises HardwareRefused."""
+        try:
+            self._known = allocate(self._policy, self._known, pod_request(pod), container, affinity=affinity)
+        except SmtAlignmentError as error:
+            raise HardwareRefused(SMT_ALIGNMENT, str(error)) from None
+        except CpusError as error:
+            raise HardwareRefused(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected") from None
+
+    def state(self) -> Assignments:
+        """Return who has which CPUs."""
+        return self._known
+
+    def restore(self, state: Assignments) -> None:
+        """Go back."""
+        self._known = state
+
+    def given(self, assignment: ContainerAssignment, pod_uid: str, container: str) -> ContainerAssignment:
+        """Add a container's own CPUs."""
+        return replace(assignment, cpus=written_cpus(self._known.of(pod_uid, container) or NONE))
+
+    def why(self, pod: PodJson, container: str) -> str:
+        """Say which CPUs a container has and where they are."""
+        cpus = self._known.of(pod["metadata"]["uid"], container)
+        if not cpus:
+            return ""
+        places = self._policy.topology.places.only(cpus)
+        where = f"NUMA node {written_cpus(places.nodes)}, socket {written_cpus(places.sockets)}"
+        return (
+            f"container {container} has CPU {written_cpus(cpus)} to itself ({where}): the pod is Guaranteed and the container asks "
+            f"for {len(cpus)} whole CPUs; {written_cpus(self._known.shared)} is shared"
+        )
+
+    def of(self, made: ContainerHardware, pod_uid: str, container: str) -> ContainerHardware:
+        """Add the CPUs that a container may use: its own, or the shared ones."""
+        own = self._known.of(pod_uid, container)
+        is_quota_off = bool(own) and self._settings.is_quota_off
+        return replace(made, cpuset_cpus=written_cpus(own or self._known.shared), is_quota_off=is_quota_off)
+
+    def is_quota_off(self, pod_uid: str) -> bool:
+        """Report whether no CFS quota throttles a pod, because a container of it has CPUs of its own."""
+        return self._settings.is_quota_off and pod_uid in self._known.containers
+
+    def release(self, uids: Collection[str]) -> bool:
+        """Free the CPUs of pods that are over."""
+        before = self._known
+        for uid in uids:
+            for container in list(self._known.containers.get(uid, ())):
+                self._known = released(self._known, uid, container)
+        return self._known is not before
+
+    def holders(self) -> Collection[str]:
+        """Return the uids of the pods that have CPUs of their own."""
+        return tuple(self._known.containers)
+
+    def save(self) -> None:
+        """Write the file; raises OSError."""
+        write_atomically(self._file, written_state(self._settings.policy, self._known).encode())
+
+
+def load_cpus(settings: CpuManager, root_dir: Path) -> ExclusiveCpus | None:
+    """Read what an earlier process or a kubelet has left, and write the file anew; None with the policy none.
+
+    Raises ConfigurationRefused in the kubelet's words, and OSError.
+    """
+    file, policy = root_dir / STATE_FILE, settings.static
+    try:
+        known = read_state(settings.policy, file.read_text())
+    except FileNotFoundError:
+        known = Assignments()
+    except StateError as error:
+        raise ConfigurationRefused(
+            f"start cpu manager error: could not restore state from checkpoint: {error}, please drain this node and delete the "
+            f'CPU manager checkpoint file "{file}" before restarting Kubelet'
+        ) from error
+    if policy is None:
+        if not file.exists():
+            root_dir.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, written_state(settings.policy, known).encode())
+        return None
+    try:
+        cpus = ExclusiveCpus(settings, policy, begun(policy, known), file)
+    except StateError as error:
+        raise ConfigurationRefused(f"start cpu manager error: {error}") from error
+    root_dir.mkdir(parents=True, exist_ok=True)
+    cpus.save()
+    return cpus
+
+
+def _cpus_of(pod: PodAssignment) -> dict[str, Cpus]:
+    found = {}
+    for name, given in pod.containers.items():
+        try:
+            cpus = parse_cpus(given.cpus)
+        except CpuListError:
+            continue
+        if cpus:
+            found[name] = cpus
+    return found

@@ -1,0 +1,105 @@
+"""Chooses exclusive hardware for one pod after the other, and knows what each container has.
+
+Used by the activity AllocateHardware and by the start of containers. Each kind of hardware is a `Provider`, asked in the kubelet's
+order. A pod that one of them refuses leaves nothing behind. The files of all of them are written before the answer, so that a worker
+that dies in between finds there what it has chosen.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+import structlog
+
+from activities.hardware.services import NOTHING, ContainerHardware
+from proto.temporal.hardware.ledger import AllocateHardware, ContainerAssignment, PodAssignment
+from proto.temporal.pod import PodJson
+from worker.hardware.provider import Affinity, Provider
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class NodeHardware:
+    """The hardware of one machine; used from one event loop."""
+
+    def __init__(self, providers: Sequence[Provider]) -> None:
+        self._providers = providers
+        self._turn = asyncio.Lock()
+        self.changed: Callable[[], None] = lambda: None
+        """Called when somebody was given something, or something is free again."""
+
+    async def allocate(self, request: AllocateHardware) -> PodAssignment:
+        """Choose for a pod; raises HardwareRefused."""
+        async with self._turn:
+            metadata = request.pod["metadata"]
+            counting = {*request.counting, metadata["uid"]}
+            for one in self._providers:
+                one.keep(request.assigned, counting)
+            before = [one.state() for one in self._providers]
+            try:
+                for container in _containers(request.pod):
+                    affinity = self._affinity(request.pod, container)
+                    for one in self._providers:
+                        await one.allocate(request.pod, container, affinity)
+            except BaseException:
+                for one, state in zip(self._providers, before, strict=True):
+                    one.restore(state)
+                raise
+            finally:
+                await self._save()
+                self.changed()
+            return self._assignment(request.pod)
+
+    def _affinity(self, pod: PodJson, container: str) -> Affinity:  # noqa: ARG002 - the topology manager's place
+        """Return the NUMA nodes that all providers agree on; with the topology manager's policy none, no wish."""
+        return None
+
+    def of(self, pod_uid: str, container: str) -> ContainerHardware:
+        """Return what a container is created with."""
+        made = NOTHING
+        for one in self._providers:
+            made = one.of(made, pod_uid, container)
+        return made
+
+    async def starting(self, pod_uid: str, container: str) -> None:
+        """Prepare nothing: no provider needs it yet."""
+
+    def is_quota_off(self, pod_uid: str) -> bool:
+        """Report whether a container of the pod has CPUs of its own, so that its pod is not throttled."""
+        return any(one.is_quota_off(pod_uid) for one in self._providers)
+
+    def holders(self) -> set[str]:
+        """Return the uids of the pods that have something."""
+        return {uid for one in self._providers for uid in one.holders()}
+
+    async def release(self, uids: Collection[str]) -> None:
+        """Free what pods have that are over."""
+        async with self._turn:
+            freed = [one.release(uids) for one in self._providers]
+            if any(freed):
+                await self._save()
+                self.changed()
+
+    async def _save(self) -> None:
+        for one in self._providers:
+            try:
+                await asyncio.to_thread(one.save)
+            except OSError as error:  # as a kubelet does; the ledger has it, too
+                _log.error("could not write who has which hardware", err=str(error))
+
+    def _assignment(self, pod: PodJson) -> PodAssignment:
+        metadata, containers, why = pod["metadata"], dict[str, ContainerAssignment](), list[str]()
+        for name in _containers(pod):
+            given = ContainerAssignment()
+            for one in self._providers:
+                given = one.given(given, metadata["uid"], name)
+                why += filter(None, [one.why(pod, name)])
+            if given != ContainerAssignment():
+                containers[name] = given
+        return PodAssignment(metadata["namespace"], metadata["name"], containers, tuple(why))
+
+
+def _containers(pod: PodJson) -> list[str]:
+    """List a pod's containers in the kubelet's order."""
+    spec = pod["spec"]
+    return [str(one["name"]) for kind in ("initContainers", "containers") for one in spec.get(kind) or ()]

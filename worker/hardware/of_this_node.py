@@ -1,0 +1,40 @@
+"""What chooses the exclusive hardware of this node, by its configuration, and what keeps it in force. Called by the worker process."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+
+from activities.clients.runtime import RuntimeClient
+from proto.pod_snapshot import PodSnapshot
+from worker.daemon.background import in_background
+from worker.daemon.config import NodeConfig
+from worker.hardware.cpu_sets_in_force import CpuSetsInForce
+from worker.hardware.exclusive_cpus import load_cpus
+from worker.hardware.node_hardware import NodeHardware
+from worker.hardware.provider import Provider
+
+Loops = Callable[[RuntimeClient, Callable[[], Iterable[PodSnapshot]]], Sequence[AbstractAsyncContextManager[None]]]
+
+
+def exclusive_hardware(config: NodeConfig) -> tuple[NodeHardware, Loops]:
+    """Return what chooses hardware, from what is on disk, and the loops that it needs.
+
+    Raises ConfigurationRefused if the files do not suit the configuration or the machine.
+    """
+    cpus = load_cpus(config.cpu_manager, config.root_dir)
+    providers: list[Provider] = [cpus] if cpus else []
+    hardware = NodeHardware(providers)
+    return hardware, partial(_loops, config, hardware) if cpus else _none
+
+
+def _none(
+    _runtime: RuntimeClient, _snapshots: Callable[[], Iterable[PodSnapshot]]
+) -> Sequence[AbstractAsyncContextManager[None]]:
+    return ()
+
+
+def _loops(
+    config: NodeConfig, hardware: NodeHardware, runtime: RuntimeClient, snapshots: Callable[[], Iterable[PodSnapshot]]
+) -> Sequence[AbstractAsyncContextManager[None]]:
+    kept = CpuSetsInForce(hardware, runtime, snapshots, config.cpu_manager.reconcile_every)
+    return (in_background("CPU sets", kept.run),)

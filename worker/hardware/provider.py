@@ -1,0 +1,66 @@
+"""What each kind of exclusive hardware does: CPUs, memory, devices. `node_hardware.py` asks them one after the other."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from activities.hardware.services import ContainerHardware
+from proto.temporal.hardware.ledger import ContainerAssignment, PodAssignment
+from proto.temporal.pod import PodJson
+from workflows.decide.cpus.hints import Hint
+
+Affinity = Sequence[int] | None
+"""The NUMA nodes that the topology manager chose; None: it has no wish."""
+Hints = Mapping[str, Sequence[Hint] | None]
+"""By resource, as a kubelet names it; None: any node will do. Empty: nobody cares."""
+
+
+class Provider(Protocol):
+    """One kind of hardware; used from one event loop, for one pod after the other."""
+
+    def keep(self, assigned: Mapping[str, PodAssignment], counting: Collection[str]) -> None:
+        """Take what the ledger says, by uid, and free what pods have that do not count."""
+        ...
+
+    def hints(self, pod: PodJson, container: str) -> Hints:
+        """Return where a container could be given what it asks for."""
+        ...
+
+    async def allocate(self, pod: PodJson, container: str, affinity: Affinity) -> None:
+        """Give a container what it asks for, and what it was given before; raises HardwareRefused."""
+        ...
+
+    def state(self) -> Any:
+        """Return what is given to whom, to go back to it with `restore`."""
+        ...
+
+    def restore(self, state: Any) -> None:
+        """Go back to a state, because a pod was refused halfway."""
+        ...
+
+    def given(self, assignment: ContainerAssignment, pod_uid: str, container: str) -> ContainerAssignment:
+        """Add what a container was given."""
+        ...
+
+    def why(self, pod: PodJson, container: str) -> str:
+        """Say in words what a container was given and why; empty for nothing."""
+        ...
+
+    def of(self, made: ContainerHardware, pod_uid: str, container: str) -> ContainerHardware:
+        """Add what a container is created with."""
+        ...
+
+    def is_quota_off(self, pod_uid: str) -> bool:
+        """Report whether no CFS quota throttles a pod."""
+        ...
+
+    def release(self, uids: Collection[str]) -> bool:
+        """Free what pods have that are over; returns whether they had something."""
+        ...
+
+    def holders(self) -> Collection[str]:
+        """Return the uids of the pods that have something."""
+        ...
+
+    def save(self) -> None:
+        """Write the kubelet's file of this kind; raises OSError."""
+        ...
