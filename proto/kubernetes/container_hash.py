@@ -18,7 +18,13 @@ def container_hash(name: str, image: str) -> str:
     text = json.dumps({"image": image, "name": name}, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&":  # Go's encoder escapes them for HTML
         text = text.replace(character, f"\\u{ord(character):04x}")
+    dumped = f"([]uint8)[{' '.join(str(byte) for byte in text.encode())}]"
+    return f"{fnv32a(dumped):x}"
+
+
+def fnv32a(text: str) -> int:
+    """Hash a text: 32-bit FNV-1a, as in the checksums of the kubelet's state files."""
     digest = _FNV_OFFSET
-    for byte in f"([]uint8)[{' '.join(str(byte) for byte in text.encode())}]".encode():
+    for byte in text.encode():
         digest = ((digest ^ byte) * _FNV_PRIME) & _FNV_MASK
-    return f"{digest:x}"
+    return digest

@@ -30,9 +30,10 @@ from workflows.decide.devices.allocation import (
 from workflows.decide.devices.answers import Usage, conflicts, merged
 from workflows.decide.devices.assignments import Assigned, Assignments, per_node
 from workflows.decide.devices.checkpoint import Checkpoint, CheckpointError, read_checkpoint, written_checkpoint
-from workflows.decide.devices.hints import Hints, Wish, device_hints
+from workflows.decide.devices.hints import Wish, device_hints
 from workflows.decide.devices.inventory import is_of_plugins
 from workflows.decide.devices.requests import ContainerWants, container_wants
+from workflows.decide.topology.hints import Hints
 
 CHECKPOINT: Final = "kubelet_internal_checkpoint"
 NOT_REGISTERED: Final = "DevicePluginNotRegistered"

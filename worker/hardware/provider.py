@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from activities.hardware.services import ContainerHardware
 from proto.temporal.hardware.ledger import ContainerAssignment, PodAssignment
 from proto.temporal.pod import PodJson
-from workflows.decide.cpus.hints import Hint
+from workflows.decide.topology.hints import Hint
 
 Affinity = Sequence[int] | None
 """The NUMA nodes that the topology manager chose; None: it has no wish."""

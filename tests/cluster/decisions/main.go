@@ -28,6 +28,14 @@ var answerers = map[string]func([]byte) (any, error){
 	"cpu-policy": answerCPUPolicy,
 	"cpu-state":  answerCPUState,
 	"devices":    answerDevices,
+
+	"topology":       answerAdmit,
+	"topology-merge": answerMerge,
+
+	"memory-policy":       answerMemoryPolicy,
+	"memory-reservations": answerReservations,
+	"memory-state":        answerMemoryState,
+	"memory-file":         answerMemoryFile,
 }
 
 func main() {

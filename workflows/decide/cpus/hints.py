@@ -4,25 +4,12 @@ The rules are GetTopologyHints, GetPodTopologyHints and generateCPUTopologyHints
 pkg/kubelet/cm/cpumanager/policy_static.go.
 """
 
-from dataclasses import dataclass
 from itertools import combinations
 
 from workflows.decide.cpus.cpu_sets import NONE, Cpus
 from workflows.decide.cpus.requests import PodRequest
 from workflows.decide.cpus.static_policy import Assignments, StaticPolicy
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """NUMA nodes with enough CPUs."""
-
-    nodes: tuple[int, ...]
-    preferred: bool
-    """No fewer nodes could have enough, were all their CPUs free."""
-
-
-Hints = tuple[Hint, ...] | None
-"""None: the container does not care. Empty: it cannot be satisfied."""
+from workflows.decide.topology.hints import Hint, Hints
 
 
 def container_hints(policy: StaticPolicy, known: Assignments, pod: PodRequest, name: str) -> Hints:

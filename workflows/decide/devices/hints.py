@@ -9,21 +9,9 @@ from itertools import combinations
 from typing import Final
 
 from workflows.decide.devices.inventory import Inventory, Listed
+from workflows.decide.topology.hints import Hint, Hints
 
 NOTHING: Final[frozenset[str]] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """NUMA nodes with enough devices."""
-
-    nodes: tuple[int, ...]
-    preferred: bool
-    """No fewer nodes could have enough, were all their devices free."""
-
-
-Hints = tuple[Hint, ...] | None
-"""Of one resource. None: the devices have no preference. Empty: it cannot be satisfied."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from workflows.decide.cpus.requests import pod_request
 from workflows.decide.cpus.state_file import read_state, written_state
 from workflows.decide.cpus.static_policy import Assignments, StateError, StaticPolicy
 from workflows.decide.cpus.topology import Place, Places, Topology
+from workflows.decide.topology.hints import Hints
 
 Json = Mapping[str, Any]
 BATCH: Final = 1000
@@ -136,7 +137,7 @@ def started(asked: Json, gates: Gates) -> tuple[StaticPolicy, Assignments]:
 def done(policy: StaticPolicy, known: Assignments, step: Json) -> tuple[Assignments, Json]:
     """Do one step; returns what is known then, and the answer in the program's words."""
     pod, name, error = pod_request(step["pod"]), step["container"], ""
-    found: hints.Hints = None
+    found: Hints = None
     match step["do"]:
         case "allocate":
             try:
@@ -150,7 +151,7 @@ def done(policy: StaticPolicy, known: Assignments, step: Json) -> tuple[Assignme
         case _:
             found = hints.pod_hints(policy, known, pod)
     has = {uid: {one: written_cpus(cpus) for one, cpus in given.items()} for uid, given in known.containers.items()}
-    shown = None if found is None else [{"nodes": list(one.nodes), "preferred": one.preferred} for one in found]
+    shown = None if found is None else [{"nodes": list(one.nodes or ()), "preferred": one.preferred} for one in found]
     return known, {"error": error, "hints": shown, "shared": written_cpus(known.shared), "has": has}
 
 

@@ -19,9 +19,10 @@ from workflows.decide.devices.answers import DeviceMount, DeviceNode, Usage, mer
 from workflows.decide.devices.assignments import Assigned, Assignments, per_node
 from workflows.decide.devices.checkpoint import read_checkpoint, written_checkpoint
 from workflows.decide.devices.health import resources_status
-from workflows.decide.devices.hints import Hints, Wish, device_hints
+from workflows.decide.devices.hints import Wish, device_hints
 from workflows.decide.devices.inventory import Listed, is_of_plugins
 from workflows.decide.devices.requests import ContainerWants, container_wants, pod_wants
+from workflows.decide.topology.hints import Hints
 
 Json = Mapping[str, Any]
 BATCH: Final = 1000
@@ -282,7 +283,7 @@ def _theirs(answer: Json) -> Json:
 
 def _shown_hints(found: Mapping[str, Hints]) -> Json:
     return {
-        name: None if hints is None else [{"nodes": list(one.nodes), "preferred": one.preferred} for one in hints]
+        name: None if hints is None else [{"nodes": list(one.nodes or ()), "preferred": one.preferred} for one in hints]
         for name, hints in found.items()
     }
 

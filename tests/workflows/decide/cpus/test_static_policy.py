@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.workflows.decide.cpus.machines import machine
 from workflows.decide.cpus.cpu_sets import NONE, parse_cpus, written_cpus
-from workflows.decide.cpus.hints import Hint, container_hints, pod_hints
+from workflows.decide.cpus.hints import container_hints, pod_hints
 from workflows.decide.cpus.options import Gates, OptionError, Options, option_faults, parse_options, why_not_here
 from workflows.decide.cpus.packed import CpusError
 from workflows.decide.cpus.requests import ContainerRequest, PodRequest, pod_request
@@ -22,6 +22,7 @@ from workflows.decide.cpus.static_policy import (
     released,
     static_policy,
 )
+from workflows.decide.topology.hints import Hint
 
 ALL = Gates(alpha=True)
 POLICY = static_policy(machine(), Options(), 1)

@@ -1,0 +1,1 @@
+"""From which NUMA nodes containers have their memory: tempolet beside the kubelet."""

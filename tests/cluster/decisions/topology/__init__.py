@@ -1,0 +1,1 @@
+"""From which NUMA nodes resources come: tempolet beside the kubelet."""

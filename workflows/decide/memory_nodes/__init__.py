@@ -1,0 +1,1 @@
+"""From which NUMA nodes a container has its memory."""

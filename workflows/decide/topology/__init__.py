@@ -1,0 +1,1 @@
+"""Which NUMA nodes a container's CPUs, memory and devices come from."""
