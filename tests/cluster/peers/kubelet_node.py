@@ -37,14 +37,24 @@ class KubeletNode:
 
     @contextlib.contextmanager
     def running(
-        self, home: Path, keys: Mapping[str, Any], environment: Mapping[str, str] | None = None
+        self,
+        home: Path,
+        keys: Mapping[str, Any],
+        environment: Mapping[str, str] | None = None,
+        *,
+        files: Mapping[str, bytes] | None = None,
     ) -> Iterator[str]:
-        """Run it with these keys of its configuration and more variables; yields its node's name, and leaves nothing in the API.
+        """Run it with these keys of its configuration, more variables and files of its root directory; yields its node's name.
+
+        Leaves nothing in the API.
 
         Skips the test if another kubelet runs on this machine.
         """
         home.mkdir()
         settings = self._settings(home, keys)
+        for name, content in (files or {}).items():
+            settings.root_dir.mkdir(parents=True, exist_ok=True)
+            (settings.root_dir / name).write_bytes(content)
         remove_leftovers(settings.containerd)
         kubelet = RealKubelet(home, settings, environment or {})
         try:
@@ -56,6 +66,11 @@ class KubeletNode:
             if kubelet.was_here:
                 kubelet.stop()
             self._remove_from_api()
+
+    @staticmethod
+    def root_dir(home: Path) -> Path:
+        """Return the root directory of a kubelet that runs in this folder."""
+        return Settings(state_dir=home / "state", run_dir=home / "run").root_dir
 
     def _settings(self, home: Path, keys: Mapping[str, Any]) -> Settings:
         more = {"port": free_ports(1)[0], "failCgroupV1": False, "failSwapOn": False}
