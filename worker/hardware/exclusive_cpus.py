@@ -7,7 +7,7 @@ kubelet can be replaced by this node, and back. A file that does not suit the co
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
@@ -34,11 +34,43 @@ from workflows.decide.cpus.static_policy import (
 STATE_FILE: Final = "cpu_manager_state"
 
 
+class Counts(Protocol):
+    """Counts what is given."""
+
+    def asked(self) -> None:
+        """Count a container that asks for CPUs of its own."""
+        ...
+
+    def refused(self) -> None:
+        """Count one that gets none."""
+        ...
+
+    def show(self, available: int, per_node: Mapping[int, int]) -> None:
+        """Show how many CPUs are left to be given, and how many were given of each NUMA node."""
+        ...
+
+
+class Uncounted:
+    """Counts nothing."""
+
+    def asked(self) -> None:
+        """Ignore it."""
+
+    def refused(self) -> None:
+        """Ignore it."""
+
+    def show(self, available: int, per_node: Mapping[int, int]) -> None:
+        """Ignore it."""
+
+
 class ExclusiveCpus:
     """Those of one machine."""
 
-    def __init__(self, settings: CpuManager, policy: StaticPolicy, known: Assignments, file: Path) -> None:
+    def __init__(
+        self, settings: CpuManager, policy: StaticPolicy, known: Assignments, file: Path, *, counts: Counts
+    ) -> None:
         self._settings, self._policy, self._known, self._file = settings, policy, known, file
+        self._counts = counts
 
     @property
     def shared(self) -> Cpus:
@@ -73,11 +105,16 @@ class ExclusiveCpus:
 
     async def allocate(self, pod: PodJson, container: str, affinity: Affinity) -> None:
         """Give a container its CPUs; raises HardwareRefused."""
+        asked = pod_request(pod)
+        if asked.named(container).cpus:
+            self._counts.asked()
         try:
-            self._known = allocate(self._policy, self._known, pod_request(pod), container, affinity=affinity)
+            self._known = allocate(self._policy, self._known, asked, container, affinity=affinity)
         except SmtAlignmentError as error:
+            self._counts.refused()
             raise HardwareRefused(SMT_ALIGNMENT, str(error)) from None
         except CpusError as error:
+            self._counts.refused()
             raise HardwareRefused(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected") from None
 
     def state(self) -> Assignments:
@@ -128,10 +165,14 @@ class ExclusiveCpus:
 
     def save(self) -> None:
         """Write the file; raises OSError."""
+        places = self._policy.topology.places
+        given = NONE.union(*(self._known.of_pod(uid) for uid in self._known.containers))
+        per_node = {node: len(places.in_nodes(node) & given) for node in sorted(places.nodes)}
+        self._counts.show(len(self._policy.available(self._known)), per_node)
         write_atomically(self._file, written_state(self._settings.policy, self._known).encode())
 
 
-def load_cpus(settings: CpuManager, root_dir: Path) -> ExclusiveCpus | None:
+def load_cpus(settings: CpuManager, root_dir: Path, counts: Counts | None = None) -> ExclusiveCpus | None:
     """Read what an earlier process or a kubelet has left, and write the file anew; None with the policy none.
 
     Raises ConfigurationRefused in the kubelet's words, and OSError.
@@ -152,7 +193,7 @@ def load_cpus(settings: CpuManager, root_dir: Path) -> ExclusiveCpus | None:
             write_atomically(file, written_state(settings.policy, known).encode())
         return None
     try:
-        cpus = ExclusiveCpus(settings, policy, begun(policy, known), file)
+        cpus = ExclusiveCpus(settings, policy, begun(policy, known), file, counts=counts or Uncounted())
     except StateError as error:
         raise ConfigurationRefused(f"start cpu manager error: {error}") from error
     root_dir.mkdir(parents=True, exist_ok=True)

@@ -9,19 +9,19 @@ from proto.pod_snapshot import PodSnapshot
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.hardware.cpu_sets_in_force import CpuSetsInForce
-from worker.hardware.exclusive_cpus import load_cpus
+from worker.hardware.exclusive_cpus import Counts, load_cpus
 from worker.hardware.node_hardware import NodeHardware
 from worker.hardware.provider import Provider
 
 Loops = Callable[[RuntimeClient, Callable[[], Iterable[PodSnapshot]]], Sequence[AbstractAsyncContextManager[None]]]
 
 
-def exclusive_hardware(config: NodeConfig) -> tuple[NodeHardware, Loops]:
+def exclusive_hardware(config: NodeConfig, counts: Counts | None = None) -> tuple[NodeHardware, Loops]:
     """Return what chooses hardware, from what is on disk, and the loops that it needs.
 
     Raises ConfigurationRefused if the files do not suit the configuration or the machine.
     """
-    cpus = load_cpus(config.cpu_manager, config.root_dir)
+    cpus = load_cpus(config.cpu_manager, config.root_dir, counts)
     providers: list[Provider] = [cpus] if cpus else []
     hardware = NodeHardware(providers)
     return hardware, partial(_loops, config, hardware) if cpus else _none

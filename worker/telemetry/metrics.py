@@ -19,6 +19,7 @@ from activities.execution.timings import Timings
 from worker.endpoints.server import Address, Answer, Request
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
 from worker.telemetry.image_metrics import ImageMetrics
+from worker.telemetry.kubelet.cpu_manager import CpuManagerCounts
 from worker.telemetry.kubelet.evictions import EvictionCounts
 from worker.telemetry.kubelet.families import Families, rendered
 from worker.telemetry.kubelet.operations import OperationTimes
@@ -49,6 +50,7 @@ class Metrics:
         self.evictions = EvictionCounts(self._registry)
         self.relists = RelistTimes(self._registry)
         self.resizes = ResizeCounts(self._registry)
+        self.cpu_manager = CpuManagerCounts(self._registry)
         self._make_pods()
         self._make_logs()
         self._make_hints()

@@ -1,6 +1,7 @@
 """Are CPUs given to one container alone, kept on disk as a kubelet keeps them, and free again?"""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from activities.hardware.services import HardwareRefused
 from proto.temporal.hardware.ledger import AllocateHardware, ContainerAssignment, PodAssignment
 from tests.worker.settings.hardware.machines import Shape, machine
-from worker.hardware.exclusive_cpus import STATE_FILE, ExclusiveCpus, load_cpus
+from worker.hardware.exclusive_cpus import STATE_FILE, ExclusiveCpus, Uncounted, load_cpus
 from worker.hardware.node_hardware import NodeHardware
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.hardware.cpu_topology import read_topology
@@ -111,6 +112,39 @@ async def test_released_cpus_are_shared_again(settings: CpuManager, root_dir: Pa
     await hardware.release({"a"})
     assert told == ["0-3"]
     assert on_disk(root_dir) == ("0-3", {})
+
+
+class Counted(Uncounted):
+    """Remembers what was counted."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def asked(self) -> None:
+        """Note it."""
+        self.words.append("asked")
+
+    def refused(self) -> None:
+        """Note it."""
+        self.words.append("refused")
+
+    def show(self, available: int, per_node: Mapping[int, int]) -> None:
+        """Note it."""
+        self.words.append(f"{available} left, {dict(per_node)}")
+
+
+async def test_what_is_given_is_counted(settings: CpuManager, root_dir: Path) -> None:
+    """As by the kubelet: each container that asks, each refusal, and what is left."""
+    counted = Counted()
+    cpus = load_cpus(settings, root_dir, counted)
+    assert cpus is not None
+    hardware = NodeHardware([cpus])
+    await hardware.allocate(AllocateHardware(pod("a", 2)))
+    with pytest.raises(HardwareRefused):
+        await hardware.allocate(AllocateHardware(pod("b", 2), counting=("a",)))
+    await hardware.release({"a"})
+    none, two = "3 left, {0: 0}", "1 left, {0: 2}"
+    assert counted.words == [none, "asked", two, "asked", "refused", two, none]
 
 
 def test_a_node_without_the_policy_writes_the_kubelets_file(root_dir: Path) -> None:
