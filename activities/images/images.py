@@ -121,7 +121,7 @@ class ImageActivities:
             return True
         if standing is Standing.ASK_LOGINS:
             logins = await wanted.find_logins()
-            if await rights.allows(wanted.image, image_ref, logins.secret_rights()):
+            if await rights.allows(wanted.image, image_ref, logins.rights()):
                 return True
         wanted.withheld = rights.why_denied(wanted.image, image_ref)
         return False
@@ -197,7 +197,7 @@ class _Wanted:
         """Find the logins, the first time only."""
         if self.logins is None:
             try:
-                self.logins = await self.services.logins.find(self.services.objects, self.request)
+                self.logins = await self.services.logins.find(self.services.objects, self.request, self.services.tokens)
             except NotADockerConfig as error:
                 raise non_retryable_failure("ErrImagePull", str(error)) from None
         return self.logins

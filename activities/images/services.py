@@ -10,6 +10,7 @@ from activities.images.access.rights import PullRights
 from activities.images.image_ages import ImageAges
 from activities.images.image_pulls import ImagePulls
 from activities.objects.objects import ObjectSource
+from activities.objects.tokens import TokenSource
 from activities.settings.activity_settings import ActivitySettings
 from proto.image_collection import CollectionStep
 from proto.temporal.activities.requests import PullImage
@@ -26,6 +27,9 @@ class ImageServices(Protocol):
 
     @property
     def objects(self) -> ObjectSource: ...
+
+    @property
+    def tokens(self) -> TokenSource: ...
 
     @property
     def logins(self) -> ImageLogins: ...

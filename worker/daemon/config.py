@@ -22,7 +22,7 @@ from worker.settings.cgroups.agent import AgentProcesses, agent_processes, agent
 from worker.settings.cgroups.enforcement import Enforcement, enforcement
 from worker.settings.cgroups.qos_reserved import qos_reserved, qos_reserved_warnings
 from worker.settings.cluster import ClusterSettings, cluster_settings
-from worker.settings.credential_providers import CredentialProviders, load_credential_providers
+from worker.settings.credential_providers.providers import CredentialProviders, load_credential_providers
 from worker.settings.eviction import eviction_policy
 from worker.settings.flags import Flags
 from worker.settings.hardware.cpu_manager import CpuManager, cpu_manager
@@ -33,7 +33,14 @@ from worker.settings.kubelet.configuration import (
     KubeletConfiguration,
     load_kubelet_configuration,
 )
-from worker.settings.kubelet.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
+from worker.settings.kubelet.feature_gates import (
+    PROVIDER_TOKENS_GATE,
+    FeatureGates,
+    GateRefused,
+    gate_warnings,
+    parse_gate_flag,
+    set_gates,
+)
 from worker.settings.kubelet.shutdown import shutdown_periods
 from worker.settings.kubelet_validation import validate
 from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
@@ -230,7 +237,9 @@ def load_node_config(flags: Flags) -> NodeConfig:
         max_container_restart_period=kubelet["crashLoopBackOff.maxContainerRestartPeriod"] or _UNBOUNDED_BACKOFF,
         pulls=image_pulls(kubelet, gates),
         credential_providers=load_credential_providers(
-            flags.image_credential_provider_config, flags.image_credential_provider_bin_dir
+            flags.image_credential_provider_config,
+            flags.image_credential_provider_bin_dir,
+            account_tokens=gates.enabled(PROVIDER_TOKENS_GATE),
         ),
         image_policy=image_policy(kubelet, own),
         dns=Dns(tuple(kubelet["clusterDNS"] or ()), kubelet["clusterDomain"] or "", kubelet["resolvConf"] or ""),

@@ -11,7 +11,7 @@ from activities.images.credentials.provider_exec import ProviderProgram
 from activities.images.credentials.providers import CredentialProvider
 from activities.node_services import NodeServices
 from worker.daemon.config import NodeConfig
-from worker.settings.credential_providers import ProviderSettings
+from worker.settings.credential_providers.providers import ProviderSettings
 from worker.telemetry.image_metrics import ImageMetrics
 
 
@@ -42,4 +42,4 @@ def count_pulls(services: NodeServices, config: NodeConfig, metrics: ImageMetric
 def _provider(one: ProviderSettings, config: NodeConfig) -> CredentialProvider:
     program = ProviderProgram(name=one.name, path=one.path, api_version=one.api_version, args=one.args, env=one.env)
     stderr_file = config.state_dir / "credential-providers" / f"{one.name}.stderr"
-    return CredentialProvider(program, one.match_images, one.default_cache_duration, stderr_file)
+    return CredentialProvider(program, one.match_images, one.default_cache_duration, one.attributes, stderr_file)

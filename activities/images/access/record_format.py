@@ -42,22 +42,38 @@ class SecretRight:
         return bool(self.uid) and self == other
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class AccountRight:
+    """A service account by whose token a credential provider gave the login for a pull."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
 @dataclass(frozen=True, slots=True)
 class Rights:
     """The credentials that have pulled an image."""
 
     secrets: tuple[SecretRight, ...] = ()
-    service_accounts: tuple[Mapping[str, str], ...] = ()
-    """Service accounts of a credential provider; kept as they are found, because no tokens are requested here."""
+    service_accounts: tuple[AccountRight, ...] = ()
     everyone: bool = False
     """It was pulled without a login, or with one of the node's own."""
 
+    def __bool__(self) -> bool:
+        """Report whether there are any."""
+        return bool(self.everyone or self.secrets or self.service_accounts)
+
     def merged(self, new: "Rights") -> "Rights":
         """Add the credentials of another pull; a secret's newest login replaces the older."""
-        if self.everyone or not (new.everyone or new.secrets):
+        if self.everyone or not new:
             return self
         if new.everyone:
             return Rights(everyone=True)
+        if not new.secrets:
+            accounts = {*self.service_accounts, *new.service_accounts}
+            known = accounts == set(self.service_accounts)
+            return self if known else replace(self, service_accounts=tuple(sorted(accounts)))
         kept = {one: one for one in (*self.secrets, *new.secrets)}  # equal by coordinates: the newer value stays
         if kept.keys() == set(self.secrets) and all(kept[one].hash == one.hash for one in self.secrets):
             return self
@@ -75,7 +91,7 @@ class PulledRecord:
     def merged(self, name: str, new: Rights | None, now: datetime) -> "PulledRecord":
         """Add credentials for a name; returns itself if there is nothing new."""
         known = self.rights.get(name)
-        if new is None or not (new.everyone or new.secrets):
+        if not new:
             return self
         rights = new if known is None else known.merged(new)
         return self if rights is known else replace(self, rights={**self.rights, name: rights}, updated_at=now)
@@ -131,7 +147,9 @@ def _written(rights: Rights) -> dict[str, Any]:
             for one in rights.secrets
         ]
     if rights.service_accounts:
-        written["kubernetesServiceAccounts"] = [dict(one) for one in rights.service_accounts]
+        written["kubernetesServiceAccounts"] = [
+            {"uid": one.uid, "namespace": one.namespace, "name": one.name} for one in rights.service_accounts
+        ]
     if rights.everyone:
         written["nodePodsAccessible"] = True
     return written
@@ -144,7 +162,9 @@ def _rights(found: Mapping[str, Any]) -> Rights:
         SecretRight(one["namespace"], one["name"], one["uid"], one["credentialHash"])
         for one in found.get("kubernetesSecrets") or ()
     )
-    accounts = tuple(dict(one) for one in found.get("kubernetesServiceAccounts") or ())
+    accounts = tuple(
+        AccountRight(one["namespace"], one["name"], one["uid"]) for one in found.get("kubernetesServiceAccounts") or ()
+    )
     return Rights(secrets, accounts, everyone=found.get("nodePodsAccessible") is True)
 
 

@@ -7,22 +7,22 @@ the files; this module has their order, and keeps blocking calls off the event l
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from activities.images.access.pull_records import PullRecords
-from activities.images.access.record_format import Rights, SecretRight
+from activities.images.access.record_format import AccountRight, Rights, SecretRight
 from activities.images.access.verification import (
     Standing,
     Verification,
-    judge_by_secrets,
+    judge,
     name_of,
     standing,
     why_denied,
 )
-from activities.images.credentials.keyring import Credential
+from activities.images.credentials.keyring import AccountSource, Credential
 
 _log: Final = logging.getLogger(__name__)
 
@@ -73,11 +73,11 @@ class PullRights:
         """Judge an image on the node without the pod's logins; from memory."""
         return standing(self.verification, image, self.records.known(image, image_ref))
 
-    async def allows(self, image: str, image_ref: str, secrets: Sequence[SecretRight]) -> bool:
-        """Report whether a pod's secrets give access to an image, and record new ones."""
+    async def allows(self, image: str, image_ref: str, shown: Rights) -> bool:
+        """Report whether a pod's secrets or its service account give access to an image, and record new secrets."""
         record = self.records.known(image, image_ref).record
         rights = record.rights.get(name_of(image)) if record else None
-        judged = judge_by_secrets(rights or Rights(), secrets)
+        judged = judge(rights or Rights(), shown)
         if judged.remember and self.records.remember(image, image_ref, judged.remember):
             await self._save(image_ref)
         return judged.allowed
@@ -141,11 +141,7 @@ def rights_of(used: Credential | None) -> Rights:
     """Return the rights that a pull with this login proves (image_manager.go trackedToImagePullCreds)."""
     if used is None or used.source is None:
         return Rights(everyone=True)
-    return Rights((secret_right(used),))
-
-
-def secret_right(credential: Credential) -> SecretRight:
-    """Convert a login for records; None unless it comes from a secret."""
-    source = credential.source
-    assert source is not None
-    return SecretRight(source.namespace, source.name, source.uid, credential.login.digest())
+    source = used.source
+    if isinstance(source, AccountSource):
+        return Rights(service_accounts=(AccountRight(source.namespace, source.name, source.uid),))
+    return Rights((SecretRight(source.namespace, source.name, source.uid, used.login.digest()),))

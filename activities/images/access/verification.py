@@ -4,13 +4,12 @@ The kubelet's MustAttemptImagePull and its policies (pkg/kubelet/images/pullmana
 secret may be used by pods with the same login; others must have a login that the registry accepts.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from activities.images.access.image_names import InvalidImageName, without_tag
-from activities.images.access.record_format import PulledRecord, Rights, SecretRight
+from activities.images.access.record_format import PulledRecord, Rights
 
 MOST_REMEMBERED: Final = 100
 """Secrets of a record.
@@ -110,24 +109,24 @@ def why_denied(known: Known) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SecretsVerdict:
-    """Whether a pod's secrets give access to an image, and which of them is new."""
+class Verdict:
+    """Whether what a pod has gives access to an image, and which of them is new."""
 
     allowed: bool
     remember: Rights | None = None
 
 
-def judge_by_secrets(rights: Rights, secrets: Sequence[SecretRight]) -> SecretsVerdict:
-    """Compare a pod's secrets with those that have pulled the image: the same login, or the same secret with a new login."""
-    for own in secrets:
+def judge(rights: Rights, shown: Rights) -> Verdict:
+    """Compare what a pod has with what has pulled the image: the same login, the same secret with a new login, or the same account."""
+    for own in shown.secrets:
         for known in rights.secrets:
             same_login = bool(known.hash) and own.hash == known.hash
             same_secret = own.is_same_secret(known)
             few = len(rights.secrets) < MOST_REMEMBERED
             if same_login or (same_secret and few):
                 new = few and not (same_login and own == known)
-                return SecretsVerdict(allowed=True, remember=Rights((own,)) if new else None)
-    return SecretsVerdict(allowed=False)
+                return Verdict(allowed=True, remember=Rights((own,)) if new else None)
+    return Verdict(allowed=any(one in rights.service_accounts for one in shown.service_accounts))
 
 
 def _allows(pattern: str, name: str) -> bool:

@@ -21,11 +21,20 @@ class SecretSource:
 
 
 @dataclass(frozen=True, slots=True)
+class AccountSource:
+    """The ServiceAccount whose token a credential provider got for a login."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Credential:
     """A login and where it comes from."""
 
     login: Login = field(repr=False)
-    source: SecretSource | None = None
+    source: SecretSource | AccountSource | None = None
     """None: every pod of the node may use it."""
 
 
@@ -35,7 +44,7 @@ class Keyring:
 
     credentials: dict[str, list[Credential]] = field(default_factory=dict)
 
-    def add(self, config: DockerConfig, source: SecretSource | None = None) -> None:
+    def add(self, config: DockerConfig, source: SecretSource | AccountSource | None = None) -> None:
         """Add a configuration's logins."""
         for location, login in config.items():
             self.credentials.setdefault(_key(location), []).append(Credential(login, source))

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from activities.clients.registry_login import Login
 from activities.clients.scrub import scrub
+from activities.images.credentials.account_tokens import AccountToken
 from activities.images.credentials.docker_config import MOST_VALUES, DockerConfig, has_too_much
 from proto.kubernetes.go_duration import parse_duration
 
@@ -72,17 +73,17 @@ class ProviderFailed(Exception):
         """The beginning, which may hold a secret."""
 
 
-async def run_provider(program: ProviderProgram, image: str) -> ProviderAnswer:
+async def run_provider(program: ProviderProgram, image: str, account: AccountToken | None = None) -> ProviderAnswer:
     """Ask a provider for the logins of an image's repository; raises ProviderFailed."""
     failure = f"error execing credential provider plugin {program.name} for image {image}"
-    talk = _Talk()
+    talk = _Talk((account.text,) if account else ())
     try:
         transport = await _started(program, talk)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "its arguments cannot be passed"
         raise ProviderFailed(f"{failure}: {why}") from None
     try:
-        _ask(transport, {"kind": "CredentialProviderRequest", "apiVersion": program.api_version, "image": image})
+        _ask(transport, _request(program, image, account))
         async with asyncio.timeout(program.time_limit.total_seconds()):
             await talk.ended.wait()
     except TimeoutError:
@@ -116,7 +117,8 @@ async def _started(program: ProviderProgram, talk: "_Talk") -> asyncio.Subproces
 class _Talk(asyncio.SubprocessProtocol):
     """Collects a provider's output until it ends and closes its pipes, or writes too much."""
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: Sequence[str]) -> None:
+        self.secrets = secrets
         self.answer = bytearray()
         self.words = bytearray()
         self.ended = asyncio.Event()
@@ -132,8 +134,8 @@ class _Talk(asyncio.SubprocessProtocol):
                 self.ended.set()
 
     def told(self) -> str:
-        """Return the beginning of its stderr, without logins in addresses and headers."""
-        return scrub(self.words.decode(errors="replace").strip())
+        """Return the beginning of its stderr, without its token, and logins in addresses and headers."""
+        return scrub(self.words.decode(errors="replace").strip(), self.secrets)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio gives it
         """Note that it has ended."""
@@ -141,7 +143,20 @@ class _Talk(asyncio.SubprocessProtocol):
         self.ended.set()
 
 
-def _ask(transport: asyncio.SubprocessTransport, request: Mapping[str, str]) -> None:
+def _request(program: ProviderProgram, image: str, account: AccountToken | None) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "kind": "CredentialProviderRequest",
+        "apiVersion": program.api_version,
+        "image": image,
+    }
+    if account:
+        request["serviceAccountToken"] = account.text
+        if account.annotations:
+            request["serviceAccountAnnotations"] = dict(account.annotations)
+    return request
+
+
+def _ask(transport: asyncio.SubprocessTransport, request: Mapping[str, Any]) -> None:
     """Send the request; a provider need not read it."""
     stdin = transport.get_pipe_transport(0)
     assert isinstance(stdin, asyncio.WriteTransport)

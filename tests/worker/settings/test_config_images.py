@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from activities.images.access.verification import Verification, VerificationPolicy
+from activities.images.credentials.account_tokens import TokenAttributes
 from worker.daemon.config import NodeConfig, load_node_config
+from worker.host.image_access import image_logins
 from worker.settings.flags import Flags
 from worker.settings.kubelet.configuration import ConfigurationRefused
 
@@ -116,6 +118,80 @@ def test_a_folder_of_configurations(tmp_path: Path, flags: Flags) -> None:
     assert [one.name for one in found.providers] == ["gcr", "ecr"]
 
 
+ATTRIBUTES = (
+    "tokenAttributes: {serviceAccountTokenAudience: x, cacheType: Token, requireServiceAccount: true, "
+    "requiredServiceAccountAnnotationKeys: [a/b], optionalServiceAccountAnnotationKeys: [c]}"
+)
+
+
+def test_service_account_tokens(tmp_path: Path, flags: Flags) -> None:
+    """A provider's attributes reach it; without them it gets no token."""
+    (tmp_path / "providers.yaml").write_text(changed("args: [get]", ATTRIBUTES))
+    (one,) = load(tmp_path, "", flags).credential_providers.providers
+    assert one.attributes == TokenAttributes("x", True, ("a/b",), ("c",), True)
+    assert image_logins(load(tmp_path, "", flags)).providers[0].attributes == one.attributes
+    (tmp_path / "providers.yaml").write_text(PROVIDERS + ECR)
+    assert load(tmp_path, "", flags).credential_providers.providers[0].attributes is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("", "serviceAccountTokenAudience: Required value", id="no-audience"),
+        pytest.param("cacheType: Token", "requireServiceAccount: Required value", id="no-requirement"),
+        pytest.param(
+            "requireServiceAccount: true",
+            "cacheType: Required value: cacheType is required to be set when tokenAttributes is specified. "
+            "Supported values are: ServiceAccount, Token",
+            id="no-cache-type",
+        ),
+        pytest.param(
+            "cacheType: Pod",
+            'cacheType: Unsupported value: "Pod": supported values: "ServiceAccount", "Token"',
+            id="type",
+        ),
+        pytest.param(
+            "requireServiceAccount: false, requiredServiceAccountAnnotationKeys: [a]",
+            "requiredServiceAccountAnnotationKeys: Forbidden: requireServiceAccount cannot be false when "
+            "requiredServiceAccountAnnotationKeys is set",
+            id="annotations-of-no-account",
+        ),
+        pytest.param(
+            "requiredServiceAccountAnnotationKeys: [b, a], optionalServiceAccountAnnotationKeys: [a, c, b]",
+            'tokenAttributes: Invalid value: ["a", "b"]: annotation keys cannot be both required and optional',
+            id="required-and-optional",
+        ),
+        pytest.param(
+            "optionalServiceAccountAnnotationKeys: [a, a]",
+            'optionalServiceAccountAnnotationKeys: Duplicate value: "a"',
+            id="twice",
+        ),
+        pytest.param(
+            "requiredServiceAccountAnnotationKeys: ['@A']",
+            'requiredServiceAccountAnnotationKeys: Invalid value: "@A": name part must consist of alphanumeric',
+            id="no-key",
+        ),
+    ],
+)
+def test_service_account_tokens_that_cannot_be(tmp_path: Path, flags: Flags, text: str, words: str) -> None:
+    """In the kubelet's words."""
+    (tmp_path / "providers.yaml").write_text(changed("args: [get]", f"tokenAttributes: {{{text}}}"))
+    with pytest.raises(ConfigurationRefused) as error:
+        load(tmp_path, "", flags)
+    assert words in str(error.value)
+
+
+def test_service_account_tokens_need_their_gate_and_v1(tmp_path: Path, flags: Flags) -> None:
+    """In the kubelet's words, too."""
+    text = changed("args: [get]", ATTRIBUTES)
+    (tmp_path / "providers.yaml").write_text(text)
+    with pytest.raises(ConfigurationRefused, match="tokenAttributes: Forbidden: tokenAttributes is not supported when"):
+        load(tmp_path, "featureGates: {KubeletServiceAccountTokenForCredentialProviders: false}\n", flags)
+    (tmp_path / "providers.yaml").write_text(text.replace("k8s.io/v1\n  match", "k8s.io/v1beta1\n  match"))
+    with pytest.raises(ConfigurationRefused, match="tokenAttributes is only supported for "):
+        load(tmp_path, "", flags)
+
+
 def changed(old: str, new: str) -> str:
     """Write the provider with a change."""
     assert old in ECR
@@ -137,11 +213,6 @@ def changed(old: str, new: str) -> str:
         pytest.param(changed("defaultCacheDuration: 12h", "defaultCacheDuration: -1s"), "negative", id="negative"),
         pytest.param(changed("  defaultCacheDuration: 12h\n", ""), "defaultCacheDuration: required", id="no-cache"),
         pytest.param(changed("args: [get]", "more: 1"), r"providers\[0\]\.more: no such field", id="an-unknown-field"),
-        pytest.param(
-            changed("args: [get]", "tokenAttributes: {serviceAccountTokenAudience: x}"),
-            "no service account token is given to a credential provider",
-            id="service-account-tokens",
-        ),
         pytest.param(PROVIDERS + "  []", "at least one is required", id="none"),
         pytest.param("apiVersion: v1\nkind: Pod", "and kind CredentialProviderConfig", id="something-else"),
     ],

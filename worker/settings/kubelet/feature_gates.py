@@ -24,6 +24,7 @@ ENV_FILES_GATE: Final = "EnvFiles"
 IMAGE_DIGEST_GATE: Final = "ImageVolumeWithDigest"
 WEBSOCKETS_GATE: Final = "ExtendWebSocketsToKubelet"
 TRUST_BUNDLES_GATE: Final = "ClusterTrustBundleProjection"
+PROVIDER_TOKENS_GATE: Final = "KubeletServiceAccountTokenForCredentialProviders"
 SPLIT_LOGS_GATE: Final = "PodLogsQuerySplitStreams"
 QUOTA_GATE: Final = "LocalStorageCapacityIsolationFSQuotaMonitoring"
 POD_LEVEL_RESIZES_GATE: Final = "InPlacePodLevelResourcesVerticalScaling"
@@ -45,6 +46,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "CPUManagerPolicyBetaOptions": frozenset({False}),
     "DisableCPUQuotaWithExclusiveCPUs": frozenset({False}),
     TRUST_BUNDLES_GATE: frozenset({True}),
+    PROVIDER_TOKENS_GATE: frozenset({False}),
     "ClusterTrustBundle": frozenset({True}),  # the API server's part of it
     "ComponentFlagz": frozenset({False}),
     "ComponentStatusz": frozenset({False}),

@@ -95,7 +95,7 @@ async def test_the_node_s_own_logins_come_after_the_pods(objects: ObjectsInMemor
     logins = ImageLogins(NodeLogins([tmp_path / "config.json"]))
     found = await logins.find(objects, pull("new"))
     assert [(one.login.password, bool(one.source)) for one in found.credentials] == [("new", True), ("node", False)]
-    assert [one.name for one in found.secret_rights()] == ["new"]
+    assert [one.name for one in found.rights().secrets] == ["new"]
 
 
 async def test_the_first_file_that_can_be_read_counts(tmp_path: Path) -> None:

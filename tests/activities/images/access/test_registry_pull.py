@@ -13,8 +13,9 @@ from activities.clients.cri_error import CriError, Remedy
 from activities.clients.registry_login import Login
 from activities.clients.runtime import RuntimeClient
 from activities.images.access.pull_records import PullRecords
+from activities.images.access.record_format import Rights
 from activities.images.access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_unavailable
-from activities.images.access.rights import PullRights, secret_right
+from activities.images.access.rights import PullRights, rights_of
 from activities.images.access.verification import Standing
 from activities.images.credentials.keyring import Credential, SecretSource
 
@@ -72,9 +73,9 @@ async def test_the_login_that_is_taken_gives_the_right(runtime: Runtime) -> None
     await runtime.rights.flushed()
     assert runtime.tried == ["bad", "good"]
     assert runtime.rights.standing(IMAGE, REF) is Standing.ASK_LOGINS
-    assert await runtime.rights.allows(IMAGE, REF, [secret_right(GOOD)])
-    assert not await runtime.rights.allows(IMAGE, REF, [secret_right(BAD)])
-    assert not await runtime.rights.allows(IMAGE, REF, [])
+    assert await runtime.rights.allows(IMAGE, REF, rights_of(GOOD))
+    assert not await runtime.rights.allows(IMAGE, REF, rights_of(BAD))
+    assert not await runtime.rights.allows(IMAGE, REF, Rights())
     assert not runtime.rights.records.intents()
 
 

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from activities.images.access.record_format import LONG_AGO, PulledRecord, Rights, SecretRight
+from activities.images.access.record_format import LONG_AGO, AccountRight, PulledRecord, Rights, SecretRight
 from activities.images.access.verification import (
     MOST_REMEMBERED,
     Known,
     Standing,
     Verification,
     VerificationPolicy,
-    judge_by_secrets,
+    judge,
     standing,
     why_denied,
 )
@@ -24,6 +24,8 @@ NEVER = Verification(VerificationPolicy.NEVER)
 ALWAYS = Verification(VerificationPolicy.ALWAYS)
 SECRET = SecretRight("default", "pull-secret", "testsecretuid", "testsecrethash")
 BY_SECRET = Rights((SECRET,))
+ACCOUNT = AccountRight("n", "sa", "u")
+EARLIER = AccountRight("a-ns", "sa", "u")
 NOW = datetime(2024, 10, 21, 12, 26, 40, tzinfo=UTC)
 
 
@@ -69,7 +71,7 @@ def test_why_an_image_that_is_there_does_not_do(known: Known, how: str) -> None:
         pytest.param(NEVER, Known(broken=True), Standing.DENIED, id="a-broken-record-whatever-the-policy"),
         pytest.param(
             PRELOADED,
-            recorded(Rights((), ({"name": "sa"},))),
+            recorded(Rights((), (ACCOUNT,))),
             Standing.ASK_LOGINS,
             id="recorded-with-a-service-account",
         ),
@@ -108,9 +110,24 @@ def test_without_the_pods_logins(verification: Verification, known: Known, expec
 )
 def test_by_the_pods_secrets(secrets: Sequence[SecretRight], allowed: bool, remembered: SecretRight | None) -> None:
     """The same login, or the same secret; what is new of that is remembered."""
-    judged = judge_by_secrets(BY_SECRET, secrets)
+    judged = judge(BY_SECRET, Rights(tuple(secrets)))
     assert judged.allowed is allowed
     assert judged.remember == (Rights((remembered,)) if remembered else None)
+
+
+@pytest.mark.parametrize(
+    ("account", "allowed"),
+    [
+        pytest.param(AccountRight("n", "sa", "u"), True, id="its-account"),
+        pytest.param(AccountRight("n", "sa", "later"), False, id="a-later-account-of-the-name"),
+        pytest.param(AccountRight("other", "sa", "u"), False, id="of-another-namespace"),
+    ],
+)
+def test_by_the_pods_service_account(account: AccountRight, allowed: bool) -> None:
+    """The same object, by whose token the image was pulled; nothing is remembered."""
+    judged = judge(Rights((), (ACCOUNT,)), Rights((), (account,)))
+    assert judged.allowed is allowed
+    assert judged.remember is None
 
 
 @pytest.mark.parametrize(("namespace", "allowed"), [("default", True), ("differentns", False)])
@@ -118,23 +135,23 @@ def test_a_record_without_a_hash(namespace: str, allowed: bool) -> None:
     """Two empty hashes are not the same login, but it may be the same secret."""
     broken = Rights((SecretRight("default", "pull-secret", "testsecretuid", ""),))
     own = SecretRight(namespace, "pull-secret", "testsecretuid", "")
-    assert judge_by_secrets(broken, [own]).allowed is allowed
+    assert judge(broken, Rights((own,))).allowed is allowed
 
 
 def test_a_secret_without_a_uid_is_known_by_its_login_alone() -> None:
     """One from a folder may be another under the same name."""
     rights = Rights((SecretRight("default", "pull", "", "a"),))
-    assert judge_by_secrets(rights, [SecretRight("default", "pull", "", "a")]).allowed
-    assert not judge_by_secrets(rights, [SecretRight("default", "pull", "", "b")]).allowed
+    assert judge(rights, Rights((SecretRight("default", "pull", "", "a"),))).allowed
+    assert not judge(rights, Rights((SecretRight("default", "pull", "", "b"),))).allowed
 
 
 def test_a_full_record_grows_no_more() -> None:
     """The same login is still the right one; the same secret with another login has to show it."""
     many = Rights(tuple(SecretRight("default", f"s{number}", "u", "h") for number in range(MOST_REMEMBERED)))
-    same_login = judge_by_secrets(many, [SecretRight("ns", "x", "u", "h")])
+    same_login = judge(many, Rights((SecretRight("ns", "x", "u", "h"),)))
     assert same_login.allowed
     assert same_login.remember is None
-    assert not judge_by_secrets(many, [SecretRight("default", "s1", "u", "new")]).allowed
+    assert not judge(many, Rights((SecretRight("default", "s1", "u", "new"),))).allowed
 
 
 @pytest.mark.parametrize(
@@ -159,7 +176,6 @@ def test_an_allowlist(image: str, required: bool) -> None:
 
 OTHER = SecretRight("a-ns", "a", "u", "h")
 NEWER = SecretRight("default", "pull-secret", "testsecretuid", "newer")
-ACCOUNT = {"uid": "u", "namespace": "n", "name": "sa"}
 
 
 @pytest.mark.parametrize(
@@ -174,6 +190,9 @@ ACCOUNT = {"uid": "u", "namespace": "n", "name": "sa"}
         pytest.param(BY_SECRET, None, None, id="nobody-knows"),
         pytest.param(Rights(everyone=True), BY_SECRET, None, id="everybody-s-stays-everybody-s"),
         pytest.param(Rights((), (ACCOUNT,)), BY_SECRET, Rights((SECRET,), (ACCOUNT,)), id="beside-a-service-account"),
+        pytest.param(BY_SECRET, Rights((), (ACCOUNT,)), Rights((SECRET,), (ACCOUNT,)), id="a-service-account"),
+        pytest.param(Rights((), (ACCOUNT,)), Rights((), (EARLIER,)), Rights((), (EARLIER, ACCOUNT)), id="another-one"),
+        pytest.param(Rights((), (ACCOUNT,)), Rights((), (ACCOUNT,)), None, id="the-same-one"),
     ],
 )
 def test_merging(before: Rights | None, new: Rights | None, after: Rights | None) -> None:

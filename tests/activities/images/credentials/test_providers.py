@@ -164,8 +164,8 @@ async def test_how_long_and_for_what_an_answer_is_kept(
 ) -> None:
     """By the answer, else by the configuration."""
     provider = CredentialProvider(install(f"echo '{answer(**fields)}'"), ("*.io",), timedelta(minutes=1))
-    await provider.config(REPOSITORY)
-    await provider.config(again)
+    await provider.logins(REPOSITORY)
+    await provider.logins(again)
     assert runs(tmp_path) == expected
 
 
@@ -175,16 +175,16 @@ async def test_an_answer_that_is_too_old_is_asked_for_again(install: Install, tm
     script = f"echo '{answer(cacheDuration='10s')}'"
     provider = CredentialProvider(install(script), ("*.io",), clock=lambda: now[0])
     for now[0], expected in ((0.0, 1), (9.0, 1), (11.0, 2)):
-        await provider.config(REPOSITORY)
+        await provider.logins(REPOSITORY)
         assert runs(tmp_path) == expected
 
 
 async def test_who_asks_for_the_same_waits_for_one_run(install: Install, tmp_path: Path) -> None:
     """Also where nothing is kept."""
     provider = CredentialProvider(install(f"echo '{answer(cacheDuration='0s')}'"), ("*.io",))
-    found = await asyncio.gather(*(provider.config(REPOSITORY) for _ in range(10)))
+    found = await asyncio.gather(*(provider.logins(REPOSITORY) for _ in range(10)))
     assert runs(tmp_path) == 1
-    assert [one["*.io"].password for one in found] == [CANARY] * 10
+    assert [one.config["*.io"].password for one in found] == [CANARY] * 10
 
 
 async def test_one_that_fails_is_as_good_as_none(

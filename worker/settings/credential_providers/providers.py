@@ -13,9 +13,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from activities.images.credentials.account_tokens import TokenAttributes
 from activities.images.credentials.locations import InvalidLocation, parse_location
 from proto.kubernetes.go_duration import parse_duration
 from worker.documents.yaml_document import DocumentRefused, read_document
+from worker.settings.credential_providers.token_attributes import (
+    TOKEN_ATTRIBUTES,
+    token_attribute_faults,
+    token_attributes,
+)
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.settings.kubelet.schema import WrongValue, check_fields
 
@@ -26,13 +32,6 @@ PROTOCOLS: Final = tuple(f"credentialprovider.kubelet.k8s.io/{one}" for one in (
 _SUFFIXES: Final = frozenset({".json", ".yaml", ".yml"})
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "list", "of": _TEXT}
-_TOKEN_ATTRIBUTES: Final = {
-    "serviceAccountTokenAudience": _TEXT,
-    "cacheType": _TEXT,
-    "requireServiceAccount": {"type": "bool"},
-    "requiredServiceAccountAnnotationKeys": _TEXTS,
-    "optionalServiceAccountAnnotationKeys": _TEXTS,
-}
 _FIELDS: Final[Mapping[str, Any]] = {
     "apiVersion": _TEXT,
     "kind": _TEXT,
@@ -47,7 +46,7 @@ _FIELDS: Final[Mapping[str, Any]] = {
                 "apiVersion": _TEXT,
                 "args": _TEXTS,
                 "env": {"type": "list", "of": {"type": "object", "fields": {"name": _TEXT, "value": _TEXT}}},
-                "tokenAttributes": {"type": "object", "fields": _TOKEN_ATTRIBUTES},
+                "tokenAttributes": {"type": "object", "fields": TOKEN_ATTRIBUTES},
             },
         },
     },
@@ -63,6 +62,7 @@ class ProviderSettings:
     api_version: str
     match_images: tuple[str, ...]
     default_cache_duration: timedelta
+    attributes: TokenAttributes | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -75,10 +75,12 @@ class CredentialProviders:
     hash: str = ""
 
 
-def load_credential_providers(config: Path | None, bin_dir: Path | None) -> CredentialProviders:
+def load_credential_providers(
+    config: Path | None, bin_dir: Path | None, *, account_tokens: bool = True
+) -> CredentialProviders:
     """Read and validate the configuration; raises ConfigurationRefused naming file and field.
 
-    Empty without the flags.
+    Empty without the flags. `account_tokens`: the feature gate KubeletServiceAccountTokenForCredentialProviders.
     """
     if config is None and bin_dir is None:
         return CredentialProviders()
@@ -93,7 +95,7 @@ def load_credential_providers(config: Path | None, bin_dir: Path | None) -> Cred
         found += _read(file)
         data = file.read_bytes()
         hashed.update(len(data).to_bytes(8) + data)
-    if faults := [*_faults(found)]:
+    if faults := [*_faults(found, account_tokens=account_tokens)]:
         raise ConfigurationRefused(f"invalid {KIND} {config}: " + "\n  ".join(faults))
     return CredentialProviders(tuple(_settings(one, bin_dir) for one in found), f"sha256:{hashed.hexdigest()}")
 
@@ -127,7 +129,7 @@ def _read(file: Path) -> Sequence[Mapping[str, Any]]:
     return providers
 
 
-def _faults(providers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _faults(providers: Sequence[Mapping[str, Any]], *, account_tokens: bool) -> Iterator[str]:
     if not providers:
         yield "providers: at least one is required"
     seen = set()
@@ -147,10 +149,7 @@ def _faults(providers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         elif parse_duration(one["defaultCacheDuration"]) < timedelta():
             yield f"{path}.defaultCacheDuration: {one['defaultCacheDuration']}, but it must not be negative"
         if "tokenAttributes" in one:
-            yield (
-                f"{path}.tokenAttributes: not supported: no service account token is given to a credential provider; "
-                "remove it, or use a provider that needs none"
-            )
+            yield from token_attribute_faults(f"{path}.tokenAttributes", one, gate=account_tokens)
 
 
 def _location_faults(locations: Sequence[str], path: str) -> Iterator[str]:
@@ -182,6 +181,7 @@ def _settings(one: Mapping[str, Any], bin_dir: Path) -> ProviderSettings:
         api_version=one["apiVersion"],
         match_images=tuple(one["matchImages"]),
         default_cache_duration=parse_duration(one["defaultCacheDuration"]),
+        attributes=token_attributes(one["tokenAttributes"]) if "tokenAttributes" in one else None,
         args=tuple(one.get("args", ())),
         env={pair.get("name", ""): pair.get("value", "") for pair in one.get("env", ())},
     )
