@@ -54,12 +54,9 @@ class CpuSetsInForce:
         """Free what pods have that are over, then tell each running container its CPUs if they have changed."""
         pods = list(self._snapshots())
         active = {one.uid for one in pods if not has_ended(one)}
-        over = {
-            uid
-            for uid in self._hardware.holders()
-            if uid not in active and uid in self._seen | {one.uid for one in pods}
-        }
+        over = self._hardware.holders() & ({one.uid for one in pods} - active | self._gone(active))
         self._seen = (self._seen | active) & (self._hardware.holders() | active)
+        self._hardware.expected -= active | over
         if over:
             await self._hardware.release(over)
         running = {
@@ -71,6 +68,10 @@ class CpuSetsInForce:
         self._told = {container_id: cpus for container_id, cpus in self._told.items() if container_id in running}
         for container_id, (uid, name) in running.items():
             await self._tell(container_id, uid, name)
+
+    def _gone(self, active: set[str]) -> set[str]:
+        """Return the pods that were on the node and are not any more; one that comes again under its uid is expected."""
+        return self._seen - active - self._hardware.expected
 
     async def _tell(self, container_id: str, uid: str, name: str) -> None:
         cpus = self._hardware.of(uid, name).cpuset_cpus

@@ -25,6 +25,8 @@ class NodeHardware:
     def __init__(self, providers: Sequence[Provider]) -> None:
         self._providers = providers
         self._turn = asyncio.Lock()
+        self.expected = set[str]()
+        """Pods that were admitted, and have not been seen on the node since."""
         self.changed: Callable[[], None] = lambda: None
         """Called when somebody was given something, or something is free again."""
 
@@ -48,6 +50,7 @@ class NodeHardware:
             finally:
                 await self._save()
                 self.changed()
+            self.expected.add(metadata["uid"])
             return self._assignment(request.pod)
 
     def _affinity(self, pod: PodJson, container: str) -> Affinity:  # noqa: ARG002 - the topology manager's place

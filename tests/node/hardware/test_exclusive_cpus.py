@@ -4,9 +4,11 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from proto.pod_snapshot import PodSnapshot
 from tests.node.hardware.cpus import ALL, CPUS, KEYS, OTHERS, allowed, quotas, whole
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest
@@ -57,6 +59,28 @@ def test_a_container_has_its_cpus_alone(node: TempoletNode) -> None:
     node.until(lambda: allowed(node, shared) == ALL, "the CPUs are shared again")
     node.apply(whole("next"))
     assert allowed(node, node.until_running("next")) == OTHERS
+
+
+def test_its_cpus_cannot_be_resized(node: TempoletNode) -> None:
+    """In the kubelet's words; the container goes on with what it has."""
+    manifest = whole("whole")
+    manifest["metadata"] |= {"uid": "uid-of-its-own", "generation": 1}
+    node.apply(manifest)
+    own = node.until_running("whole")
+    amounts = {"cpu": "500m", "memory": "16Mi"}
+    manifest["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    manifest["metadata"]["generation"] = 2
+    node.apply(manifest)
+
+    def pending(pod: PodSnapshot) -> Any:
+        return next((one for one in pod.status["conditions"] if one["type"] == "PodResizePending"), None)
+
+    refused = pending(node.until_pod("whole", pending, "the resize is refused"))
+    assert (refused["reason"], refused["message"]) == (
+        "Infeasible",
+        'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"',
+    )
+    assert allowed(node, own) == OTHERS
 
 
 def test_another_policy_does_not_start_on_what_is_on_disk(node: TempoletNode) -> None:
