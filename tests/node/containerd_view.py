@@ -40,13 +40,24 @@ def sandboxes_of(containerd: Containerd, pod_uid: str) -> list[tuple[str, bool]]
 
 def container_pid(containerd: Containerd, container_id: str) -> int:
     """Return the PID of a container, or of a sandbox's pause container."""
+    return int(_information(containerd, container_id)["pid"])
+
+
+def runtime_spec(containerd: Containerd, container_id: str) -> dict[str, Any]:
+    """Return what runc was told of a container, or of a sandbox's pause container."""
+    found: dict[str, Any] = _information(containerd, container_id)["runtimeSpec"]
+    return found
+
+
+def _information(containerd: Containerd, container_id: str) -> dict[str, Any]:
     channel, runtime = _runtime(containerd)
     with channel:
         try:
             answer = runtime.ContainerStatus(cri.ContainerStatusRequest(container_id=container_id, verbose=True))
         except grpc.RpcError:
             answer = runtime.PodSandboxStatus(cri.PodSandboxStatusRequest(pod_sandbox_id=container_id, verbose=True))
-        return int(json.loads(answer.info["info"])["pid"])
+        found: dict[str, Any] = json.loads(answer.info["info"])
+        return found
 
 
 @contextmanager

@@ -26,6 +26,8 @@ from worker.settings.credential_providers.providers import CredentialProviders, 
 from worker.settings.eviction import eviction_policy
 from worker.settings.flags import Flags
 from worker.settings.hardware.cpu_manager import CpuManager, cpu_manager
+from worker.settings.hardware.memory_manager import MemoryManager, memory_manager
+from worker.settings.hardware.topology_manager import NO_ALIGNMENT, topology_manager_of
 from worker.settings.images import ImagePulls, image_policy, image_pulls
 from worker.settings.in_force import in_force
 from worker.settings.kubelet.configuration import (
@@ -45,9 +47,10 @@ from worker.settings.kubelet.shutdown import shutdown_periods
 from worker.settings.kubelet_validation import validate
 from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
 from worker.settings.memory import DEFAULT_MEMORY, MemorySettings, memory_settings, refuse_what_this_node_has_not
-from worker.settings.reserved import NOTHING_RESERVED, Reserved, refuse_more_than_the_machine, reserved
+from worker.settings.reserved import NOTHING_RESERVED, Reserved, kept_memory, refuse_more_than_the_machine, reserved
 from worker.settings.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
 from workflows.decide.shutdown.periods import Period
+from workflows.decide.topology.scopes import TopologyManager
 
 DEFAULT_ROOT_DIR: Final = Path("/var/lib/kubelet")
 STATE_DIRECTORY: Final = "tempolet"
@@ -138,6 +141,10 @@ class NodeConfig:
     """Resources reserved from pods."""
     cpu_manager: CpuManager = field(default_factory=CpuManager)
     """Which CPUs containers may have to themselves."""
+    memory_manager: MemoryManager = field(default_factory=MemoryManager)
+    """From which NUMA nodes they have their memory."""
+    topology_manager: TopologyManager = NO_ALIGNMENT
+    """Which NUMA nodes CPUs, memory and devices come from together."""
     enforcement: Enforcement = field(default_factory=Enforcement)
     """The cgroups that are limited accordingly."""
     qos_reserved: int | None = None
@@ -225,6 +232,8 @@ def load_node_config(flags: Flags) -> NodeConfig:
         cgroup_root=kubelet["cgroupRoot"] or "",
         reserved=reserved(kubelet),
         cpu_manager=cpu_manager(kubelet, gates, reserved(kubelet).cpu_milli),
+        memory_manager=memory_manager(kubelet, lambda: kept_memory(kubelet, eviction_policy(kubelet))),
+        topology_manager=topology_manager_of(kubelet),
         enforcement=enforcement(kubelet),
         qos_reserved=qos_reserved(kubelet, gates),
         agent=agent_processes(kubelet),

@@ -17,7 +17,7 @@ from worker.hardware.provider import Affinity, Hints
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from workflows.decide.cpus.cpu_sets import NONE, CpuListError, Cpus, parse_cpus, written_cpus
-from workflows.decide.cpus.hints import container_hints
+from workflows.decide.cpus.hints import container_hints, pod_hints
 from workflows.decide.cpus.packed import CpusError
 from workflows.decide.cpus.requests import pod_request
 from workflows.decide.cpus.state_file import read_state, written_state
@@ -103,13 +103,18 @@ class ExclusiveCpus:
         found = container_hints(self._policy, self._known, pod_request(pod), container)
         return {} if found is None else {"cpu": found}
 
+    def pod_hints(self, pod: PodJson) -> Hints:
+        """Return which NUMA nodes could give a whole pod its CPUs."""
+        found = pod_hints(self._policy, self._known, pod_request(pod))
+        return {} if found is None else {"cpu": found}
+
     async def allocate(self, pod: PodJson, container: str, affinity: Affinity) -> None:
         """Give a container its CPUs; raises HardwareRefused."""
         asked = pod_request(pod)
         if asked.named(container).cpus:
             self._counts.asked()
         try:
-            self._known = allocate(self._policy, self._known, asked, container, affinity=affinity)
+            self._known = allocate(self._policy, self._known, asked, container, affinity=affinity.nodes)
         except SmtAlignmentError as error:
             self._counts.refused()
             raise HardwareRefused(SMT_ALIGNMENT, str(error)) from None
@@ -150,6 +155,10 @@ class ExclusiveCpus:
     def is_quota_off(self, pod_uid: str) -> bool:
         """Report whether no CFS quota throttles a pod, because a container of it has CPUs of its own."""
         return self._settings.is_quota_off and pod_uid in self._known.containers
+
+    def started(self, pod_uid: str, container: str) -> bool:  # noqa: ARG002 - the Protocol's signature
+        """Free nothing: the CPUs of init containers are the next containers' or stay with the pod until it is over."""
+        return False
 
     def release(self, uids: Collection[str]) -> bool:
         """Free the CPUs of pods that are over."""

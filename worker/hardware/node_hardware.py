@@ -6,15 +6,19 @@ that dies in between finds there what it has chosen.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
-from activities.hardware.services import NOTHING, ContainerHardware
-from proto.temporal.hardware.ledger import AllocateHardware, ContainerAssignment, PodAssignment
+from activities.hardware.services import NOTHING, ContainerHardware, HardwareRefused
+from proto.temporal.hardware.ledger import TOPOLOGY_AFFINITY, AllocateHardware, ContainerAssignment, PodAssignment
 from proto.temporal.pod import PodJson
-from worker.hardware.provider import Affinity, Provider
+from worker.hardware.provider import Affinity, Hints, Provider
+from worker.settings.hardware.topology_manager import NO_ALIGNMENT
+from workflows.decide.cpus.cpu_sets import written_cpus
+from workflows.decide.topology.scopes import TopologyAffinityError, TopologyManager
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -22,8 +26,8 @@ _log: Final = structlog.get_logger(__name__)
 class NodeHardware:
     """The hardware of one machine; used from one event loop."""
 
-    def __init__(self, providers: Sequence[Provider]) -> None:
-        self._providers = providers
+    def __init__(self, providers: Sequence[Provider], topology: TopologyManager = NO_ALIGNMENT) -> None:
+        self._providers, self._topology = providers, topology
         self._turn = asyncio.Lock()
         self.expected = set[str]()
         """Pods that were admitted, and have not been seen on the node since."""
@@ -38,11 +42,14 @@ class NodeHardware:
             for one in self._providers:
                 one.keep(request.assigned, counting)
             before = [one.state() for one in self._providers]
+            chosen: dict[str, Affinity] = {}
             try:
-                for container in _containers(request.pod):
-                    affinity = self._affinity(request.pod, container)
+                for container, affinity in self._affinities(request.pod):
+                    chosen[container] = affinity
                     for one in self._providers:
                         await one.allocate(request.pod, container, affinity)
+            except TopologyAffinityError as error:
+                raise HardwareRefused(TOPOLOGY_AFFINITY, str(error)) from None
             except BaseException:
                 for one, state in zip(self._providers, before, strict=True):
                     one.restore(state)
@@ -51,11 +58,12 @@ class NodeHardware:
                 await self._save()
                 self.changed()
             self.expected.add(metadata["uid"])
-            return self._assignment(request.pod)
+            return self._assignment(request.pod, chosen)
 
-    def _affinity(self, pod: PodJson, container: str) -> Affinity:  # noqa: ARG002 - the topology manager's place
-        """Return the NUMA nodes that all providers agree on; with the topology manager's policy none, no wish."""
-        return None
+    def _affinities(self, pod: PodJson) -> Iterator[tuple[str, Affinity]]:
+        """Yield each container with the NUMA nodes for it; raises TopologyAffinityError."""
+        asked = [_Asked(one, pod) for one in self._providers]
+        return self._topology.affinities(_containers(pod), asked)
 
     def of(self, pod_uid: str, container: str) -> ContainerHardware:
         """Return what a container is created with."""
@@ -65,7 +73,13 @@ class NodeHardware:
         return made
 
     async def starting(self, pod_uid: str, container: str) -> None:
-        """Prepare nothing: no provider needs it yet."""
+        """Free what the pod's init containers have that ended."""
+        if pod_uid not in self.holders():
+            return
+        async with self._turn:
+            freed = [one.started(pod_uid, container) for one in self._providers]
+            if any(freed):
+                await self._save()
 
     def is_quota_off(self, pod_uid: str) -> bool:
         """Report whether a container of the pod has CPUs of its own, so that its pod is not throttled."""
@@ -90,16 +104,43 @@ class NodeHardware:
             except OSError as error:  # as a kubelet does; the ledger has it, too
                 _log.error("could not write who has which hardware", err=str(error))
 
-    def _assignment(self, pod: PodJson) -> PodAssignment:
+    def _assignment(self, pod: PodJson, chosen: Mapping[str, Affinity]) -> PodAssignment:
         metadata, containers, why = pod["metadata"], dict[str, ContainerAssignment](), list[str]()
         for name in _containers(pod):
             given = ContainerAssignment()
             for one in self._providers:
                 given = one.given(given, metadata["uid"], name)
                 why += filter(None, [one.why(pod, name)])
+            why += filter(None, [self._why_there(name, chosen[name])])
             if given != ContainerAssignment():
                 containers[name] = given
         return PodAssignment(metadata["namespace"], metadata["name"], containers, tuple(why))
+
+    def _why_there(self, container: str, affinity: Affinity) -> str:
+        """Say which NUMA nodes the topology manager chose; empty if it chose none."""
+        if affinity.nodes is None:
+            return ""
+        agreed = (
+            "could all be given there" if affinity.preferred else "could not all be given where it is best for each"
+        )
+        return (
+            f"container {container} was aligned to NUMA node {written_cpus(affinity.nodes)}: topologyManagerPolicy is "
+            f"{self._topology.policy.name}, its scope {self._topology.scope}, and what it asks for {agreed}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A provider, asked about one pod."""
+
+    provider: Provider
+    pod: PodJson
+
+    def container_hints(self, name: str) -> Hints:
+        return self.provider.hints(self.pod, name)
+
+    def pod_hints(self) -> Hints:
+        return self.provider.pod_hints(self.pod)
 
 
 def _containers(pod: PodJson) -> list[str]:

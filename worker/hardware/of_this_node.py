@@ -10,6 +10,7 @@ from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.hardware.cpu_sets_in_force import CpuSetsInForce
 from worker.hardware.exclusive_cpus import Counts, load_cpus
+from worker.hardware.memory_of_nodes import load_memory
 from worker.hardware.node_hardware import NodeHardware
 from worker.hardware.provider import Provider
 
@@ -22,9 +23,10 @@ def exclusive_hardware(config: NodeConfig, counts: Counts | None = None) -> tupl
     Raises ConfigurationRefused if the files do not suit the configuration or the machine.
     """
     cpus = load_cpus(config.cpu_manager, config.root_dir, counts)
-    providers: list[Provider] = [cpus] if cpus else []
-    hardware = NodeHardware(providers)
-    return hardware, partial(_loops, config, hardware) if cpus else _none
+    memory = load_memory(config.memory_manager, config.root_dir)
+    providers: list[Provider] = [one for one in (cpus, memory) if one]
+    hardware = NodeHardware(providers, config.topology_manager)
+    return hardware, partial(_loops, config, hardware) if providers else _none
 
 
 def _none(

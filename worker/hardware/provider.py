@@ -1,17 +1,16 @@
 """What each kind of exclusive hardware does: CPUs, memory, devices. `node_hardware.py` asks them one after the other."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from activities.hardware.services import ContainerHardware
 from proto.temporal.hardware.ledger import ContainerAssignment, PodAssignment
 from proto.temporal.pod import PodJson
-from workflows.decide.topology.hints import Hint
+from workflows.decide.topology.hints import Hint, ProviderHints
 
-Affinity = Sequence[int] | None
-"""The NUMA nodes that the topology manager chose; None: it has no wish."""
-Hints = Mapping[str, Sequence[Hint] | None]
-"""By resource, as a kubelet names it; None: any node will do. Empty: nobody cares."""
+Affinity = Hint
+"""The NUMA nodes that the topology manager chose, and whether all agree on them."""
+Hints = ProviderHints
 
 
 class Provider(Protocol):
@@ -23,6 +22,10 @@ class Provider(Protocol):
 
     def hints(self, pod: PodJson, container: str) -> Hints:
         """Return where a container could be given what it asks for."""
+        ...
+
+    def pod_hints(self, pod: PodJson) -> Hints:
+        """Return where a whole pod could be given what it asks for."""
         ...
 
     async def allocate(self, pod: PodJson, container: str, affinity: Affinity) -> None:
@@ -51,6 +54,10 @@ class Provider(Protocol):
 
     def is_quota_off(self, pod_uid: str) -> bool:
         """Report whether no CFS quota throttles a pod."""
+        ...
+
+    def started(self, pod_uid: str, container: str) -> bool:
+        """Free what init containers have that ended before a container starts; returns whether they had something."""
         ...
 
     def release(self, uids: Collection[str]) -> bool:

@@ -62,7 +62,7 @@ def admission_alone(
 
 def hardware_policies(config: NodeConfig) -> HardwarePolicies:
     """Return what this node gives to one container alone."""
-    return HardwarePolicies(cpus=config.cpu_manager.static is not None)
+    return HardwarePolicies(cpus=config.cpu_manager.static is not None, memory=config.memory_manager.idle is not None)
 
 
 def why_refused(settings: NodeSettings, shutdown: ShutdownSign, pod: PodJson) -> Rejected | None:

@@ -17,6 +17,8 @@ from worker.settings.cgroups.enforcement import enforcement_breaches
 from worker.settings.cgroups.qos_reserved import qos_reserved_breaches
 from worker.settings.eviction import eviction_breaches
 from worker.settings.hardware.cpu_manager import cpu_manager_breaches
+from worker.settings.hardware.memory_manager import memory_manager_breaches
+from worker.settings.hardware.topology_manager import topology_manager_breaches
 from worker.settings.image_verification import verification_breaches
 from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 from worker.settings.kubelet.feature_gates import FeatureGates
@@ -156,6 +158,8 @@ GATED_RULES: Final[tuple[Callable[[KubeletConfiguration, FeatureGates], Breaches
 )
 RULES: Final[tuple[Callable[[KubeletConfiguration], Breaches], ...]] = (
     reserved_breaches,
+    memory_manager_breaches,
+    topology_manager_breaches,
     enforcement_breaches,
     agent_breaches,
     qos_reserved_breaches,

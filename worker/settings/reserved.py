@@ -28,6 +28,7 @@ from proto.temporal.resources import Allocatable
 from worker.settings.hardware.cpu_manager import reserved_cpus
 from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 from workflows.decide.eviction.amounts import amount_of
+from workflows.decide.memory_nodes.reservations import Amount
 
 KEYS: Final = ("kubeReserved", "systemReserved")
 _BYTES: Final = ("memory", "ephemeral-storage")
@@ -89,6 +90,16 @@ def allocatable_resources(kept: Reserved, eviction: EvictionPolicy, root_dir: Pa
     left, storage = allocatable(held), max(0, disk - held.ephemeral_storage_bytes)
     amounts = {"cpu": f"{left.cpu_milli}m", "memory": str(left.memory_bytes), "ephemeral-storage": str(storage)}
     return {name: parse_quantity(amount) for name, amount in amounts.items()}
+
+
+def kept_memory(kubelet: KubeletConfiguration, eviction: EvictionPolicy) -> Amount:
+    """Sum up what is reserved of memory with the hard threshold, as reservedMemory has to (GetNodeAllocatableReservation)."""
+    capacity = memory_capacity()
+    threshold = with_thresholds(NOTHING_RESERVED, eviction, capacity, 0).memory_bytes
+    given = [text for key in reversed(KEYS) if (text := (kubelet[key] or {}).get("memory"))]
+    amounts = [Amount(*parse_with_form(text)) for text in (*given, bytes_quantity(threshold))]
+    form = next((one.form for one in amounts if one.quantity), "m")
+    return Amount(sum((one.quantity for one in amounts), ZERO), form)
 
 
 def reserved_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:

@@ -30,6 +30,9 @@ SAID: Mapping[str, str] = {
     "cpu": "cpuCFSQuota: false\ncpuCFSQuotaPeriod: 10ms\npodPidsLimit: 100",
     "own-cpus": "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\ncpuManagerReconcilePeriod: 3s\n"
     "cpuManagerPolicyOptions: {full-pcpus-only: 'true'}",
+    "numa-nodes": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Mi}\nevictionHard: {}\n"
+    "reservedMemory: [{numaNode: 0, limits: {memory: 1Mi}}]\ntopologyManagerPolicy: restricted\ntopologyManagerScope: pod\n"
+    "topologyManagerPolicyOptions: {prefer-closest-numa-nodes: 'true'}",
     "memory": "featureGates: {MemoryQoS: true}\nmemoryThrottlingFactor: 0.5\nmemoryReservationPolicy: TieredReservation",
     "reserved": "kubeReserved: {cpu: 100m, pid: '7'}\nsystemReserved: {memory: 1Mi}\nevictionHard: {memory.available: 5%}",
     "defaults-merged": "evictionHard: {memory.available: 5%}\nmergeDefaultEvictionSettings: true",

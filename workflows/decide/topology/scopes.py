@@ -53,13 +53,12 @@ class TopologyManager:
 
     def affinities(self, containers: Sequence[str], providers: Sequence[Provider]) -> Iterator[tuple[str, Hint]]:
         """Yield each container with the nodes to take from, init containers first; raises TopologyAffinityError."""
-        whole = self._merged([one.pod_hints() for one in providers]) if self._is_by_pod else None
+        if self.policy.name == NONE:
+            whole: Hint | None = self._merged([])
+        else:
+            whole = self._merged([one.pod_hints() for one in providers]) if self.scope == POD else None
         for name in containers:
             yield name, whole or self._merged([one.container_hints(name) for one in providers])
-
-    @property
-    def _is_by_pod(self) -> bool:
-        return self.scope == POD and self.policy.name != NONE
 
     def _merged(self, hints: Sequence[ProviderHints]) -> Hint:
         merged = self.policy.merge(hints)

@@ -46,7 +46,7 @@ class Given:
     [
         pytest.param(RESTRICTED, CONTAINER, [("init", RIGHT), ("app", LEFT)], ["init", "app"], id="each-container"),
         pytest.param(RESTRICTED, POD, [("init", RIGHT), ("app", RIGHT)], ["pod"], id="the-pod-as-a-whole"),
-        pytest.param(NONE, POD, [("init", NOWHERE), ("app", NOWHERE)], ["init", "app"], id="none-has-no-scope"),
+        pytest.param(NONE, POD, [("init", NOWHERE), ("app", NOWHERE)], [], id="none-asks-nobody"),
     ],
 )
 def test_scopes(policy: str, scope: str, affinities: list[tuple[str, Hint]], asked: list[str]) -> None:

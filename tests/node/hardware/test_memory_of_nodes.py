@@ -1,0 +1,99 @@
+"""Does a node on real containerd give a container memory of a NUMA node, and refuse a pod for which there is none?
+
+These machines have one NUMA node as a rule; two are in tests/worker/hardware, with machines of files.
+"""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.containerd_view import runtime_spec
+from tests.node.hardware.cpus import CPUS, KEYS, allowed
+from tests.node.operating import tempolet
+from tests.node.tempolet_node import TempoletNode, pod_manifest
+from worker.hardware.memory_of_nodes import STATE_FILE
+from worker.settings.hardware.numa_nodes import read_nodes
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+NODES = read_nodes().memory
+FIRST = min(NODES)
+RESERVED = {
+    "memoryManagerPolicy": "Static",
+    "kubeReserved": {"memory": "64Mi"},
+    "reservedMemory": [{"numaNode": FIRST, "limits": {"memory": "64Mi"}}],
+    "topologyManagerPolicy": "single-numa-node",
+}
+
+
+@pytest.fixture
+def node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
+    """Start a node with both static policies."""
+    keys = {**(KEYS if CPUS > 1 else {}), **RESERVED}
+    with TempoletNode(tmp_path / "node", containerd, temporal, keys=keys) as made:
+        yield made
+
+
+def pinned(name: str, memory: str, cpu: str = "1") -> dict[str, Any]:
+    """Build a guaranteed pod."""
+    manifest = pod_manifest(name)
+    amounts = {"cpu": cpu, "memory": memory}
+    manifest["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    return manifest
+
+
+def test_memory_of_one_node(node: TempoletNode) -> None:
+    """It is there after a kill, and free again; a pod that asks for more than any node has is rejected."""
+    node.apply(pod_manifest("shared"))
+    node.apply(pinned("pinned", "32Mi"))
+    shared, pod = node.until_running("shared"), node.until_running("pinned")
+    (container,) = pod.containers.values()
+    cpu = runtime_spec(node.containerd, container.container_id)["linux"]["resources"]["cpu"]
+    assert cpu["mems"] == str(FIRST)
+    (other,) = shared.containers.values()
+    assert not runtime_spec(node.containerd, other.container_id)["linux"]["resources"]["cpu"].get("mems")
+    on_disk = json.loads((node.root_dir / STATE_FILE).read_text())
+    assert on_disk["policyName"] == "Static"
+    assert on_disk["entries"] == {pod.uid: {"main": [{"numaAffinity": [FIRST], "type": "memory", "size": 32 * 2**20}]}}
+    total = sum(one.size for one in NODES.values())
+    node.apply(pinned("huge", str(total - 2**20), "100m"))
+    huge = node.until_pod("huge", lambda one: one.phase == "Failed", "no node has so much")
+    assert huge.reason == "UnexpectedAdmissionError"
+    assert huge.status["message"] == (
+        "Pod was rejected: Allocate failed due to [memorymanager] failed to get the default NUMA affinity, "
+        "no NUMA nodes with enough memory is available, which is unexpected"
+    )
+    if CPUS > 1:
+        node.apply(pinned("wide", "16Mi", str(CPUS)))
+        wide = node.until_pod("wide", lambda one: one.phase == "Failed", "no node has so many CPUs")
+        assert wide.reason == "TopologyAffinityError"
+        assert wide.status["message"] == "Pod was rejected: Resources cannot be allocated with Topology locality"
+        node.take_away("wide")
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    code, told = tempolet(node, "explain", f"default/pinned-{node.name}")
+    assert code == 0
+    assert f"hardware: container main has its memory from NUMA node {FIRST} (32Mi memory)" in told
+    if CPUS > 1:
+        assert allowed(node, pod) != "0"
+    node.take_away("huge", "pinned")
+    node.until(
+        lambda: not json.loads((node.root_dir / STATE_FILE).read_text()).get("entries"), "the memory is free again"
+    )
+
+
+def test_another_policy_does_not_start_on_what_is_on_disk(node: TempoletNode) -> None:
+    """The worker says which file is to be removed, in the kubelet's words."""
+    node.until((node.root_dir / STATE_FILE).exists, "the state is written")
+    node.stop("worker")
+    node.keys = {key: value for key, value in node.keys.items() if key not in RESERVED}
+    node.write_configuration()
+    assert node.start("worker").wait(60) != 0
+    assert (
+        '[memorymanager] configured policy "None" differs from state checkpoint policy "Static", please drain this node'
+        in node.log("worker")
+    )
