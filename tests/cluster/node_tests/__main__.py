@@ -18,6 +18,7 @@ def main() -> int:
     parser.add_argument("--focus", default=FOCUS, help=f"regular expression of test names [{FOCUS}]")
     parser.add_argument("--skip", default="", help="regular expression of names to leave out")
     parser.add_argument("--out", type=Path, default=None, help="folder of log and junit file")
+    parser.add_argument("--prepull", action="store_true", help="pull every image before the first test")
     parser.add_argument("--timeout", default=TIMEOUT, help="limit of the whole run, as Go writes it")
     given = parser.parse_args()
     if missing := missing_programs():
@@ -25,7 +26,7 @@ def main() -> int:
         return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the machine is removed as with Ctrl-C
     try:
-        return run_node_tests(Choice(given.peer, given.focus, given.skip, given.out, given.timeout))
+        return run_node_tests(Choice(given.peer, given.focus, given.skip, given.out, given.timeout, given.prepull))
     except (NoBinaries, ConformanceFailed) as error:
         print(error, file=sys.stderr)
         return 1

@@ -57,6 +57,8 @@ class Choice:
     skip: str = ""
     out: Path | None = None
     timeout: str = TIMEOUT
+    prepull: bool = False
+    """Whether the tests pull every image before the first test, as they do by default."""
 
 
 def run_node_tests(choice: Choice) -> int:
@@ -142,7 +144,7 @@ def _run(machine: NodeMachine, tests: Path, out: Path, choice: Choice) -> None:
     command += ["--ginkgo.no-color", "--ginkgo.v", f"--ginkgo.timeout={choice.timeout}", f"--report-dir={out}"]
     command += [
         f"--k8s-bin-dir={machine.programs}",
-        "--prepull-images=false",
+        f"--prepull-images={str(choice.prepull).lower()}",
         f"--server-start-timeout={STARTS_WITHIN:.0f}s",
     ]
     command += [f"--container-runtime-endpoint={SETTINGS.endpoint}", "--container-runtime-process-name=containerd"]
