@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from time import monotonic
 from typing import Final
 
 import structlog
@@ -19,6 +20,8 @@ from proto.pod_snapshot import PodSnapshot, has_ended
 from proto.temporal.pod import ContainerState
 from worker.hardware.node_hardware import NodeHardware
 
+GONE_FOR: Final = timedelta(seconds=5)
+"""How long a pod is missed before its CPUs are free: one that its source lists again while it stops is on the node again at once."""
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -31,13 +34,18 @@ class CpuSetsInForce:
         runtime: RuntimeClient,
         snapshots: Callable[[], Iterable[PodSnapshot]],
         every: timedelta,
+        *,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         """Take what knows the CPUs of each container, the runtime, the pods, and the period."""
         self._hardware, self._runtime, self._snapshots, self._every = hardware, runtime, snapshots, every
         self._told: dict[str, str] = {}
         """By container id."""
+        self._clock = clock
         self._seen = set[str]()
         """Pods that were on the node."""
+        self._gone_since: dict[str, float] = {}
+        """When those that are not any more were missed first."""
         self._changed = asyncio.Event()
         hardware.changed = self._changed.set
 
@@ -53,7 +61,7 @@ class CpuSetsInForce:
     async def reconcile(self) -> None:
         """Free what pods have that are over, then tell each running container its CPUs if they have changed."""
         pods = list(self._snapshots())
-        active = {one.uid for one in pods if not has_ended(one)}
+        active = {one.uid for one in pods if one.deleting or not has_ended(one)}
         over = self._hardware.holders() & ({one.uid for one in pods} - active | self._gone(active))
         self._seen = (self._seen | active) & (self._hardware.holders() | active)
         self._hardware.expected -= active | over
@@ -70,8 +78,10 @@ class CpuSetsInForce:
             await self._tell(container_id, uid, name)
 
     def _gone(self, active: set[str]) -> set[str]:
-        """Return the pods that were on the node and are not any more; one that comes again under its uid is expected."""
-        return self._seen - active - self._hardware.expected
+        """Return the pods that were on the node and are not any more; one may come again under its uid."""
+        gone, now = self._seen - active - self._hardware.expected, self._clock()
+        self._gone_since = {uid: self._gone_since.get(uid, now) for uid in gone}
+        return {uid for uid, since in self._gone_since.items() if now - since >= GONE_FOR.total_seconds()}
 
     async def _tell(self, container_id: str, uid: str, name: str) -> None:
         cpus = self._hardware.of(uid, name).cpuset_cpus

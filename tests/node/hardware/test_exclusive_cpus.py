@@ -61,6 +61,23 @@ def test_a_container_has_its_cpus_alone(node: TempoletNode) -> None:
     assert allowed(node, node.until_running("next")) == OTHERS
 
 
+def test_a_pod_that_is_listed_again_while_it_stops_keeps_its_cpus(node: TempoletNode) -> None:
+    """It starts again under its uid, and nobody asks the ledger for it again."""
+    manifest = whole("whole")
+    manifest["metadata"]["uid"] = "uid-of-its-own"
+    manifest["spec"]["containers"][0]["command"] = ["sh", "-c", "trap 'sleep 1; exit 0' TERM; sleep 3600 & wait"]
+    node.apply(manifest)
+    first = node.until_running("whole")
+    node.remove("whole")
+    node.until_pod("whole", lambda one: one.deleting, "it stops")
+    node.apply(manifest)
+    again = node.until_pod("whole", lambda one: one.ready and one.containers != first.containers, "it runs again")
+    assert allowed(node, again) == OTHERS
+    node.apply(pod_manifest("later"))
+    assert allowed(node, node.until_running("later")) == "0"
+    assert allowed(node, again) == OTHERS
+
+
 def test_its_cpus_cannot_be_resized(node: TempoletNode) -> None:
     """In the kubelet's words; the container goes on with what it has."""
     manifest = whole("whole")

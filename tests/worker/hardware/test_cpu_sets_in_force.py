@@ -16,7 +16,7 @@ from proto.temporal.hardware.ledger import AllocateHardware
 from proto.temporal.pod import ContainerState, Lifecycle
 from tests.worker.hardware.test_exclusive_cpus import loaded, pod, root_dir, settings
 from tests.worker.poller.snapshots import snapshot
-from worker.hardware.cpu_sets_in_force import CpuSetsInForce
+from worker.hardware.cpu_sets_in_force import GONE_FOR, CpuSetsInForce
 from worker.hardware.node_hardware import NodeHardware
 from worker.settings.hardware.cpu_manager import CpuManager
 
@@ -43,9 +43,14 @@ class Node:
 
     def __init__(self, settings: CpuManager, root_dir: Path) -> None:
         self.runtime, self.pods = Runtime(), dict[str, PodSnapshot]()
+        self.now = 0.0
         self.hardware = NodeHardware([loaded(settings, root_dir)])
         self.kept = CpuSetsInForce(
-            self.hardware, cast("RuntimeClient", self.runtime), self.pods.values, timedelta(seconds=10)
+            self.hardware,
+            cast("RuntimeClient", self.runtime),
+            self.pods.values,
+            timedelta(seconds=10),
+            clock=lambda: self.now,
         )
 
     def runs(self, uid: str, state: str = ContainerState.RUNNING) -> None:
@@ -96,7 +101,12 @@ async def test_a_pod_that_has_not_come_yet_keeps_its_cpus(node: Node) -> None:
     assert node.hardware.holders() == {"a"}
     node.runs("a")
     await node.told()
+    node.pods["a"] = replace(node.pods["a"], phase="Succeeded", deleting=True)
+    await node.told()
     del node.pods["a"]
+    await node.told()
+    assert node.hardware.holders() == {"a"}, "its source may list it again while it stops"
+    node.now += GONE_FOR.total_seconds()
     await node.told()
     assert node.hardware.holders() == set()
 
