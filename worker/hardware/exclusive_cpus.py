@@ -7,7 +7,7 @@ kubelet can be replaced by this node, and back. A file that does not suit the co
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
@@ -20,7 +20,7 @@ from workflows.decide.cpus.cpu_sets import NONE, CpuListError, Cpus, parse_cpus,
 from workflows.decide.cpus.hints import container_hints, pod_hints
 from workflows.decide.cpus.packed import CpusError
 from workflows.decide.cpus.requests import pod_request
-from workflows.decide.cpus.state_file import read_state, written_state
+from workflows.decide.cpus.state_file import STATE_FILE, read_state, written_state
 from workflows.decide.cpus.static_policy import (
     Assignments,
     SmtAlignmentError,
@@ -30,8 +30,6 @@ from workflows.decide.cpus.static_policy import (
     begun,
     released,
 )
-
-STATE_FILE: Final = "cpu_manager_state"
 
 
 class Counts(Protocol):

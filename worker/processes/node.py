@@ -27,7 +27,7 @@ from worker.node.certificates.renewal import rotate_client_certificate, rotate_s
 from worker.node.lease import keep_lease
 from worker.node.object.events import send_events
 from worker.node.object.sync import sync_node
-from worker.node.pod_resources import serve_pod_resources
+from worker.node.pod_resources.server import serve_pod_resources
 from worker.node.process.dependencies import NodeDependencies
 from worker.node.process.healthz import serving_healthz
 from worker.node.process.node_metrics import NodeMetrics

@@ -14,11 +14,12 @@ from tests.cluster.peers.kubelet_node import NAME, KubeletNode
 from tests.node.hardware.cpus import ALL, CPUS, KEYS, OTHERS, whole
 from tests.node.tempolet_node import PATIENCE
 from tests.worker.settings.test_config import load
-from worker.hardware.exclusive_cpus import STATE_FILE, load_cpus
+from worker.hardware.exclusive_cpus import load_cpus
 from worker.hardware.node_hardware import NodeHardware
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from workflows.decide.cpus.cpu_sets import written_cpus
+from workflows.decide.cpus.state_file import STATE_FILE
 from workflows.decide.node.hardware_needs import hardware_slice
 
 pytestmark = pytest.mark.skipif(CPUS < 2, reason="one CPU is reserved, and another one is given")

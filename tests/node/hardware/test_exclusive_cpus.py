@@ -12,9 +12,9 @@ from proto.pod_snapshot import PodSnapshot
 from tests.node.hardware.cpus import ALL, CPUS, KEYS, OTHERS, allowed, quotas, whole
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest
-from worker.hardware.exclusive_cpus import STATE_FILE
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
+from workflows.decide.cpus.state_file import STATE_FILE
 
 pytestmark = pytest.mark.skipif(CPUS < 2, reason="one CPU is reserved, and another one is given")
 

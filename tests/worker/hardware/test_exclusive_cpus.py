@@ -10,13 +10,14 @@ import pytest
 from activities.hardware.services import HardwareRefused
 from proto.temporal.hardware.ledger import AllocateHardware, ContainerAssignment, PodAssignment
 from tests.worker.settings.hardware.machines import Shape, machine
-from worker.hardware.exclusive_cpus import STATE_FILE, ExclusiveCpus, Uncounted, load_cpus
+from worker.hardware.exclusive_cpus import ExclusiveCpus, Uncounted, load_cpus
 from worker.hardware.node_hardware import NodeHardware
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.hardware.cpu_topology import read_topology
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from workflows.decide.cpus.cpu_sets import written_cpus
 from workflows.decide.cpus.options import Options
+from workflows.decide.cpus.state_file import STATE_FILE
 from workflows.decide.cpus.static_policy import static_policy
 
 

@@ -15,12 +15,13 @@ from proto.temporal.hardware.ledger import Admit, AllocateHardware, PodAssignmen
 from proto.temporal.node import NodeObserved
 from tests.worker.hardware.test_exclusive_cpus import loaded, pod
 from tests.worker.settings.hardware.machines import Shape, machine
-from worker.hardware.exclusive_cpus import STATE_FILE, ExclusiveCpus
+from worker.hardware.exclusive_cpus import ExclusiveCpus
 from worker.hardware.node_hardware import NodeHardware
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.hardware.cpu_topology import read_topology
 from workflows.decide.cpus.cpu_sets import parse_cpus
 from workflows.decide.cpus.options import Options
+from workflows.decide.cpus.state_file import STATE_FILE
 from workflows.decide.cpus.static_policy import static_policy
 from workflows.decide.node import ledger
 

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import os
+import stat
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,8 +17,18 @@ import pytest
 from proto.pod_snapshot import PodSnapshot, pod_path, snapshot_path
 from proto.podresources.v1 import api_pb2 as api
 from proto.podresources.v1 import api_pb2_grpc
-from worker.node.pod_resources import SOCKET, serve_pod_resources
+from proto.podresources.v1alpha1 import api_pb2 as alpha
+from proto.podresources.v1alpha1 import api_pb2_grpc as alpha_grpc
+from tests.patience import PATIENCE
+from tests.workflows.decide.cpus.machines import machine
+from worker.node.pod_resources.server import BURST, LARGEST_REQUEST, QPS, SOCKET, RateLimit, serve_pod_resources
 from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.node_metrics import NodeMetrics
+from worker.settings.hardware.cpu_manager import CpuManager
+from worker.settings.kubelet.feature_gates import ACTIVE_PODS_GATE, FeatureGates
+from workflows.decide.cpus.options import Options
+from workflows.decide.cpus.state_file import written_state
+from workflows.decide.cpus.static_policy import Assignments, static_policy
 
 
 def write_pod(root_dir: Path, name: str, phase: str = "Running") -> None:
@@ -37,25 +48,36 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     root_dir = tmp_path / request.param
     write_pod(root_dir, "web")
     write_pod(root_dir, "done", "Succeeded")
-    around = cast("NodeDependencies", SimpleNamespace(config=SimpleNamespace(root_dir=root_dir)))
-    serving = asyncio.create_task(serve_pod_resources(around))
-    while not (root_dir / SOCKET).exists():
-        await asyncio.sleep(0.01)
-        assert not serving.done()
-    yield root_dir
-    serving.cancel()
-    with suppress(asyncio.CancelledError):
-        await serving
+    async with serving(root_dir):
+        yield root_dir
     assert not (root_dir / SOCKET).exists()
 
 
-async def ask(root_dir: Path, method: str, request: Any) -> Any:
+@asynccontextmanager
+async def serving(root_dir: Path, metrics: NodeMetrics | None = None, **settings: Any) -> AsyncIterator[None]:
+    """Serve while the block runs."""
+    config = SimpleNamespace(
+        **{"root_dir": root_dir, "cpu_manager": CpuManager(), "feature_gates": FeatureGates()} | settings
+    )
+    around = cast("NodeDependencies", SimpleNamespace(config=config, metrics=metrics or NodeMetrics()))
+    task = asyncio.create_task(serve_pod_resources(around))
+    while not (root_dir / SOCKET).exists():
+        await asyncio.sleep(0.01)
+        assert not task.done()
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def ask(root_dir: Path, method: str, request: Any, stub: Any = api_pb2_grpc.PodResourcesListerStub) -> Any:
     """Make one call as an agent does; a long path through its folder's descriptor."""
     folder = os.open(root_dir / SOCKET.parent, os.O_PATH)
     try:
         async with grpc.aio.insecure_channel(f"unix:/proc/self/fd/{folder}/{SOCKET.name}") as channel:
-            stub = api_pb2_grpc.PodResourcesListerStub(channel)
-            return await getattr(stub, method)(request, timeout=20)
+            return await getattr(stub(channel), method)(request, timeout=20)
     finally:
         os.close(folder)
 
@@ -86,3 +108,126 @@ async def test_nothing_can_be_had_alone(served: Path) -> None:
     """No devices, no CPUs, no memory."""
     found = await ask(served, "GetAllocatableResources", api.AllocatableResourcesRequest())
     assert found == api.AllocatableResourcesResponse()
+
+
+async def test_ended_pods_are_found_by_name(served: Path) -> None:
+    """As by the kubelet, which lists them without the gate."""
+    found = await ask(served, "Get", api.GetPodResourcesRequest(pod_name="done", pod_namespace="default"))
+    assert found.pod_resources.name == "done"
+
+
+async def test_all_pods_are_listed_without_the_gate(tmp_path: Path) -> None:
+    """Also those that have ended."""
+    for name, phase in (("web", "Running"), ("done", "Succeeded")):
+        write_pod(tmp_path, name, phase)
+    async with serving(tmp_path, feature_gates=FeatureGates({ACTIVE_PODS_GATE: False})):
+        found = await ask(tmp_path, "List", api.ListPodResourcesRequest())
+    assert {one.name for one in found.pod_resources} == {"web", "done"}
+
+
+async def test_v1alpha1_lists_all_pods_without_sidecars(served: Path) -> None:
+    """The kubelet's device tests use it."""
+    found = await ask(served, "List", alpha.ListPodResourcesRequest(), alpha_grpc.PodResourcesListerStub)
+    assert {(one.name, *(each.name for each in one.containers)) for one in found.pod_resources} == {
+        ("web", "main"),
+        ("done", "main"),
+    }
+
+
+async def test_exclusive_cpus_are_those_of_the_state_file(tmp_path: Path) -> None:
+    """It is read at each request; the reserved CPU is not allocatable."""
+    policy = static_policy(machine(cores=4, threads=1), Options(), 1)
+    write_pod(tmp_path, "web")
+    async with serving(tmp_path, cpu_manager=CpuManager(policy)):
+        (web,) = (await ask(tmp_path, "List", api.ListPodResourcesRequest())).pod_resources
+        assert not any(one.cpu_ids for one in web.containers)
+        given = Assignments(frozenset({0, 1}), {"web": {"main": frozenset({2, 3})}})
+        (tmp_path / "cpu_manager_state").write_text(written_state("static", given))
+        (web,) = (await ask(tmp_path, "List", api.ListPodResourcesRequest())).pod_resources
+        assert {one.name: list(one.cpu_ids) for one in web.containers} == {"sidecar": [], "main": [2, 3]}
+        found = await ask(tmp_path, "GetAllocatableResources", api.AllocatableResourcesRequest())
+    assert list(found.cpu_ids) == sorted(policy.allocatable)
+    assert len(found.cpu_ids) == 3
+
+
+async def test_requests_are_counted(tmp_path: Path) -> None:
+    """By version and method, as in the kubelet."""
+    metrics = NodeMetrics()
+    async with serving(tmp_path, metrics):
+        await ask(tmp_path, "List", api.ListPodResourcesRequest())
+        await ask(tmp_path, "List", alpha.ListPodResourcesRequest(), alpha_grpc.PodResourcesListerStub)
+        with pytest.raises(grpc.aio.AioRpcError):
+            await ask(tmp_path, "Get", api.GetPodResourcesRequest())
+    text = metrics.render({})
+    name = "kubelet_pod_resources_endpoint_"
+    for series in (
+        'requests_total{server_api_version="v1"} 2.0',
+        'requests_total{server_api_version="v1alpha1"} 1.0',
+        'requests_list{server_api_version="v1"} 1.0',
+        'requests_get{server_api_version="v1"} 1.0',
+        'errors_get{server_api_version="v1"} 1.0',
+    ):
+        assert f"{name}{series}" in text
+    assert 'requests_list{server_api_version="v1alpha1"}' not in text
+
+
+def test_the_rate_is_the_kubelets() -> None:
+    """10 at once, then 100 a second."""
+    now = [0.0]
+    limit = RateLimit(lambda: now[0])
+    assert [limit.allows() for _ in range(BURST + 2)] == [True] * BURST + [False] * 2
+    now[0] = 1 / QPS
+    assert [limit.allows(), limit.allows()] == [True, False]
+    now[0] = 60.0
+    assert sum(limit.allows() for _ in range(100)) == BURST
+
+
+async def listed(root_dir: Path) -> list[api.PodResources]:
+    """List the pods, as soon as the rate allows it."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return list((await ask(root_dir, "List", api.ListPodResourcesRequest())).pod_resources)
+            except grpc.aio.AioRpcError as error:
+                if error.details() != "rejected by rate limit":
+                    raise
+            await asyncio.sleep(1 / QPS)
+
+
+async def test_a_flood_is_refused_and_then_others_are_answered(served: Path) -> None:
+    """In the kubelet's words."""
+    asked = [ask(served, "List", api.ListPodResourcesRequest()) for _ in range(200)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    refused = [one for one in answers if isinstance(one, grpc.aio.AioRpcError)]
+    assert refused
+    assert {(one.code(), one.details()) for one in refused} == {
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+    }
+    assert await listed(served) == [WEB]
+
+
+async def test_clients_that_hang_hold_up_nobody(tmp_path: Path) -> None:
+    """They open requests, and send no message."""
+    write_pod(tmp_path, "web")
+    async with serving(tmp_path), grpc.aio.insecure_channel(f"unix:{tmp_path / SOCKET}") as channel:
+        hanging = [channel.stream_unary("/v1.PodResourcesLister/List", None, None)(None) for _ in range(40)]
+        for one in hanging:
+            await one.wait_for_connection()
+        assert await listed(tmp_path) == [WEB]
+        assert sum(not one.done() for one in hanging) >= BURST
+        for one in hanging:
+            one.cancel()
+
+
+async def test_a_large_message_is_refused(served: Path) -> None:
+    """Before it is parsed."""
+    large = api.GetPodResourcesRequest(pod_name="x" * (LARGEST_REQUEST + 1))
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await ask(served, "Get", large)
+    assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "larger than max" in str(error.value.details())
+
+
+async def test_the_folder_is_closed_to_others(served: Path) -> None:
+    """As the kubelet's is."""
+    assert stat.S_IMODE((served / SOCKET).parent.stat().st_mode) == 0o750

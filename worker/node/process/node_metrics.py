@@ -24,6 +24,7 @@ from worker.telemetry.kubelet.families import Families, rendered
 from worker.telemetry.kubelet.release import show_release
 
 _LABELS: Final = ("method", "path", "server_type", "long_running")
+_POD_RESOURCES: Final = {"list": "List", "get_allocatable": "GetAllocatableResources", "get": "Get"}
 _RENEW_ERRORS: Final = {
     "client": "kubelet_certificate_manager_client_expiration_renew_errors",
     "server": "kubelet_server_expiration_renew_errors",
@@ -44,6 +45,7 @@ class NodeMetrics:
         self.runtime_operation = RuntimeCallMetrics(self._registry)
         self.api_request = ApiCallMetrics(self._registry)
         self._make_requests()
+        self._make_pod_resources()
         self._make_checks()
         self._make_startup()
         show_release(self._registry, kubelet_version(), gates or FeatureGates())
@@ -70,6 +72,32 @@ class NodeMetrics:
             *_LABELS,
         )
         self._in_flight = made.gauge("kubelet_http_inflight_requests", "Number of the inflight http requests", *_LABELS)
+
+    def _make_pod_resources(self) -> None:
+        name, version = "kubelet_pod_resources_endpoint_{}", "server_api_version"
+        broken_down = "Broken down by server api version."
+        self._pod_resources = self._made.counter(
+            name.format("requests_total"),
+            f"Cumulative number of requests to the PodResource endpoint. {broken_down}",
+            version,
+        )
+        self._pod_resources_of = {
+            (method, failed): self._made.counter(
+                name.format(f"{'errors' if failed else 'requests'}_{method}"),
+                f"Number of requests to the PodResource {endpoint} endpoint{' which returned error' if failed else ''}. "
+                f"{broken_down}",
+                version,
+            )
+            for method, endpoint in _POD_RESOURCES.items()
+            for failed in (False, True)
+        }
+
+    def pod_resources_request(self, version: str, method: str = "", *, failed: bool = False) -> None:
+        """Count a request to PodResources, or that it failed; v1alpha1 has no count of its method."""
+        if not failed:
+            self._pod_resources(version).inc()
+        if method:
+            self._pod_resources_of[method, failed](version).inc()
 
     def _make_checks(self) -> None:
         self._healthy = Gauge("kubernetes_healthcheck", "1: the check succeeds.", ["name", "type"], registry=self._slis)

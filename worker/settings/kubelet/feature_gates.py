@@ -25,6 +25,7 @@ IMAGE_DIGEST_GATE: Final = "ImageVolumeWithDigest"
 WEBSOCKETS_GATE: Final = "ExtendWebSocketsToKubelet"
 TRUST_BUNDLES_GATE: Final = "ClusterTrustBundleProjection"
 PROVIDER_TOKENS_GATE: Final = "KubeletServiceAccountTokenForCredentialProviders"
+ACTIVE_PODS_GATE: Final = "KubeletPodResourcesListUseActivePods"
 SPLIT_LOGS_GATE: Final = "PodLogsQuerySplitStreams"
 QUOTA_GATE: Final = "LocalStorageCapacityIsolationFSQuotaMonitoring"
 POD_LEVEL_RESIZES_GATE: Final = "InPlacePodLevelResourcesVerticalScaling"
@@ -46,6 +47,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "CPUManagerPolicyBetaOptions": frozenset({False}),
     "DisableCPUQuotaWithExclusiveCPUs": frozenset({False}),
     TRUST_BUNDLES_GATE: frozenset({True}),
+    ACTIVE_PODS_GATE: frozenset({False}),
     PROVIDER_TOKENS_GATE: frozenset({False}),
     "ClusterTrustBundle": frozenset({True}),  # the API server's part of it
     "ComponentFlagz": frozenset({False}),

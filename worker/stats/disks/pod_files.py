@@ -24,6 +24,7 @@ class PodFile:
     """metadata.{uid,namespace,name} and spec.volumes, in the pod's structure."""
     containers: tuple[str, ...]
     """Containers that run as long as the pod: sidecars first."""
+    sidecars: tuple[str, ...] = ()
 
 
 class PodFiles:
@@ -63,4 +64,5 @@ def _cut(pod: Mapping[str, Any]) -> PodFile:
         "metadata": {"uid": uid, "namespace": namespace, "name": name},
         "spec": {"volumes": spec.get("volumes") or []},
     }
-    return PodFile(uid, namespace, name, kept, tuple(one["name"] for one in (*sidecars, *spec["containers"])))
+    containers = tuple(one["name"] for one in (*sidecars, *spec["containers"]))
+    return PodFile(uid, namespace, name, kept, containers, tuple(one["name"] for one in sidecars))

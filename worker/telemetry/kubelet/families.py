@@ -21,6 +21,12 @@ PLAIN_COUNTERS: Final = frozenset(
         "kubelet_evented_pleg_connection_error_count",
         "kubelet_evented_pleg_connection_success_count",
         "kubelet_evictions",
+        "kubelet_pod_resources_endpoint_errors_get",
+        "kubelet_pod_resources_endpoint_errors_get_allocatable",
+        "kubelet_pod_resources_endpoint_errors_list",
+        "kubelet_pod_resources_endpoint_requests_get",
+        "kubelet_pod_resources_endpoint_requests_get_allocatable",
+        "kubelet_pod_resources_endpoint_requests_list",
         "kubelet_preemptions",
     }
 )

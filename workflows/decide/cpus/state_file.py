@@ -11,6 +11,8 @@ from proto.kubernetes.go_quote import go_quoted
 from workflows.decide.cpus.cpu_sets import CpuListError, Cpus, parse_cpus, written_cpus
 from workflows.decide.cpus.static_policy import Assignments, StateError
 
+STATE_FILE: Final = "cpu_manager_state"
+"""In the kubelet's root directory."""
 STATIC: Final = "static"
 _TYPES: Final = ("CPUManagerCheckpoint", "CPUManagerCheckpointV2")
 """The name that the kubelet writes, for older ones; and the other that it accepts."""
