@@ -12,12 +12,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from temporalio.api.history.v1 import History, HistoryEvent
+from temporalio.api.history.v1 import History
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from worker.commands.access.journaled_pods import journaled_pods, untold_of
 from worker.commands.access.node_view import NodeView, notes, short_age
+from worker.commands.access.pod_runs import Events, histories_of
 from worker.commands.access.pod_selection import FoundPod, PodSelector, find_pods
 from worker.commands.access.temporal_access import NoAnswer, client_of, decrypt_payloads
 from worker.commands.access.unknown_pod import full_name, refusals_of, suggestion
@@ -94,20 +95,14 @@ async def _find(config: NodeConfig, selector: PodSelector) -> list[FoundPod]:
     return chosen
 
 
-async def _histories(client: Client, config: NodeConfig, life: FoundPod) -> list[Sequence[HistoryEvent]]:
-    """Fetch all runs, including those started by continue-as-new in the meantime."""
-    found: list[Sequence[HistoryEvent]] = []
-    left = list(life.runs)
-    while left:
-        run_id = left.pop(0)
+async def _histories(client: Client, config: NodeConfig, life: FoundPod) -> list[Events]:
+    async def fetch(run_id: str) -> Events:
         history = await client.get_workflow_handle(life.workflow_id, run_id=run_id).fetch_history()
         opened = History(events=history.events)
         decrypt_payloads(opened, config, client.namespace)
-        found.append(opened.events)
-        next_run = opened.events[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
-        if next_run and not left:
-            left.append(next_run)
-    return found
+        return opened.events
+
+    return await histories_of(life.runs, fetch)
 
 
 async def _under_way(client: Client, config: NodeConfig, life: FoundPod) -> list[str]:
