@@ -67,6 +67,7 @@ class OutagesRun:
     def run(self) -> None:
         """Lead all outages, then let every pod settle, and delete it."""
         self._fill()
+        self._until(self._all_begun, "every pod begun")  # what begins after an outage has not lived through it
         for number, kind in enumerate(self.plan.outages, 1):
             self._outage(number, kind, KINDS[kind])
         self.finish()
@@ -114,6 +115,7 @@ class OutagesRun:
             self.forgotten |= known - {one.uid for one in self.node.snapshots()}
         self._birth(is_cut_short=draw.random() < 0.5)  # something is due
         self._until(self._is_away, f"outage {number} ({kind}) noticed")
+        self._until(self._half_led, f"half of the pods led in outage {number} ({kind})")
         self._live(draw.uniform(0, 2 * self.plan.pause))
         outage.end(temporal)
         self._live(draw.uniform(0, self.plan.pause))
@@ -181,6 +183,13 @@ class OutagesRun:
         """Report whether the node has found Temporal away: since the last outage, if that has not ended for it yet."""
         self._read_log()
         return self._away_now
+
+    def _all_begun(self) -> bool:
+        begun = {one.name.removesuffix(f"-{self.node.name}") for one in self.node.snapshots()}
+        return begun >= {one.name for one in self._alive()}
+
+    def _half_led(self) -> bool:
+        return len(self._led() or ()) >= self.plan.pods // 2
 
     def _all_returned(self) -> bool:
         return self._led() == frozenset()
