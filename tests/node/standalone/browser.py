@@ -37,6 +37,7 @@ FLAGS: Final = (
 )
 PATIENCE: Final = patience.PATIENCE
 ONE_LOAD: Final = 10.0
+"""Seconds until a page is loaded again for the first time. Each further load has twice as long: on a busy machine one may need more."""
 LOOK_AGAIN: Final = 0.5
 """Each look lays the page out anew."""
 BROKEN: Final = ("Uh oh.", "ERR_NETWORK_CHANGED")
@@ -66,13 +67,15 @@ class Browser:
         So a page that failed to load is loaded again: it shows an error, or stays empty.
         """
         deadline = time.monotonic() + PATIENCE
-        loaded = self._load(url)
+        loaded, one_load = self._load(url), ONE_LOAD
         while not holds(text := self.text()):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the page at {self.run('return location.href')} does not show {what}:\n{text}")
             time.sleep(LOOK_AGAIN)
-            if any(words in text for words in BROKEN) or time.monotonic() > loaded + ONE_LOAD:
+            if any(words in text for words in BROKEN):
                 loaded = self._load(url)
+            elif time.monotonic() > loaded + one_load:
+                loaded, one_load = self._load(url), 2 * one_load
         return text
 
     def size(self, width: int, height: int, scale: float = 1) -> None:
