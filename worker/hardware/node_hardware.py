@@ -48,11 +48,11 @@ class NodeHardware:
                     chosen[container] = affinity
                     for one in self._providers:
                         await one.allocate(request.pod, container, affinity)
-            except TopologyAffinityError as error:
-                raise HardwareRefused(TOPOLOGY_AFFINITY, str(error)) from None
-            except BaseException:
+            except BaseException as error:
                 for one, state in zip(self._providers, before, strict=True):
                     one.restore(state)
+                if isinstance(error, TopologyAffinityError):
+                    raise HardwareRefused(TOPOLOGY_AFFINITY, str(error)) from None
                 raise
             finally:
                 await self._save()

@@ -186,6 +186,16 @@ async def test_a_pod_that_cannot_be_aligned_is_rejected(root_dir: Path, policy: 
     assert set(on_disk(root_dir)) == {"before", "other"}
 
 
+async def test_a_pod_whose_last_container_cannot_be_aligned_leaves_nothing(root_dir: Path) -> None:
+    """Nor what its other containers were given."""
+    hardware = both(root_dir, aligned("restricted"))
+    with pytest.raises(HardwareRefused, match="Resources cannot be allocated with Topology locality"):
+        await hardware.allocate(AllocateHardware(pod("a", 7, 7, 7, cpus="3")))
+    assert on_disk(root_dir) == {}
+    given = await hardware.allocate(AllocateHardware(pod("b", 7, cpus="3")))
+    assert given.containers["c0"] == ContainerAssignment("1-3", (MemoryBlock("memory", (0,), 7 * GIB),))
+
+
 async def test_a_pod_is_aligned_as_a_whole(root_dir: Path) -> None:
     """By the scope pod: two containers that fit on a node each go to the one that has room for both."""
     hardware = both(root_dir, aligned("single-numa-node", "pod"))
