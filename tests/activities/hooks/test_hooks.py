@@ -18,6 +18,7 @@ from activities.execution.timings import Timings
 from activities.hooks.hooks import HookActivities
 from activities.images.access.logins import ImageLogins
 from activities.images.image_pulls import ImagePulls
+from activities.objects.tokens import NoTokens
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.activities.heartbeats import HookProgress
 from proto.temporal.activities.requests import RunHook, StartContainer
@@ -344,6 +345,7 @@ async def test_a_pull_for_a_hook_does_not_hide_how_often_the_hook_has_failed() -
         pull_started=lambda _: None,
         logins=ImageLogins(),
         objects=ObjectsInMemory(),
+        tokens=NoTokens(),
     )
     helper = StartContainer(POD, "s", 0, "", {"name": "web", "image": "tool:1", **EXEC["exec"]}, {})
     request = RunHook(POD, "web", "", Hook.PRE_START, EXEC, sandbox_id="s", helper=helper)
