@@ -23,8 +23,8 @@ def container_hash(name: str, image: str) -> str:
 
 
 def fnv32a(text: str) -> int:
-    """Hash a text: 32-bit FNV-1a, as in the checksums of the kubelet's state files."""
+    """Hash a text: 32-bit FNV-1a, as in the checksums of the kubelet's state files. What UTF-8 cannot write is a question mark."""
     digest = _FNV_OFFSET
-    for byte in text.encode():
+    for byte in text.encode(errors="replace"):
         digest = ((digest ^ byte) * _FNV_PRIME) & _FNV_MASK
     return digest

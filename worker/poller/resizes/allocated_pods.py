@@ -14,12 +14,11 @@ from typing import Any, Final
 import structlog
 
 from activities.files.atomic_files import write_atomically
+from proto.kubernetes.container_hash import fnv32a
 from proto.pod_snapshot import pod_path
 from workflows.decide.resources.resizes import Allocation, allocation_of
 
 FILE: Final = "allocated_pods_state"
-_FNV_OFFSET: Final = 0x811C9DC5
-_FNV_PRIME: Final = 0x01000193
 _KINDS: Final = ("limits", "requests", "claims")
 """In the order in which Go writes them."""
 
@@ -116,10 +115,7 @@ def of_checkpoint(content: bytes) -> dict[str, Allocation]:
 
 def checksum(data: str) -> int:
     """Return the kubelet's checksum of a text: FNV-1a of 32 bits over how spew prints it (checkpointmanager/checksum)."""
-    found = _FNV_OFFSET
-    for byte in f"(string){data}".encode():
-        found = (found ^ byte) * _FNV_PRIME & 0xFFFFFFFF
-    return found
+    return fnv32a(f"(string){data}")
 
 
 def _resources(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from proto.kubernetes.container_hash import fnv32a
 from proto.kubernetes.go_quote import go_quoted
 from workflows.decide.cpus.cpu_sets import CpuListError, Cpus, parse_cpus, written_cpus
 from workflows.decide.cpus.static_policy import Assignments, StateError
@@ -16,9 +17,6 @@ STATE_FILE: Final = "cpu_manager_state"
 STATIC: Final = "static"
 _TYPES: Final = ("CPUManagerCheckpoint", "CPUManagerCheckpointV2")
 """The name that the kubelet writes, for older ones; and the other that it accepts."""
-_OFFSET: Final = 0x811C9DC5
-_PRIME: Final = 0x01000193
-_BITS: Final = 0xFFFFFFFF
 
 
 def written_state(policy: str, assignments: Assignments) -> str:
@@ -69,14 +67,10 @@ def _parsed(text: str, what: str) -> Cpus:
 
 def _checksum(type_name: str, policy: str, shared: str, entries: Mapping[str, Mapping[str, str]]) -> int:
     dumped = _map({uid: _map(containers) for uid, containers in entries.items()})
-    dump = (
+    return fnv32a(
         f"(*state.{type_name}){{PolicyName:(string){policy} DefaultCPUSet:(string){shared} "
         f"Entries:(map[string]map[string]string){dumped} Checksum:(checksum.Checksum)0}}"
     )
-    found = _OFFSET
-    for byte in dump.encode():
-        found = (found ^ byte) * _PRIME & _BITS
-    return found
 
 
 def _map(entries: Mapping[str, str]) -> str:

@@ -11,11 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from proto.kubernetes.container_hash import fnv32a
 from workflows.decide.devices.assignments import Assigned, Assignments
 
-_OFFSET: Final = 0x811C9DC5
-_PRIME: Final = 0x01000193
-_BITS: Final = 0xFFFFFFFF
 _NIL: Final = "<nil>"
 _ENTRY: Final = ("PodUID", "ContainerName", "ResourceName")
 
@@ -76,15 +74,11 @@ def read_checkpoint(text: str) -> Checkpoint:
 
 def _checksum(data: Mapping[str, Any]) -> int:
     entries, registered = data.get("PodDeviceEntries"), data.get("RegisteredDevices")
-    dump = (
+    return fnv32a(
         f"(checkpoint.checkpointData){{PodDeviceEntries:([]checkpoint.PodDevicesEntry)"
         f"{_NIL if entries is None else _list(_entry(one) for one in entries)} "
         f"RegisteredDevices:(map[string][]string){_of_strings(registered)}}}"
     )
-    found = _OFFSET
-    for byte in dump.encode("utf-8", "replace"):
-        found = (found ^ byte) * _PRIME & _BITS
-    return found
 
 
 def _entry(entry: Mapping[str, Any]) -> str:

@@ -192,6 +192,8 @@ def test_a_state_file_of_the_kubelet_is_read() -> None:
     assert read_state(STATIC, text) == known
     with pytest.raises(StateError, match="checkpoint is corrupted"):
         read_state(STATIC, text.replace('"1"', '"2"'))
+    with pytest.raises(StateError, match="checkpoint is corrupted"):
+        read_state(STATIC, text.replace('"u"', '"\\ud800"'))  # no text in UTF-8
     with pytest.raises(StateError, match='configured policy "none" differs from state checkpoint policy "static"'):
         read_state("none", text)
     with pytest.raises(StateError, match="no content"):

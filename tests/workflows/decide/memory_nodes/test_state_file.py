@@ -52,6 +52,7 @@ def test_what_is_written_is_read() -> None:
     [
         ({"checksum": 1}, "checkpoint is corrupted"),
         ({"policyName": "None"}, "checkpoint is corrupted"),
+        ({"policyName": "\ud800"}, "checkpoint is corrupted"),
         (
             {"policyName": "None", "checksum": 0},
             '[memorymanager] configured policy "Static" differs from state checkpoint policy "None"',
