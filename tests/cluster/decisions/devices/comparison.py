@@ -4,18 +4,17 @@ The kubelet takes any devices of a set. So it has to take as many of each set as
 took. What the plugin prefers is taken by both.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from proto.deviceplugin.v1beta1 import api_pb2 as api
 from tests.cluster.decisions.devices.cases import case
-from tests.cluster.decisions.program import Kubelet
+from tests.cluster.decisions.tally import Subject, Tally, tally
+from worker.devices.usages import usage
 from workflows.decide.devices.affinity import by_affinity
 from workflows.decide.devices.allocation import DevicesUnavailable, Preference, Request, choose
-from workflows.decide.devices.answers import DeviceMount, DeviceNode, Usage, merged
+from workflows.decide.devices.answers import Usage, merged
 from workflows.decide.devices.assignments import Assigned, Assignments, per_node
 from workflows.decide.devices.checkpoint import read_checkpoint, written_checkpoint
 from workflows.decide.devices.health import resources_status
@@ -25,37 +24,11 @@ from workflows.decide.devices.requests import ContainerWants, container_wants, p
 from workflows.decide.topology.hints import Hints
 
 Json = Mapping[str, Any]
-BATCH: Final = 1000
-
-
-@dataclass(slots=True)
-class Tally:
-    """How many cases there were, what the kubelet did in them, and what differs."""
-
-    cases: int = 0
-    deeds: Counter[str] = field(default_factory=Counter)
-    different: dict[int, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """Say it in a few lines."""
-        counted = ", ".join(f"{number} {name}" for name, number in sorted(self.deeds.items()))
-        some = [f"seed {seed}: {words}" for seed, words in list(self.different.items())[:5]]
-        return "\n".join([f"{self.cases - len(self.different)} of {self.cases} cases alike ({counted})", *some])
 
 
 def compare(program: Path, first: int, number: int) -> Tally:
     """Compare the cases of consecutive seeds."""
-    tally = Tally()
-    with Kubelet(program) as kubelet:
-        for start in range(first, first + number, BATCH):
-            seeds = range(start, min(start + BATCH, first + number))
-            cases = [case(seed) for seed in seeds]
-            for seed, asked, theirs in zip(seeds, cases, kubelet.answers(cases), strict=True):
-                tally.cases += 1
-                tally.deeds.update(deeds(asked, theirs))
-                if words := next(differences(asked, theirs), ""):
-                    tally.different[seed] = words
-    return tally
+    return tally(program, range(first, first + number), Subject(case, deeds, differences))
 
 
 def deeds(asked: Json, theirs: Json) -> Iterator[str]:
@@ -137,9 +110,7 @@ class Node:
                 self._known = self._known.with_assigned(one.uid, one.container, one.resource, assigned)
         uid, name = (requests[0].uid, requests[0].container) if requests else ("", "")
         has = self._known.pods.get(uid, {}).get(name, {})
-        yield from _alike(
-            "usage", _shown(merged({one: usage(found.answer) for one, found in has.items()})), _theirs(answer)
-        )
+        yield from _alike("usage", _shown(merged({one: _usage(found) for one, found in has.items()})), _theirs(answer))
         status = sorted(answer["status"] or (), key=lambda one: str(one["name"]))
         for one in status:
             one["resources"].sort(key=lambda device: str(device["resourceID"]))
@@ -172,11 +143,11 @@ class Node:
 
     def _preferred(self, asked: Preference) -> list[str]:
         """Prefer as the program's plugin does."""
-        tooFew = self._asked["prefers"].get(asked.request.resource)  # noqa: N806 - the case's word
-        if tooFew is None:
+        too_few = self._asked["prefers"].get(asked.request.resource)
+        if too_few is None:
             return []
         others = sorted(asked.available - asked.must_include)
-        return [*sorted(asked.must_include), *others][: max(len(asked.must_include), asked.request.wanted - tooFew)]
+        return [*sorted(asked.must_include), *others][: max(len(asked.must_include), asked.request.wanted - too_few)]
 
     def _request(self, uid: str, wants: ContainerWants, name: str, nodes: list[int] | None) -> Request:
         return Request(
@@ -230,7 +201,7 @@ class Node:
             yield f"the checkpoint registers {found.registered}"
         for uid, container, resource, assigned in self._known.entries():
             theirs = found.assignments.pods.get(uid, {}).get(container, {}).get(resource)
-            if theirs and (theirs.ids, usage(theirs.answer)) != (assigned.ids, usage(assigned.answer)):
+            if theirs and (theirs.ids, _usage(theirs)) != (assigned.ids, _usage(assigned)):
                 yield f"the checkpoint has {theirs} for {assigned}"
 
 
@@ -241,17 +212,9 @@ def listed(devices: list[Json]) -> Listed:
     return Listed(nodes, healthy, frozenset(nodes) - healthy)
 
 
-def usage(answer: bytes | None) -> Usage:
-    """Decode a plugin's answer."""
-    assert answer is not None
-    found = api.ContainerAllocateResponse.FromString(answer)
-    return Usage(
-        dict(found.envs),
-        tuple(DeviceMount(one.container_path, one.host_path, one.read_only) for one in found.mounts),
-        tuple(DeviceNode(one.container_path, one.host_path, one.permissions) for one in found.devices),
-        dict(found.annotations),
-        tuple(one.name for one in found.cdi_devices),
-    )
+def _usage(assigned: Assigned) -> Usage:
+    assert assigned.answer is not None
+    return usage(assigned.answer)
 
 
 def _message(answer: Json) -> api.ContainerAllocateResponse:

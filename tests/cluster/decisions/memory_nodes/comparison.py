@@ -1,15 +1,14 @@
 """Whether tempolet gives the memory that the kubelet gives, over many seeds."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from proto.kubernetes.resources.quantity import parse_with_form
 from tests.cluster.decisions.memory_nodes.cases import case
 from tests.cluster.decisions.memory_nodes.contents import content_of_state, machine_of, state_of
-from tests.cluster.decisions.program import Kubelet
+from tests.cluster.decisions.tally import Subject, Tally, tally
 from workflows.decide.memory_nodes import hints, reservations, static_policy
 from workflows.decide.memory_nodes.amounts import Assignments
 from workflows.decide.memory_nodes.requests import MemoryNodesError, pod_request
@@ -18,37 +17,11 @@ from workflows.decide.memory_nodes.static_policy import StateError
 from workflows.decide.topology.hints import Hint, ProviderHints
 
 Json = Mapping[str, Any]
-BATCH: Final = 1000
-
-
-@dataclass(slots=True)
-class Tally:
-    """How many cases there were, what the kubelet did in them, and what differs."""
-
-    cases: int = 0
-    deeds: Counter[str] = field(default_factory=Counter)
-    different: dict[int, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """Say it in a few lines."""
-        counted = ", ".join(f"{number} {name}" for name, number in sorted(self.deeds.items()))
-        some = [f"seed {seed}: {words}" for seed, words in list(self.different.items())[:5]]
-        return "\n".join([f"{self.cases - len(self.different)} of {self.cases} cases alike ({counted})", *some])
 
 
 def compare(program: Path, first: int, number: int, kind: str = "") -> Tally:
     """Compare the cases of consecutive seeds."""
-    tally = Tally()
-    with Kubelet(program) as kubelet:
-        for start in range(first, first + number, BATCH):
-            seeds = range(start, min(start + BATCH, first + number))
-            cases = [case(seed, kind) for seed in seeds]
-            for seed, asked, theirs in zip(seeds, cases, kubelet.answers(cases), strict=True):
-                tally.cases += 1
-                tally.deeds.update(deeds(asked, theirs))
-                if words := "; ".join(differences(asked, theirs)):
-                    tally.different[seed] = words
-    return tally
+    return tally(program, range(first, first + number), Subject(partial(case, kind=kind), deeds, differences))
 
 
 def deeds(asked: Json, theirs: Json) -> Iterator[str]:

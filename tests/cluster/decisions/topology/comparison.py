@@ -1,12 +1,12 @@
 """Whether tempolet aligns what the kubelet aligns, over many seeds."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tests.cluster.decisions.program import Kubelet
+from tests.cluster.decisions.tally import Subject, Tally, tally
 from tests.cluster.decisions.topology.cases import case
 from workflows.decide.topology.hints import Hint, ProviderHints
 from workflows.decide.topology.numa_nodes import NumaNodes
@@ -21,51 +21,26 @@ from workflows.decide.topology.scopes import (
 )
 
 Json = Mapping[str, Any]
-BATCH: Final = 1000
 REFUSED: Final = ("UnexpectedAdmissionError", "Allocate failed due to refused, which is unexpected")
 """What the program says of a pod for which one of the case's providers has nothing."""
 
 
-@dataclass(slots=True)
-class Tally:
-    """How many cases there were, what the kubelet did in them, and what differs."""
-
-    cases: int = 0
-    deeds: Counter[str] = field(default_factory=Counter)
-    different: dict[int, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """Say it in a few lines."""
-        counted = ", ".join(f"{number} {name}" for name, number in sorted(self.deeds.items()))
-        some = [f"seed {seed}: {words}" for seed, words in list(self.different.items())[:5]]
-        return "\n".join([f"{self.cases - len(self.different)} of {self.cases} cases alike ({counted})", *some])
-
-
 def compare(program: Path, first: int, number: int, kind: str = "") -> Tally:
     """Compare the cases of consecutive seeds."""
-    tally = Tally()
-    with Kubelet(program) as kubelet:
-        for start in range(first, first + number, BATCH):
-            seeds = range(start, min(start + BATCH, first + number))
-            cases = [case(seed, kind) for seed in seeds]
-            for seed, asked, theirs in zip(seeds, cases, kubelet.answers(cases), strict=True):
-                tally.cases += 1
-                tally.deeds[deed(asked, theirs)] += 1
-                if words := "; ".join(differences(asked, theirs)):
-                    tally.different[seed] = words
-    return tally
+    return tally(program, range(first, first + number), Subject(partial(case, kind=kind), deeds, differences))
 
 
-def deed(asked: Json, theirs: Json) -> str:
+def deeds(asked: Json, theirs: Json) -> Iterator[str]:
     """Name what the kubelet did."""
     if "error" in theirs:
-        return "start refused"
-    if asked["kind"] == "topology-merge":
+        yield "start refused"
+    elif asked["kind"] == "topology-merge":
         how = "preferred" if theirs["hint"]["preferred"] else "not preferred"
-        return f"{asked['policy']} {how}"
-    if theirs["admitted"]:
-        return "admitted"
-    return "not aligned" if theirs["reason"] == REASON else "not allocated"
+        yield f"{asked['policy']} {how}"
+    elif theirs["admitted"]:
+        yield "admitted"
+    else:
+        yield "not aligned" if theirs["reason"] == REASON else "not allocated"
 
 
 def differences(asked: Json, theirs: Json) -> Iterator[str]:
