@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from proto.kubernetes.go_quote import go_quoted
+from proto.kubernetes.resources.extended import is_extended_resource
 from workflows.decide.devices.inventory import HEALTHY, UNREGISTERED, Inventory, Listed
-from workflows.decide.devices.requests import is_extended
 from workflows.decide.manifest.fields.names import qualified_name
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class DevicePlugins:
             raise RegistrationRefused(
                 f'requested API version {shown} is not supported by kubelet. Supported version is ["{VERSION}"]'
             )
-        if not is_extended(resource) or next(qualified_name(f"requests.{resource}"), None):
+        if not is_extended_resource(resource) or next(qualified_name(f"requests.{resource}"), None):
             raise RegistrationRefused(f"the ResourceName {go_quoted(resource[:300])} is invalid")
 
     async def _follow(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from proto.kubernetes.resources.pod_totals import is_sidecar, pod_level
 from proto.kubernetes.resources.qos import QosClass, qos_class, resource_list
 from proto.kubernetes.resources.quantity import ZERO
 
@@ -52,26 +53,17 @@ class PodRequest:
 def pod_request(pod: Mapping[str, Any]) -> PodRequest:
     """Read a pod's manifest."""
     spec = pod.get("spec") or {}
-    may = qos_class(pod) is QosClass.GUARANTEED and not _has_own_resources(spec)
+    has_own = pod_level(pod, "requests") or pod_level(pod, "limits")
+    may = qos_class(pod) is QosClass.GUARANTEED and not has_own
     inits = [_request(one, may=may, is_init=True) for one in spec.get("initContainers") or ()]
     apps = [_request(one, may=may, is_init=False) for one in spec.get("containers") or ()]
     return PodRequest(str(pod["metadata"]["uid"]), (*inits, *apps))
 
 
 def _request(container: Mapping[str, Any], *, may: bool, is_init: bool) -> ContainerRequest:
-    is_sidecar = is_init and container.get("restartPolicy") == "Always"
+    sidecar = is_init and is_sidecar(container)
     amount = resource_list(container, "requests").get("cpu", ZERO)
     is_whole = amount.value * 1000 == amount.milli
     return ContainerRequest(
-        container["name"], amount.value if may and is_whole else 0, is_init and not is_sidecar, is_sidecar
-    )
-
-
-def _has_own_resources(spec: Mapping[str, Any]) -> bool:
-    """Say whether a pod has `spec.resources` with an amount: IsPodLevelResourcesSet."""
-    resources = spec.get("resources") or {}
-    return any(
-        name in {"cpu", "memory"} or name.startswith("hugepages-")
-        for kind in ("requests", "limits")
-        for name in resources.get(kind) or {}
+        container["name"], amount.value if may and is_whole else 0, is_init and not sidecar, sidecar
     )

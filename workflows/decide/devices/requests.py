@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from proto.kubernetes.resources.extended import is_extended_resource
 from proto.kubernetes.resources.pod_totals import is_sidecar, pod_limits
 from proto.kubernetes.resources.qos import resource_list
 
@@ -37,13 +38,10 @@ def container_wants(pod: Mapping[str, Any]) -> Iterator[ContainerWants]:
 
 def pod_wants(pod: Mapping[str, Any]) -> dict[str, int]:
     """Return what the whole pod wants, by extended resource."""
-    return {name: amount.value for name, amount in pod_limits(pod).items() if is_extended(name)}
-
-
-def is_extended(name: str) -> bool:
-    """Report whether a resource may be a plugin's: it has a domain, which is not Kubernetes' own."""
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+    return {name: amount.value for name, amount in pod_limits(pod).items() if is_extended_resource(name)}
 
 
 def _wanted(container: Mapping[str, Any]) -> dict[str, int]:
-    return {name: amount.value for name, amount in resource_list(container, "limits").items() if is_extended(name)}
+    return {
+        name: amount.value for name, amount in resource_list(container, "limits").items() if is_extended_resource(name)
+    }

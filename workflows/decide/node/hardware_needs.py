@@ -12,7 +12,6 @@ from proto.temporal.pod import PodJson
 from workflows.decide.cpus.requests import pod_request
 
 _CONTAINER: Final = ("name", "resources", "restartPolicy")
-_NATIVE: Final = "kubernetes.io/"
 _KINDS: Final = ("initContainers", "containers")
 
 
@@ -40,11 +39,6 @@ def needs_hardware(pod: PodJson, policies: HardwarePolicies) -> bool:
     if policies.cpus and any(one.cpus for one in pod_request(pod).containers):
         return True
     return any(policies.is_device(name) for name in _resources(pod))
-
-
-def is_extended(resource: str) -> bool:
-    """Report whether a resource is neither Kubernetes' own nor a kind of memory (v1helper.IsExtendedResourceName)."""
-    return "/" in resource and _NATIVE not in resource and not resource.startswith("requests.")
 
 
 def hardware_slice(pod: PodJson) -> PodJson:

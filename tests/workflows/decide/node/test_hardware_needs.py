@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from workflows.decide.node.hardware_needs import HardwarePolicies, hardware_slice, is_extended, needs_hardware
+from proto.kubernetes.resources.extended import is_extended_resource
+from workflows.decide.node.hardware_needs import HardwarePolicies, hardware_slice, needs_hardware
 
 STATIC = HardwarePolicies(cpus=True)
-DEVICES = HardwarePolicies(is_device=is_extended)
+DEVICES = HardwarePolicies(is_device=is_extended_resource)
 
 
 def pod(cpu: str = "2", memory: str = "1Gi", *, limits: bool = True, **more: str) -> dict[str, Any]:
