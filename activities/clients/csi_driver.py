@@ -13,21 +13,15 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from activities.clients.plugins.channel import CODES, UNDECODABLE, channel_options, in_words, unix_target
 from activities.clients.secret_redaction import redact_secrets, secrets_of
 from proto.csi.v1 import csi_pb2 as csi
 from proto.csi.v1 import csi_pb2_grpc
-from proto.messages import shorten
 
 CALL_SECONDS: Final = 120.0
 """Deadline of each call (csi_plugin.go csiTimeout)."""
-OPTIONS: Final = (
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.default_authority", "localhost"),
-    ("grpc.use_local_subchannel_pool", 1),  # otherwise a connection waits for the backoff of an earlier one
-    ("grpc.max_receive_message_length", 64 * 1024),  # CSI limits every text and map of an answer to a few KiB
-)
-UNDECODABLE: Final = "the answer cannot be decoded"
-"""gRPC gives None for such an answer, and no error."""
+_OPTIONS: Final = channel_options(64 * 1024)
+"""CSI limits every text and map of an answer to a few KiB."""
 _UNCERTAIN: Final = frozenset(
     {
         grpc.StatusCode.CANCELLED,
@@ -37,10 +31,6 @@ _UNCERTAIN: Final = frozenset(
         grpc.StatusCode.ABORTED,
     }
 )
-_CODES: Final = {code: code.name.title().replace("_", "") for code in grpc.StatusCode} | {
-    grpc.StatusCode.CANCELLED: "Canceled",
-    grpc.StatusCode.OK: "OK",
-}
 Observer = Callable[[str, str, float], None]
 """Takes a call's method, code and seconds."""
 
@@ -54,17 +44,12 @@ class CsiError(Exception):
     def __init__(self, call: str, code: grpc.StatusCode, details: str) -> None:
         self.call = call
         self.code = code
-        super().__init__(f"rpc error: code = {_CODES[code]} desc = {shorten(details)}")
+        super().__init__(in_words(code, details))
 
     @property
     def is_final(self) -> bool:
         """Whether the call has surely ended; otherwise the driver may still be working (csi_client.go isFinalError)."""
         return self.code not in _UNCERTAIN
-
-
-def unix_target(endpoint: str) -> str:
-    """Return a socket's address for gRPC; an endpoint may be a bare path or have a scheme."""
-    return endpoint if endpoint.startswith("unix:") else f"unix://{endpoint}"
 
 
 class CsiNode:
@@ -117,14 +102,14 @@ class CsiNode:
             code = grpc.StatusCode.INTERNAL
             failure = CsiError(call, code, UNDECODABLE)
         finally:
-            self._observe(f"/csi.v1.Node/{call}", _CODES[code], time.perf_counter() - start)
+            self._observe(f"/csi.v1.Node/{call}", CODES[code], time.perf_counter() - start)
         raise failure  # raised here to have no context, which may quote the request
 
 
 @asynccontextmanager
 async def connected(endpoint: str, observe: Observer = lambda *_: None) -> AsyncIterator[CsiNode]:
     """Connect to a driver for one operation; `observe` takes each call's method, code and seconds."""
-    channel = grpc.aio.insecure_channel(unix_target(endpoint), options=OPTIONS)
+    channel = grpc.aio.insecure_channel(unix_target(endpoint), options=_OPTIONS)
     try:
         yield CsiNode(channel, observe)
     finally:

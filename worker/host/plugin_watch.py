@@ -108,7 +108,7 @@ class PluginWatch:
             _log.info("CSI driver is gone", driver=driver.name, socket=str(socket))
 
     async def _registered(self, socket: Path) -> Driver:
-        from activities.clients.plugin_registration import PluginUnreachable  # noqa: PLC0415 - 3 MB, for whom has drivers
+        from activities.clients.plugins.registration import PluginUnreachable  # noqa: PLC0415 - 3 MB, for whom has drivers
         from activities.volumes.csi.drivers.registration import PluginRefused, register  # noqa: PLC0415 - the same
 
         pause = _FIRST_PAUSE

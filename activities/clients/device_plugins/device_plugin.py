@@ -13,10 +13,9 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from activities.clients.csi_driver import UNDECODABLE, unix_target
+from activities.clients.plugins.channel import UNDECODABLE, channel_options, in_words, unix_target
 from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.deviceplugin.v1beta1 import api_pb2_grpc
-from proto.messages import shorten
 
 CONNECT_SECONDS: Final = 10.0
 OPTIONS_SECONDS: Final = 10.0
@@ -34,16 +33,6 @@ MOST_SETTINGS: Final = 1_000
 """Variables, mounts, devices and the like in one answer."""
 LIST_PAUSE: Final = 0.1
 """Seconds between two lists of a plugin: it may send them faster, but they wait in its socket."""
-_OPTIONS: Final = (
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.default_authority", "localhost"),
-    ("grpc.use_local_subchannel_pool", 1),  # otherwise a connection waits for the backoff of an earlier one
-    ("grpc.max_receive_message_length", MOST_BYTES),
-)
-_CODES: Final = {code: code.name.title().replace("_", "") for code in grpc.StatusCode} | {
-    grpc.StatusCode.CANCELLED: "Canceled",
-    grpc.StatusCode.OK: "OK",
-}
 
 
 class DevicePluginError(Exception):
@@ -105,7 +94,7 @@ class DevicePlugin:
 @asynccontextmanager
 async def plugin_connected(socket: str) -> AsyncIterator[DevicePlugin]:
     """Connect to the plugin behind a socket; raises DevicePluginError."""
-    channel = grpc.aio.insecure_channel(unix_target(socket), options=_OPTIONS)
+    channel = grpc.aio.insecure_channel(unix_target(socket), options=channel_options(MOST_BYTES))
     try:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -128,7 +117,7 @@ async def _ask(method: Any, request: Any, seconds: float) -> Any:
 
 
 def _worded(error: grpc.aio.AioRpcError) -> DevicePluginError:
-    return DevicePluginError(f"rpc error: code = {_CODES[error.code()]} desc = {shorten(error.details() or '')}")
+    return DevicePluginError(in_words(error.code(), error.details() or ""))
 
 
 def _checked(devices: Any) -> list[api.Device]:

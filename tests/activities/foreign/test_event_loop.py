@@ -18,7 +18,7 @@ import pytest
 from activities.clients.csi_driver import CsiError, connected
 from activities.clients.csi_drivers import CsiDrivers
 from activities.clients.manifest_url import ManifestsUnreadable, ManifestUrl
-from activities.clients.plugin_registration import PluginUnreachable
+from activities.clients.plugins.registration import PluginUnreachable
 from activities.clients.runtime import RuntimeClient
 from activities.hooks.hook_request import send_hook_request
 from activities.probes.exec_command import ExecCommand

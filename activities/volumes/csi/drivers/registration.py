@@ -11,7 +11,7 @@ from typing import Final
 
 from activities.clients.csi_driver import CsiError, connected
 from activities.clients.csi_drivers import CsiDrivers, Driver
-from activities.clients.plugin_registration import plugin_at
+from activities.clients.plugins.registration import plugin_at
 from activities.volumes.csi.records.volume import DRIVER_NAME
 from proto.pluginregistration.v1 import api_pb2 as registration
 

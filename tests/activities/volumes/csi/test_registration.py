@@ -9,7 +9,7 @@ import pytest
 
 from activities.clients.csi_driver import CsiError, connected
 from activities.clients.csi_drivers import CsiDrivers, Driver, DriverNotRegistered
-from activities.clients.plugin_registration import PluginUnreachable
+from activities.clients.plugins.registration import PluginUnreachable
 from activities.volumes.csi.drivers.registration import PluginRefused, highest_version, register
 from tests.csi.orders import Order, Setup
 from tests.csi.serving import serving
@@ -112,7 +112,7 @@ async def test_a_driver_that_can_t_say_what_this_node_is_is_not_registered(tmp_p
 
 async def test_a_socket_that_nobody_serves_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The socket of a dead driver is no driver."""
-    monkeypatch.setattr("activities.clients.plugin_registration._CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("activities.clients.plugins.registration._CONNECT_SECONDS", 0.2)
     with pytest.raises(PluginUnreachable, match="nothing answers at"):
         await register(tmp_path / "gone.sock", CsiDrivers())
 

@@ -12,11 +12,12 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from activities.clients.csi_driver import OPTIONS, UNDECODABLE, unix_target
+from activities.clients.plugins.channel import UNDECODABLE, channel_options, unix_target
 from proto.messages import shorten
 from proto.pluginregistration.v1 import api_pb2 as registration
 from proto.pluginregistration.v1 import api_pb2_grpc
 
+_MOST_BYTES: Final = 64 * 1024
 _CONNECT_SECONDS: Final = 10.0
 _INFO_SECONDS: Final = 1.0
 _NOTIFY_SECONDS: Final = 5.0
@@ -59,7 +60,7 @@ class Plugin:
 @asynccontextmanager
 async def plugin_at(socket: Path) -> AsyncIterator[Plugin]:
     """Connect to the plugin behind a socket; raises PluginUnreachable if nothing listens there."""
-    channel = grpc.aio.insecure_channel(unix_target(str(socket)), options=OPTIONS)
+    channel = grpc.aio.insecure_channel(unix_target(str(socket)), options=channel_options(_MOST_BYTES))
     try:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):

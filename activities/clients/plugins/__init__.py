@@ -1,0 +1,1 @@
+"""What the clients of this node's plugins share."""
