@@ -6,6 +6,7 @@ kubelet can be replaced by this node, and back. A file that does not suit the co
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from activities.hardware.services import ContainerHardware, HardwareRefused
 from proto.temporal.hardware.ledger import SMT_ALIGNMENT, UNEXPECTED, ContainerAssignment, PodAssignment
 from proto.temporal.pod import PodJson
 from worker.hardware.provider import Affinity, Hints
+from worker.hardware.state_files import kept_state
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from workflows.decide.cpus.cpu_sets import NONE, CpuListError, Cpus, parse_cpus, written_cpus
@@ -185,15 +187,7 @@ def load_cpus(settings: CpuManager, root_dir: Path, counts: Counts | None = None
     Raises ConfigurationRefused in the kubelet's words, and OSError.
     """
     file, policy = root_dir / STATE_FILE, settings.static
-    try:
-        known = read_state(settings.policy, file.read_text())
-    except FileNotFoundError:
-        known = Assignments()
-    except StateError as error:
-        raise ConfigurationRefused(
-            f"start cpu manager error: could not restore state from checkpoint: {error}, please drain this node and delete the "
-            f'CPU manager checkpoint file "{file}" before restarting Kubelet'
-        ) from error
+    known = kept_state("CPU", file, partial(read_state, settings.policy)) or Assignments()
     if policy is None:
         if not file.exists():
             root_dir.mkdir(parents=True, exist_ok=True)

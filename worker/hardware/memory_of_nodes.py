@@ -7,6 +7,7 @@ configuration or the machine refuses the start.
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from proto.kubernetes.resources.quantity import bytes_quantity
 from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, MemoryBlock, PodAssignment
 from proto.temporal.pod import PodJson
 from worker.hardware.provider import Affinity, Hints
+from worker.hardware.state_files import kept_state
 from worker.settings.hardware.memory_manager import MemoryManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from workflows.decide.cpus.cpu_sets import written_cpus
@@ -140,15 +142,7 @@ def load_memory(settings: MemoryManager, root_dir: Path) -> MemoryOfNodes | None
     Raises ConfigurationRefused in the kubelet's words, and OSError.
     """
     file = root_dir / STATE_FILE
-    try:
-        known = read_state(settings.policy, file.read_text())
-    except FileNotFoundError:
-        known = Assignments()
-    except StateError as error:
-        raise ConfigurationRefused(
-            f"start memory manager error: could not restore state from checkpoint: {error}, please drain this node and "
-            f'delete the memory manager checkpoint file "{file}" before restarting Kubelet'
-        ) from error
+    known = kept_state("memory", file, partial(read_state, settings.policy)) or Assignments()
     if settings.idle is None:
         if not file.exists():
             root_dir.mkdir(parents=True, exist_ok=True)

@@ -180,10 +180,20 @@ def test_another_machine_refuses_the_start(settings: CpuManager, root_dir: Path,
         load_cpus(CpuManager(static_policy(topology, Options(), 1)), root_dir)
 
 
-def test_a_damaged_file_refuses_the_start(settings: CpuManager, root_dir: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        pytest.param(
+            b'{"policyName":"static","defaultCpuSet":"0-3","checksum":1}', "checkpoint is corrupted", id="wrong-sum"
+        ),
+        pytest.param(b"\xff", "can't decode byte", id="no-text"),
+        pytest.param(b"[" * 100_000, "maximum recursion depth", id="deeply-nested"),
+    ],
+)
+def test_a_damaged_file_refuses_the_start(settings: CpuManager, root_dir: Path, content: bytes, why: str) -> None:
     """Nobody guesses who had which CPUs."""
-    (root_dir / STATE_FILE).write_text('{"policyName":"static","defaultCpuSet":"0-3","checksum":1}')
-    with pytest.raises(ConfigurationRefused, match="checkpoint is corrupted"):
+    (root_dir / STATE_FILE).write_bytes(content)
+    with pytest.raises(ConfigurationRefused, match=why):
         load_cpus(settings, root_dir)
 
 

@@ -13,7 +13,7 @@ import structlog
 from proto.podresources.v1 import api_pb2 as api
 from worker.settings.hardware.cpu_manager import CpuManager
 from workflows.decide.cpus.state_file import STATE_FILE, read_state
-from workflows.decide.cpus.static_policy import Assignments, StateError
+from workflows.decide.cpus.static_policy import Assignments
 
 _log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class AssignedCpus:
             return
         try:
             self._known = read_state(self.settings.policy, (self.root_dir / STATE_FILE).read_text())
-        except (OSError, StateError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             _log.warning("exclusive CPUs can't be listed", err=str(error))
             self._known = Assignments()
 

@@ -1,0 +1,22 @@
+"""What an earlier process or a kubelet has left in a state file; a refusal is in the kubelet's words."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from worker.settings.kubelet.configuration import ConfigurationRefused
+
+_State = TypeVar("_State")
+
+
+def kept_state(manager: str, file: Path, read: Callable[[str], _State]) -> _State | None:
+    """Read the file of a manager; None if there is none. Raises ConfigurationRefused for a content that `read` refuses, and OSError."""
+    try:
+        return read(file.read_text())
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationRefused(
+            f"start {manager.lower()} manager error: could not restore state from checkpoint: {error}, please drain this node and "
+            f'delete the {manager} manager checkpoint file "{file}" before restarting Kubelet'
+        ) from error
