@@ -48,6 +48,7 @@ async def prepare(services: ContainerServices, request: StartContainer, attempt:
 
     Raises OSError, ValueError, UnresolvedVariable, CriError.
     """
+    await services.hardware.starting(request.pod.uid, str(request.container["name"]))
     await check_image_sub_paths(services.runtime, request.container, request.volumes)
     environment = await container_environment(services, request)
     hidden = redaction_for(environment, request.container)

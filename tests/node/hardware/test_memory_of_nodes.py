@@ -86,6 +86,17 @@ def test_memory_of_one_node(node: TempoletNode) -> None:
     )
 
 
+def test_memory_of_an_init_container_is_free_when_the_next_container_starts(node: TempoletNode) -> None:
+    """As with the kubelet, whose AddContainer forgets init containers that ended."""
+    manifest = pinned("twice", "32Mi", "100m")
+    (main,) = manifest["spec"]["containers"]
+    manifest["spec"]["initContainers"] = [{**main, "name": "init", "command": ["true"]}]
+    node.apply(manifest)
+    pod = node.until_running("twice")
+    on_disk = json.loads((node.root_dir / STATE_FILE).read_text())
+    assert on_disk["entries"] == {pod.uid: {"main": [{"numaAffinity": [FIRST], "type": "memory", "size": 32 * 2**20}]}}
+
+
 def test_another_policy_does_not_start_on_what_is_on_disk(node: TempoletNode) -> None:
     """The worker says which file is to be removed, in the kubelet's words."""
     node.until((node.root_dir / STATE_FILE).exists, "the state is written")
