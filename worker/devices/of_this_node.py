@@ -16,16 +16,15 @@ from proto.node_devices import DeviceCount, read_node_devices, write_node_device
 from worker.daemon.background import in_background
 from worker.devices.device_manager import DeviceManager, load_checkpoint
 from worker.devices.plugins import DevicePlugins
-
-_NODES: Final = Path("/sys/devices/system/node")
+from worker.settings.hardware.numa_nodes import FOLDER
+from worker.settings.hardware.numbered_folders import numbered_folders
 
 _log: Final = structlog.get_logger(__name__)
 
 
-def numa_nodes(folder: Path = _NODES) -> tuple[int, ...]:
+def numa_nodes(folder: Path = FOLDER) -> tuple[int, ...]:
     """List the machine's NUMA nodes; one if it does not tell."""
-    names = [one.name.removeprefix("node") for one in folder.glob("node[0-9]*")]
-    return tuple(sorted(int(name) for name in names if name.isdecimal())) or (0,)
+    return tuple(sorted(numbered_folders(folder, "node"))) or (0,)
 
 
 class NodeDevices:

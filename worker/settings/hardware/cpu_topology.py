@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from worker.settings.hardware.numbered_folders import numbered_folders
 from workflows.decide.cpus.cpu_sets import Cpus, parse_cpus
 from workflows.decide.cpus.topology import Core, Topology
 
@@ -24,18 +25,13 @@ _Place = tuple[int, int]
 def read_topology(system: Path = SYSTEM, cpuinfo: Path = CPUINFO) -> Topology:
     """Read it; raises OSError, and ValueError for a content that is none (TopologyError, too)."""
     online = _online(system / "cpu/online")
-    every = _numbered(system / "cpu", "cpu")
-    if nodes := _numbered(system / "node", "node"):
-        found = {number: _cores(_numbered(folder, "cpu"), online) for number, folder in nodes.items()}
+    every = numbered_folders(system / "cpu", "cpu")
+    if nodes := numbered_folders(system / "node", "node"):
+        found = {number: _cores(numbered_folders(folder, "cpu"), online) for number, folder in nodes.items()}
         count = sum(len(one.threads) for cores in found.values() for one in cores)
     else:
         found, count = _by_socket(every, online), len(every)
     return Topology.discover(found, cpus=count, sockets=_sockets(every, online, cpuinfo))
-
-
-def _numbered(folder: Path, prefix: str) -> dict[int, Path]:
-    paths = folder.glob(f"{prefix}[0-9]*")
-    return {int(number): path for path in sorted(paths) if (number := path.name.removeprefix(prefix)).isdecimal()}
 
 
 def _online(file: Path) -> Cpus | None:

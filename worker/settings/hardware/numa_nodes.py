@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from activities.machine.node_capacity import huge_pages, memory_capacity
+from worker.settings.hardware.numbered_folders import numbered_folders
 from workflows.decide.memory_nodes.static_policy import NodeMemory
 from workflows.decide.topology.numa_nodes import NumaNodes
 
@@ -28,11 +29,7 @@ class MachineNodes:
 
 def read_nodes(folder: Path = FOLDER) -> MachineNodes:
     """Read it; raises OSError, and ValueError for a content that is none."""
-    found = {
-        int(number): path
-        for path in folder.glob("node[0-9]*")
-        if (number := path.name.removeprefix("node")).isdecimal()
-    }
+    found = numbered_folders(folder, "node")
     if not found:
         pages = {size: total // size for size, total in huge_pages().items()}
         return MachineNodes(NumaNodes((0,), {0: {0: 10}}), {0: NodeMemory(memory_capacity(), pages)})
