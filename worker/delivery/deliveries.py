@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from worker.delivery.lead import Answer, Lead, Leads, LeadUnavailable, Message, NameTaken
+from worker.delivery.lead import Answer, Lead, Leads, LeadUnavailable, Message, NameTaken, Reply
 from worker.delivery.side import NOTHING_SEEN, Seen, Side, Step, Temporal, Worker, changed, next_step
 
 PATIENCE: Final = timedelta(seconds=5)
@@ -112,6 +112,21 @@ class Deliveries:
         finally:
             if calling is not None:
                 await _ended(calling)
+
+    async def ask(
+        self, message: Message, call: Callable[[], Awaitable[Taken]], request: Callable[[Message], Awaitable[Reply]]
+    ) -> Taken | Reply:
+        """Send a message as `send` does; returns what the call returns, or the worker's reply if it has taken the message."""
+        replies = list[Reply]()
+
+        async def answer_of(said: Message) -> Answer:
+            replies.append(await request(said))
+            return replies[-1].answer
+
+        taken = await self.send(message, call, taken=None, ask=answer_of)
+        if replies and replies[-1].answer is Answer.TAKEN:
+            return replies[-1]
+        return taken  # type: ignore[return-value]  # None only if the worker has taken it
 
     async def require_name(self) -> None:
         """Wait until it is known whose this node's name is; raises NameTaken if it is not ours, or not known in time."""

@@ -25,7 +25,7 @@ from proto.temporal.hardware.ledger import FOR_GOOD, Admit
 from proto.temporal.operator import Rejection
 from proto.temporal.pod_inputs import Rejected
 from worker.delivery.deliveries import Deliveries
-from worker.delivery.lead import Answer, LeadUnavailable, Message, Reply
+from worker.delivery.lead import LeadUnavailable, Message, Reply
 from worker.delivery.pod_requests import SOURCE, UNANSWERED
 from worker.delivery.workflow_updates import new_number, rejection_of, update_id, why_not
 from worker.temporal.call_budget import CallBudget
@@ -75,16 +75,14 @@ class HardwareRequests:
                 pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _ask(self, asked: Admit) -> Rejection | None:
-        message, replies = Message(self._workflow_id, names.ADMIT, asked, SOURCE, asked.sequence), list[Reply]()
-
-        async def ask(said: Message) -> Answer:
-            replies.append(await self._deliveries.lead.update(said, Any))
-            return replies[-1].answer
-
-        accepted = await self._deliveries.send(message, lambda: self._accepted(asked), taken=None, ask=ask)
-        if replies and replies[-1].answer is Answer.TAKEN:
-            return replies[-1].refusal
-        return await _answer(accepted) if isinstance(accepted, WorkflowUpdateHandle) else accepted
+        told = await self._deliveries.ask(
+            Message(self._workflow_id, names.ADMIT, asked, SOURCE, asked.sequence),
+            lambda: self._accepted(asked),
+            lambda said: self._deliveries.lead.update(said, Any),
+        )
+        if isinstance(told, Reply):
+            return told.refusal
+        return await _answer(told) if isinstance(told, WorkflowUpdateHandle) else told
 
     async def _accepted(self, asked: Admit) -> Accepted:
         """Send the Update; returns once it is in the history, or with why it is refused."""

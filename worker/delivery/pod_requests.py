@@ -13,7 +13,7 @@ from activities.execution.attempt import NotDelivered
 from proto.temporal import names
 from proto.temporal.operator import EvictPod, PodEvicted, PodStops, Rejection, StopPod
 from worker.delivery.deliveries import Deliveries
-from worker.delivery.lead import Answer, LeadUnavailable, Message, Reply
+from worker.delivery.lead import LeadUnavailable, Message, Reply
 from worker.delivery.workflow_updates import WorkflowPaused, new_number, rejection_of, send_update, why_not
 from worker.temporal.call_budget import CallBudget
 
@@ -50,16 +50,12 @@ class PodRequests:
         name, shape = _UPDATES[type(asked)]
         answer: Any = shape if self._reads_answers else Any
         asked = replace(asked, source=SOURCE, sequence=new_number())
-        message, replies = Message(workflow_id, name, asked, SOURCE, asked.sequence), list[Reply]()
-
-        async def ask(said: Message) -> Answer:
-            replies.append(await self._deliveries.lead.update(said, answer))
-            return replies[-1].answer
-
-        rejected = await self._deliveries.send(
-            message, lambda: self._update(workflow_id, name, asked, answer), taken=None, ask=ask
+        told = await self._deliveries.ask(
+            Message(workflow_id, name, asked, SOURCE, asked.sequence),
+            lambda: self._update(workflow_id, name, asked, answer),
+            lambda said: self._deliveries.lead.update(said, answer),
         )
-        return replies[-1].refusal if replies and replies[-1].answer is Answer.TAKEN else rejected
+        return told.refusal if isinstance(told, Reply) else told
 
     async def _update(self, workflow_id: str, name: str, asked: EvictPod | StopPod, answer: Any) -> Rejection | None:
         handle = self._client.get_workflow_handle(workflow_id)

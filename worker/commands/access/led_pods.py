@@ -16,7 +16,7 @@ from worker.commands.access.temporal_access import NoAnswer
 from worker.daemon.config import NodeConfig
 from worker.delivery.client import SocketLead
 from worker.delivery.deliveries import Deliveries
-from worker.delivery.lead import Answer, Lead, LeadUnavailable, Message, NameTaken, Reply
+from worker.delivery.lead import Lead, LeadUnavailable, Message, NameTaken, Reply
 from worker.delivery.server import socket_path
 
 Answered = TypeVar("Answered")
@@ -32,26 +32,18 @@ async def ask_pod(
     """
     if not message.workflow_id:
         return await call()
-    lead, replies = worker_of(config), list[Reply]()
-
-    async def ask(said: Message) -> Answer:
-        replies.append(await request(lead, said))
-        return replies[-1].answer
-
+    lead = worker_of(config)
     deliveries = Deliveries(lead, lambda error: isinstance(error, NoAnswer))
     with contextlib.suppress(LeadUnavailable):
         deliveries.take(replace(await lead.leads(""), name_unsure=False))  # then Temporal is asked, which says it
     try:
-        answered = await deliveries.send(message, call, taken=None, ask=ask)
+        return await deliveries.ask(message, call, lambda said: request(lead, said))
     except NameTaken as error:
         raise CommandFailed(str(error)) from error
     except LeadUnavailable as error:
         raise CommandFailed(
             f"Temporal is away, and the worker, which leads the pod, does not answer: {error}"
         ) from error
-    if replies and replies[-1].answer is Answer.TAKEN:
-        return replies[-1]
-    return answered  # type: ignore[return-value]  # None only if the worker has taken it
 
 
 def pod_here(config: NodeConfig, selector: PodSelector) -> str:
