@@ -97,6 +97,8 @@ class Run:
             self._show(result, told, quiet=quiet)
 
         code = await session.run(hear)
+        if session.left:
+            self._say(f"ended what {session.log.stem} has left behind: {', '.join(session.left)}")
         if self._interrupted:
             return
         if lost := result.lose(code):

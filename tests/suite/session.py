@@ -1,7 +1,8 @@
 """One pytest session as a process: started, listened to, ended.
 
 It is a process group of its own, so Ctrl-C in a terminal reaches the runner alone, which passes it on once. The kernel ends it when
-the runner is killed.
+the runner is killed. All that it has started, and their children, carry its label in their environment: what is left at its end is found
+by that, also in process groups of their own.
 """
 
 import asyncio
@@ -11,7 +12,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +23,8 @@ from tests.suite.reporting import PIPE
 HERE: Final = Path(__file__).parents[2]
 SILENT_SECONDS: Final = 30 * 60.0
 """A session that tells nothing for so long hangs; the first of the cluster builds Kubernetes' programs meanwhile."""
+LABEL: Final = "TEMPOLET_TEST_SESSION"
+"""The variable in the environment of all processes of a session."""
 _LAST_WORDS_SECONDS: Final = 10.0
 _LONGEST_LINE: Final = 1 << 30
 _PR_SET_PDEATHSIG: Final = 1
@@ -36,7 +40,9 @@ class Session:
     log: Path
     process: asyncio.subprocess.Process | None = None
     interrupted: bool = False
-    _end: int = field(default=0, init=False)
+    left: tuple[str, ...] = ()
+    """The names of the processes that it has left behind, and that were ended."""
+    _label: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
 
     async def run(self, hear: Callable[[Mapping[str, Any]], None]) -> int:
         """Run it, and give each event to `hear`; answers its exit code."""
@@ -49,7 +55,7 @@ class Session:
                         f"--rootdir={self.root}",
                         *self.wanted,
                         cwd=self.root,
-                        env={**os.environ, PIPE: str(writing), "PYTHONPATH": _python_path()},
+                        env={**os.environ, PIPE: str(writing), LABEL: self._label, "PYTHONPATH": _python_path()},
                         stdin=asyncio.subprocess.DEVNULL,
                         stdout=log,
                         stderr=log,
@@ -63,10 +69,9 @@ class Session:
                 self.interrupt()
             telling = asyncio.create_task(self._listen(pipe, hear))
             code = await self.process.wait()
-            with contextlib.suppress(TimeoutError):  # what the session has left behind may hold the pipe open
+            self.left = end_labelled(self._label)
+            with contextlib.suppress(TimeoutError):  # a process that has cleared its environment may hold the pipe open
                 await asyncio.wait_for(telling, _LAST_WORDS_SECONDS)
-            if code < 0:
-                self._kill_rest()
             return code
 
     def interrupt(self) -> None:
@@ -93,11 +98,23 @@ class Session:
         finally:
             transport.close()
 
-    def _kill_rest(self) -> None:
-        """End what a session that was killed has left in its process group."""
-        assert self.process is not None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+
+def end_labelled(label: str) -> tuple[str, ...]:
+    """Kill every process whose environment has this label, until there is none; answers their names."""
+    ended: dict[str, str] = {}
+    while found := list(_labelled(f"{LABEL}={label}".encode())):
+        for process in found:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                ended[process.name] = (process / "comm").read_text().strip()
+                os.kill(int(process.name), signal.SIGKILL)
+    return tuple(ended.values())
+
+
+def _labelled(entry: bytes) -> Iterator[Path]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if entry in (process / "environ").read_bytes().split(b"\0"):
+                yield process
 
 
 def _python_path() -> str:

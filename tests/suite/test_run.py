@@ -28,6 +28,13 @@ def test_once():
 FAILS = 'import pytest\n@pytest.mark.node\ndef test_never():\n    print("a word")\n    assert 1 == 2\n'
 PURE = 'import pathlib\ndef test_pure():\n    with open("ran", "a") as ran: ran.write("x")\n    assert 3 == 4\n'
 CRASHES = "import os\ndef test_a(): pass\ndef test_crash(): os.kill(os.getpid(), 9)\ndef test_b(): pass\n"
+LEAVES = """
+import os, pathlib, subprocess
+def test_a():
+    left = subprocess.Popen(["sleep", "601"], start_new_session=True)
+    pathlib.Path("left").write_text(str(left.pid))
+    ENDS
+"""
 SKIPS = 'import pytest\npytest.skip("no such machine", allow_module_level=True)\n'
 WAITS = """
 import pathlib, pytest, time
@@ -121,6 +128,16 @@ def test_a_session_that_is_killed_loses_no_test(tree: Callable[..., Path]) -> No
         assert f"LOST tests/decide/test_a.py::{name}" in said
 
 
+@pytest.mark.parametrize(("ends", "code"), [("pass", 0), ("os.kill(os.getpid(), 9)", 1)])
+def test_what_a_session_leaves_behind_is_ended_and_named(tree: Callable[..., Path], ends: str, code: int) -> None:
+    """A process in a session of its own, after a test that passed, and after one that was killed."""
+    root = tree(node_a=LEAVES.replace("ENDS", ends))
+    ended, said = ran(root)
+    assert ended == code
+    assert "ended what 0-node has left behind: sleep" in said
+    assert not _is_running((root / "left").read_text())
+
+
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_told_to_end_lets_fixtures_clean_up(tree: Callable[..., Path], sign: signal.Signals) -> None:
     """Of all sessions; a second signal does not keep them from it."""
@@ -159,6 +176,14 @@ def _until_both_wait(root: Path, process: "subprocess.Popen[str]") -> None:
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)  # other processes: there is no event to await
+
+
+def _is_running(pid: str) -> bool:
+    """Is there such a process, which has not ended?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
 
 
 def _until_ended(pidfd: int) -> None:
