@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from tests.node.containerd_view import runtime_spec
+from tests.node.hardware import kept_memory
 from tests.node.hardware.cpus import CPUS, KEYS, allowed
+from tests.node.hardware.kept_memory import VARIABLE, copy_of_nodes
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.hardware.memory_of_nodes import STATE_FILE
@@ -20,8 +22,7 @@ from worker.settings.hardware.numa_nodes import read_nodes
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
-NODES = read_nodes().memory
-FIRST = min(NODES)
+FIRST = min(read_nodes().memory)
 RESERVED = {
     "memoryManagerPolicy": "Static",
     "kubeReserved": {"memory": "64Mi"},
@@ -34,7 +35,10 @@ RESERVED = {
 def node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
     """Start a node with both static policies."""
     keys = {**(KEYS if CPUS > 1 else {}), **RESERVED}
-    with TempoletNode(tmp_path / "node", containerd, temporal, keys=keys) as made:
+    nodes = copy_of_nodes(tmp_path / "nodes")
+    made = TempoletNode(tmp_path / "node", containerd, temporal, keys=keys, release=kept_memory.__name__)
+    made.environment[VARIABLE] = str(nodes)
+    with made:
         yield made
 
 
@@ -59,7 +63,7 @@ def test_memory_of_one_node(node: TempoletNode) -> None:
     on_disk = json.loads((node.root_dir / STATE_FILE).read_text())
     assert on_disk["policyName"] == "Static"
     assert on_disk["entries"] == {pod.uid: {"main": [{"numaAffinity": [FIRST], "type": "memory", "size": 32 * 2**20}]}}
-    total = sum(one.size for one in NODES.values())
+    total = sum(one.size for one in read_nodes(Path(node.environment[VARIABLE])).memory.values())
     node.apply(pinned("huge", str(total - 2**20), "100m"))
     huge = node.until_pod("huge", lambda one: one.phase == "Failed", "no node has so much")
     assert huge.reason == "UnexpectedAdmissionError"
