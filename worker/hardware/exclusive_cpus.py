@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
@@ -18,6 +17,7 @@ from worker.hardware.provider import Affinity, Hints
 from worker.hardware.state_files import kept_state
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
+from worker.telemetry.kubelet.resource_managers import CpuManagerCounts, ResourceManagerCounts
 from workflows.decide.cpus.cpu_sets import NONE, CpuListError, Cpus, parse_cpus, written_cpus
 from workflows.decide.cpus.hints import container_hints, pod_hints
 from workflows.decide.cpus.packed import CpusError
@@ -34,40 +34,11 @@ from workflows.decide.cpus.static_policy import (
 )
 
 
-class Counts(Protocol):
-    """Counts what is given."""
-
-    def asked(self) -> None:
-        """Count a container that asks for CPUs of its own."""
-        ...
-
-    def refused(self) -> None:
-        """Count one that gets none."""
-        ...
-
-    def show(self, available: int, per_node: Mapping[int, int]) -> None:
-        """Show how many CPUs are left to be given, and how many were given of each NUMA node."""
-        ...
-
-
-class Uncounted:
-    """Counts nothing."""
-
-    def asked(self) -> None:
-        """Ignore it."""
-
-    def refused(self) -> None:
-        """Ignore it."""
-
-    def show(self, available: int, per_node: Mapping[int, int]) -> None:
-        """Ignore it."""
-
-
 class ExclusiveCpus:
     """Those of one machine."""
 
     def __init__(
-        self, settings: CpuManager, policy: StaticPolicy, known: Assignments, file: Path, *, counts: Counts
+        self, settings: CpuManager, policy: StaticPolicy, known: Assignments, file: Path, *, counts: CpuManagerCounts
     ) -> None:
         self._settings, self._policy, self._known, self._file = settings, policy, known, file
         self._counts = counts
@@ -111,16 +82,20 @@ class ExclusiveCpus:
     async def allocate(self, pod: PodJson, container: str, affinity: Affinity) -> None:
         """Give a container its CPUs; raises HardwareRefused."""
         asked = pod_request(pod)
-        if asked.named(container).cpus:
-            self._counts.asked()
+        if not asked.named(container).cpus:
+            return
+        self._counts.asked()
+        had, full_cores = self._known.of(asked.uid, container), self._policy.options.full_cores
         try:
             self._known = allocate(self._policy, self._known, asked, container, affinity=affinity.nodes)
-        except SmtAlignmentError as error:
-            self._counts.refused()
-            raise HardwareRefused(SMT_ALIGNMENT, str(error)) from None
         except CpusError as error:
-            self._counts.refused()
+            self._counts.refused(only_full_cores=full_cores)
+            if isinstance(error, SmtAlignmentError):
+                raise HardwareRefused(SMT_ALIGNMENT, str(error)) from None
             raise HardwareRefused(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected") from None
+        given = self._policy.topology.places.only(self._known.of(asked.uid, container) or NONE)
+        is_in_one_cache = had is None and len(given.caches) == 1
+        self._counts.given(only_full_cores=full_cores, is_in_one_cache=is_in_one_cache)
 
     def state(self) -> Assignments:
         """Return who has which CPUs."""
@@ -181,7 +156,7 @@ class ExclusiveCpus:
         write_atomically(self._file, written_state(self._settings.policy, self._known).encode())
 
 
-def load_cpus(settings: CpuManager, root_dir: Path, counts: Counts | None = None) -> ExclusiveCpus | None:
+def load_cpus(settings: CpuManager, root_dir: Path, counts: CpuManagerCounts | None = None) -> ExclusiveCpus | None:
     """Read what an earlier process or a kubelet has left, and write the file anew; None with the policy none.
 
     Raises ConfigurationRefused in the kubelet's words, and OSError.
@@ -193,10 +168,12 @@ def load_cpus(settings: CpuManager, root_dir: Path, counts: Counts | None = None
             root_dir.mkdir(parents=True, exist_ok=True)
             write_atomically(file, written_state(settings.policy, known).encode())
         return None
+    counts = counts or ResourceManagerCounts().cpus
     try:
-        cpus = ExclusiveCpus(settings, policy, begun(policy, known), file, counts=counts or Uncounted())
+        cpus = ExclusiveCpus(settings, policy, begun(policy, known), file, counts=counts)
     except StateError as error:
         raise ConfigurationRefused(f"start cpu manager error: {error}") from error
+    counts.begun()
     root_dir.mkdir(parents=True, exist_ok=True)
     cpus.save()
     return cpus

@@ -20,6 +20,7 @@ from worker.hardware.provider import Affinity, Hints
 from worker.hardware.state_files import kept_state
 from worker.settings.hardware.memory_manager import MemoryManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
+from worker.telemetry.kubelet.resource_managers import MemoryManagerCounts, ResourceManagerCounts
 from workflows.decide.cpus.cpu_sets import written_cpus
 from workflows.decide.memory_nodes.amounts import Assignments, Block, Blocks, Machine, with_block
 from workflows.decide.memory_nodes.hints import container_hints, pod_hints
@@ -34,8 +35,8 @@ STATE_FILE: Final = "memory_manager_state"
 class MemoryOfNodes:
     """That of one machine."""
 
-    def __init__(self, known: Assignments, file: Path) -> None:
-        self._known, self._file = known, file
+    def __init__(self, known: Assignments, file: Path, counts: MemoryManagerCounts) -> None:
+        self._known, self._file, self._counts = known, file, counts
         self._pods: dict[str, PodRequest] = {}
         """The pods that were given memory since the start, by uid."""
 
@@ -73,9 +74,13 @@ class MemoryOfNodes:
     async def allocate(self, pod: PodJson, container: str, affinity: Affinity) -> None:
         """Give a container its memory; raises HardwareRefused."""
         request = pod_request(pod)
+        if not request.is_pinned:
+            return
+        self._counts.asked()
         try:
             self._known = allocate(self._known, request, container, affinity)
         except MemoryNodesError as error:
+            self._counts.refused()
             raise HardwareRefused(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected") from None
         self._pods[request.uid] = request
 
@@ -136,7 +141,9 @@ class MemoryOfNodes:
         write_atomically(self._file, written_state(STATIC, self._known).encode())
 
 
-def load_memory(settings: MemoryManager, root_dir: Path) -> MemoryOfNodes | None:
+def load_memory(
+    settings: MemoryManager, root_dir: Path, counts: MemoryManagerCounts | None = None
+) -> MemoryOfNodes | None:
     """Read what an earlier process or a kubelet has left, and write the file anew; None with the policy None.
 
     Raises ConfigurationRefused in the kubelet's words, and OSError.
@@ -149,7 +156,7 @@ def load_memory(settings: MemoryManager, root_dir: Path) -> MemoryOfNodes | None
             write_atomically(file, written_state(settings.policy, known).encode())
         return None
     try:
-        memory = MemoryOfNodes(begun(settings.idle, known), file)
+        memory = MemoryOfNodes(begun(settings.idle, known), file, counts or ResourceManagerCounts().memory)
     except StateError as error:
         raise ConfigurationRefused(f"start memory manager error: {error}") from error
     root_dir.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ that dies in between finds there what it has chosen.
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final
 
 import structlog
@@ -17,8 +18,10 @@ from proto.temporal.hardware.ledger import TOPOLOGY_AFFINITY, AllocateHardware, 
 from proto.temporal.pod import PodJson
 from worker.hardware.provider import Affinity, Hints, Provider
 from worker.settings.hardware.topology_manager import NO_ALIGNMENT
+from worker.telemetry.kubelet.resource_managers import ResourceManagerCounts, TopologyManagerCounts
 from workflows.decide.cpus.cpu_sets import written_cpus
-from workflows.decide.topology.scopes import TopologyAffinityError, TopologyManager
+from workflows.decide.topology.policies import NONE as NO_POLICY
+from workflows.decide.topology.scopes import CONTAINER, POD, TopologyAffinityError, TopologyManager
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -26,8 +29,16 @@ _log: Final = structlog.get_logger(__name__)
 class NodeHardware:
     """The hardware of one machine; used from one event loop."""
 
-    def __init__(self, providers: Sequence[Provider], topology: TopologyManager = NO_ALIGNMENT) -> None:
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        topology: TopologyManager = NO_ALIGNMENT,
+        counts: TopologyManagerCounts | None = None,
+    ) -> None:
         self._providers, self._topology = providers, topology
+        self._counts = counts or ResourceManagerCounts().topology
+        if self._is_aligned:
+            self._counts.begun()
         self._turn = asyncio.Lock()
         self.expected = set[str]()
         """Pods that were admitted, and have not been seen on the node since."""
@@ -36,29 +47,53 @@ class NodeHardware:
 
     async def allocate(self, request: AllocateHardware) -> PodAssignment:
         """Choose for a pod; raises HardwareRefused."""
+        self._counts.asked()
         async with self._turn:
-            metadata = request.pod["metadata"]
+            began, metadata = monotonic(), request.pod["metadata"]
             counting = {*request.counting, metadata["uid"]}
             for one in self._providers:
                 one.keep(request.assigned, counting)
             before = [one.state() for one in self._providers]
-            chosen: dict[str, Affinity] = {}
             try:
-                for container, affinity in self._affinities(request.pod):
-                    chosen[container] = affinity
-                    for one in self._providers:
-                        await one.allocate(request.pod, container, affinity)
-            except BaseException as error:
+                chosen = await self._allocate(request.pod)
+            except BaseException:
                 for one, state in zip(self._providers, before, strict=True):
                     one.restore(state)
-                if isinstance(error, TopologyAffinityError):
-                    raise HardwareRefused(TOPOLOGY_AFFINITY, str(error)) from None
                 raise
             finally:
+                self._counts.answered(monotonic() - began)
                 await self._save()
                 self.changed()
             self.expected.add(metadata["uid"])
             return self._assignment(request.pod, chosen)
+
+    async def _allocate(self, pod: PodJson) -> dict[str, Affinity]:
+        """Have each container given what it asks for, and count it; returns where."""
+        chosen: dict[str, Affinity] = {}
+        scope, is_guaranteed = self._topology.scope, self._topology.policy.guarantees_alignment
+        try:
+            for container, affinity in self._affinities(pod):
+                chosen[container] = affinity
+                for one in self._providers:
+                    await one.allocate(pod, container, affinity)
+                if is_guaranteed and scope == CONTAINER:
+                    self._counts.aligned(scope)
+        except TopologyAffinityError as error:
+            self._counts.refused()
+            if is_guaranteed:
+                self._counts.failed(scope)
+            raise HardwareRefused(TOPOLOGY_AFFINITY, str(error)) from None
+        except HardwareRefused:
+            if self._is_aligned:
+                self._counts.refused()
+            raise
+        if is_guaranteed and scope == POD:
+            self._counts.aligned(scope)
+        return chosen
+
+    @property
+    def _is_aligned(self) -> bool:
+        return self._topology.policy.name != NO_POLICY
 
     def _affinities(self, pod: PodJson) -> Iterator[tuple[str, Affinity]]:
         """Yield each container with the NUMA nodes for it; raises TopologyAffinityError."""

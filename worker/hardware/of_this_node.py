@@ -9,23 +9,25 @@ from proto.pod_snapshot import PodSnapshot
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.hardware.cpu_sets_in_force import CpuSetsInForce
-from worker.hardware.exclusive_cpus import Counts, load_cpus
+from worker.hardware.exclusive_cpus import load_cpus
 from worker.hardware.memory_of_nodes import load_memory
 from worker.hardware.node_hardware import NodeHardware
 from worker.hardware.provider import Provider
+from worker.telemetry.kubelet.resource_managers import ResourceManagerCounts
 
 Loops = Callable[[RuntimeClient, Callable[[], Iterable[PodSnapshot]]], Sequence[AbstractAsyncContextManager[None]]]
 
 
-def exclusive_hardware(config: NodeConfig, counts: Counts | None = None) -> tuple[NodeHardware, Loops]:
+def exclusive_hardware(config: NodeConfig, counts: ResourceManagerCounts | None = None) -> tuple[NodeHardware, Loops]:
     """Return what chooses hardware, from what is on disk, and the loops that it needs.
 
     Raises ConfigurationRefused if the files do not suit the configuration or the machine.
     """
-    cpus = load_cpus(config.cpu_manager, config.root_dir, counts)
-    memory = load_memory(config.memory_manager, config.root_dir)
+    counts = counts or ResourceManagerCounts()
+    cpus = load_cpus(config.cpu_manager, config.root_dir, counts.cpus)
+    memory = load_memory(config.memory_manager, config.root_dir, counts.memory)
     providers: list[Provider] = [one for one in (cpus, memory) if one]
-    hardware = NodeHardware(providers, config.topology_manager)
+    hardware = NodeHardware(providers, config.topology_manager, counts.topology)
     return hardware, partial(_loops, config, hardware) if providers else _none
 
 

@@ -84,7 +84,7 @@ async def work(
     cluster = _cluster_worker(api, config, telemetry) if api else None
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
-        hardware, cpu_sets = await asyncio.to_thread(exclusive_hardware, config, telemetry.metrics.cpu_manager)
+        hardware, cpu_sets = await asyncio.to_thread(exclusive_hardware, config, telemetry.metrics.resource_managers)
         services = node_services(
             config,
             telemetry.calls,

@@ -19,13 +19,13 @@ from activities.execution.timings import Timings
 from worker.endpoints.server import Address, Answer, Request
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
 from worker.telemetry.image_metrics import ImageMetrics
-from worker.telemetry.kubelet.cpu_manager import CpuManagerCounts
 from worker.telemetry.kubelet.evictions import EvictionCounts
 from worker.telemetry.kubelet.families import Families, rendered
 from worker.telemetry.kubelet.operations import OperationTimes
 from worker.telemetry.kubelet.pods import START_BUCKETS, PodCounts
 from worker.telemetry.kubelet.relists import RelistTimes
 from worker.telemetry.kubelet.resizes import ResizeCounts
+from worker.telemetry.kubelet.resource_managers import ResourceManagerCounts
 from worker.telemetry.kubelet.steps import StepCounts
 from worker.telemetry.workflow_engine import WorkflowEngine
 
@@ -50,7 +50,7 @@ class Metrics:
         self.evictions = EvictionCounts(self._registry)
         self.relists = RelistTimes(self._registry)
         self.resizes = ResizeCounts(self._registry)
-        self.cpu_manager = CpuManagerCounts(self._registry)
+        self.resource_managers = ResourceManagerCounts(self._registry)
         self._make_pods()
         self._make_logs()
         self._make_hints()

@@ -1,20 +1,21 @@
 """Are CPUs given to one container alone, kept on disk as a kubelet keeps them, and free again?"""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from activities.hardware.services import HardwareRefused
 from proto.temporal.hardware.ledger import AllocateHardware, ContainerAssignment, PodAssignment
 from tests.worker.settings.hardware.machines import Shape, machine
-from worker.hardware.exclusive_cpus import ExclusiveCpus, Uncounted, load_cpus
+from worker.hardware.exclusive_cpus import ExclusiveCpus, load_cpus
 from worker.hardware.node_hardware import NodeHardware
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.hardware.cpu_topology import read_topology
 from worker.settings.kubelet.configuration import ConfigurationRefused
+from worker.telemetry.kubelet.resource_managers import ResourceManagerCounts
 from workflows.decide.cpus.cpu_sets import written_cpus
 from workflows.decide.cpus.options import Options
 from workflows.decide.cpus.state_file import STATE_FILE
@@ -115,37 +116,25 @@ async def test_released_cpus_are_shared_again(settings: CpuManager, root_dir: Pa
     assert on_disk(root_dir) == ("0-3", {})
 
 
-class Counted(Uncounted):
-    """Remembers what was counted."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = []
-
-    def asked(self) -> None:
-        """Note it."""
-        self.words.append("asked")
-
-    def refused(self) -> None:
-        """Note it."""
-        self.words.append("refused")
-
-    def show(self, available: int, per_node: Mapping[int, int]) -> None:
-        """Note it."""
-        self.words.append(f"{available} left, {dict(per_node)}")
-
-
-async def test_what_is_given_is_counted(settings: CpuManager, root_dir: Path) -> None:
-    """As by the kubelet: each container that asks, each refusal, and what is left."""
-    counted = Counted()
-    cpus = load_cpus(settings, root_dir, counted)
+async def test_cpus_that_are_free_again_are_counted(settings: CpuManager, root_dir: Path) -> None:
+    """As by the kubelet: what is left, and what is given of each NUMA node."""
+    counts = ResourceManagerCounts(registry := CollectorRegistry())
+    cpus = load_cpus(settings, root_dir, counts.cpus)
     assert cpus is not None
-    hardware = NodeHardware([cpus])
+    hardware, shown = NodeHardware([cpus]), list[tuple[float | None, float | None]]()
+
+    def look() -> None:
+        names = ("shared_pool_size_millicores", "exclusive_cpu_allocation_count")
+        left, given = (registry.get_sample_value(f"kubelet_cpu_manager_{one}") for one in names)
+        assert given == registry.get_sample_value("kubelet_cpu_manager_allocation_per_numa", {"numa_node": "0"})
+        shown.append((left, given))
+
+    look()
     await hardware.allocate(AllocateHardware(pod("a", 2)))
-    with pytest.raises(HardwareRefused):
-        await hardware.allocate(AllocateHardware(pod("b", 2), counting=("a",)))
+    look()
     await hardware.release({"a"})
-    none, two = "3 left, {0: 0}", "1 left, {0: 2}"
-    assert counted.words == [none, "asked", two, "asked", "refused", two, none]
+    look()
+    assert shown == [(3000, 0), (1000, 2), (3000, 0)]
 
 
 def test_a_node_without_the_policy_writes_the_kubelets_file(root_dir: Path) -> None:

@@ -18,6 +18,8 @@ BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 TOTAL: Final = "_total"
 PLAIN_COUNTERS: Final = frozenset(
     {
+        "kubelet_container_aligned_compute_resources_count",
+        "kubelet_container_aligned_compute_resources_failure_count",
         "kubelet_evented_pleg_connection_error_count",
         "kubelet_evented_pleg_connection_success_count",
         "kubelet_evictions",

@@ -61,6 +61,11 @@ class Places:
         """Their sockets."""
         return frozenset(one.socket for one in self.by_cpu.values())
 
+    @property
+    def caches(self) -> Cpus:
+        """Their uncore caches."""
+        return frozenset(one.cache for one in self.by_cpu.values())
+
     def only(self, cpus: Cpus) -> "Places":
         """Leave out all others."""
         return Places({cpu: place for cpu, place in self.by_cpu.items() if cpu in cpus})
