@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
@@ -26,10 +25,8 @@ from workflows.decide.memory_nodes.amounts import Assignments, Block, Blocks, Ma
 from workflows.decide.memory_nodes.hints import container_hints, pod_hints
 from workflows.decide.memory_nodes.requests import MemoryNodesError, PodRequest, pod_request
 from workflows.decide.memory_nodes.reservations import STATIC
-from workflows.decide.memory_nodes.state_file import read_state, written_state
+from workflows.decide.memory_nodes.state_file import STATE_FILE, read_state, written_state
 from workflows.decide.memory_nodes.static_policy import StateError, allocate, begun, released
-
-STATE_FILE: Final = "memory_manager_state"
 
 
 class MemoryOfNodes:

@@ -17,10 +17,10 @@ from tests.node.hardware.cpus import CPUS, KEYS, allowed
 from tests.node.hardware.kept_memory import VARIABLE, copy_of_nodes
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest
-from worker.hardware.memory_of_nodes import STATE_FILE
 from worker.settings.hardware.numa_nodes import read_nodes
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
+from workflows.decide.memory_nodes.state_file import STATE_FILE
 
 FIRST = min(read_nodes().memory)
 RESERVED = {

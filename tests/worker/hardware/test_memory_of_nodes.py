@@ -10,7 +10,7 @@ from activities.hardware.services import HardwareRefused
 from proto.temporal.hardware.ledger import AllocateHardware, ContainerAssignment, MemoryBlock, PodAssignment
 from tests.worker.settings.hardware.machines import Shape, machine
 from worker.hardware.exclusive_cpus import load_cpus
-from worker.hardware.memory_of_nodes import STATE_FILE, MemoryOfNodes, load_memory
+from worker.hardware.memory_of_nodes import MemoryOfNodes, load_memory
 from worker.hardware.node_hardware import NodeHardware
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.hardware.cpu_topology import read_topology
@@ -18,6 +18,7 @@ from worker.settings.hardware.memory_manager import MemoryManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from workflows.decide.cpus.options import Options
 from workflows.decide.cpus.static_policy import static_policy
+from workflows.decide.memory_nodes.state_file import STATE_FILE
 from workflows.decide.memory_nodes.static_policy import NodeMemory, idle_machine
 from workflows.decide.topology.numa_nodes import NumaNodes
 from workflows.decide.topology.scopes import TopologyManager, topology_manager

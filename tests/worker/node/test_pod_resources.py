@@ -25,10 +25,15 @@ from worker.node.pod_resources.server import BURST, LARGEST_REQUEST, QPS, SOCKET
 from worker.node.process.dependencies import NodeDependencies
 from worker.node.process.node_metrics import NodeMetrics
 from worker.settings.hardware.cpu_manager import CpuManager
+from worker.settings.hardware.memory_manager import MemoryManager
 from worker.settings.kubelet.feature_gates import ACTIVE_PODS_GATE, FeatureGates
 from workflows.decide.cpus.options import Options
 from workflows.decide.cpus.state_file import written_state
 from workflows.decide.cpus.static_policy import Assignments, static_policy
+from workflows.decide.memory_nodes import state_file as memory_state
+from workflows.decide.memory_nodes.amounts import Assignments as Memory
+from workflows.decide.memory_nodes.amounts import Block
+from workflows.decide.memory_nodes.static_policy import NodeMemory, idle_machine
 
 
 def write_pod(root_dir: Path, name: str, phase: str = "Running") -> None:
@@ -57,7 +62,13 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def serving(root_dir: Path, metrics: NodeMetrics | None = None, **settings: Any) -> AsyncIterator[None]:
     """Serve while the block runs."""
     config = SimpleNamespace(
-        **{"root_dir": root_dir, "cpu_manager": CpuManager(), "feature_gates": FeatureGates()} | settings
+        **{
+            "root_dir": root_dir,
+            "cpu_manager": CpuManager(),
+            "memory_manager": MemoryManager(),
+            "feature_gates": FeatureGates(),
+        }
+        | settings
     )
     around = cast("NodeDependencies", SimpleNamespace(config=config, metrics=metrics or NodeMetrics()))
     task = asyncio.create_task(serve_pod_resources(around))
@@ -148,6 +159,67 @@ async def test_exclusive_cpus_are_those_of_the_state_file(tmp_path: Path) -> Non
         found = await ask(tmp_path, "GetAllocatableResources", api.AllocatableResourcesRequest())
     assert list(found.cpu_ids) == sorted(policy.allocatable)
     assert len(found.cpu_ids) == 3
+
+
+def memory(nodes: tuple[int, ...], size: int, kind: str = "memory") -> api.ContainerMemory:
+    """Build what the kubelet tells of a block."""
+    topology = api.TopologyInfo(nodes=[api.NUMANode(ID=one) for one in nodes])
+    return api.ContainerMemory(memory_type=kind, size=size, topology=topology)
+
+
+GIB = 2**30
+IDLE = idle_machine({0: NodeMemory(8 * GIB, {2**21: 512}), 1: NodeMemory(8 * GIB)}, {0: {"memory": GIB}})
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param(None, [], id="no-file"),
+        pytest.param("{broken", [], id="a-broken-file"),
+        pytest.param("[" * 100_000, [], id="a-deep-file"),
+        pytest.param(
+            memory_state.written_state("Static", Memory(IDLE, {"web": {"main": (Block((0, 1), "memory", 9 * GIB),)}})),
+            [memory((0, 1), 9 * GIB)],
+            id="of-two-nodes",
+        ),
+        pytest.param(
+            memory_state.written_state(
+                "Static",
+                Memory(IDLE, {"web": {"main": (Block((0,), "memory", GIB), Block((0,), "hugepages-2Mi", 2**22))}}),
+            ),
+            [memory((0,), GIB), memory((0,), 2**22, "hugepages-2Mi")],
+            id="by-size-of-page",
+        ),
+        pytest.param(
+            memory_state.written_state("Static", Memory(IDLE, {"other": {"main": (Block((0,), "memory", GIB),)}})),
+            [],
+            id="of-another-pod",
+        ),
+    ],
+)
+async def test_memory_is_that_of_the_state_file(
+    tmp_path: Path, written: str | None, expected: list[api.ContainerMemory]
+) -> None:
+    """By List and Get, with its NUMA nodes."""
+    write_pod(tmp_path, "web")
+    if written is not None:
+        (tmp_path / "memory_manager_state").write_text(written)
+    async with serving(tmp_path, memory_manager=MemoryManager(IDLE)):
+        (web,) = (await ask(tmp_path, "List", api.ListPodResourcesRequest())).pod_resources
+        request = api.GetPodResourcesRequest(pod_name="web", pod_namespace="default")
+        assert (await ask(tmp_path, "Get", request)).pod_resources == web
+    assert {one.name: list(one.memory) for one in web.containers} == {"sidecar": [], "main": expected}
+
+
+async def test_memory_that_containers_may_have_is_told_by_node(tmp_path: Path) -> None:
+    """Without what is reserved; whoever has some now does not matter."""
+    async with serving(tmp_path, memory_manager=MemoryManager(IDLE)):
+        found = await ask(tmp_path, "GetAllocatableResources", api.AllocatableResourcesRequest())
+    assert sorted(found.memory, key=lambda one: (one.topology.nodes[0].ID, one.size)) == [
+        memory((0,), GIB, "hugepages-2Mi"),
+        memory((0,), 6 * GIB),
+        memory((1,), 8 * GIB),
+    ]
 
 
 async def test_requests_are_counted(tmp_path: Path) -> None:

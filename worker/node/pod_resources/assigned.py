@@ -3,23 +3,31 @@
 The worker chooses, and leaves the kubelet's state files; they are read here, because this is another process.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
 from proto.podresources.v1 import api_pb2 as api
 from worker.settings.hardware.cpu_manager import CpuManager
-from workflows.decide.cpus.state_file import STATE_FILE, read_state
-from workflows.decide.cpus.static_policy import Assignments
+from worker.settings.hardware.memory_manager import MemoryManager
+from workflows.decide.cpus.state_file import STATE_FILE as CPU_FILE
+from workflows.decide.cpus.state_file import read_state as read_cpus
+from workflows.decide.cpus.static_policy import Assignments as Cpus
+from workflows.decide.memory_nodes.amounts import Assignments as Memory
+from workflows.decide.memory_nodes.amounts import Block
+from workflows.decide.memory_nodes.state_file import STATE_FILE as MEMORY_FILE
+from workflows.decide.memory_nodes.state_file import read_state as read_memory
 
 _log = structlog.get_logger(__name__)
+_Known = TypeVar("_Known")
 
 
 class AssignedHardware(Protocol):
-    """One kind of hardware: CPUs; memory, devices and claims join here."""
+    """One kind of hardware: CPUs, memory; devices and claims join here."""
 
     def read(self) -> None:
         """Read what is assigned now, before a request is answered. Blocks."""
@@ -37,17 +45,12 @@ class AssignedCpus:
 
     settings: CpuManager
     root_dir: Path
-    _known: Assignments = Assignments()  # noqa: RUF009 - it is frozen
+    _known: Cpus = Cpus()  # noqa: RUF009 - it is frozen
 
     def read(self) -> None:
-        """Read the file; one that is absent or broken says nothing, and the worker refuses a broken one at its start."""
-        if self.settings.static is None:
-            return
-        try:
-            self._known = read_state(self.settings.policy, (self.root_dir / STATE_FILE).read_text())
-        except (OSError, ValueError, RecursionError) as error:
-            _log.warning("exclusive CPUs can't be listed", err=str(error))
-            self._known = Assignments()
+        """Read the file."""
+        if self.settings.static is not None:
+            self._known = _read(self.root_dir / CPU_FILE, partial(read_cpus, self.settings.policy)) or Cpus()
 
     def add(self, container: api.ContainerResources, pod_uid: str) -> None:
         """Add a container's own CPUs."""
@@ -57,6 +60,44 @@ class AssignedCpus:
         """Add all CPUs but the reserved ones; none with the policy none."""
         if policy := self.settings.static:
             answer.cpu_ids.extend(sorted(policy.allocatable))
+
+
+@dataclass(slots=True)
+class AssignedMemory:
+    """The memory of NUMA nodes in `<root-dir>/memory_manager_state`."""
+
+    settings: MemoryManager
+    root_dir: Path
+    _known: Memory = Memory()  # noqa: RUF009 - it is frozen
+
+    def read(self) -> None:
+        """Read the file."""
+        if self.settings.idle is not None:
+            self._known = _read(self.root_dir / MEMORY_FILE, partial(read_memory, self.settings.policy)) or Memory()
+
+    def add(self, container: api.ContainerResources, pod_uid: str) -> None:
+        """Add a container's own memory, by size of page."""
+        container.memory.extend(map(_memory, self._known.of(pod_uid, container.name) or ()))
+
+    def add_allocatable(self, answer: api.AllocatableResourcesResponse) -> None:
+        """Add what each node has without its reservation; none with the policy None."""
+        for number, node in sorted((self.settings.idle or {}).items()):
+            blocks = (Block((number,), resource, table.allocatable) for resource, table in node.memory.items())
+            answer.memory.extend(_memory(one) for one in blocks if one.size)
+
+
+def _memory(block: Block) -> api.ContainerMemory:
+    nodes = [api.NUMANode(ID=number) for number in block.nodes]
+    return api.ContainerMemory(memory_type=block.resource, size=block.size, topology=api.TopologyInfo(nodes=nodes))
+
+
+def _read(file: Path, read: Callable[[str], _Known]) -> _Known | None:
+    """Read a state file; one that is absent or broken says nothing, and the worker refuses a broken one at its start."""
+    try:
+        return read(file.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        _log.warning("what containers have to themselves can't be listed", file=file.name, err=str(error))
+        return None
 
 
 Assigned = Sequence[AssignedHardware]

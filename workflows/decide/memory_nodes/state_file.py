@@ -12,6 +12,8 @@ from proto.kubernetes.go_quote import go_quoted
 from workflows.decide.memory_nodes.amounts import Assignments, Block, Blocks, Node, Table
 from workflows.decide.memory_nodes.static_policy import StateError
 
+STATE_FILE: Final = "memory_manager_state"
+"""In the node's folder."""
 _TYPES: Final = ("MemoryManagerCheckpoint", "MemoryManagerCheckpointV1")
 """The name that the kubelet writes, for older ones; and the other that it accepts."""
 
