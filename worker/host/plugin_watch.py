@@ -1,6 +1,6 @@
-"""Keeps the registered CSI drivers in sync with the sockets in `plugins_registry`.
+"""Keeps the registered plugins in sync with the sockets in `plugins_registry`.
 
-Runs in the worker, the process that mounts. A new socket is registered; one that was created again (its driver was
+Runs in the worker, the process that mounts. A new socket is registered; one that was created again (its plugin was
 restarted) is registered again; one that is removed is deregistered. Sockets that exist at start are read first
 (pluginwatcher/plugin_watcher.go, reconciler.go). Every plugin has a task of its own, so that one that hangs does not
 delay others.
@@ -8,19 +8,22 @@ delay others.
 
 import asyncio
 import contextlib
+import functools
 import os
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from activities.clients.csi_drivers import CsiDrivers, Driver
 from worker.daemon.background import in_background
 from worker.machine.inotify import FolderWatch
+
+if TYPE_CHECKING:
+    from activities.clients.plugins.kinds import PluginKinds, Registered
 
 FOLDER: Final = "plugins_registry"
 _MODE: Final = 0o750
@@ -59,9 +62,10 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 class PluginWatch:
     """The registrations in progress and done, by socket."""
 
-    def __init__(self, root_dir: Path, drivers: CsiDrivers) -> None:
+    def __init__(self, root_dir: Path, kinds: Callable[[], "PluginKinds"]) -> None:
+        """Follow the folder below the root directory; `kinds` is called with the first socket, because it loads gRPC."""
         self._folder = root_dir / FOLDER
-        self._drivers = drivers
+        self._kinds = functools.cache(kinds)
         self._known: dict[Path, tuple[Identity, asyncio.Task[None]]] = {}
         self._ended: set[asyncio.Task[None]] = set()
 
@@ -79,7 +83,7 @@ class PluginWatch:
                     await _first(watches)
 
     async def close(self) -> None:
-        """Deregister every driver."""
+        """Deregister every plugin."""
         self._reconcile({})
         await asyncio.gather(*self._ended, return_exceptions=True)
 
@@ -100,29 +104,29 @@ class PluginWatch:
 
     async def _keep(self, socket: Path) -> None:
         """Register the plugin behind a socket; deregister it when cancelled, because the socket is gone or new."""
-        driver = await self._registered(socket)
+        plugin = await self._registered(socket)
         try:
             await asyncio.Event().wait()
         finally:
-            self._drivers.remove(driver)
-            _log.info("CSI driver is gone", driver=driver.name, socket=str(socket))
+            plugin.remove()
+            _log.info("plugin is gone", type=plugin.kind, name=plugin.name, socket=str(socket))
 
-    async def _registered(self, socket: Path) -> Driver:
-        from activities.clients.plugins.registration import PluginUnreachable  # noqa: PLC0415 - 3 MB, for whom has drivers
-        from activities.volumes.csi.drivers.registration import PluginRefused, register  # noqa: PLC0415 - the same
+    async def _registered(self, socket: Path) -> "Registered":
+        from activities.clients.plugins.kinds import PluginRefused, register  # noqa: PLC0415 - 3 MB, for whom has plugins
+        from activities.clients.plugins.registration import PluginUnreachable  # noqa: PLC0415 - the same
 
         pause = _FIRST_PAUSE
         while True:
             try:
-                driver = await register(socket, self._drivers)
+                plugin = await register(socket, self._kinds())
             except (PluginRefused, PluginUnreachable) as error:
                 _log.warning("plugin not registered", socket=str(socket), error=str(error), again_in=pause)
             except Exception:  # noqa: BLE001 - a defect, or an answer that nobody foresaw: tried again like the others
                 _log.exception("plugin not registered, for an unexpected reason", socket=str(socket), again_in=pause)
             else:
-                number = ".".join(map(str, driver.version))
-                _log.info("CSI driver registered", driver=driver.name, endpoint=driver.endpoint, version=number)
-                return driver
+                said = {"type": plugin.kind, "name": plugin.name, "version": plugin.version}
+                _log.info("plugin registered", endpoint=plugin.endpoint, **said)
+                return plugin
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -138,11 +142,11 @@ async def _first(watches: list[FolderWatch]) -> None:
 
 
 @asynccontextmanager
-async def watching_plugins(root_dir: Path, drivers: CsiDrivers) -> AsyncIterator[None]:
-    """Register drivers while the block runs; without a watchable folder there are no drivers, but pods run."""
-    watch = PluginWatch(root_dir, drivers)
+async def watching_plugins(root_dir: Path, kinds: Callable[[], "PluginKinds"]) -> AsyncIterator[None]:
+    """Register plugins while the block runs; without a watchable folder there are none, but pods run."""
+    watch = PluginWatch(root_dir, kinds)
     try:
-        async with in_background("CSI drivers", partial(_for_ever, watch)):
+        async with in_background("plugins", partial(_for_ever, watch)):
             yield
     finally:
         await watch.close()
@@ -153,5 +157,5 @@ async def _for_ever(watch: PluginWatch) -> None:
         try:
             await watch.run()
         except OSError as error:
-            _log.warning("CSI drivers cannot be registered", error=str(error), again_in=_RETRY_SECONDS)
+            _log.warning("plugins cannot be registered", error=str(error), again_in=_RETRY_SECONDS)
         await asyncio.sleep(_RETRY_SECONDS)

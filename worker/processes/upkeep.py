@@ -30,6 +30,8 @@ from workflows.decide.eviction.limits import CONTAINER, EMPTY_DIR, POD
 from workflows.decide.shutdown.periods import PRIORITY_GATE
 
 if TYPE_CHECKING:
+    from activities.clients.plugins.kinds import PluginKinds
+    from activities.node_services import NodeServices
     from worker.processes.cluster_worker import ClusterWorker
 
 
@@ -38,12 +40,19 @@ def upkeep(parts: WorkerParts) -> Sequence[AbstractAsyncContextManager[None]]:
     config, services, every = parts.config, parts.services, parts.config.sync_frequency
     rotator = LogRotator(services, config.container_logs, parts.cache.snapshots, parts.telemetry.metrics)
     return (
-        watching_plugins(config.root_dir, services.csi),
+        watching_plugins(config.root_dir, partial(plugin_kinds, services)),
         republishing_volumes(services, every),
         undoing_orphaned_pods(services, every, parts.telemetry.metrics.operations.orphans_cleaned),
         keeping_logs_small(rotator),
         giving_back_freed_memory(every),
     )
+
+
+def plugin_kinds(services: "NodeServices") -> "PluginKinds":
+    """Return the kinds of plugins that register by a socket in `plugins_registry`."""
+    from activities.volumes.csi.drivers.registration import CSI_PLUGIN, CsiPlugins  # noqa: PLC0415 - 3 MB, for whom has plugins
+
+    return {CSI_PLUGIN: CsiPlugins(services.csi)}
 
 
 def storage_limits(parts: WorkerParts, signals: WorkflowSignals) -> AbstractAsyncContextManager[None]:

@@ -18,6 +18,7 @@ import pytest
 from activities.clients.csi_driver import CsiError, connected
 from activities.clients.csi_drivers import CsiDrivers
 from activities.clients.manifest_url import ManifestsUnreadable, ManifestUrl
+from activities.clients.plugins.kinds import PluginRefused, register
 from activities.clients.plugins.registration import PluginUnreachable
 from activities.clients.runtime import RuntimeClient
 from activities.hooks.hook_request import send_hook_request
@@ -26,7 +27,7 @@ from activities.probes.grpc_health import GrpcHealth
 from activities.probes.http_get import HttpGet
 from activities.probes.outcome import ProbeNotRun, Target
 from activities.probes.tcp_socket import TcpSocket
-from activities.volumes.csi.drivers.registration import PluginRefused, register
+from activities.volumes.csi.drivers.registration import CSI_PLUGIN, CsiPlugins
 from tests.activities.foreign.held_loop import holds
 from tests.activities.foreign.tls import key_pair, large_group
 from tests.patience import PATIENCE
@@ -108,7 +109,7 @@ async def exec_probe(peers: Peers, name: str) -> None:
 async def plugin(peers: Peers, name: str) -> None:
     """Register what is behind a socket."""
     with suppress(PluginRefused, PluginUnreachable):
-        await register(peers.folder / name, CsiDrivers())
+        await register(peers.folder / name, {CSI_PLUGIN: CsiPlugins(CsiDrivers())})
 
 
 async def csi_capabilities(peers: Peers, name: str) -> None:

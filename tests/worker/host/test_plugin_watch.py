@@ -1,4 +1,4 @@
-"""Are the registered drivers those with a socket in plugins_registry while the worker runs?"""
+"""Are the registered plugins those with a socket in plugins_registry while the worker runs?"""
 
 import asyncio
 import contextlib
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from activities.clients.csi_drivers import CsiDrivers
+from activities.volumes.csi.drivers.registration import CSI_PLUGIN, CsiPlugins
 from tests.csi.orders import DriverFolder, Order, Setup
 from tests.csi.serving import serving
 from worker.host import plugin_watch
@@ -33,7 +34,7 @@ class Seen(CsiDrivers):
 async def drivers(tmp_path: Path) -> AsyncIterator[Seen]:
     """Follow the folder of this test."""
     seen = Seen()
-    async with watching_plugins(tmp_path, seen):
+    async with watching_plugins(tmp_path, lambda: {CSI_PLUGIN: CsiPlugins(seen)}):
         yield seen
     assert seen.find(NAME) is None
 
@@ -50,7 +51,7 @@ async def test_what_lies_there_before_the_worker_is_registered(tmp_path: Path, r
     """A worker that was restarted knows its drivers again from their sockets."""
     drivers = Seen()
     async with serving(tmp_path / "d", registry / "reg.sock"):
-        async with watching_plugins(tmp_path, drivers):
+        async with watching_plugins(tmp_path, lambda: {CSI_PLUGIN: CsiPlugins(drivers)}):
             assert (await drivers.get(NAME)).name == NAME
         assert drivers.find(NAME) is None
 

@@ -1,17 +1,15 @@
-"""Registers the plugin behind a registration socket, in the kubelet's order.
+"""Takes CSI drivers that register by a socket: validates them, and asks them about this node.
 
-Called by `worker.host.plugin_watch` for every new socket (pluginmanager operation_generator.go, csi_plugin.go
-ValidatePlugin and RegisterPlugin): ask what it is, validate it, ask the driver about this node, and notify it.
+One of the kinds of `activities.clients.plugins.kinds` (csi_plugin.go ValidatePlugin and RegisterPlugin).
 """
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from activities.clients.csi_driver import CsiError, connected
 from activities.clients.csi_drivers import CsiDrivers, Driver
-from activities.clients.plugins.registration import plugin_at
+from activities.clients.plugins.kinds import PluginRefused, Registered
 from activities.volumes.csi.records.volume import DRIVER_NAME
 from proto.pluginregistration.v1 import api_pb2 as registration
 
@@ -20,52 +18,32 @@ _VERSION: Final = re.compile(r"v?(0|[1-9][0-9]{0,17})((?:\.[0-9]{1,18})+)(?!\.?[
 _MAJOR: Final = 1
 
 
-class PluginRefused(Exception):
-    """The plugin cannot be registered; it has been notified why."""
+class CsiPlugins:
+    """The kind of plugins that are CSI drivers."""
 
+    def __init__(self, drivers: CsiDrivers) -> None:
+        self._drivers = drivers
 
-async def register(socket: Path, drivers: CsiDrivers) -> Driver:
-    """Register the plugin behind a socket; raises PluginRefused or PluginUnreachable."""
-    driver = None
-    try:
-        async with plugin_at(socket) as plugin:
-            info = await plugin.info()
-            try:
-                driver = await _driver(info, socket, drivers)
-            except PluginRefused as refused:
-                await plugin.notify(str(refused))
-                raise
-            await drivers.add(driver)
-            await plugin.notify()
-    except BaseException:
-        if driver is not None:
-            drivers.remove(driver)
-        raise
-    return driver
-
-
-async def _driver(info: registration.PluginInfo, socket: Path, drivers: CsiDrivers) -> Driver:
-    """Validate a plugin and ask the driver about this node; raises PluginRefused."""
-    if info.type != CSI_PLUGIN:
-        raise PluginRefused(
-            f"RegisterPlugin error -- no handler registered for plugin type: {info.type} at socket {socket}; "
-            f"this node takes {CSI_PLUGIN} only"
+    async def register(self, info: registration.PluginInfo, endpoint: str) -> Registered:
+        """Validate a driver, ask it about this node, and take it; raises PluginRefused."""
+        version = _acceptable(info, endpoint, self._drivers)
+        try:
+            async with connected(endpoint) as node:
+                node_info = await node.info()
+        except CsiError as error:
+            raise PluginRefused(f"RegisterPlugin error -- plugin registration failed with err: {error}") from error
+        segments = dict(node_info.accessible_topology.segments)
+        driver = Driver(
+            info.name, endpoint, version, node_info.node_id, node_info.max_volumes_per_node, topology=segments
         )
-    endpoint = info.endpoint or str(socket)
-    version = _acceptable(info, endpoint, drivers)
-    try:
-        async with connected(endpoint) as node:
-            node_info = await node.info()
-    except CsiError as error:
-        raise PluginRefused(f"RegisterPlugin error -- plugin registration failed with err: {error}") from error
-    return Driver(
-        info.name,
-        endpoint,
-        version,
-        node_info.node_id,
-        node_info.max_volumes_per_node,
-        dict(node_info.accessible_topology.segments),
-    )
+        try:
+            await self._drivers.add(driver)
+        except BaseException:
+            self._drivers.remove(driver)
+            raise
+        return Registered(
+            CSI_PLUGIN, info.name, endpoint, ".".join(map(str, version)), remove=lambda: self._drivers.remove(driver)
+        )
 
 
 def _acceptable(info: registration.PluginInfo, endpoint: str, drivers: CsiDrivers) -> tuple[int, ...]:

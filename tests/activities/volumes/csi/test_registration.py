@@ -9,12 +9,19 @@ import pytest
 
 from activities.clients.csi_driver import CsiError, connected
 from activities.clients.csi_drivers import CsiDrivers, Driver, DriverNotRegistered
+from activities.clients.plugins.kinds import PluginRefused, Registered
+from activities.clients.plugins.kinds import register as register_plugin
 from activities.clients.plugins.registration import PluginUnreachable
-from activities.volumes.csi.drivers.registration import PluginRefused, highest_version, register
+from activities.volumes.csi.drivers.registration import CSI_PLUGIN, CsiPlugins, highest_version
 from tests.csi.orders import Order, Setup
 from tests.csi.serving import serving
 
 NAME = "dir.csi.tempolet.test"
+
+
+async def register(socket: Path, drivers: CsiDrivers) -> Registered:
+    """Register the driver behind a socket on a node that takes CSI drivers only."""
+    return await register_plugin(socket, {CSI_PLUGIN: CsiPlugins(drivers)})
 
 
 @pytest.mark.parametrize(
@@ -44,8 +51,8 @@ async def test_a_driver_registers_and_is_told(tmp_path: Path) -> None:
         registered = await register(tmp_path / "reg.sock", drivers)
     assert registered.name == NAME
     assert registered.endpoint == str(tmp_path / "d" / "csi.sock")
-    assert (registered.node_id, registered.max_volumes) == ("node-of-the-test", 7)
-    assert await drivers.get(NAME) is registered
+    driver = await drivers.get(NAME)
+    assert (driver.endpoint, driver.node_id, driver.max_volumes) == (registered.endpoint, "node-of-the-test", 7)
     assert folder.calls("NotifyRegistrationStatus") == [
         {"call": "NotifyRegistrationStatus", "registered": True, "error": ""}
     ]

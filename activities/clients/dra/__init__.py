@@ -1,0 +1,1 @@
+"""DRA drivers: one connection to each plugin, and which are registered."""

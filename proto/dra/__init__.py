@@ -1,0 +1,1 @@
+"""The API of DRA drivers, one folder per version."""
