@@ -19,7 +19,7 @@ from proto.csi.v1 import csi_pb2 as csi
 from proto.csi.v1 import csi_pb2_grpc
 
 CALL_SECONDS: Final = 120.0
-"""Deadline of each call (csi_plugin.go csiTimeout)."""
+"""Deadline of each call that mounts or undoes (csi_plugin.go csiTimeout)."""
 _OPTIONS: Final = channel_options(64 * 1024)
 """CSI limits every text and map of an answer to a few KiB."""
 _UNCERTAIN: Final = frozenset(
@@ -64,9 +64,9 @@ class CsiNode:
         answer: csi.NodeGetInfoResponse = await self._ask(self._node.NodeGetInfo, csi.NodeGetInfoRequest())
         return answer
 
-    async def capabilities(self) -> frozenset[int]:
+    async def capabilities(self, within: float = CALL_SECONDS) -> frozenset[int]:
         """Ask for the driver's capabilities on this node, as numbers of NodeServiceCapability.RPC.Type."""
-        answer = await self._ask(self._node.NodeGetCapabilities, csi.NodeGetCapabilitiesRequest())
+        answer = await self._ask(self._node.NodeGetCapabilities, csi.NodeGetCapabilitiesRequest(), within)
         return frozenset(one.rpc.type for one in answer.capabilities)
 
     async def stage(self, request: csi.NodeStageVolumeRequest) -> None:
@@ -87,10 +87,18 @@ class CsiNode:
         request = csi.NodeUnstageVolumeRequest(volume_id=handle, staging_target_path=staging)
         await self._ask(self._node.NodeUnstageVolume, request)
 
-    async def _ask(self, method: Any, request: Any) -> Any:
+    async def volume_stats(
+        self, handle: str, path: str, within: float = CALL_SECONDS
+    ) -> csi.NodeGetVolumeStatsResponse:
+        """Ask for the use of a volume that is published at a path, and for its condition."""
+        request = csi.NodeGetVolumeStatsRequest(volume_id=handle, volume_path=path)
+        answer: csi.NodeGetVolumeStatsResponse = await self._ask(self._node.NodeGetVolumeStats, request, within)
+        return answer
+
+    async def _ask(self, method: Any, request: Any, within: float = CALL_SECONDS) -> Any:
         call, code, start = type(request).__name__.removesuffix("Request"), grpc.StatusCode.UNKNOWN, time.perf_counter()
         try:
-            answer = await method(request, timeout=CALL_SECONDS)
+            answer = await method(request, timeout=within)
         except grpc.aio.AioRpcError as error:
             code = error.code()
             redacted = redact_secrets(error.details() or "", secrets_of(request))

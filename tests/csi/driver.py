@@ -107,6 +107,22 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
         _die_if(die)
         return csi.NodeUnpublishVolumeResponse()
 
+    async def NodeGetVolumeStats(self, request: Any, context: Any) -> csi.NodeGetVolumeStatsResponse:  # noqa: N802 - gRPC's name
+        """Return what the file system says, and the condition that a test has written."""
+        await self._obey("NodeGetVolumeStats", request, context)
+        if not Path(request.volume_path).exists():  # noqa: ASYNC240 - a folder of the test
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no volume is published there")
+        disk, condition = os.statvfs(request.volume_path), self._folder.condition
+        size, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+        by_unit = ((csi.VolumeUsage.BYTES, size, free), (csi.VolumeUsage.INODES, disk.f_files, disk.f_ffree))
+        return csi.NodeGetVolumeStatsResponse(
+            usage=[
+                csi.VolumeUsage(unit=unit, total=total, available=left, used=total - left)
+                for unit, total, left in by_unit
+            ],
+            volume_condition=csi.VolumeCondition(abnormal=bool(condition), message=condition or "it is well"),
+        )
+
     def _volume(self, request: Any) -> Path:
         volume = self._folder.volume(request.volume_id)
         if not volume.exists():

@@ -93,6 +93,16 @@ class DriverFolder:
         """Reset the counts."""
         (self.path / "calls.jsonl").unlink(missing_ok=True)
 
+    @property
+    def condition(self) -> str:
+        """What is wrong with the volumes, or ""."""
+        file = self.path / "condition"
+        return file.read_text() if file.exists() else ""
+
+    @condition.setter
+    def condition(self, wrong: str) -> None:
+        (self.path / "condition").write_text(wrong)
+
     def volume(self, handle: str) -> Path:
         """Return the folder behind a volume; a test writes its content there."""
         return self.path / "volumes" / handle

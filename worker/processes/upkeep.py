@@ -24,6 +24,7 @@ from worker.host.pressure.evictions import EvictionParts, Evictions
 from worker.host.pressure.oom_watch import OomWatch
 from worker.host.shutdown.ending import Node, asking, pod_of
 from worker.host.shutdown.node_shutdown import NodeShutdown, ShutdownDependencies
+from worker.machine.csi_endpoints import EndpointRecord
 from worker.machine.shutdown_sign import ShutdownSign
 from worker.processes.temporal_part import WorkerParts
 from workflows.decide.eviction.limits import CONTAINER, EMPTY_DIR, POD
@@ -41,6 +42,7 @@ def upkeep(parts: WorkerParts) -> Sequence[AbstractAsyncContextManager[None]]:
     rotator = LogRotator(services, config.container_logs, parts.cache.snapshots, parts.telemetry.metrics)
     return (
         watching_plugins(config.root_dir, partial(plugin_kinds, services)),
+        in_background("record of CSI drivers", EndpointRecord(config.state_dir, services.csi).run),
         republishing_volumes(services, every),
         undoing_orphaned_pods(services, every, parts.telemetry.metrics.operations.orphans_cleaned),
         keeping_logs_small(rotator),

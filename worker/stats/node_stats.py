@@ -38,6 +38,7 @@ from worker.stats.cgroups.v2 import CgroupsV2
 from worker.stats.disks.filesystems import FileSystem, device_name
 from worker.stats.disks.node_disks import NodeDisks, RuntimeDisks
 from worker.stats.disks.pod_files import PodFiles
+from worker.stats.disks.volumes import Volumes
 from worker.stats.pressure.pod_uses import pod_uses
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import read_rows
@@ -69,8 +70,17 @@ class _Found:
 class NodeStats:
     """Resource usage of this node."""
 
-    def __init__(self, config: NodeConfig, runtime: RuntimeClient, hierarchies: Hierarchies | None = None) -> None:
-        """Take the configuration and the client of the runtime; `hierarchies` None: this machine's."""
+    def __init__(
+        self,
+        config: NodeConfig,
+        runtime: RuntimeClient,
+        hierarchies: Hierarchies | None = None,
+        volumes: Volumes | None = None,
+    ) -> None:
+        """Take the configuration and the client of the runtime; `hierarchies` None: this machine's.
+
+        `volumes` None: without those of CSI drivers.
+        """
         self._config = config
         found = hierarchies or Hierarchies.of_this_node()
         self._reader = reader_of(found)
@@ -78,7 +88,7 @@ class NodeStats:
         self._rates = CpuRates()
         self.pods = PodFiles(config.root_dir)
         """The pods' objects."""
-        self._disks = NodeDisks(config, runtime, self.pods)
+        self._disks = NodeDisks(config, runtime, self.pods, volumes)
         self._places = ProcessCgroups(found)
         self._started_at = time.time()
         self._reading = asyncio.Lock()

@@ -28,6 +28,7 @@ PROVIDER_TOKENS_GATE: Final = "KubeletServiceAccountTokenForCredentialProviders"
 ACTIVE_PODS_GATE: Final = "KubeletPodResourcesListUseActivePods"
 SPLIT_LOGS_GATE: Final = "PodLogsQuerySplitStreams"
 QUOTA_GATE: Final = "LocalStorageCapacityIsolationFSQuotaMonitoring"
+VOLUME_HEALTH_GATE: Final = "CSIVolumeHealth"
 POD_LEVEL_RESIZES_GATE: Final = "InPlacePodLevelResourcesVerticalScaling"
 
 ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
@@ -42,6 +43,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     WEBSOCKETS_GATE: frozenset({False}),
     SPLIT_LOGS_GATE: frozenset({True}),
     QUOTA_GATE: frozenset({True}),
+    VOLUME_HEALTH_GATE: frozenset({True}),
     POD_LEVEL_RESIZES_GATE: frozenset({False}),
     "CPUManagerPolicyAlphaOptions": frozenset({True}),
     "CPUManagerPolicyBetaOptions": frozenset({False}),

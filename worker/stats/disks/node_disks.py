@@ -58,10 +58,12 @@ class RuntimeDisks(NamedTuple):
 class NodeDisks:
     """The disks of one node; used from one event loop."""
 
-    def __init__(self, config: NodeConfig, runtime: RuntimeClient, pods: PodFiles) -> None:
-        """Take the node's configuration, the client of the runtime, and the pods' files."""
+    def __init__(
+        self, config: NodeConfig, runtime: RuntimeClient, pods: PodFiles, volumes: Volumes | None = None
+    ) -> None:
+        """Take the node's configuration, the client of the runtime, the pods' files, and what measures volumes."""
         self._config, self._runtime, self._pods = config, runtime, pods
-        self._volumes = Volumes()
+        self._volumes = volumes or Volumes()
         self._places: list[Path] = []
 
     async def file_systems(self) -> list[FileSystem]:

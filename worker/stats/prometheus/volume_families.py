@@ -25,6 +25,20 @@ def claimed_families(measured: Mapping[Volume, VolumeUsage]) -> Iterator[Family]
         for key, use in claimed.items():
             family.add(getattr(use, field), written[key])
         yield family
+    yield _health_family(claimed, written)
+
+
+def _health_family(claimed: Mapping[tuple[str, str], VolumeUsage], written: Mapping[tuple[str, str], str]) -> Family:
+    """Return the volumes' health, of those whose driver was asked."""
+    text = (
+        "[ALPHA] Abnormal volume health status. The count is either 1 or 0. 1 indicates the volume is unhealthy, "
+        "0 indicates volume is healthy"
+    )
+    family = Family("kubelet_volume_stats_health_status_abnormal", text, "gauge")
+    for key, use in claimed.items():
+        if use.abnormal is not None:
+            family.add(use.abnormal, written[key])
+    return family
 
 
 def total_family(counts: VolumeCounts) -> Family:

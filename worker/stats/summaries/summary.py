@@ -111,6 +111,8 @@ def _volume(volume: Volume, use: VolumeUsage) -> Json:
         "inodesUsed": use.inodes_used,
         "name": volume.name,
     }
+    if use.abnormal is not None:
+        content["volumeHealthStats"] = {"abnormal": use.abnormal}
     return content | ({"pvcRef": {"name": volume.claim, "namespace": volume.namespace}} if volume.claim else {})
 
 

@@ -102,6 +102,7 @@ def test_a_claims_volume_is_found_by_what_it_has_brought(plugin: str, place: str
     record = tmp_path / "pods" / UID / CLAIMS / "data"
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps({"type": "nfs", "name": "pv-1", "block": False}))
+    (folder.parent / "vol_data.json").write_text(json.dumps({"driverName": "d", "volumeHandle": "h"}))
     wanted = pod({"name": "data", "persistentVolumeClaim": {"claimName": "claim"}})
     (found,) = volumes_of(tmp_path, wanted, {str(folder)})
     assert (found.folder, found.claim, found.is_written, found.is_local) == (folder, "claim", False, False)
