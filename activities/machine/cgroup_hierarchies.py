@@ -1,6 +1,6 @@
 """Finds where cgroups are mounted and which controllers hold a pod's limits.
 
-Used by `cgroups`, and by `node_capacity` for the kernel's features.
+Used by `cgroups`, by `node_capacity` for the kernel's features, and by the node process, which waits for the worker's first cgroups.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,3 +51,8 @@ class Hierarchies:
         roots = [self.v2] if self.v2 else list(dict.fromkeys(self.v1.values()))
         for root in roots:
             yield root / cgroup.lstrip("/")
+
+    def limits(self, cgroup: str) -> bool:
+        """Report whether a cgroup is in every hierarchy in which limits are written."""
+        roots = [self.v2] if self.v2 else [self.v1[one] for one in LIMITED if one in self.v1]
+        return all((root / cgroup.lstrip("/")).is_dir() for root in roots)

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from activities.files.atomic_files import write_atomically
+from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroup_names import CgroupDriver, CgroupNames
+from proto.kubernetes.resources.qos import QosClass
 
 FILE: Final = "cgroup-driver"
 _LONGEST: Final = 64
@@ -32,3 +34,12 @@ def recorded_driver(state_dir: Path) -> CgroupDriver:
 def recorded_names(state_dir: Path, cgroup_root: str) -> CgroupNames:
     """Return the names of the node's cgroups below cgroupRoot; raises ValueError."""
     return CgroupNames.below(cgroup_root, recorded_driver(state_dir))
+
+
+def tiers_made(state_dir: Path, cgroup_root: str) -> bool:
+    """Report whether the worker has made the cgroups that pods are put into."""
+    try:
+        names, hierarchies = recorded_names(state_dir, cgroup_root), Hierarchies.of_this_node()
+    except ValueError:  # no name for them: the worker says why, and ends
+        return False
+    return all(hierarchies.limits(names.tier(qos)) for qos in QosClass)

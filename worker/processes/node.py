@@ -22,6 +22,7 @@ from worker.daemon.health import LoopHealth
 from worker.daemon.loop_restarts import restart_on_error
 from worker.daemon.node_lock import hold_node_lock
 from worker.daemon.service import Service
+from worker.machine.cgroup_driver import tiers_made
 from worker.node.certificates.bootstrap import bootstrap
 from worker.node.certificates.renewal import rotate_client_certificate, rotate_serving_certificate
 from worker.node.lease import keep_lease
@@ -50,7 +51,8 @@ PARTS: Final[Mapping[str, Callable[[NodeDependencies], Coroutine[object, object,
 async def run_node(config: NodeConfig) -> None:
     """Run the node process until asked to stop; raises NodeLockHeld if there is one already, KubeconfigRefused."""
     assert config.cluster is not None
-    health, processes = LoopHealth("node"), PeerProcesses(config.root_dir)
+    health = LoopHealth("node")
+    processes = PeerProcesses(config.root_dir, tiers=partial(tiers_made, config.state_dir, config.cgroup_root))
     with hold_node_lock(config.root_dir, "node"):
         async with Service(health) as service, serving_healthz(config, health, processes), _telling(config, service):
             if not await _bootstrapped(config, service):

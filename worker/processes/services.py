@@ -42,9 +42,19 @@ UNLIMITED: Final = 1000
 """Concurrent pulls if maxParallelImagePulls sets no limit: more than a node has pods."""
 
 
+def pods_cgroups(config: NodeConfig, timings: Timings | None = None) -> Cgroups:
+    """Return the cgroups of this node's pods, by the driver that was settled."""
+    return Cgroups(
+        recorded_names(config.state_dir, config.cgroup_root),
+        settings=CgroupSettings(config.pod_pids_limit, memory_qos=config.feature_gates.enabled(MEMORY_QOS_GATE)),
+        timings=timings,
+    )
+
+
 def node_services(  # noqa: PLR0913 - the parts of the process that activities share
     config: NodeConfig,
     *calls: CallObserver,
+    cgroups: Cgroups,
     api: "ApiServer | None" = None,
     cluster: "ClusterWorker | None" = None,
     timings: Timings | None = None,
@@ -66,11 +76,7 @@ def node_services(  # noqa: PLR0913 - the parts of the process that activities s
         pull_started=cluster.events.pull_started if cluster else ignore_pull,
         collection_step=CollectionEvents(cluster.tell_of_node).heard if cluster else ignore_step,
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
-        cgroups=Cgroups(
-            recorded_names(config.state_dir, config.cgroup_root),
-            settings=CgroupSettings(config.pod_pids_limit, memory_qos=config.feature_gates.enabled(MEMORY_QOS_GATE)),
-            timings=timings,
-        ),
+        cgroups=cgroups,
         timings=timings or Timings(),
         hardware=hardware or NoHardware(),
         user_namespaces=UserNamespaces(id_ranges(config.user_ids_per_pod, config.max_pods)),

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroups import Cgroups
 from activities.machine.process_cgroups import ProcessCgroups
 from activities.node_services import NodeServices
 from proto.pod_snapshot import PodSnapshot
@@ -35,7 +36,7 @@ from worker.host.pressure.cleanups import Cleanups
 from worker.host.terminating_pods import TerminationTracker
 from worker.machine.kernel_tunables import settle_kernel_tunables
 from worker.processes.cgroup_driver import cgroup_driver_settled
-from worker.processes.services import node_services
+from worker.processes.services import node_services, pods_cgroups
 from worker.processes.temporal_part import TemporalPart, WorkerParts
 from worker.processes.upkeep import evictions, oom_kills, shutdowns, storage_limits, upkeep
 from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE
@@ -66,9 +67,11 @@ async def run_worker(config: NodeConfig) -> None:
                 config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
             )
             with hold_node_name("worker", config.node_name, place_of(node.client)):
+                cgroups = pods_cgroups(config, telemetry.metrics.timings())
+                await asyncio.to_thread(cgroups.make_tiers)  # before anything is waited for, as healthz waits for them
                 if await kubeconfig_awaited(config, service):
                     async with open_api(config, "worker", telemetry.metrics.api_request) as api:
-                        await work(config, node, service, telemetry, api=api)
+                        await work(config, node, service, telemetry, cgroups, api=api)
 
 
 def always_healthy() -> str:
@@ -76,8 +79,14 @@ def always_healthy() -> str:
     return ""
 
 
-async def work(
-    config: NodeConfig, node: NodeClient, service: Service, telemetry: Telemetry, *, api: "ApiServer | None" = None
+async def work(  # noqa: PLR0913, PLR0917 - the parts of the process
+    config: NodeConfig,
+    node: NodeClient,
+    service: Service,
+    telemetry: Telemetry,
+    cgroups: Cgroups,
+    *,
+    api: "ApiServer | None" = None,
 ) -> None:
     """Do what needs no Temporal, and run workflows and activities whenever Temporal answers, until asked to stop."""
     install_bounded_thread_pool()
@@ -88,6 +97,7 @@ async def work(
         services = node_services(
             config,
             telemetry.calls,
+            cgroups=cgroups,
             hardware=hardware,
             api=api,
             cluster=cluster,
@@ -95,7 +105,6 @@ async def work(
             readiness=readiness.probed,
         )
         count_pulls(services, config, telemetry.metrics.images)
-        await asyncio.to_thread(services.cgroups.make_tiers)
         pods_limit = await asyncio.to_thread(_enforced, services, config, cluster)
         await asyncio.to_thread(know_pods, tickets, config.node_name, cache.snapshots())
         numbers = PodMetrics(cache, telemetry.metrics)

@@ -54,6 +54,18 @@ def test_names(v1: Hierarchies, qos: QosClass, expected: str) -> None:
     assert Cgroups("our/own/", hierarchies=v1).pod_cgroup("u", qos) == f"/our/own{expected}"
 
 
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_cgroup_is_there_once_its_limits_have_a_place(version: str, request: pytest.FixtureRequest) -> None:
+    """On v1 in each hierarchy of a limit; a hierarchy that the machine lacks is not asked for."""
+    hierarchies: Hierarchies = request.getfixturevalue(version)
+    assert not hierarchies.limits("/elsewhere")
+    folders = list(hierarchies.folders("/elsewhere"))
+    for folder in folders:
+        assert not hierarchies.limits("/elsewhere")
+        folder.mkdir(parents=True)
+    assert hierarchies.limits("/elsewhere")
+
+
 def test_no_name_leads_out(v1: Hierarchies) -> None:
     """Neither the configuration nor a manifest."""
     with pytest.raises(ValueError, match="leads upward"):

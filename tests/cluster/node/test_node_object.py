@@ -1,8 +1,10 @@
 """Does a machine register with a real API server, report its status, patch changes, and recreate its Node when that is deleted?"""
 
+import contextlib
 import json
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from activities.machine.cgroups import Cgroups
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.node_pressure import write_node_pressure
 from tests.cluster.certificates import Authority
@@ -17,6 +20,7 @@ from tests.cluster.cluster_node import ClusterNode, condition, lone_node
 from tests.cluster.control_plane import ControlPlane
 from tests.free_ports import free_ports
 from tests.node.tempolet_node import PATIENCE
+from worker.daemon.node_lock import hold_node_lock
 from worker.standalone.containerd import Containerd
 
 
@@ -25,6 +29,18 @@ def plane_of_its_own(tmp_path: Path) -> Iterator[ControlPlane]:
     """Return a control plane that may be stopped."""
     with ControlPlane(tmp_path / "plane") as made:
         yield made
+
+
+@contextlib.contextmanager
+def worker_and_poller(node: ClusterNode) -> Iterator[None]:
+    """Do what a node's other two processes do first, and keep it while the block runs."""
+    cgroups = Cgroups(node.containerd.cgroup)
+    with hold_node_lock(node.root_dir, "worker"), hold_node_lock(node.root_dir, "poller"):
+        cgroups.make_tiers()
+        try:
+            yield
+        finally:
+            cgroups.remove_tiers()
 
 
 def test_a_machine_becomes_a_ready_node_that_reads_as_a_kubelets(
@@ -230,7 +246,11 @@ def test_pressure_is_shown_and_kept_back_and_healthz_tells_the_truth(
         status = found["status"]
         has, left = (parse_quantity(status[key]["ephemeral-storage"]).value for key in ("capacity", "allocatable"))
         assert has - left == 2**30
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE) as answer:
+        healthz = f"http://127.0.0.1:{port}/healthz"
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(healthz, timeout=PATIENCE)
+        assert b"tempolet worker has not started yet" in refused.value.read()
+        with worker_and_poller(node), urllib.request.urlopen(healthz, timeout=PATIENCE) as answer:
             assert answer.read() == b"ok"
         write_node_pressure(node.root_dir, [])
         node.api.until(node.path, lambda one: condition(one, "MemoryPressure") == "False", "its end")

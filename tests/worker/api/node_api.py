@@ -22,9 +22,10 @@ from worker.api.routes import ROUTES
 from worker.api.server import open_read_only, open_server
 from worker.daemon.config import NodeConfig
 from worker.daemon.health import LoopHealth
+from worker.daemon.node_lock import hold_node_lock
 from worker.daemon.service import Service
 from worker.node.process.dependencies import NodeDependencies
-from worker.node.process.peers import PeerProcesses
+from worker.node.process.peers import ROLES, PeerProcesses
 from worker.settings.cluster import Authentication, ClusterSettings, Serving
 
 NODE_NAME = "n1"
@@ -105,11 +106,13 @@ def node_config(folder: Path, serving: Serving, **changes: Any) -> NodeConfig:
 
 @contextlib.asynccontextmanager
 async def node_around(config: NodeConfig, kubeconfig: Kubeconfig) -> AsyncIterator[NodeDependencies]:
-    """Yield the dependencies of a node process."""
+    """Yield the dependencies of a node process, beside which worker and poller run."""
     assert config.cluster is not None
     runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), ())
     try:
-        async with ApiServer(kubeconfig) as api:
+        async with ApiServer(kubeconfig) as api, contextlib.AsyncExitStack() as others:
+            for role in ROLES:
+                others.enter_context(hold_node_lock(config.root_dir, role))
             yield NodeDependencies(
                 config=config,
                 cluster=config.cluster,

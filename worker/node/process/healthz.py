@@ -1,8 +1,8 @@
 """The health of this node: served on loopback at 10248 without credentials, and by the HTTPS API.
 
-A node is healthy if the loops of this process turn, and worker and poller run (a watchdog ends one that hangs). An unavailable
-API server, Temporal or runtime does not make it unhealthy, because a restart would not help; the node's conditions report
-those.
+A node is healthy if the loops of this process turn, and worker and poller run (a watchdog ends one that hangs) and have come up once.
+An API server, Temporal or runtime that becomes unavailable does not make it unhealthy, because a restart would not help; the
+node's conditions report those. Nothing of ours waits for healthz.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ SYNC_LOOP: Final = "syncloop"
 
 def sync_loop(health: LoopHealth, processes: PeerProcesses) -> str:
     """Return what keeps this node from working, or ""."""
-    return health() or ", ".join(processes.troubles())
+    return health() or ", ".join(processes.troubles() or processes.unstarted())
 
 
 @contextlib.asynccontextmanager

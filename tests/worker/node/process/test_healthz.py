@@ -14,7 +14,7 @@ from worker.commands.serve import own_healthz
 from worker.daemon.config import NodeConfig
 from worker.daemon.health import LoopHealth
 from worker.daemon.node_lock import hold_node_lock
-from worker.node.process.healthz import serving_healthz
+from worker.node.process.healthz import serving_healthz, sync_loop
 from worker.node.process.peers import GRACE_SECONDS, PeerProcesses
 from worker.settings.cluster import ClusterSettings
 from worker.settings.flags import Flags
@@ -63,6 +63,36 @@ async def test_it_is_well_while_all_three_work(tmp_path: Path) -> None:
             "/configz",
         ):
             assert (await read(port, path))[0] == 404, "nobody shows credentials here (CVE-2019-11248)"
+
+
+async def test_it_is_well_only_once_worker_and_poller_have_come_up(tmp_path: Path) -> None:
+    """The worker has when it has made the pods' cgroups, which needs neither Temporal nor the API server; later restarts do not count."""
+    tiers: list[str] = []
+    processes = PeerProcesses(tmp_path, lambda: 0.0, tiers=lambda: bool(tiers))
+    worker, poller = "tempolet worker has not started yet", "tempolet poller has not started yet"
+
+    def said() -> str:
+        return sync_loop(LoopHealth("node"), processes)
+
+    assert said() == f"{worker}, {poller}"
+    with hold_node_lock(tmp_path, "poller"):
+        assert said() == worker
+        with hold_node_lock(tmp_path, "worker"):
+            assert said() == worker, "it has made no cgroups"
+            assert processes.troubles() == (), "and yet the node may be Ready"
+            tiers.append("kubepods")
+            assert not said()
+        tiers.clear()
+        assert not said(), "it starts again"
+    assert not said()
+
+
+async def test_what_a_look_for_the_ready_condition_saw_counts(tmp_path: Path) -> None:
+    """Nobody has asked for healthz before the worker starts again."""
+    processes = PeerProcesses(tmp_path, lambda: 0.0)
+    with hold_node_lock(tmp_path, "worker"), hold_node_lock(tmp_path, "poller"):
+        processes.troubles()
+    assert processes.unstarted() == ()
 
 
 async def test_on_port_0_nobody_answers(tmp_path: Path) -> None:
