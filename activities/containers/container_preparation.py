@@ -13,9 +13,10 @@ from activities.containers.container_files import container_mounts
 from activities.containers.environment_sources import container_environment
 from activities.containers.services import ContainerServices
 from activities.cri_config.container_config import ContainerInputs, container_config
-from activities.cri_config.environment import Environment, UnresolvedVariable
+from activities.cri_config.environment import Environment, UnresolvedVariable, with_device_variables
 from activities.cri_config.security_context import SecurityInputs, container_security, verify_non_root
 from activities.cri_config.volume_mounts import volume_devices
+from activities.hardware.services import ContainerHardware, HardwareRefused
 from activities.runtime.confidential import QUOTABLE, Redaction, quotes_confidential, redaction_for
 from activities.sandbox.isolation import Isolation, isolation_of
 from activities.sandbox.sandbox import describe_sandbox
@@ -39,6 +40,7 @@ class _Awaited:
     """What was fetched before any file is written."""
 
     environment: Environment = field(repr=False)
+    hardware: ContainerHardware
     security: SecurityInputs
     isolation: Isolation
 
@@ -48,12 +50,16 @@ async def prepare(services: ContainerServices, request: StartContainer, attempt:
 
     Raises OSError, ValueError, UnresolvedVariable, CriError.
     """
-    await services.hardware.starting(request.pod.uid, str(request.container["name"]))
+    try:
+        await services.hardware.starting(request.pod.uid, request.container)
+    except HardwareRefused as refused:
+        raise ValueError(str(refused)) from None
     await check_image_sub_paths(services.runtime, request.container, request.volumes)
-    environment = await container_environment(services, request)
+    hardware = services.hardware.of(request.pod.uid, str(request.container["name"]))
+    environment = with_device_variables(await container_environment(services, request), hardware.environment)
     hidden = redaction_for(environment, request.container)
     isolation = await isolation_of(services, request.pod, request.sandbox_spec)
-    awaited = _Awaited(environment, await _security(services, request, isolation), isolation)
+    awaited = _Awaited(environment, hardware, await _security(services, request, isolation), isolation)
     verify_non_root(awaited.security)
     try:
         config, sandbox = await asyncio.to_thread(_configure, services, request, attempt, awaited)
@@ -86,8 +92,7 @@ def _configure(
 ) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
     settings, pod = services.settings, request.sandbox_spec
     container: Mapping[str, Any] = request.container
-    environment = awaited.environment
-    hardware = services.hardware.of(request.pod.uid, str(container["name"]))
+    environment, hardware = awaited.environment, awaited.hardware
     resources = container_resources(pod, container, settings.resources)
     config = container_config(
         ContainerInputs(
@@ -100,8 +105,10 @@ def _configure(
             cpuset_cpus=hardware.cpuset_cpus,
             cpuset_mems=hardware.cpuset_mems,
             environment=environment.values,
-            mounts=container_mounts(services, request, attempt, environment.values),
-            devices=volume_devices(container, request.volumes),
+            mounts=(*hardware.mounts, *container_mounts(services, request, attempt, environment.values)),
+            devices=(*hardware.devices, *volume_devices(container, request.volumes)),
+            annotations=hardware.annotations,
+            cdi_devices=hardware.cdi_devices,
             security=container_security(awaited.security),
         )
     )

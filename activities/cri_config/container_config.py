@@ -72,6 +72,9 @@ class ContainerInputs:
     cpuset_cpus: str = ""
     """The CPUs that it may use; empty: all."""
     cpuset_mems: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Those of device plugins."""
+    cdi_devices: Sequence[str] = ()
 
 
 def pod_labels(key: PodKey) -> dict[str, str]:
@@ -121,8 +124,9 @@ def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
         ],
         mounts=_mapped(inputs.mounts, inputs.security.namespace_options.userns_options),
         devices=inputs.devices,
+        CDI_devices=[cri.CDIDevice(name=one) for one in inputs.cdi_devices],
         labels=container_labels(inputs.key, name),
-        annotations=_container_annotations(inputs.pod, container, inputs.attempt),
+        annotations={**inputs.annotations, **_container_annotations(inputs.pod, container, inputs.attempt)},
         log_path=f"{name}/{inputs.attempt}.log",
         stdin=bool(container.get("stdin")),
         stdin_once=bool(container.get("stdinOnce")),

@@ -31,6 +31,8 @@ Reference = tuple[ObjectKind, str]
 """An object in the pod's namespace."""
 FileReference = tuple[str, str, str]
 """A volume, the path of a file in it, and a variable in the file."""
+_LONG: Final = 6
+"""A device plugin's shorter value is a number or a switch, and no secret."""
 _CONFIDENTIAL: Final = frozenset({*_KINDS, "fileKeyRef"})
 
 
@@ -126,10 +128,22 @@ def resolve_environment(container: Mapping[str, Any], sources: Sources) -> Envir
         else:
             confidential.discard(name)
         values[name] = value
+    _refuse_nul(values)
+    return Environment({**values, **_unlike(sources.services, values)}, frozenset(confidential))
+
+
+def with_device_variables(environment: Environment, given: Mapping[str, str]) -> Environment:
+    """Add the variables of device plugins; the container's own replace them, but cannot refer to them. Raises UnresolvedVariable."""
+    new = {name: value for name, value in given.items() if name not in environment.values}
+    _refuse_nul(new)
+    confidential = (name for name, value in new.items() if len(value) >= _LONG)
+    return Environment({**new, **environment.values}, environment.confidential.union(confidential))
+
+
+def _refuse_nul(values: Mapping[str, str]) -> None:
     for name, value in values.items():
         if "\0" in value:  # the runtime's error would quote the value
             raise UnresolvedVariable(f"env {name}: its value holds a NUL byte, which no environment can")
-    return Environment({**values, **_unlike(sources.services, values)}, frozenset(confidential))
 
 
 def _unlike(services: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:

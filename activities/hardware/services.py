@@ -1,7 +1,8 @@
 """What chooses exclusive hardware: the worker (`worker/hardware/`), behind Protocols."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.hardware.ledger import AllocateHardware, PodAssignment
@@ -23,10 +24,11 @@ class ContainerHardware:
     cpuset_mems: str = ""
     is_quota_off: bool = False
     """Its CPUs are its own, so no CFS quota throttles it."""
-    environment: tuple[tuple[str, str], ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values of device plugins, which may be confidential."""
     mounts: tuple[cri.Mount, ...] = ()
     devices: tuple[cri.Device, ...] = ()
-    annotations: tuple[tuple[str, str], ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict, repr=False)
     cdi_devices: tuple[str, ...] = ()
 
 
@@ -48,8 +50,8 @@ class Hardware(Protocol):
         """Report whether a container of the pod has CPUs of its own, so that no CFS quota throttles the pod."""
         ...
 
-    async def starting(self, pod_uid: str, container: str) -> None:
-        """Prepare a container's devices before each of its starts; raises HardwareRefused."""
+    async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
+        """Prepare what a container has before each of its starts; raises HardwareRefused."""
         ...
 
 
@@ -69,7 +71,7 @@ class NoHardware:
         """Report that quotas apply."""
         return False
 
-    async def starting(self, pod_uid: str, container: str) -> None:
+    async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
         """Prepare nothing."""
 
 

@@ -55,8 +55,8 @@ class HardwareRequests:
         `asked` is called for each try, because other pods end meanwhile.
         """
         number, pause = new_number(), _FIRST_PAUSE
-        async with self._turn:
-            while True:
+        while True:
+            async with self._turn:  # one that waits for its device plugin lets the others pass
                 request = replace(asked(), source=SOURCE, sequence=number)
                 try:
                     rejection = await self._ask(request)
@@ -68,11 +68,11 @@ class HardwareRequests:
                     if rejection.reason in FOR_GOOD:
                         return Rejected(rejection.reason, rejection.message)
                     why, number = f"{rejection.reason}: {rejection.message}", new_number()
-                metadata = request.pod["metadata"]
-                name = f"{metadata['namespace']}/{metadata['name']}"
-                _log.warning("a pod waits for its hardware", pod=name, podUID=metadata["uid"], err=why[:300])
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
+            metadata = request.pod["metadata"]
+            name = f"{metadata['namespace']}/{metadata['name']}"
+            _log.warning("a pod waits for its hardware", pod=name, podUID=metadata["uid"], err=why[:300])
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _ask(self, asked: Admit) -> Rejection | None:
         told = await self._deliveries.ask(

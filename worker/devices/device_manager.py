@@ -5,10 +5,12 @@ kubelet's own file, `<root-dir>/device-plugins/kubelet_internal_checkpoint`; the
 pod whose plugin has not registered since the node's start waits for it, where a kubelet rejects it for good.
 """
 
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from time import monotonic
+from typing import Any, Final
 
 import structlog
 
@@ -17,6 +19,7 @@ from activities.hardware.services import ContainerHardware, HardwareRefused
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, GivenDevices, PodAssignment
 from proto.temporal.pod import PodJson
+from worker.devices.counts import Counts
 from worker.devices.plugins import DevicePlugins
 from worker.devices.usages import usage
 from workflows.decide.devices.allocation import (
@@ -31,13 +34,14 @@ from workflows.decide.devices.answers import Usage, conflicts, merged
 from workflows.decide.devices.assignments import Assigned, Assignments, per_node
 from workflows.decide.devices.checkpoint import Checkpoint, CheckpointError, read_checkpoint, written_checkpoint
 from workflows.decide.devices.hints import Wish, device_hints
-from workflows.decide.devices.inventory import is_of_plugins
-from workflows.decide.devices.requests import ContainerWants, container_wants
-from workflows.decide.topology.hints import Hints
+from workflows.decide.devices.inventory import Listed, is_of_plugins
+from workflows.decide.devices.requests import ContainerWants, container_wants, pod_wants, wanted_by
+from workflows.decide.topology.hints import Hint, ProviderHints
 
 CHECKPOINT: Final = "kubelet_internal_checkpoint"
 NOT_REGISTERED: Final = "DevicePluginNotRegistered"
 """Our own reason: the pod is asked for again."""
+WAITING: Final = "waiting for its device plugin to register"
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -45,10 +49,14 @@ _log: Final = structlog.get_logger(__name__)
 class DeviceManager:
     """The devices of one node; used from one event loop, for one pod after the other."""
 
-    def __init__(self, plugins: DevicePlugins, folder: Path, numa_nodes: Sequence[int], known: Checkpoint) -> None:
+    def __init__(
+        self, plugins: DevicePlugins, folder: Path, numa_nodes: Sequence[int], known: Checkpoint, *, counts: Counts
+    ) -> None:
         """Take the plugins, the folder of the checkpoint, the machine's NUMA nodes, and what the checkpoint said."""
+        self._counts = counts
         self._plugins, self._file, self._numa_nodes = plugins, folder / CHECKPOINT, numa_nodes
         self._known = known.assignments
+        self._writing = threading.Lock()
         self._usages: dict[tuple[str, str], tuple[Mapping[str, Assigned], Usage]] = {}
 
     @property
@@ -70,7 +78,7 @@ class DeviceManager:
                     kept = kept.with_assigned(uid, container, resource, told)
         self._known = kept
 
-    def hints(self, pod: PodJson, container: str) -> Mapping[str, Hints]:
+    def hints(self, pod: PodJson, container: str) -> ProviderHints:
         """Return where a container could be given its devices."""
         uid, wants = pod["metadata"]["uid"], _named(pod, container)
         wishes = {
@@ -80,14 +88,23 @@ class DeviceManager:
                 self._known.used(name),
                 self._known.reusable(uid, name, wants.before),
             )
-            for name, count in self._mine(wants).items()
+            for name, count in self._mine(wants.wanted).items()
         }
         return device_hints(wishes, self._plugins.inventory, self._numa_nodes)
 
-    async def allocate(self, pod: PodJson, container: str, affinity: Sequence[int] | None) -> None:
+    def pod_hints(self, pod: PodJson) -> ProviderHints:
+        """Return where a whole pod could be given its devices."""
+        uid = pod["metadata"]["uid"]
+        wishes = {
+            name: Wish(count, self._known.of_pod(uid, name), self._known.used(name))
+            for name, count in self._mine(pod_wants(pod)).items()
+        }
+        return device_hints(wishes, self._plugins.inventory, self._numa_nodes)
+
+    async def allocate(self, pod: PodJson, container: str, affinity: Hint) -> None:
         """Give a container its devices; raises HardwareRefused."""
         uid, wants = pod["metadata"]["uid"], _named(pod, container)
-        for name, count in sorted(self._mine(wants).items()):
+        for name, count in sorted(self._mine(wants.wanted).items()):
             request = Request(
                 uid=uid,
                 container=container,
@@ -96,7 +113,7 @@ class DeviceManager:
                 has=self._known.of(uid, container, name),
                 reusable=self._known.reusable(uid, name, wants.before),
                 in_use=self._known.used(name),
-                nodes=None if affinity is None else tuple(affinity),
+                nodes=affinity.nodes,
             )
             await self._give(request)
 
@@ -112,11 +129,17 @@ class DeviceManager:
                 chosen = request.has  # the checkpoint was lost: as the kubelet, ask for the same ones again
             if not chosen:
                 return
-            answer = await self._plugins.allocate(request.resource, ordered(chosen))
+            begun = monotonic()
+            try:
+                answer = await self._plugins.allocate(request.resource, ordered(chosen))
+            finally:
+                self._counts.allocated(request.resource, monotonic() - begun)
         except NotYetRegistered as error:
-            raise HardwareRefused(NOT_REGISTERED, f"{error}: waiting for its device plugin to register") from None
+            if request.resource in self._plugins.removed:  # it has come and gone
+                raise HardwareRefused(UNEXPECTED, _unexpected(error)) from None
+            raise HardwareRefused(NOT_REGISTERED, f"{error}: {WAITING}") from None
         except (DevicesUnavailable, DevicePluginError) as error:
-            raise HardwareRefused(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected") from None
+            raise HardwareRefused(UNEXPECTED, _unexpected(error)) from None
         listed = self._plugins.inventory.get(request.resource)
         devices = per_node(listed, chosen) if listed else {-1: tuple(ordered(chosen))}
         assigned = Assigned(devices, answer.SerializeToString(deterministic=True))
@@ -157,7 +180,7 @@ class DeviceManager:
         uses = self._usage(pod_uid, container, found)
         return replace(
             made,
-            environment=(*made.environment, *uses.env.items()),
+            environment={**uses.env, **made.environment},
             mounts=(
                 *made.mounts,
                 *(
@@ -172,19 +195,44 @@ class DeviceManager:
                     for one in uses.devices
                 ),
             ),
-            annotations=(*made.annotations, *uses.annotations.items()),
+            annotations={**uses.annotations, **made.annotations},
             cdi_devices=(*made.cdi_devices, *uses.cdi_devices),
         )
 
-    async def starting(self, pod_uid: str, container: str) -> None:
-        """Have plugins prepare the devices of a container that is about to start; raises HardwareRefused."""
+    async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
+        """Have plugins prepare the devices of a container that is about to start; raises HardwareRefused.
+
+        A container does not start without its devices: neither before its plugin has registered again, nor if nobody knows any more
+        what the plugin answered.
+        """
+        name = str(container["name"])
+        has = self._known.pods.get(pod_uid, {}).get(name, {})
+        wanted = [
+            resource for resource, count in wanted_by(container).items() if count and self._is_of_plugins(resource)
+        ]
+        for resource in sorted(wanted):
+            assigned = has.get(resource)
+            if assigned is None or assigned.answer is None:
+                raise HardwareRefused(
+                    UNEXPECTED,
+                    f"no devices found allocated in local cache for pod {pod_uid}, container {name}, resource {resource}",
+                )
+            if assigned.ids:
+                await self._prepare(resource, assigned)
+
+    async def _prepare(self, resource: str, assigned: Assigned) -> None:
         from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
 
-        for name, assigned in sorted(self._known.pods.get(pod_uid, {}).get(container, {}).items()):
-            try:
-                await self._plugins.pre_start(name, ordered(assigned.ids))
-            except DevicePluginError as error:
-                raise HardwareRefused(UNEXPECTED, str(error)) from None
+        if not self._plugins.inventory.get(resource, Listed()).registered:
+            raise HardwareRefused(NOT_REGISTERED, f"{resource}: {WAITING}")
+        try:
+            await self._plugins.pre_start(resource, ordered(assigned.ids))
+        except DevicePluginError as error:
+            raise HardwareRefused(UNEXPECTED, str(error)) from None
+
+    def started(self, pod_uid: str, container: str) -> bool:  # noqa: ARG002 - the Protocol's signature
+        """Free nothing: the devices of init containers are the next containers', and the pod's until it is over."""
+        return False
 
     def is_quota_off(self, pod_uid: str) -> bool:  # noqa: ARG002 - the Protocol's signature
         """Report that quotas apply."""
@@ -201,16 +249,28 @@ class DeviceManager:
         return tuple(self._known.pods)
 
     def save(self) -> None:
-        """Write the checkpoint; raises OSError. Without plugins and devices there is none, as after a kubelet without any."""
+        """Write the checkpoint; raises OSError. Without plugins and devices there is none, as after a kubelet without any.
+
+        May be called by several threads; the last one writes the newest.
+        """
+        with self._writing:
+            self._save()
+
+    def _save(self) -> None:
         registered = {name: ordered(one.healthy) for name, one in self._plugins.inventory.items()}
         if not registered and not self._known.pods and not self._file.exists():
             return
         self._file.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         write_atomically(self._file, written_checkpoint(Checkpoint(self._known, registered)).encode())
 
-    def _mine(self, wants: ContainerWants) -> dict[str, int]:
+    def _mine(self, wanted: Mapping[str, int]) -> dict[str, int]:
         inventory, allocated = self._plugins.inventory, self._known.resources()
-        return {name: count for name, count in wants.wanted.items() if is_of_plugins(name, inventory, allocated)}
+        return {name: count for name, count in wanted.items() if is_of_plugins(name, inventory, allocated)}
+
+    def _is_of_plugins(self, resource: str) -> bool:
+        """Report whether a plugin has the resource, or had it."""
+        plugins = self._plugins
+        return resource in plugins.removed or is_of_plugins(resource, plugins.inventory, self._known.resources())
 
     def _usage(self, uid: str, container: str, found: Mapping[str, Assigned]) -> Usage:
         known = self._usages.get((uid, container))
@@ -252,6 +312,10 @@ def _told(pod: PodAssignment) -> Iterator[tuple[str, str, Assigned]]:
             by_resource.setdefault(one.resource, {})[one.node] = one.ids
         for resource, devices in by_resource.items():
             yield container, resource, Assigned(devices, None)
+
+
+def _unexpected(error: Exception) -> str:
+    return f"Allocate failed due to {error}, which is unexpected"
 
 
 def _words(container: str, resource: str, assigned: Assigned) -> str:

@@ -4,7 +4,7 @@ Called by the worker process.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,14 @@ import structlog
 
 from proto.node_devices import DeviceCount, read_node_devices, write_node_devices
 from worker.daemon.background import in_background
+from worker.devices.counts import Counts, Uncounted
 from worker.devices.device_manager import DeviceManager, load_checkpoint
 from worker.devices.plugins import DevicePlugins
 from worker.settings.hardware.numa_nodes import FOLDER
 from worker.settings.hardware.numbered_folders import numbered_folders
+
+WRITE_PAUSE: Final = 0.5
+"""Seconds between two writes."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -30,17 +34,17 @@ def numa_nodes(folder: Path = FOLDER) -> tuple[int, ...]:
 class NodeDevices:
     """The device plugins of one node; used from one event loop."""
 
-    def __init__(self, root_dir: Path, counted: Callable[[str], None]) -> None:
-        """Read what was known before; `counted` takes the resource of each registration."""
-        self._root_dir, self._counted = root_dir, counted
+    def __init__(self, root_dir: Path, counts: Counts | None = None) -> None:
+        """Read what was known before."""
+        self._root_dir, self._counts = root_dir, counts or Uncounted()
         self._event = asyncio.Event()
-        self.changed: Callable[[], None] = lambda: None
-        """Called when what plugins list has changed."""
         checkpoint = load_checkpoint(root_dir)
-        self.plugins = DevicePlugins(self._notify)
+        self.plugins = DevicePlugins(self._event.set)
         self._before = tuple(checkpoint.registered)
         self.plugins.removed.update(set(read_node_devices(root_dir)) - set(self._before))
-        self.manager = DeviceManager(self.plugins, root_dir / "device-plugins", numa_nodes(), checkpoint)
+        self.manager = DeviceManager(
+            self.plugins, root_dir / "device-plugins", numa_nodes(), checkpoint, counts=self._counts
+        )
 
     def running(self) -> Sequence[AbstractAsyncContextManager[None]]:
         """Return what runs in the worker: the registration, and the files of what is listed."""
@@ -57,17 +61,14 @@ class NodeDevices:
     async def _serve(self) -> None:
         from worker.devices.registration import serve_registration  # noqa: PLC0415 - gRPC's server
 
-        await serve_registration(self._root_dir, self.plugins, self._counted)
-
-    def _notify(self) -> None:
-        self._event.set()
-        self.changed()
+        await serve_registration(self._root_dir, self.plugins, self._counts)
 
     async def _write(self) -> None:
-        """Write the files at each change."""
+        """Write the files at each change, but not all the time for a plugin that lists other devices all the time."""
         while True:
             self._event.clear()
             await self.write()
+            await asyncio.sleep(WRITE_PAUSE)
             await self._event.wait()
 
     async def write(self) -> None:

@@ -42,7 +42,6 @@ class _Endpoint:
     socket: str
     plugin: "DevicePlugin | None" = None
     asks_preference: bool = False
-    is_prestarted: bool = False
     task: asyncio.Task[None] | None = None
 
 
@@ -52,6 +51,8 @@ class _Resource:
     endpoint: _Endpoint | None = None
     going: asyncio.TimerHandle | None = None
     connecting: asyncio.Task[None] | None = None
+    is_prestarted: bool = False
+    """What its plugin said last, which counts while the plugin is away."""
 
 
 class DevicePlugins:
@@ -158,7 +159,7 @@ class DevicePlugins:
         one = self._resources.get(resource)
         if one is None:
             raise DevicePluginError(f"endpoint not found in cache for a registered resource: {resource}")
-        if one.endpoint is None or not one.endpoint.is_prestarted:
+        if not one.is_prestarted:
             return
         try:
             await self._plugin(resource).pre_start(devices)
@@ -196,7 +197,7 @@ class DevicePlugins:
                 options = await _options(plugin)
                 endpoint.plugin, before = plugin, one.endpoint
                 endpoint.asks_preference = options.get_preferred_allocation_available
-                endpoint.is_prestarted = options.pre_start_required
+                one.is_prestarted = options.pre_start_required
                 one.endpoint = endpoint
                 if before and before.task:
                     before.task.cancel()

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ import structlog
 from activities.clients.device_plugins.device_plugin import DevicePluginError
 from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.deviceplugin.v1beta1 import api_pb2_grpc
+from worker.devices.counts import Counts
 from worker.devices.plugins import MOST_RESOURCES, DevicePlugins, RegistrationRefused
 from worker.endpoints.unix_sockets import remove, short_name
 
@@ -43,12 +43,12 @@ def clean_folder(folder: Path) -> None:
                 path.unlink()
 
 
-async def serve_registration(root_dir: Path, plugins: DevicePlugins, counted: Callable[[str], None]) -> None:
-    """Serve until cancelled; raises OSError and RuntimeError if the socket cannot be made. `counted` takes each resource."""
+async def serve_registration(root_dir: Path, plugins: DevicePlugins, counts: Counts) -> None:
+    """Serve until cancelled; raises OSError and RuntimeError if the socket cannot be made."""
     folder = root_dir / FOLDER
     await asyncio.to_thread(clean_folder, folder)
     server = grpc.aio.server(maximum_concurrent_rpcs=_AT_ONCE, options=_OPTIONS)
-    api_pb2_grpc.add_RegistrationServicer_to_server(Registration(folder, plugins, counted), server)
+    api_pb2_grpc.add_RegistrationServicer_to_server(Registration(folder, plugins, counts), server)
     with short_name(folder / SOCKET) as short:
         try:
             server.add_insecure_port(f"unix:{short}")
@@ -62,8 +62,8 @@ async def serve_registration(root_dir: Path, plugins: DevicePlugins, counted: Ca
 class Registration(api_pb2_grpc.RegistrationServicer):  # type: ignore[misc]  # generated without types
     """The service."""
 
-    def __init__(self, folder: Path, plugins: DevicePlugins, counted: Callable[[str], None]) -> None:
-        self._folder, self._plugins, self._counted = folder, plugins, counted
+    def __init__(self, folder: Path, plugins: DevicePlugins, counts: Counts) -> None:
+        self._folder, self._plugins, self._counts = folder, plugins, counts
 
     async def Register(self, request: api.RegisterRequest, context: Any) -> api.Empty:  # noqa: N802 - gRPC's name
         """Register a plugin, whose socket is in the same folder."""
@@ -74,7 +74,7 @@ class Registration(api_pb2_grpc.RegistrationServicer):  # type: ignore[misc]  # 
             shown = request.resource_name[:300]
             _log.warning("device plugin not registered", resource=shown, socket=socket[:300], error=str(error))
             await context.abort(grpc.StatusCode.UNKNOWN, str(error))
-        self._counted(request.resource_name)
+        self._counts.registered(request.resource_name)
         return api.Empty()
 
 

@@ -1,7 +1,7 @@
 """Keeps the CPUs that each running container may use as the assignments say: reconcileState of the kubelet's CPU manager.
 
-Whenever somebody is given CPUs, or some are free again, and each cpuManagerReconcilePeriod. What a container was told last is
-remembered; a worker that starts tells each once. CPUs of pods that are over are freed here, too.
+Whenever somebody is given hardware, or some is free again, and each cpuManagerReconcilePeriod. What a container was told last is
+remembered; a worker that starts tells each once. What pods have that are over is freed here, too.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class CpuSetsInForce:
             self._changed.clear()
             await self.reconcile()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._every.total_seconds()):
+                async with asyncio.timeout(None if self._hardware.is_idle else self._every.total_seconds()):
                     await self._changed.wait()
 
     async def reconcile(self) -> None:

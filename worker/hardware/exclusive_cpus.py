@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
@@ -134,6 +135,9 @@ class ExclusiveCpus:
     def started(self, pod_uid: str, container: str) -> bool:  # noqa: ARG002 - the Protocol's signature
         """Free nothing: the CPUs of init containers are the next containers' or stay with the pod until it is over."""
         return False
+
+    async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
+        """Prepare nothing."""
 
     def release(self, uids: Collection[str]) -> bool:
         """Free the CPUs of pods that are over."""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
@@ -120,6 +121,9 @@ class MemoryOfNodes:
             had = self._known.containers.get(pod_uid, {})
             self._known = released(self._known, pod_uid, [one for one in pod.ended_before(container) if one in had])
         return self._known is not before
+
+    async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
+        """Prepare nothing."""
 
     def release(self, uids: Collection[str]) -> bool:
         """Free the memory of pods that are over."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -107,14 +107,21 @@ class NodeHardware:
             made = one.of(made, pod_uid, container)
         return made
 
-    async def starting(self, pod_uid: str, container: str) -> None:
-        """Free what the pod's init containers have that ended."""
+    async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
+        """Prepare what a container has, and free what the pod's init containers have that ended; raises HardwareRefused."""
+        for one in self._providers:  # a plugin that hangs here stops nobody else
+            await one.starting(pod_uid, container)
         if pod_uid not in self.holders():
             return
         async with self._turn:
-            freed = [one.started(pod_uid, container) for one in self._providers]
+            freed = [one.started(pod_uid, str(container["name"])) for one in self._providers]
             if any(freed):
                 await self._save()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody has anything, and no container is told which CPUs it may use."""
+        return not self.holders() and self.of("", "") == NOTHING
 
     def is_quota_off(self, pod_uid: str) -> bool:
         """Report whether a container of the pod has CPUs of its own, so that its pod is not throttled."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 
 from activities.clients.runtime import RuntimeClient
 from proto.pod_snapshot import PodSnapshot
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
+from worker.devices.of_this_node import NodeDevices
 from worker.hardware.cpu_sets_in_force import CpuSetsInForce
 from worker.hardware.exclusive_cpus import load_cpus
 from worker.hardware.memory_of_nodes import load_memory
@@ -26,19 +26,14 @@ def exclusive_hardware(config: NodeConfig, counts: ResourceManagerCounts | None 
     counts = counts or ResourceManagerCounts()
     cpus = load_cpus(config.cpu_manager, config.root_dir, counts.cpus)
     memory = load_memory(config.memory_manager, config.root_dir, counts.memory)
-    providers: list[Provider] = [one for one in (cpus, memory) if one]
+    devices = NodeDevices(config.root_dir, counts.devices)
+    providers: list[Provider] = [one for one in (cpus, memory, devices.manager) if one]
     hardware = NodeHardware(providers, config.topology_manager, counts.topology)
-    return hardware, partial(_loops, config, hardware) if providers else _none
 
+    def loops(
+        runtime: RuntimeClient, snapshots: Callable[[], Iterable[PodSnapshot]]
+    ) -> Sequence[AbstractAsyncContextManager[None]]:
+        kept = CpuSetsInForce(hardware, runtime, snapshots, config.cpu_manager.reconcile_every)
+        return (in_background("CPU sets", kept.run), *devices.running())
 
-def _none(
-    _runtime: RuntimeClient, _snapshots: Callable[[], Iterable[PodSnapshot]]
-) -> Sequence[AbstractAsyncContextManager[None]]:
-    return ()
-
-
-def _loops(
-    config: NodeConfig, hardware: NodeHardware, runtime: RuntimeClient, snapshots: Callable[[], Iterable[PodSnapshot]]
-) -> Sequence[AbstractAsyncContextManager[None]]:
-    kept = CpuSetsInForce(hardware, runtime, snapshots, config.cpu_manager.reconcile_every)
-    return (in_background("CPU sets", kept.run),)
+    return hardware, loops

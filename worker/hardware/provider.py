@@ -60,6 +60,10 @@ class Provider(Protocol):
         """Free what init containers have that ended before a container starts; returns whether they had something."""
         ...
 
+    async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
+        """Prepare what a container has before it starts; raises HardwareRefused. Called for several containers at a time."""
+        ...
+
     def release(self, uids: Collection[str]) -> bool:
         """Free what pods have that are over; returns whether they had something."""
         ...

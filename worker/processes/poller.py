@@ -39,6 +39,7 @@ from worker.poller.admission.preemptions import Preemptions
 from worker.poller.calls.first_decisions import FirstDecisions
 from worker.poller.calls.open_workflows import is_pod_of
 from worker.poller.calls.pod_workflows import SENDER, PodWorkflows
+from worker.poller.manifests.awaited_devices import AwaitedDevices
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
 from worker.poller.manifests.manifest_pods import ManifestPods
@@ -147,6 +148,8 @@ class Poller:
         admission.in_use = self._resizes.in_use
         admission.hardware = ExclusiveHardware(hardware_policies(config), self._workflows.hardware.admit)
         self._resizes.room = admission
+        self._awaited_devices = AwaitedDevices(config.root_dir, self._manifest_pods.look_again)
+        self._manifest_pods.why_waits = self._awaited_devices.why_waits
         self._manifest_pods.admit = refusing_at_shutdown(self._shutdown, admission.admit)
         metrics.on_read(partial(self._count, metrics))
         self._pods = NodePods(self._manifest_pods, self._cluster.pods if self._cluster else None)
@@ -213,6 +216,7 @@ class Poller:
             "runtime": self._runtime_health.watch,
             "node": self._resync.configure_node,
             "resizes": self._resizes.run,
+            "devices": self._awaited_devices.run,
             "leads": self._workflows.deliveries.follow,
             "shutdowns": StartedAnew(self._shutdown, self._known, self._manifest_pods).run,
         }

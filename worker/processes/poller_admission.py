@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
+from proto.kubernetes.resources.extended import is_extended_resource
+from proto.node_devices import DeviceCount, read_node_devices
 from proto.temporal.pod import NodeSettings, PodJson
 from proto.temporal.pod_inputs import Rejected
 from worker.daemon.config import NodeConfig
@@ -62,7 +65,16 @@ def admission_alone(
 
 def hardware_policies(config: NodeConfig) -> HardwarePolicies:
     """Return what this node gives to one container alone."""
-    return HardwarePolicies(cpus=config.cpu_manager.static is not None, memory=config.memory_manager.idle is not None)
+    return HardwarePolicies(
+        cpus=config.cpu_manager.static is not None,
+        memory=config.memory_manager.idle is not None,
+        is_device=partial(is_device, config.root_dir),
+    )
+
+
+def is_device(root_dir: Path, resource: str) -> bool:
+    """Report whether a device plugin has a resource, as far as the worker knows."""
+    return is_extended_resource(resource) and not read_node_devices(root_dir).get(resource, DeviceCount(gone=True)).gone
 
 
 def why_refused(settings: NodeSettings, shutdown: ShutdownSign, pod: PodJson) -> Rejected | None:

@@ -93,7 +93,8 @@ async def work(  # noqa: PLR0913, PLR0917 - the parts of the process
     cluster = _cluster_worker(api, config, telemetry) if api else None
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
-        hardware, cpu_sets = await asyncio.to_thread(exclusive_hardware, config, telemetry.metrics.resource_managers)
+        managers = telemetry.metrics.resource_managers
+        hardware, hardware_loops = await asyncio.to_thread(exclusive_hardware, config, managers)
         services = node_services(
             config,
             telemetry.calls,
@@ -134,7 +135,7 @@ async def work(  # noqa: PLR0913, PLR0917 - the parts of the process
             for part in (
                 *_cgroup_loops(config, pods_limit),
                 tiers.keeping(),
-                *cpu_sets(services.runtime, cache.snapshots),
+                *hardware_loops(services.runtime, cache.snapshots),
                 *upkeep(parts),
                 api_loops,
                 *temporal.running(),

@@ -180,6 +180,27 @@ def test_container_hash_is_the_kubelets(name: str, image: str, expected: str) ->
     assert container_hash(name, image) == expected
 
 
+def test_what_device_plugins_bring() -> None:
+    """CDI names as they are; no annotation of the kubelet's own is replaced."""
+    brought = {"vendor.example.com/x": "y", "io.kubernetes.container.restartCount": "99"}
+    inputs = ContainerInputs(
+        key=KEY,
+        pod=pod(),
+        container={"name": "main", "image": "busybox"},
+        attempt=6,
+        image_ref="",
+        resources=FIGURES,
+        security=cri.LinuxContainerSecurityContext(),
+        environment={},
+        annotations=brought,
+        cdi_devices=("vendor.example.com/gpu=0",),
+    )
+    built = container_config(inputs)
+    assert [one.name for one in built.CDI_devices] == ["vendor.example.com/gpu=0"]
+    assert built.annotations["vendor.example.com/x"] == "y"
+    assert built.annotations["io.kubernetes.container.restartCount"] == "6"
+
+
 def test_inputs_do_not_show_the_environment() -> None:
     """A traceback or log that prints them tells no value."""
     inputs = ContainerInputs(

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from activities.cri_config.environment import Sources, expand, resolve_environment
+from activities.cri_config.environment import (
+    Environment,
+    Sources,
+    UnresolvedVariable,
+    expand,
+    resolve_environment,
+    with_device_variables,
+)
 
 KNOWN = {"A": "one", "B": "two", "EMPTY": "", "NESTED": "$(A)"}
 
@@ -60,3 +67,13 @@ def test_a_reference_sees_only_what_stands_above() -> None:
 def test_of_a_name_declared_twice_the_last_counts() -> None:
     """The second one may build on the first."""
     assert resolved({"name": "P", "value": "a"}, {"name": "P", "value": "$(P)b"}) == {"P": "ab"}
+
+
+def test_variables_of_device_plugins_come_first_and_give_way() -> None:
+    """As in the kubelet's list, of which the runtime takes the last; what is long enough to be a secret is confidential."""
+    own = Environment({"A": "own", "B": "b"}, frozenset({"B"}))
+    found = with_device_variables(own, {"GPU": "0", "A": "of-the-plugin", "KEY": "0123456789"})
+    assert list(found.values.items()) == [("GPU", "0"), ("KEY", "0123456789"), ("A", "own"), ("B", "b")]
+    assert found.confidential == {"B", "KEY"}
+    with pytest.raises(UnresolvedVariable, match="env GPU: its value holds a NUL byte"):
+        with_device_variables(own, {"GPU": "s3cret\0"})

@@ -1,5 +1,6 @@
 """Does a container keep its devices, whatever restarts, and does it get what the plugin says?"""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, Give
 from tests.worker.devices.lying_plugin import Faults, devices, serving
 from worker.devices.device_manager import CHECKPOINT, NOT_REGISTERED
 from worker.devices.of_this_node import NodeDevices
+from workflows.decide.topology.hints import ANY
 
 GPU = "example.com/gpu"
 ANSWER = api.AllocateResponse(
@@ -42,7 +44,7 @@ def pod(uid: str, count: int = 1, init: int = 0) -> dict[str, Any]:
 @asynccontextmanager
 async def node(root: Path, socket: Path | None = None) -> AsyncIterator[NodeDevices]:
     """Run a node's devices, with the plugin behind a socket."""
-    found = NodeDevices(root, lambda _: None)
+    found = NodeDevices(root)
     found.plugins.known_before(found._before)
     try:
         if socket:
@@ -62,7 +64,7 @@ async def admit(here: NodeDevices, asked: dict[str, Any]) -> None:
     """Give all containers of a pod their devices."""
     for kind in ("initContainers", "containers"):
         for one in asked["spec"].get(kind, ()):
-            await here.manager.allocate(asked, one["name"], None)
+            await here.manager.allocate(asked, one["name"], ANY)
     here.manager.save()
 
 
@@ -76,12 +78,12 @@ async def test_a_container_gets_what_the_plugin_says(tmp_path: Path) -> None:
         made = here.manager.of(NOTHING, "u", "app")
         given = here.manager.given(ContainerAssignment(), "u", "app")
         why = here.manager.why(pod("u"), "app")
-    assert made.environment == (("GPU", "0"),)
+    assert made.environment == {"GPU": "0"}
     assert [(one.container_path, one.host_path, one.readonly) for one in made.mounts] == [("/m", "/h", True)]
     assert [(one.container_path, one.host_path, one.permissions) for one in made.devices] == [
         ("/dev/x", "/dev/y", "rw")
     ]
-    assert (made.annotations, made.cdi_devices) == ((("k", "v"),), ("example.com/gpu=0",))
+    assert (made.annotations, made.cdi_devices) == ({"k": "v"}, ("example.com/gpu=0",))
     assert given.devices == (GivenDevices(GPU, ("a",)),)
     assert why == f"container app has {GPU} a: it asks for 1"
     assert plugin.calls[-1] == ("Allocate", ("a",))
@@ -117,7 +119,7 @@ async def test_a_lost_checkpoint_is_made_again_from_the_ledger(tmp_path: Path) -
     ):
         here.manager.keep(ledger, {"u"})
         await admit(here, pod("u"))
-        assert here.manager.of(NOTHING, "u", "app").environment == (("GPU", "0"),)
+        assert here.manager.of(NOTHING, "u", "app").environment == {"GPU": "0"}
     assert plugin.calls[-1] == ("Allocate", ("b",))
 
 
@@ -181,9 +183,10 @@ async def test_each_start_is_prepared(tmp_path: Path) -> None:
         node(tmp_path / "root", tmp_path / "p") as here,
     ):
         await admit(here, pod("u"))
-        await here.manager.starting("u", "app")
-        await here.manager.starting("u", "app")
-        await here.manager.starting("other", "app")
+        (app,) = pod("u")["spec"]["containers"]
+        await here.manager.starting("u", app)
+        await here.manager.starting("u", app)
+        await here.manager.starting("other", {"name": "app"})
     assert [name for name, _ in plugin.calls if name == "PreStartContainer"] == ["PreStartContainer"] * 2
 
 
@@ -215,4 +218,50 @@ def test_a_damaged_checkpoint_stops_nothing(tmp_path: Path, text: str) -> None:
     """As with the kubelet."""
     (tmp_path / "device-plugins").mkdir()
     (tmp_path / "device-plugins" / CHECKPOINT).write_text(text)
-    assert not NodeDevices(tmp_path, lambda _: None).manager.holders()
+    assert not NodeDevices(tmp_path).manager.holders()
+
+
+async def test_no_container_starts_without_its_devices(tmp_path: Path) -> None:
+    """Neither while its plugin has not registered again, nor without what the plugin answered; another resource is nobody's here."""
+    root = tmp_path / "root"
+    (app,) = pod("u")["spec"]["containers"]
+    async with serving(tmp_path / "p", Faults(lists=[devices("a")], answer=ANSWER, is_prestarted=True)):
+        async with node(root, tmp_path / "p") as here:
+            await admit(here, pod("u"))
+        async with node(root) as here:
+            with pytest.raises(HardwareRefused, match="waiting for its device plugin to register"):
+                await here.manager.starting("u", app)
+            await here.manager.starting("u", {"name": "app", "resources": {"limits": {"example.com/other": "1"}}})
+        async with node(root, tmp_path / "p") as here:
+            await here.manager.starting("u", app)
+            with pytest.raises(
+                HardwareRefused, match="no devices found allocated in local cache for pod v, container app, resource"
+            ):
+                await here.manager.starting("v", app)
+    async with node(root) as here:
+        here.plugins.removed.add(GPU)
+        del here.plugins._resources[GPU]
+        here.manager.release(["u"])
+        with pytest.raises(HardwareRefused, match="no devices found allocated"):
+            await here.manager.starting("u", app)
+
+
+async def test_a_plugin_that_is_away_fails_the_start_if_it_prepares_starts(tmp_path: Path) -> None:
+    """In the kubelet's words; one that does not lets it pass."""
+    (app,) = pod("u")["spec"]["containers"]
+    for is_prestarted in (True, False):
+        root, socket = tmp_path / str(is_prestarted), tmp_path / f"{is_prestarted}.sock"
+        async with node(root) as here:
+            async with serving(socket, Faults(lists=[devices("a")], answer=ANSWER, is_prestarted=is_prestarted)):
+                await here.plugins.register(GPU, str(socket), ["v1beta1"])
+                assert await here.plugins.is_registered(GPU, timedelta(seconds=10))
+                await admit(here, pod("u"))
+            if (endpoint := here.plugins._resources[GPU].endpoint) and endpoint.task:
+                await asyncio.wait([endpoint.task])
+            if is_prestarted:
+                with pytest.raises(
+                    HardwareRefused, match=f"PreStartContainer rpc failed with err: endpoint {GPU} has been stopped"
+                ):
+                    await here.manager.starting("u", app)
+            else:
+                await here.manager.starting("u", app)

@@ -16,12 +16,24 @@ from activities.clients.device_plugins.device_plugin import DevicePluginError
 from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.deviceplugin.v1beta1 import api_pb2_grpc
 from tests.worker.devices.lying_plugin import Faults, devices, serving
+from worker.devices.counts import Uncounted
 from worker.devices.plugins import MOST_RESOURCES, DevicePlugins, RegistrationRefused
 from worker.devices.registration import FOLDER, serve_registration
 from workflows.decide.devices.inventory import Listed
 
 GPU, OTHER = "example.com/gpu", "example.com/other"
 TWO = Listed({"a": (), "b": ()}, frozenset("ab"))
+
+
+class Counted(Uncounted):
+    """Remembers registrations."""
+
+    def __init__(self) -> None:
+        self.registrations: list[str] = []
+
+    def registered(self, resource: str) -> None:
+        """Remember one."""
+        self.registrations.append(resource)
 
 
 class Node:
@@ -238,9 +250,9 @@ async def test_plugins_register_at_the_socket(tmp_path: Path) -> None:
     (folder / "kubelet_internal_checkpoint").write_text("{}")
     async with serving(folder / "left", Faults()):
         pass
-    counted: list[str] = []
+    counted = Counted()
     async with node() as here:
-        serves = asyncio.create_task(serve_registration(tmp_path, here.plugins, counted.append))
+        serves = asyncio.create_task(serve_registration(tmp_path, here.plugins, counted))
         async with (
             grpc.aio.insecure_channel(f"unix://{folder}/kubelet.sock") as channel,
             serving(tmp_path / "p", Faults(lists=[devices("a", "b")])),
@@ -256,6 +268,6 @@ async def test_plugins_register_at_the_socket(tmp_path: Path) -> None:
                 grpc.StatusCode.UNKNOWN,
                 'the ResourceName "xx',
             )
-            assert counted == [GPU]
+            assert counted.registrations == [GPU]
         serves.cancel()
         await asyncio.gather(serves, return_exceptions=True)

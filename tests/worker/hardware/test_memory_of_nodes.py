@@ -140,10 +140,10 @@ async def test_memory_of_init_containers_that_ended_is_free(root_dir: Path) -> N
     """When the next container starts; the ledger has it until the pod is over."""
     hardware = NodeHardware([loaded(root_dir)])
     given = await hardware.allocate(AllocateHardware(pod("a", 6, 1, inits=1)))
-    await hardware.starting("a", "c0")
-    await hardware.starting("unknown", "c0")
+    await hardware.starting("a", {"name": "c0"})
+    await hardware.starting("unknown", {"name": "c0"})
     assert on_disk(root_dir) == {"a": {"c0": [[0]], "c1": [[0]]}}
-    await hardware.starting("a", "c1")
+    await hardware.starting("a", {"name": "c1"})
     assert on_disk(root_dir) == {"a": {"c1": [[0]]}}
     other = await hardware.allocate(AllocateHardware(pod("b", 6), {"a": given}, ("a",)))
     assert other.containers["c0"].memory[0].nodes == (0,)

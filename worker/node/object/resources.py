@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from proto.kubernetes.resources.quantity import ZERO, Quantity, bytes_quantity, canonical_quantity, parse_quantity
+from proto.node_devices import DeviceCount
 from worker.machine.machine import Machine
 
 HUGE_PAGES: Final = "hugepages-"
@@ -25,6 +26,16 @@ def capacity(machine: Machine, storage_bytes: int | None, pods: int) -> dict[str
     for size, total in machine.huge_pages.items():
         found[f"{HUGE_PAGES}{bytes_quantity(size)}"] = bytes_quantity(total)
     return found
+
+
+def device_capacity(devices: Mapping[str, DeviceCount]) -> dict[str, str]:
+    """Return how many devices of plugins the node has; a resource whose plugin is gone stays with zero."""
+    return {name: str(one.capacity) for name, one in devices.items()}
+
+
+def device_allocatable(devices: Mapping[str, DeviceCount]) -> dict[str, str]:
+    """Return how many of them are healthy."""
+    return {name: str(one.allocatable) for name, one in devices.items()}
 
 
 def allocatable(has: Mapping[str, str], reserved: Mapping[str, Quantity]) -> dict[str, str]:

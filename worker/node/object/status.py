@@ -10,11 +10,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from proto.kubernetes.resources.quantity import Quantity
+from proto.node_devices import DeviceCount
 from worker.machine.addresses import without_unspecified
 from worker.machine.machine import Machine
 from worker.node.object.conditions import NodeEvent, conditions, with_failing_loops, with_workflow_engine
 from worker.node.object.features import node_features, runtime_handlers
-from worker.node.object.resources import HUGE_PAGES, allocatable, capacity
+from worker.node.object.resources import HUGE_PAGES, allocatable, capacity, device_allocatable, device_capacity
 from worker.node.runtime.state import RuntimeState
 from worker.telemetry.workflow_engine import WorkflowEngine
 
@@ -51,6 +52,8 @@ class NodeFacts:
     """Size of the root directory's disk; None: not limited, or not readable."""
     reserved: Mapping[str, Quantity] = field(default_factory=dict)
     """Resources reserved from pods."""
+    devices: Mapping[str, DeviceCount] = field(default_factory=dict)
+    """Those of device plugins, by resource."""
     volumes_in_use: tuple[str, ...] = ()
     """By the names the attach/detach controller uses."""
     pressures: frozenset[str] = frozenset()
@@ -70,7 +73,7 @@ def current_node(node: Json, settings: NodeSettings, facts: NodeFacts, now: date
     """Return the Node as of `now`, and the events of the change."""
     before: Json = node.get("status") or {}
     has = {name: text for name, text in (before.get("capacity") or {}).items() if not name.startswith(HUGE_PAGES)}
-    has |= capacity(facts.machine, facts.storage_bytes, settings.max_pods)
+    has |= capacity(facts.machine, facts.storage_bytes, settings.max_pods) | device_capacity(facts.devices)
     troubles = (*facts.runtime.troubles(facts.found_at or now), *facts.troubles)
     found, events = conditions(
         before.get("conditions") or (),
@@ -88,7 +91,7 @@ def current_node(node: Json, settings: NodeSettings, facts: NodeFacts, now: date
     status: Json = {
         **before,
         "capacity": has,
-        "allocatable": allocatable(has, facts.reserved),
+        "allocatable": allocatable(has, facts.reserved) | device_allocatable(facts.devices),
         "conditions": found,
         "addresses": _addresses(before.get("addresses") or [], settings, facts.addresses),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},

@@ -13,6 +13,7 @@ import structlog
 from activities.machine.node_capacity import storage_capacity
 from activities.volumes.csi.records.in_use import volumes_in_use
 from proto.kubernetes.resources.quantity import Quantity
+from proto.node_devices import read_node_devices
 from worker.daemon.config import NodeConfig
 from worker.daemon.loop_restarts import restart_on_error
 from worker.daemon.version import kubelet_version
@@ -110,6 +111,7 @@ class _Facts:
             addresses=self._addresses,
             storage_bytes=self._storage,
             reserved=self._reserved(),
+            devices=await in_node_thread(read_node_devices, self._config.root_dir),
             pressures=self._pressure.conditions,
             history_limited=self._config.tempolet.temporal.database_file is not None,
             troubles=(*self._processes.troubles(), *((NOT_READY,) if self.shutdown.is_set() else ())),

@@ -176,6 +176,8 @@ class NodeAdmission:
     def _reasons_now(self, pod: PodJson, *, static: bool) -> tuple[Reason, ...]:
         """Judge it beside all admitted pods; only if that is too much, find out which of them have ended."""
         node = self._node.facts()
+        if self.hardware:
+            node = self.hardware.without_devices(node)
         found = {
             uid: self._footprint(uid, self.in_use(uid, self._resized.get(uid, one)))
             for uid, one in self._others(pod).items()

@@ -7,6 +7,7 @@ from typing import Final
 
 from activities.machine.node_capacity import huge_pages
 from proto.kubernetes.resources.quantity import NANO, Quantity, bytes_quantity, parse_quantity
+from proto.node_devices import read_node_devices
 from worker.daemon.config import NodeConfig
 from worker.machine.machine import own_labels
 from worker.settings.reserved import allocatable_resources
@@ -44,4 +45,7 @@ class OwnNode:
             return {}
         of_pages = sum((one.nanos for one in pages.values()), 0)
         memory = Quantity(max(0, left["memory"].nanos - of_pages))
-        return left | {"memory": memory} | {f"{_HUGE_PAGES}{size}": amount for size, amount in pages.items()}
+        devices = {
+            name: Quantity(one.allocatable * NANO) for name, one in read_node_devices(self._config.root_dir).items()
+        }
+        return left | devices | {"memory": memory} | {f"{_HUGE_PAGES}{size}": amount for size, amount in pages.items()}

@@ -26,6 +26,7 @@ from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows, mar
 from worker.poller.calls.reconciler import Reconciler
 from worker.poller.calls.signal_pace import SignalPace
 from worker.poller.calls.temporal_calls import CallRefused
+from worker.poller.manifests.awaited_devices import NOT_REGISTERED
 from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.manifest_pod_needs import Delete, PodName, Start, is_same
 from worker.poller.manifests.merged_listings import ManifestListings
@@ -64,6 +65,10 @@ class ManifestPods:
         self._refused = refused
         self.admit: Admit | None = None
         """Returns why this node rejects a new pod; None admits every pod."""
+        self.why_waits: Callable[[PodJson], str] = lambda _: ""
+        """Returns what a new pod waits for; empty if it can begin."""
+        self._waiting: dict[str, Refusal] = {}
+        """By name: what pods wait for that cannot begin."""
         self.resizes: Resizes | None = None
         """Grants resizes; without it the pods' workflows do."""
         self._names: dict[str, PodName] = {}
@@ -200,6 +205,8 @@ class ManifestPods:
         """Return the next call that a name needs."""
         known = self._names[key]
         call = known.next_call(self._listings)
+        if self._waits(key, call):
+            return None
         if isinstance(call, Start) and known.edits(call.pod) and self._pace.holds_back(key, key):
             return None
         return None if isinstance(call, Delete) and not self._open_known else call
@@ -207,14 +214,30 @@ class ManifestPods:
     def refused(self, key: str, call: Start | Delete | None, error: Exception | None) -> None:
         """Report that Temporal refuses a call, or no longer refuses it."""
         if call is None or error is None:
-            self._refused(key, None)
+            self._refused(key, self._waiting.get(key))
             return
         path = str(call.pod.path) if isinstance(call, Start) else call.workflow_id
         message = str(error) if isinstance(error, CallRefused) else f"{type(error).__name__}: {error}"
         self._refused(key, Refusal(path, "PodNotSent", message, since="", pod=key))
 
+    def look_again(self) -> None:
+        """Ask again whether pods that wait can begin."""
+        self._converge_all()
+
+    def _waits(self, key: str, call: Start | Delete | None) -> bool:
+        """Report whether a pod cannot begin yet; it is told beside the refused manifests."""
+        pod = call.pod if isinstance(call, Start) else None
+        why = self.why_waits(pod.pod) if pod and not self._names[key].open.get(pod.uid) else ""
+        if pod and why:
+            self._waiting[key] = Refusal(str(pod.path), NOT_REGISTERED, why, since="", pod=key)
+        elif self._waiting.pop(key, None) is None:
+            return False
+        self._refused(key, self._waiting.get(key))
+        return bool(why)
+
     def _converge_all(self) -> None:
         for name in [name for name, known in self._names.items() if known.settled and not self._calls.is_at(name)]:
+            self._waits(name, None)
             del self._names[name]
         self._calls.go(self._names)
 

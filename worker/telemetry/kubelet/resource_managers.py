@@ -1,6 +1,6 @@
 """What containers ask to have to themselves, what was refused, and who has how much (pkg/kubelet/metrics).
 
-The kubelet's CPU, memory and topology managers. Part of `Metrics`; `worker/hardware/` counts.
+The kubelet's CPU, memory, device and topology managers. Part of `Metrics`; `worker/hardware/` counts.
 """
 
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from worker.telemetry.kubelet.devices import DeviceCounts
 from worker.telemetry.kubelet.families import Families
 
 CONTAINER: Final = "container"
@@ -180,3 +181,4 @@ class ResourceManagerCounts:
         self.cpus = CpuManagerCounts(made, alignment)
         self.memory = MemoryManagerCounts(made)
         self.topology = TopologyManagerCounts(made, alignment)
+        self.devices = DeviceCounts(made)

@@ -29,11 +29,11 @@ def container_wants(pod: Mapping[str, Any]) -> Iterator[ContainerWants]:
     spec = pod.get("spec") or {}
     ended: frozenset[str] = frozenset()
     for container in spec.get("initContainers") or ():
-        yield ContainerWants(container["name"], _wanted(container), ended)
+        yield ContainerWants(container["name"], wanted_by(container), ended)
         if not is_sidecar(container):
             ended |= {container["name"]}
     for container in spec.get("containers") or ():
-        yield ContainerWants(container["name"], _wanted(container), ended)
+        yield ContainerWants(container["name"], wanted_by(container), ended)
 
 
 def pod_wants(pod: Mapping[str, Any]) -> dict[str, int]:
@@ -41,7 +41,8 @@ def pod_wants(pod: Mapping[str, Any]) -> dict[str, int]:
     return {name: amount.value for name, amount in pod_limits(pod).items() if is_extended_resource(name)}
 
 
-def _wanted(container: Mapping[str, Any]) -> dict[str, int]:
+def wanted_by(container: Mapping[str, Any]) -> dict[str, int]:
+    """Return what one container wants, by extended resource."""
     return {
         name: amount.value for name, amount in resource_list(container, "limits").items() if is_extended_resource(name)
     }

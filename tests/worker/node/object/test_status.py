@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proto.kubernetes.resources.quantity import parse_quantity
+from proto.node_devices import DeviceCount
 from worker.machine.machine import Machine
 from worker.node.object.conditions import NodeEvent, conditions
 from worker.node.object.status import NodeFacts, NodeSettings, current_node
@@ -60,6 +61,19 @@ def test_what_is_kept_back_comes_off_and_huge_pages_come_off_memory() -> None:
         "hugepages-2Mi": "1Gi",
         "hugepages-1Gi": "0",
     }
+
+
+def test_devices_of_plugins() -> None:
+    """All of them are its capacity, and healthy ones can be given; a resource whose plugin is gone stays with zero."""
+    known = {"status": {"capacity": {"example.com/gone": "2", "example.com/other": "3"}}, **EMPTY}
+    devices = {"example.com/gpu": DeviceCount(4, 3), "example.com/gone": DeviceCount(gone=True)}
+    told = status(known, devices=devices)
+    assert {name: told["capacity"][name] for name in (*devices, "example.com/other")} == {
+        "example.com/gpu": "4",
+        "example.com/gone": "0",
+        "example.com/other": "3",
+    }
+    assert {name: told["allocatable"][name] for name in devices} == {"example.com/gpu": "3", "example.com/gone": "0"}
 
 
 def test_what_others_wrote_stays_and_gone_huge_pages_go() -> None:

@@ -83,3 +83,18 @@ async def test_what_runs_is_not_asked_for_again(node: FullNode, ledger: Ledger) 
     node.running(whole("a"))
     assert await node.admitted(whole("a")) == ""
     assert not ledger.asked
+
+
+async def test_devices_are_the_ledgers_to_count(node: FullNode, ledger: Ledger) -> None:
+    """A pod that was given devices has them, though the node has fewer healthy ones; a resource whose plugin is gone lacks."""
+    amounts = {"cpu": "2", "memory": "1Gi", "example.com/gpu": "0", "example.com/gone": "0"}
+    room = {name: parse_quantity(amount) for name, amount in amounts.items()}
+    node.node.facts = lambda: NodeFacts("n", allocatable=room)  # type: ignore[method-assign]  # as the API says
+    policies = HardwarePolicies(is_device=lambda name: name == "example.com/gpu")
+    node.admission.hardware = ExclusiveHardware(policies, ledger.admit)
+    for name, reason in (("gpu", ""), ("gone", "OutOfexample.com/gone"), ("elsewhere", "")):
+        pod = asking(name, "100m")
+        amounts = {f"example.com/{name}": "1"}
+        pod["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+        assert await node.admitted(pod) == reason
+    assert [one.pod["metadata"]["uid"] for one in ledger.asked] == ["gpu"]

@@ -348,3 +348,30 @@ async def test_a_deletion_that_found_no_workflow_is_done() -> None:
     assert temporal.calls == ["delete 000 ManifestRemoved"]
     assert not pods.deletion_requested(workflow_id(OLD))
     await pods.close()
+
+
+async def test_a_pod_that_cannot_begin_is_shown_and_begins_when_it_can() -> None:
+    """Nobody else waits, what runs is not asked for, and a manifest that is removed meanwhile is shown no more."""
+    temporal, refused = Temporal(), Refused()
+    pods = lister(temporal, refused)
+    why = "no device plugin has registered example.com/gpu yet"
+    pods.why_waits = lambda pod: why if pod["metadata"]["name"] == "web" else ""
+    pods.set_open([], asked_at=0.0)
+    pods.set_listing(listing(web(OLD), static_pod(B, "zzz", NEW)))
+    await temporal.until(1)
+    assert temporal.calls == ["start 111"]
+    assert {name: (one.reason, one.message) for name, one in refused.now.items()} == {
+        WEB: ("DevicePluginNotRegistered", why)
+    }
+    pods.set_listing(listing(static_pod(B, "zzz", NEW)))
+    assert refused.now == {}
+    pods.set_listing(listing(web(OLD), static_pod(B, "zzz", NEW)))
+    assert refused.now.keys() == {WEB}
+    why = ""
+    pods.look_again()
+    await temporal.until(2)
+    assert (temporal.calls[1], refused.now) == ("start 000", {})
+    why = "again"
+    pods.tell_anew([workflow_id(OLD)])
+    await temporal.until(3)
+    await pods.close()

@@ -266,13 +266,31 @@ def test_rules(found: list[str], expected: list[str]) -> None:
         ),
         pytest.param(
             {"requests": {"example.com/gpu": "1"}},
+            ["limits: Required value: Limit must be set for non overcommitable resources"],
+            id="a-request-of-devices-alone",
+        ),
+        pytest.param(
+            {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "2"}},
+            ['requests: Invalid value: "1": must be equal to example.com/gpu limit of 2'],
+            id="a-request-of-fewer-devices",
+        ),
+        pytest.param(
+            {"limits": {"example.com/gpu": "1500m"}},
             [
-                (
-                    "requests[example.com/gpu]: Forbidden: this node has none of the extended resource example.com/gpu: "
-                    "no device plugin tells of any here"
-                )
+                'limits[example.com/gpu]: Invalid value: "1500m": must be an integer',
+                'requests[example.com/gpu]: Invalid value: "1500m": must be an integer',
             ],
-            id="an-extended-resource",
+            id="a-part-of-a-device",
+        ),
+        pytest.param({"limits": {"example.com/gpu": "1"}}, [], id="a-device"),
+        pytest.param(
+            {"limits": {"requests.example.com/gpu": "1"}},
+            [
+                f'{kind}[requests.example.com/gpu]: Invalid value: "requests.example.com/gpu": '
+                "doesn't follow extended resource name standard"
+                for kind in ("limits", "requests")
+            ],
+            id="a-quota",
         ),
     ],
 )

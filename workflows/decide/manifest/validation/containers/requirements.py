@@ -1,14 +1,14 @@
 """Rules about requests and limits of a container and of the pod as a whole.
 
 Source: pkg/apis/core/validation/validation.go, validateResourceRequirements, validateContainerResourceName,
-validatePodResources and validatePodResourceConsistency. Extended resources are rejected, too, because a kubelet knows
-them only from device plugins.
+validatePodResources and validatePodResourceConsistency.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from proto.kubernetes.resources.amounts import format_amount
+from proto.kubernetes.resources.extended import is_extended_resource
 from proto.kubernetes.resources.huge_pages import page_size
 from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, container_requests, is_pod_level
 from proto.kubernetes.resources.qos import resource_list
@@ -19,6 +19,7 @@ from workflows.decide.manifest.fields.field_errors import Key, forbidden, invali
 _OF_CONTAINERS: Final = ("cpu", "memory", "ephemeral-storage")
 _OF_PODS: Final = ("cpu", HUGE_PAGES, "memory")
 _COMPUTE: Final = ("cpu", "memory")
+_NATIVE_DOMAIN: Final = "kubernetes.io/"
 _KINDS: Final = ("limits", "requests")
 NameRule = Callable[[str, str], Iterator[str]]
 
@@ -48,6 +49,8 @@ def _requirements(resources: Mapping[str, Any], path: str, judge_name: NameRule)
             yield from judge_name(name, here)
             if parse_quantity(amount) < ZERO:
                 yield invalid(here, amount, "must be greater than or equal to 0")
+            if is_extended_resource(name) and parse_quantity(amount).milli % 1000:
+                yield invalid(here, amount, "must be an integer")
             if name.startswith(HUGE_PAGES) and not _whole_pages(name, parse_quantity(amount)):
                 yield invalid(here, amount, f"{amount} is not positive integer multiple of {name}")
     for name, amount in resources.get("requests", {}).items():
@@ -58,8 +61,8 @@ def _requirements(resources: Mapping[str, Any], path: str, judge_name: NameRule)
 
 
 def _against_limit(name: str, amount: str, limits: Mapping[str, str], path: str) -> Iterator[str]:
-    """Validate a request against its limit; huge pages cannot be overcommitted."""
-    overcommits = not name.startswith(HUGE_PAGES)
+    """Validate a request against its limit; huge pages and extended resources cannot be overcommitted."""
+    overcommits = _is_native(name) and not name.startswith(HUGE_PAGES)
     if name not in limits:
         if not overcommits:
             yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
@@ -83,9 +86,15 @@ def _whole_pages(name: str, amount: Quantity) -> bool:
 def _container_name(name: str, path: str) -> Iterator[str]:
     yield from (invalid(path, name, one) for one in names.qualified_name(name))
     if "/" in name:
-        yield forbidden(path, f"this node has none of the extended resource {name}: no device plugin tells of any here")
+        for_quota = next(names.qualified_name(f"requests.{name}"), None)
+        if not _is_native(name) and (for_quota or not is_extended_resource(name)):
+            yield invalid(path, name, "doesn't follow extended resource name standard")
     elif not name.startswith(HUGE_PAGES) and name not in _OF_CONTAINERS:
         yield invalid(path, name, "must be a standard resource for containers")
+
+
+def _is_native(name: str) -> bool:
+    return "/" not in name or _NATIVE_DOMAIN in name
 
 
 def _pod_name(name: str, path: str) -> Iterator[str]:

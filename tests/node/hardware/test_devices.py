@@ -1,0 +1,88 @@
+"""Does a node on real containerd give a container the devices of the official plugin, whatever is restarted?"""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proto.node_devices import DeviceCount, read_node_devices
+from proto.refusals import read_refusals
+from tests.cluster.binaries import NoBinaries
+from tests.node.containerd_view import runtime_spec
+from tests.node.hardware.sample_plugin import FILES, RESOURCE, find_plugin, sample_plugin
+from tests.node.operating import tempolet
+from tests.node.tempolet_node import TempoletNode, pod_manifest
+from worker.devices.device_manager import load_checkpoint
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+KEYS = {"cpuManagerReconcilePeriod": "1s"}
+"""How often what pods had is freed."""
+REGISTERED = '"device plugin registered"'
+
+
+@pytest.fixture
+def node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
+    """Start a node, once the plugin is built."""
+    try:
+        find_plugin()
+    except NoBinaries as error:
+        pytest.skip(str(error))
+    with TempoletNode(tmp_path / "n", containerd, temporal, keys=KEYS) as made:
+        yield made
+
+
+def wanting(name: str, count: int, command: str = "sleep 3600") -> dict[str, Any]:
+    """Build a pod that wants devices."""
+    manifest = pod_manifest(name, command)
+    manifest["spec"]["containers"][0]["resources"] = {"limits": {RESOURCE: str(count)}}
+    return manifest
+
+
+def mounted(node: TempoletNode, name: str) -> set[str]:
+    """Return the files of devices in a pod's container."""
+    (container,) = node.until_running(name).containers.values()
+    spec = runtime_spec(node.containerd, container.container_id)
+    return {one["source"] for one in spec["mounts"]} & {str(one) for one in FILES}
+
+
+def counted(node: TempoletNode, count: DeviceCount) -> None:
+    """Wait until the node has so many devices."""
+    node.until(lambda: read_node_devices(node.root_dir).get(RESOURCE) == count, f"the node has {count}")
+
+
+def test_devices_of_the_official_plugin(node: TempoletNode) -> None:
+    """A pod waits for the plugin, has its device alone, and keeps it over restarts of the worker and of the plugin."""
+    node.apply(wanting("first", 1))
+    node.until(
+        lambda: any(RESOURCE in one.message for one in read_refusals(node.root_dir)), "it is told that the pod waits"
+    )
+    with sample_plugin(node):
+        counted(node, DeviceCount(2, 2))
+        own = mounted(node, "first")
+        assert len(own) == 1
+        uid = node.until_running("first").uid
+        node.apply(wanting("many", 2))
+        many = node.until_pod("many", lambda one: one.phase == "Failed", "only one device is left")
+        assert many.reason == "UnexpectedAdmissionError"
+        assert many.status["message"] == (
+            f"Pod was rejected: Allocate failed due to requested number of devices unavailable for {RESOURCE}. "
+            "Requested: 2, Available: 1, which is unexpected"
+        )
+        code, told = tempolet(node, "explain", f"default/first-{node.name}")
+        assert code == 0
+        assert f"hardware: container main has {RESOURCE} {next(iter(own)).rpartition('/')[2]}" in told
+        node.stop("worker", signal.SIGKILL)
+        node.start("worker")
+        node.until(lambda: node.log("worker").count(REGISTERED) == 2, "the plugin registers again by itself")
+        counted(node, DeviceCount(2, 2))
+        node.apply(wanting("second", 1))
+        assert mounted(node, "second") | own == {str(one) for one in FILES}
+        assert mounted(node, "first") == own
+        assert node.until_running("first").uid == uid
+        node.take_away("second", "many")
+        node.until(lambda: load_checkpoint(node.root_dir).assignments.pods.keys() == {uid}, "its device is free again")
+    counted(node, DeviceCount(2, 0))
+    node.until_running("first")
