@@ -35,6 +35,7 @@ from activities.settings.activity_settings import ActivitySettings
 from proto.image_collection import CollectionStep, ignore_step
 from proto.temporal.activities.requests import PullImage
 from proto.temporal.pod import PodKey
+from proto.volume_events import ResizeEvent, ignore_resize
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
@@ -77,6 +78,8 @@ class NodeServices:
     """Called when a pull asks a registry, not when the image is already present."""
     collection_step: Callable[[CollectionStep], None] = ignore_step
     """Called with what happens in the collection of images."""
+    volume_resized: Callable[[ResizeEvent], None] = ignore_resize
+    """Called with what happens in the expansion of volumes."""
     hardware: Hardware = field(default_factory=NoHardware)
     """Chooses and remembers exclusive hardware."""
     csi: CsiDrivers = field(default_factory=CsiDrivers)

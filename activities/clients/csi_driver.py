@@ -47,6 +47,11 @@ class CsiError(Exception):
         super().__init__(in_words(code, details))
 
     @property
+    def code_name(self) -> str:
+        """The code's name in Go's gRPC."""
+        return CODES[self.code]
+
+    @property
     def is_final(self) -> bool:
         """Whether the call has surely ended; otherwise the driver may still be working (csi_client.go isFinalError)."""
         return self.code not in _UNCERTAIN
@@ -86,6 +91,10 @@ class CsiNode:
         """Unstage a volume from the node."""
         request = csi.NodeUnstageVolumeRequest(volume_id=handle, staging_target_path=staging)
         await self._ask(self._node.NodeUnstageVolume, request)
+
+    async def expand(self, request: csi.NodeExpandVolumeRequest) -> None:
+        """Expand a volume that is published or staged here."""
+        await self._ask(self._node.NodeExpandVolume, request)
 
     async def volume_stats(
         self, handle: str, path: str, within: float = CALL_SECONDS

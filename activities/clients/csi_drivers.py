@@ -35,6 +35,24 @@ class Driver:
     topology: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class VolumeSizes:
+    """What this process knows of volumes that are expanded while they are mounted, by driver and volume handle."""
+
+    known: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Bytes, as the claim or the last expansion said."""
+    failed: set[tuple[str, str]] = field(default_factory=set)
+    """Their drivers have refused to expand them."""
+    in_use: set[tuple[str, str]] = field(default_factory=set)
+    """Their drivers expand them only while nobody uses them."""
+
+    def forget(self, key: tuple[str, str]) -> None:
+        """Forget a volume that is no longer on this node."""
+        self.known.pop(key, None)
+        self.failed.discard(key)
+        self.in_use.discard(key)
+
+
 class CsiDrivers:
     """The registered drivers, and which of their volumes this process has staged and published."""
 
@@ -46,6 +64,7 @@ class CsiDrivers:
         """Driver and volume handle. A volume that is missing here may still be staged: staging it again is safe."""
         self.published: set[str] = set()
         """Target paths; likewise."""
+        self.sizes = VolumeSizes()
 
     def find(self, name: str) -> Driver | None:
         """Return the driver of this name, or None."""

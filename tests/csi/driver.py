@@ -107,6 +107,14 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
         _die_if(die)
         return csi.NodeUnpublishVolumeResponse()
 
+    async def NodeExpandVolume(self, request: Any, context: Any) -> csi.NodeExpandVolumeResponse:  # noqa: N802 - gRPC's name
+        """Expand a volume, which folders need not be."""
+        die = await self._obey("NodeExpandVolume", request, context)
+        if not Path(request.volume_path).exists():  # noqa: ASYNC240 - a folder of the test
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no volume is published there")
+        _die_if(die)
+        return csi.NodeExpandVolumeResponse(capacity_bytes=request.capacity_range.required_bytes)
+
     async def NodeGetVolumeStats(self, request: Any, context: Any) -> csi.NodeGetVolumeStatsResponse:  # noqa: N802 - gRPC's name
         """Return what the file system says, and the condition that a test has written."""
         await self._obey("NodeGetVolumeStats", request, context)

@@ -14,6 +14,7 @@ from activities.clients.api_server.api_server import ApiServer
 from activities.clients.csi_drivers import CsiDrivers
 from activities.execution.one_by_one import log_bad_item
 from proto.pod_snapshot import PodSnapshot
+from proto.volume_events import ResizeEvent
 from worker.api_objects.change_signals import signal_sender
 from worker.api_objects.cluster_objects import ClusterObjects
 from worker.daemon.background import in_background
@@ -24,6 +25,7 @@ from worker.events.event import node_reference
 from worker.events.late_ends import LateEnds
 from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
+from worker.events.volume_events import resize_occurrences
 from worker.settings.kubelet.feature_gates import VERIFICATION_GATE
 from worker.status.keeper import StatusKeeper, keeping_statuses
 
@@ -57,6 +59,11 @@ class ClusterWorker:
     def tell_of_node(self, kind: str, reason: str, message: str) -> None:
         """Record an event of the node."""
         self.events.recorder.record(self._node, kind, reason, message)
+
+    def tell_of_volume(self, happened: ResizeEvent) -> None:
+        """Record events of a volume's expansion: of its pod and its claim."""
+        for occurrence in resize_occurrences(happened):
+            self.events.recorder.take(occurrence)
 
     async def settled(self) -> None:
         """Return when the API has all statuses and events, as far as it takes them."""

@@ -13,7 +13,8 @@ from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.delivery.pod_requests import PodRequests
 from worker.delivery.workflow_signals import WorkflowSignals
 from worker.events.event import TellOfNode
-from worker.host.csi_republishing import republishing_volumes
+from worker.host.csi.republishing import republishing_volumes
+from worker.host.csi.volume_expansion import expanding_volumes
 from worker.host.local_storage import StorageWatch, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.orphaned_pods import undoing_orphaned_pods
@@ -44,6 +45,7 @@ def upkeep(parts: WorkerParts) -> Sequence[AbstractAsyncContextManager[None]]:
         watching_plugins(config.root_dir, partial(plugin_kinds, services)),
         in_background("record of CSI drivers", EndpointRecord(config.state_dir, services.csi).run),
         republishing_volumes(services, every),
+        expanding_volumes(services, every) if services.api is not None else nullcontext(),
         undoing_orphaned_pods(services, every, parts.telemetry.metrics.operations.orphans_cleaned),
         keeping_logs_small(rotator),
         giving_back_freed_memory(every),

@@ -79,6 +79,7 @@ def bound_volume(
         read_only=read_only,
         block=_mode(spec) == _BLOCK,
         group_id=_group_of(volume),
+        objects=(volume, claim),
     )
 
 

@@ -69,7 +69,7 @@ class NodeVolumes:
         rules = await driver_rules(self._services.objects, volume.driver)
         check_rules(rules, volume, standalone=self._services.api is None)
         context = await self._attached(rules, volume)
-        async with self._driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node:
+        async with self.driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node:
             async with self._services.locks.hold(volume.lock):
                 mounting = _Mounting(await _asking(node, volume, pod, context), place, rules, pod)
                 found = await self._stage_and_publish(node, mounting)
@@ -84,7 +84,7 @@ class NodeVolumes:
             return
         context = await self._attached(rules, volume)
         async with (
-            self._driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node,
+            self.driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node,
             self._services.locks.hold(volume.lock),
         ):
             if await asyncio.to_thread(place.record) is None:
@@ -104,7 +104,7 @@ class NodeVolumes:
             await asyncio.to_thread(place.forget)  # an earlier try may have died while it removed the record
             return
         async with (
-            self._driver(record.driver, "Unmounter.TearDownAt failed to get CSI client") as node,
+            self.driver(record.driver, "Unmounter.TearDownAt failed to get CSI client") as node,
             self._services.locks.hold(lock_of(record.driver, record.handle)),
         ):
             self._drivers.published.discard(str(place.target))
@@ -127,7 +127,8 @@ class NodeVolumes:
         return await wait_attached(self._services.objects, volume, self._services.settings.node_name)
 
     @asynccontextmanager
-    async def _driver(self, name: str, doing: str) -> AsyncIterator[CsiNode]:
+    async def driver(self, name: str, doing: str) -> AsyncIterator[CsiNode]:
+        """Connect to a driver; raises VolumeFailed if it is not registered."""
         try:
             driver = await self._drivers.get(name)
         except DriverNotRegistered as missing:
@@ -204,6 +205,7 @@ class NodeVolumes:
         if used or not await asyncio.to_thread(staging.exists):
             return
         self._drivers.staged.discard(key)
+        self._drivers.sizes.forget(key)
         try:
             await node.unstage(record.handle, str(staging))
         except CsiError as error:

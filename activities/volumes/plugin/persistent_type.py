@@ -5,7 +5,7 @@ volume is restored afterwards.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from activities.volumes.plugin.volume_type import Mounted, PodVolume
@@ -28,6 +28,8 @@ class PersistentVolume:
     """It is a device (volumeMode Block)."""
     group_id: int | None = None
     """Processes that use it must be in this group."""
+    objects: tuple[Mapping[str, Any], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    """The PersistentVolume and its claim, as they are stored."""
 
 
 class PersistentType(Protocol):

@@ -1,5 +1,6 @@
 """What volumes use of the node."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from activities.clients.csi_drivers import CsiDrivers
@@ -13,6 +14,7 @@ from activities.objects.tokens import TokenSource
 from activities.objects.trust_bundles import TrustBundleSource
 from activities.settings.activity_settings import ActivitySettings
 from proto.temporal.pod import PodKey
+from proto.volume_events import ResizeEvent
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
@@ -47,6 +49,9 @@ class VolumeServices(Protocol):
 
     @property
     def terminating(self) -> TerminatingPods: ...
+
+    @property
+    def volume_resized(self) -> Callable[[ResizeEvent], None]: ...
 
     @property
     def timings(self) -> Timings: ...

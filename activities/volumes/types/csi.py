@@ -4,7 +4,8 @@ The work is done in `activities/volumes/csi/node_volumes.py`, which is imported 
 messages cost memory that a node without drivers does not need.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from activities.files.pod_paths import plain_name
 from activities.volumes.csi.records.block_places import BlockPlace
@@ -24,11 +25,11 @@ class EphemeralCsi:
     async def mount(self, volume: PodVolume) -> Mounted:
         """Let the driver publish it."""
         wanted = ephemeral_volume(volume.name, volume.source, volume.pod.namespace, volume.pod.uid)
-        return await _mount(volume, wanted, _place(volume, block=False))
+        return await _mount(volume, wanted, place_of(volume, block=False))
 
     async def unmount(self, volume: PodVolume) -> None:
         """Let the driver unpublish it."""
-        await _node_volumes(volume).unmount(_place(volume, block=False))
+        await _node_volumes(volume).unmount(place_of(volume, block=False))
 
 
 class PersistentCsi:
@@ -38,21 +39,40 @@ class PersistentCsi:
     takes_block = True
 
     async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
-        """Let the driver stage it, unless it is staged, and publish it to the pod."""
-        wanted = CsiVolume(
-            name=persistent.name,
-            lifecycle=Lifecycle.PERSISTENT,
-            read_only=persistent.read_only,
-            block=persistent.block,
-            access_modes=persistent.access_modes,
-            mount_options=persistent.mount_options,
-            **persistent_fields(persistent.name, persistent.source),
-        )
-        return await _mount(volume, wanted, _place(volume, block=persistent.block))
+        """Let the driver stage it, unless it is staged, publish it to the pod, and expand it where that is due."""
+        wanted = persistent_csi(persistent)
+        place = place_of(volume, block=persistent.block)
+        mounted = await _mount(volume, wanted, place)
+        if volume.services.api is not None and persistent.objects is not None:
+            await _expand(volume, wanted, place, persistent.objects)
+        return mounted
 
     async def unmount(self, volume: PodVolume, *, block: bool) -> None:
         """Let the driver unpublish it, and unstage it after the last pod."""
-        await _node_volumes(volume).unmount(_place(volume, block=block))
+        await _node_volumes(volume).unmount(place_of(volume, block=block))
+
+
+def persistent_csi(persistent: PersistentVolume) -> CsiVolume:
+    """Read a PersistentVolume of CSI; raises VolumeFailed."""
+    return CsiVolume(
+        name=persistent.name,
+        lifecycle=Lifecycle.PERSISTENT,
+        read_only=persistent.read_only,
+        block=persistent.block,
+        access_modes=persistent.access_modes,
+        mount_options=persistent.mount_options,
+        **persistent_fields(persistent.name, persistent.source),
+    )
+
+
+async def _expand(
+    volume: PodVolume, wanted: CsiVolume, place: Place, objects: tuple[Mapping[str, Any], Mapping[str, Any]]
+) -> None:
+    """Expand a volume that was just published, as far as its objects say so."""
+    from activities.volumes.csi.expansion.expander import ClaimedVolume, Expander  # noqa: PLC0415 - as `_node_volumes`
+
+    persistent, claim = objects
+    await Expander(volume.services).expand_mounting(ClaimedVolume(volume.pod, wanted, place, claim, persistent))
 
 
 async def _mount(volume: PodVolume, wanted: CsiVolume, place: Place) -> Mounted:
@@ -61,7 +81,8 @@ async def _mount(volume: PodVolume, wanted: CsiVolume, place: Place) -> Mounted:
     return Mounted(mounted, published.found, needs_fs_group=published.needs_fs_group)
 
 
-def _place(volume: PodVolume, *, block: bool) -> Place:
+def place_of(volume: PodVolume, *, block: bool) -> Place:
+    """Return where a volume of a pod is staged and published; raises InvalidPodName."""
     root, uid = volume.services.settings.root_dir, plain_name(volume.pod.uid, "pod uid")
     name = plain_name(volume.name, "volume name")
     return BlockPlace(root, uid, name) if block else FilesPlace(root, uid, name)

@@ -117,3 +117,37 @@ def test_a_generic_ephemeral_volume_is_its_pods(cluster_node: ClusterNode, drive
     words = "PVC default/theft-data was not created for pod default/theft (pod is not owner)"
     cluster_node.until_pod("theft", lambda one: words in one.message, words)
     cluster_node.api.delete(pods_path(name="theft"), gracePeriodSeconds=0)
+
+
+def test_a_grown_claim_is_expanded_before_its_pod_starts(cluster_node: ClusterNode) -> None:
+    """The API server takes the claim's status from the node, and the events of pod and claim."""
+    api, name = cluster_node.api, f"d{uuid.uuid4().hex[:6]}.test"
+    api.create(f"{STORAGE}/csidrivers", {"metadata": {"name": name}, "spec": {"attachRequired": False}})
+    setup = Setup(name, capabilities=("STAGE_UNSTAGE_VOLUME", "EXPAND_VOLUME"))
+    with (
+        tempfile.TemporaryDirectory(prefix="csi.", dir="/tmp") as folder,
+        DriverProcess(Path(folder), cluster_node.root_dir / "plugins_registry", setup) as driver,
+    ):
+        bind(cluster_node, driver, "grown")
+        api.patch("/api/v1/persistentvolumes/pv-grown", {"spec": {"capacity": {"storage": "2Mi"}}})
+        status = {
+            "capacity": {"storage": "1Mi"},
+            "allocatedResources": {"storage": "2Mi"},
+            "allocatedResourceStatuses": {"storage": "NodeResizePending"},
+            "conditions": [{"type": "FileSystemResizePending", "status": "True"}],
+        }
+        api.patch(f"{CLAIMS}/grown/status", {"status": status})
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "grown"}}]
+        cluster_node.create_pod(pod_manifest("grows", volumes=volumes))
+        cluster_node.until_running("grows")
+        [asked] = driver.folder.calls("NodeExpandVolume")
+        assert asked["capacityRange"] == {"requiredBytes": str(2 << 20)}
+        after = api.get(f"{CLAIMS}/grown")["status"]
+        assert after["capacity"] == {"storage": "2Mi"}
+        assert not after.get("allocatedResourceStatuses")
+        assert not after.get("conditions")
+        for kind in ("Pod", "PersistentVolumeClaim"):
+            chosen = f"reason=FileSystemResizeSuccessful,involvedObject.kind={kind}"
+            path = f"/api/v1/namespaces/default/events?fieldSelector={chosen}"
+            api.until(path, lambda found: bool(found["items"]), f"the event of the {kind}")
+        cluster_node.delete_all_pods()

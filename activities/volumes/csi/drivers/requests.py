@@ -12,6 +12,7 @@ from proto.csi.v1 import csi_pb2 as csi
 
 _Rpc: Final = csi.NodeServiceCapability.RPC
 STAGES: Final = _Rpc.STAGE_UNSTAGE_VOLUME
+EXPANDS: Final = _Rpc.EXPAND_VOLUME
 TAKES_GROUP: Final = _Rpc.VOLUME_MOUNT_GROUP
 _MANY_WRITERS: Final = _Rpc.SINGLE_NODE_MULTI_WRITER
 _Mode: Final = csi.VolumeCapability.AccessMode
@@ -80,6 +81,24 @@ def publish_request(
         readonly=asking.volume.read_only,
         secrets=secrets,
         volume_context={**asking.volume.attributes, **attributes},
+    )
+
+
+def expand_request(
+    asking: VolumeRequest, places: tuple[str, str], size: int, secrets: Mapping[str, str]
+) -> csi.NodeExpandVolumeRequest:
+    """Build the request that expands a volume to a size in bytes.
+
+    `places` are the staging path, which may be empty, and the target path.
+    """
+    staging, target = places
+    return csi.NodeExpandVolumeRequest(
+        volume_id=asking.volume.handle,
+        volume_path=target,
+        capacity_range=csi.CapacityRange(required_bytes=size),
+        staging_target_path=staging,
+        volume_capability=capability(asking),
+        secrets=secrets,
     )
 
 

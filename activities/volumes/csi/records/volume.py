@@ -50,6 +50,7 @@ class CsiVolume:
     attributes: Mapping[str, str] = field(default_factory=dict)
     stage_secret: SecretReference | None = None
     publish_secret: SecretReference | None = None
+    expand_secret: SecretReference | None = None
 
     @property
     def access_mode(self) -> str:
@@ -109,6 +110,7 @@ def persistent_fields(name: str, source: Mapping[str, Any]) -> dict[str, Any]:
         "attributes": attributes,
         "stage_secret": _secret(name, source, "nodeStageSecretRef"),
         "publish_secret": _secret(name, source, "nodePublishSecretRef"),
+        "expand_secret": _secret(name, source, "nodeExpandSecretRef"),
     }
 
 

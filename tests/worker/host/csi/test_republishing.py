@@ -19,7 +19,7 @@ from activities.volumes.pod_volumes import VolumeActivities
 from proto.temporal.activities.volumes import MountVolumes
 from tests.activities.volumes.csi.csi_node import CANARY, CLAIM, PUBLISH, Node, NodeWithDriver
 from tests.csi.orders import Order, Setup
-from worker.host.csi_republishing import republishing_volumes
+from worker.host.csi.republishing import republishing_volumes
 from worker.host.orphaned_pods import undo_orphaned_pods
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")

@@ -1,0 +1,89 @@
+"""A node in a cluster with one claim that has grown: its status is patched by merging, as the API server does it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from activities.clients.api_server.errors import ApiRefused
+from activities.objects.objects import ObjectKind
+from proto.volume_events import ResizeEvent
+from tests.activities.volumes.csi.csi_node import Node
+
+EXPANDS: Final = ("STAGE_UNSTAGE_VOLUME", "EXPAND_VOLUME")
+EXPAND: Final = "NodeExpandVolume"
+GI: Final = 1 << 30
+
+
+@dataclass
+class GrownClaim:
+    """The node, its claim `mine` with the volume `pv1`, and what was told of it."""
+
+    node: Node
+    told: list[ResizeEvent] = field(default_factory=list)
+    patches: list[Mapping[str, Any]] = field(default_factory=list)
+    refuse: bool = False
+    """The API server refuses patches."""
+
+    def __post_init__(self) -> None:
+        self.node.services = replace(self.node.services, api=self, volume_resized=self.told.append)  # type: ignore[arg-type]
+
+    def grow(self, *, has: str = "1Gi", to: str = "2Gi", status: bool = True, **spec: Any) -> None:
+        """Let the controller have expanded the volume, with or without the claim's status."""
+        objects = self.node.objects
+        self.node.bind(capacity={"storage": to}, **spec)
+        claim = objects.kept[ObjectKind.PERSISTENT_VOLUME_CLAIMS, "default", "mine"].json
+        state = {"allocatedResources": {"storage": to}, "allocatedResourceStatuses": {"storage": "NodeResizePending"}}
+        waits = [{"type": "FileSystemResizePending", "status": "True"}]
+        objects.put(
+            ObjectKind.PERSISTENT_VOLUME_CLAIMS,
+            "mine",
+            {
+                "spec": {**claim["spec"], "resources": {"requests": {"storage": to}}},
+                "status": {
+                    "phase": "Bound",
+                    "capacity": {"storage": has},
+                    "conditions": waits,
+                    **(state if status else {}),
+                },
+            },
+        )
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The claim's status."""
+        status: Mapping[str, Any] = self.node.objects.kept[ObjectKind.PERSISTENT_VOLUME_CLAIMS, "default", "mine"].json[
+            "status"
+        ]
+        return status
+
+    @property
+    def reasons(self) -> list[tuple[str, bool]]:
+        """The reasons of what was told, and whether it is about the claim as well."""
+        return [(one.reason, one.claim is not None) for one in self.told]
+
+    async def patch(self, path: str, body: Mapping[str, Any], *, kind: str) -> Mapping[str, Any]:
+        """Merge a patch into the claim, as the API server."""
+        assert (path, kind) == (
+            "/api/v1/namespaces/default/persistentvolumeclaims/mine/status",
+            "application/merge-patch+json",
+        )
+        if self.refuse:
+            raise ApiRefused(409, "Conflict", "it has changed")
+        self.patches.append(body["status"])
+        claim = self.node.objects.kept[ObjectKind.PERSISTENT_VOLUME_CLAIMS, "default", "mine"].json
+        changed = {**claim, "status": merged(claim["status"], body["status"])}
+        self.node.objects.put(ObjectKind.PERSISTENT_VOLUME_CLAIMS, "mine", changed)
+        return changed
+
+
+def merged(old: Any, patch: Any) -> Any:
+    """Merge by RFC 7396."""
+    if not isinstance(patch, Mapping):
+        return patch
+    kept = dict(old) if isinstance(old, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            kept.pop(key, None)
+        else:
+            kept[key] = merged(kept.get(key), value)
+    return kept
