@@ -1,0 +1,112 @@
+"""Which ResourceClaims a pod and each of its containers use, from the pod's spec and from what others wrote into its status; pure.
+
+A claim that the pod names itself is known from its spec. One that is made from a template, and the one that the scheduler makes for
+extended resources, are named in the status (dynamic-resource-allocation/resourceclaim.Name).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from proto.kubernetes.go_quote import go_quoted
+from proto.kubernetes.resources.quantity import QuantityError, parse_quantity
+from proto.messages import shorten
+
+STATUS_FIELDS: Final = ("resourceClaimStatuses", "extendedResourceClaimStatus")
+
+
+class ClaimUnknown(Exception):
+    """A claim's name is not known yet; the message is the kubelet's."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedClaim:
+    """A ResourceClaim that a pod uses."""
+
+    name: str
+    is_made_for_pod: bool = False
+    """It was made from a template, so the pod must be its owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUse:
+    """What a container uses of a claim."""
+
+    claim: str
+    request: str = ""
+    """A request of the claim; empty: all."""
+
+
+def uses_claims(pod: Mapping[str, Any]) -> bool:
+    """Report whether a pod uses claims."""
+    return bool(pod["spec"].get("resourceClaims")) or _extended(pod) is not None
+
+
+def claims_slice(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Cut what tells a pod's claims."""
+    status = pod.get("status") or {}
+    metadata = {field: pod["metadata"][field] for field in ("namespace", "name", "uid")}
+    return {
+        "metadata": metadata,
+        "spec": {"resourceClaims": pod["spec"].get("resourceClaims") or []},
+        "status": {field: status[field] for field in STATUS_FIELDS if status.get(field)},
+    }
+
+
+def named_claims(pod: Mapping[str, Any]) -> tuple[NamedClaim, ...]:
+    """List a pod's claims; one that was deliberately not made is left out. Raises ClaimUnknown."""
+    found = [_named(pod, one) for one in pod["spec"].get("resourceClaims") or ()]
+    extended = _extended(pod)
+    return (
+        *(one for one in found if one),
+        *([NamedClaim(str(extended["resourceClaimName"]))] if extended is not None else ()),
+    )
+
+
+def container_uses(pod: Mapping[str, Any], container: Mapping[str, Any]) -> tuple[ClaimUse, ...]:
+    """List what a container uses of claims, in the kubelet's order (manager.go GetResources). Raises ClaimUnknown."""
+    asked = (container.get("resources") or {}).get("claims") or ()
+    found: list[ClaimUse] = []
+    for pod_claim in pod["spec"].get("resourceClaims") or ():
+        requests = [str(one.get("request") or "") for one in asked if one.get("name") == pod_claim.get("name")]
+        if requests and (claim := _named(pod, pod_claim)):
+            found += [ClaimUse(claim.name, request) for request in requests]
+    return (*found, *_extended_uses(pod, container))
+
+
+def _named(pod: Mapping[str, Any], pod_claim: Mapping[str, Any]) -> NamedClaim | None:
+    """Return a claim; None for one that was deliberately not made."""
+    metadata = pod["metadata"]
+    who = f'pod "{metadata["namespace"]}/{metadata["name"]}"'
+    if (name := pod_claim.get("resourceClaimName")) is not None:
+        return NamedClaim(str(name))
+    if pod_claim.get("resourceClaimTemplateName") is None:
+        claim = go_quoted(str(pod_claim.get("name", "")))
+        raise ClaimUnknown(f"{who}, spec.resourceClaim {shorten(claim)}: none of the supported fields are set")
+    for one in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
+        if one.get("name") == pod_claim.get("name"):
+            made = one.get("resourceClaimName")
+            return None if made is None else NamedClaim(str(made), is_made_for_pod=True)
+    raise ClaimUnknown(f"{who}: ResourceClaim not created yet")
+
+
+def _extended(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    found = (pod.get("status") or {}).get("extendedResourceClaimStatus")
+    return found if found and found.get("resourceClaimName") else None
+
+
+def _extended_uses(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[ClaimUse]:
+    """List the requests that the scheduler made of a container's extended resources."""
+    if (extended := _extended(pod)) is None:
+        return
+    wanted = (container.get("resources") or {}).get("requests") or {}
+    for one in extended.get("requestMappings") or ():
+        if one.get("containerName") == container["name"] and _is_more_than_none(wanted.get(one.get("resourceName"))):
+            yield ClaimUse(str(extended["resourceClaimName"]), str(one.get("requestName") or ""))
+
+
+def _is_more_than_none(amount: Any) -> bool:
+    try:
+        return amount is not None and bool(parse_quantity(amount))
+    except QuantityError:
+        return False
