@@ -17,7 +17,14 @@ import structlog
 from activities.clients.api_server.api_server import MERGE_PATCH, ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import CSI_NODES, NODES
 from activities.clients.csi_drivers import CsiDrivers, Driver
-from worker.api_objects.csi_node_objects import TopologyCollision, is_of, new_csi_node, node_patch, with_drivers
+from worker.api_objects.csi_node_objects import (
+    TopologyCollision,
+    is_of,
+    new_csi_node,
+    node_patch,
+    with_drivers,
+    with_migrated_plugins,
+)
 
 FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 30.0
@@ -76,7 +83,7 @@ class CsiNodeKeeper:
         if not is_of(found, node):
             await self._api.delete(path, {"preconditions": {"uid": found["metadata"]["uid"]}})
             await self._api.create(CSI_NODES.path(), with_drivers(new_csi_node(node), drivers))
-        elif (wanted := with_drivers(found, drivers)) is not found:
+        elif (wanted := with_migrated_plugins(with_drivers(found, drivers))) is not found:
             await self._api.replace(path, wanted)
 
     async def _is_missing(self) -> bool:

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from activities.clients.csi_drivers import Driver
+from activities.volumes.migration.translation import MIGRATED
 
 NODE_ID: Final = "csi.volume.kubernetes.io/nodeid"
+MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+_MIGRATED: Final = sorted(one.plugin for one in MIGRATED.values())
 _MOST: Final = 2**31 - 1
 
 Json = dict[str, Any]
@@ -26,7 +29,11 @@ def new_csi_node(node: Mapping[str, Any]) -> Json:
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "CSINode",
-        "metadata": {"name": metadata["name"], "ownerReferences": [owner]},
+        "metadata": {
+            "name": metadata["name"],
+            "ownerReferences": [owner],
+            "annotations": {MIGRATED_PLUGINS: ",".join(_MIGRATED)},
+        },
         "spec": {"drivers": []},
     }
 
@@ -35,6 +42,19 @@ def is_of(csi_node: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
     """Report whether a CSINode belongs to this Node, not to an earlier one of the same name."""
     owners = csi_node["metadata"].get("ownerReferences") or ()
     return any(one.get("kind") == "Node" and one.get("uid") == node["metadata"]["uid"] for one in owners)
+
+
+def with_migrated_plugins(csi_node: Json) -> Json:
+    """Name the plugins whose volumes go to CSI drivers here, by which controllers decide; the same object if it does.
+
+    Source: nodeinfomanager setMigrationAnnotation.
+    """
+    metadata = csi_node["metadata"]
+    annotations = metadata.get("annotations") or {}
+    if set((annotations.get(MIGRATED_PLUGINS) or "").split(",")) == set(_MIGRATED):
+        return csi_node
+    annotations = {**annotations, MIGRATED_PLUGINS: ",".join(_MIGRATED)}
+    return {**csi_node, "metadata": {**metadata, "annotations": annotations}}
 
 
 def with_drivers(csi_node: Json, drivers: Mapping[str, Driver | None]) -> Json:

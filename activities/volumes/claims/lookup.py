@@ -7,6 +7,8 @@ from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.resources import NODES
 from activities.objects.objects import ObjectKind, ObjectMissing, StoredObject
 from activities.volumes.claims.claims import ClaimUnusable, bound_volume, check_owner, check_use, reachable, volume_name
+from activities.volumes.migration.handles import MigrationError
+from activities.volumes.migration.translation import migrated_volume
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.volume_type import PodVolume
@@ -20,12 +22,21 @@ async def find_bound_volume(volume: PodVolume, claim: str, *, own: bool) -> Pers
     if own:
         check_owner(stored.json, volume.pod.uid, f"{namespace}/{volume.pod.name}")
     found = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUMES, "", name), f"PV {name}")
-    persistent = bound_volume(name, found.json, stored.json, read_only=bool(volume.source.get("readOnly")))
+    migrated = as_migrated(found.json)
+    persistent = bound_volume(name, migrated, stored.json, read_only=bool(volume.source.get("readOnly")))
     check_use(volume.name, persistent, volume.pod_spec["spec"])
-    spec, node = found.json["spec"], volume.services.settings.node_name
+    spec, node = migrated["spec"], volume.services.settings.node_name
     if spec.get("nodeAffinity") and not reachable(spec, await _node_labels(volume.services), node):
         raise ClaimUnusable(f"MountVolume.NodeAffinity check failed for volume {name}: no matching NodeSelectorTerms")
     return persistent
+
+
+def as_migrated(volume: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a PersistentVolume as the CSI driver has it that took over its type; raises ClaimUnusable."""
+    try:
+        return migrated_volume(volume)
+    except MigrationError as error:
+        raise ClaimUnusable(str(error)) from error
 
 
 async def _node_labels(services: VolumeServices) -> Mapping[str, str]:

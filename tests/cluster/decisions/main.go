@@ -36,6 +36,8 @@ var answerers = map[string]func([]byte) (any, error){
 	"memory-reservations": answerReservations,
 	"memory-state":        answerMemoryState,
 	"memory-file":         answerMemoryFile,
+
+	"migration": answerMigration,
 }
 
 func main() {

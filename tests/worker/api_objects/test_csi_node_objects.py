@@ -6,23 +6,47 @@ import pytest
 
 from activities.clients.csi_drivers import Driver
 from worker.api_objects.csi_node_objects import (
+    MIGRATED_PLUGINS,
     NODE_ID,
     TopologyCollision,
     is_of,
     new_csi_node,
     node_patch,
     with_drivers,
+    with_migrated_plugins,
 )
 
 NODE: dict[str, Any] = {"metadata": {"name": "n1", "uid": "u1", "labels": {"zone": "a"}}}
 DISK = Driver("disk", "sock", node_id="n-1", max_volumes=8, topology={"zone": "a", "rack": "7"})
 DISK_SAID = {"name": "disk", "nodeID": "n-1", "topologyKeys": ["rack", "zone"], "allocatable": {"count": 8}}
+ALL_MIGRATED = (
+    "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder,kubernetes.io/gce-pd,"
+    "kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume"
+)
 OTHER = {"name": "other", "nodeID": "x", "topologyKeys": None}
 
 
 def having(*drivers: dict[str, Any]) -> dict[str, Any]:
     """A CSINode with some drivers."""
     return {**new_csi_node(NODE), "spec": {"drivers": list(drivers)}}
+
+
+@pytest.mark.parametrize("given", ["", "kubernetes.io/gce-pd", "kubernetes.io/aws-ebs,example.com/other"])
+def test_the_plugins_that_csi_drivers_took_over(given: str) -> None:
+    """Controllers decide by them whether they attach a volume of a cloud for its driver."""
+    before = having(OTHER)
+    before["metadata"] = {
+        **before["metadata"],
+        "annotations": {"a": "b", **({MIGRATED_PLUGINS: given} if given else {})},
+    }
+    after = with_migrated_plugins(before)
+    assert after["spec"] == before["spec"]
+    assert after["metadata"]["annotations"] == {"a": "b", MIGRATED_PLUGINS: ALL_MIGRATED}
+    assert with_migrated_plugins(after) is after
+    shuffled = ",".join(reversed(ALL_MIGRATED.split(",")))
+    after["metadata"]["annotations"][MIGRATED_PLUGINS] = shuffled
+    assert with_migrated_plugins(after) is after
+    assert new_csi_node(NODE)["metadata"]["annotations"] == {MIGRATED_PLUGINS: ALL_MIGRATED}
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ after the other, and the next round leaves out a driver that is still at work: o
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -21,6 +21,7 @@ from activities.files.pod_paths import CLAIMS, UnsafeName, plain_name
 from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused
 from activities.volumes.claims.claims import ClaimUnusable, bound_volume, volume_name
+from activities.volumes.claims.lookup import as_migrated
 from activities.volumes.csi.records.block_places import BlockPlace
 from activities.volumes.csi.records.places import FilesPlace, Place
 from activities.volumes.plugin.volume_type import VolumeFailed
@@ -144,7 +145,7 @@ class VolumeExpansion:
         size = self._services.csi.sizes.known.setdefault((one.driver, one.handle), claim_size(claim))
         if volume_name(claim) != one.volume or not may_need_expansion(claim, size):
             return
-        stored: Mapping[str, Any] = (await objects.get(ObjectKind.PERSISTENT_VOLUMES, "", one.volume)).json
+        stored = as_migrated((await objects.get(ObjectKind.PERSISTENT_VOLUMES, "", one.volume)).json)
         volume = persistent_csi(bound_volume(one.volume, stored, claim, read_only=False))
         if (volume.driver, volume.handle) == (one.driver, one.handle):
             await Expander(self._services).expand_mounted(ClaimedVolume(one.pod, volume, one.place, claim, stored))

@@ -14,6 +14,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from activities.clients.csi_drivers import Driver
 from activities.files import mounts
 from activities.objects.objects import ObjectKind
 from activities.volumes.csi.records import block_places
@@ -28,6 +29,7 @@ from proto.temporal.mounted import MountedVolume
 from tests.activities.volumes.csi.csi_node import (
     CANARY,
     CLAIM,
+    LIFE,
     NAME,
     PUBLISH,
     STAGE,
@@ -264,3 +266,19 @@ async def test_the_files_become_the_pods_groups(
         said = published["volumeCapability"]["mount"].get("volumeMountGroup")
         assert said == ("4321" if capabilities else None)
         await node.unmount(pod)
+
+
+async def test_a_volume_of_a_cloud_is_its_drivers(tmp_path: Path) -> None:
+    """It is staged and published by the CSI driver that took over its type, and undone the same way."""
+    async with NodeWithDriver(tmp_path, Setup(name="ebs.csi.aws.com")) as node:
+        await node.services.csi.add(Driver("ebs.csi.aws.com", str(node.driver.path / "csi.sock")))
+        node.objects.put(ObjectKind.CSI_DRIVERS, "ebs.csi.aws.com", {"spec": {"attachRequired": False}})
+        node.bind(awsElasticBlockStore={"volumeID": "aws://us-east-1a/vol-7", "fsType": "xfs"})
+        spec = dict(node.objects.kept[ObjectKind.PERSISTENT_VOLUMES, "", "pv1"].json["spec"])
+        del spec["csi"]
+        node.objects.put(ObjectKind.PERSISTENT_VOLUMES, "pv1", {"spec": spec})
+        await node.mount(node.pod("u1"))
+        await node.unmount(node.pod("u1"))
+        assert [one["volumeId"] for one in node.driver.calls(*LIFE)] == ["vol-7"] * 4
+        assert node.driver.calls("NodeStageVolume")[0]["volumeContext"] == {"partition": "0"}
+        assert node.left() == []

@@ -1,0 +1,1 @@
+"""To which CSI drivers volumes of clouds go: tempolet beside the kubelet."""
