@@ -9,7 +9,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import structlog
 
 from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
@@ -27,7 +29,9 @@ from workflows.decide.memory_nodes.hints import container_hints, pod_hints
 from workflows.decide.memory_nodes.requests import MemoryNodesError, PodRequest, pod_request
 from workflows.decide.memory_nodes.reservations import STATIC
 from workflows.decide.memory_nodes.state_file import STATE_FILE, read_state, written_state
-from workflows.decide.memory_nodes.static_policy import StateError, allocate, begun, released
+from workflows.decide.memory_nodes.static_policy import StateError, allocate, begun, begun_with_other_sizes, released
+
+_log: Final = structlog.get_logger(__name__)
 
 
 class MemoryOfNodes:
@@ -157,9 +161,14 @@ def load_memory(
             write_atomically(file, written_state(settings.policy, known).encode())
         return None
     try:
-        memory = MemoryOfNodes(begun(settings.idle, known), file, counts or ResourceManagerCounts().memory)
+        known = begun(settings.idle, known)
     except StateError as error:
-        raise ConfigurationRefused(f"start memory manager error: {error}") from error
+        moved = begun_with_other_sizes(settings.idle, known)
+        if moved is None:
+            raise ConfigurationRefused(f"start memory manager error: {error}") from error
+        _log.warning("NUMA nodes have more or less memory than before; all that containers were given still fits")
+        known = moved
+    memory = MemoryOfNodes(known, file, counts or ResourceManagerCounts().memory)
     root_dir.mkdir(parents=True, exist_ok=True)
     memory.save()
     return memory

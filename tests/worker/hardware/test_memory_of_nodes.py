@@ -217,11 +217,23 @@ def test_a_node_without_the_policy_writes_the_kubelets_file(root_dir: Path) -> N
     )
 
 
+async def test_a_machine_that_has_a_little_less_memory_after_a_reboot(root_dir: Path) -> None:
+    """Keeps what was given, and writes what it has now: here a kubelet does not start."""
+    await NodeHardware([loaded(root_dir)]).allocate(AllocateHardware(pod("a", 3)))
+    less = MemoryManager(idle_machine({0: NodeMemory(8 * GIB - 4096), 1: TWO[1]}, {0: {"memory": GIB}}))
+    for _ in range(2):
+        found = load_memory(less, root_dir)
+        assert found is not None
+        assert found.known.nodes_of("a", "c0") == (0,)
+        written = json.loads((root_dir / STATE_FILE).read_text())["machineState"]["0"]["memoryMap"]["memory"]
+        assert (written["total"], written["free"]) == (8 * GIB - 4096, 4 * GIB - 4096)
+
+
 async def test_a_file_of_another_machine_refuses_the_start(root_dir: Path) -> None:
     """In the kubelet's words."""
     await NodeHardware([loaded(root_dir)]).allocate(AllocateHardware(pod("a", 3)))
     with pytest.raises(ConfigurationRefused) as refusal:
-        load_memory(MemoryManager(idle_machine({0: NodeMemory(8 * GIB)}, {0: {"memory": GIB}})), root_dir)
+        load_memory(MemoryManager(idle_machine({0: NodeMemory(3 * GIB)}, {0: {"memory": GIB}})), root_dir)
     assert str(refusal.value) == (
         "start memory manager error: [memorymanager] the expected machine state is different from the real one"
     )

@@ -54,6 +54,18 @@ def begun(idle: Machine, known: Assignments) -> Assignments:
     return known
 
 
+def begun_with_other_sizes(idle: Machine, known: Assignments) -> Assignments | None:
+    """Return what is known, on NUMA nodes of other sizes than before; None if anything else differs, or if not all of it fits.
+
+    What the kernel keeps of a node for itself differs from boot to boot. A kubelet does not start then (kubernetes/kubernetes#131253).
+    """
+    try:
+        machine = machine_with(idle, known.containers)
+    except StateError:
+        return None
+    return replace(known, machine=machine) if _are_alike(known.machine, machine, sizes=False) else None
+
+
 def machine_with(idle: Machine, containers: Mapping[str, Mapping[str, Blocks]]) -> Machine:
     """Return the machine on which these containers have their memory; raises StateError."""
     machine = idle
@@ -113,27 +125,32 @@ def _refuse_unknown(machine: Machine, block: Block, node: int, who: str) -> None
         raise StateError(f"[memorymanager] {who} the memory assignment uses memory resource that does not exist")
 
 
-def _are_alike(known: Machine, expected: Machine) -> bool:
-    """Compare amounts by group of nodes: how they lie within a group depends on the order of all assignments."""
+def _are_alike(known: Machine, expected: Machine, *, sizes: bool = True) -> bool:
+    """Compare amounts by group of nodes: how they lie within a group depends on the order of all assignments.
+
+    Without `sizes` a node may have more or less memory than before, but not huge pages.
+    """
     return known.keys() == expected.keys() and all(
         (node.assignments, node.group) == (expected[number].assignments, expected[number].group)
         and node.memory.keys() == expected[number].memory.keys()
         and all(
-            _fixed(node.table(resource)) == _fixed(expected[number].table(resource))
-            and _moving(known, node.group, resource) == _moving(expected, node.group, resource)
+            _fixed(node.table(resource), whole=whole) == _fixed(expected[number].table(resource), whole=whole)
+            and _moving(known, node.group, resource, whole=whole)
+            == _moving(expected, node.group, resource, whole=whole)
             for resource in node.memory
+            for whole in (sizes or resource != MEMORY,)
         )
         for number, node in known.items()
     )
 
 
-def _fixed(table: Table) -> tuple[int, int, int]:
-    return table.total, table.system_reserved, table.allocatable
+def _fixed(table: Table, *, whole: bool) -> tuple[int, ...]:
+    return (table.system_reserved, *((table.total, table.allocatable) if whole else ()))
 
 
-def _moving(machine: Machine, group: tuple[int, ...], resource: str) -> tuple[int, int]:
+def _moving(machine: Machine, group: tuple[int, ...], resource: str, *, whole: bool) -> tuple[int, ...]:
     tables = [machine[one].table(resource) for one in group if one in machine]
-    return sum(one.free for one in tables), sum(one.reserved for one in tables)
+    return (sum(one.reserved for one in tables), *((sum(one.free for one in tables),) if whole else ()))
 
 
 def _nodes(known: Assignments, pod: PodRequest, sizes: Sizes, affinity: Hint) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from workflows.decide.memory_nodes.static_policy import (
     StateError,
     allocate,
     begun,
+    begun_with_other_sizes,
     idle_machine,
     machine_with,
     released,
@@ -29,6 +30,22 @@ def given(known: Assignments, *pods: PodRequest, affinity: Hint = ANYWHERE) -> A
         for container in one.containers:
             known = allocate(known, one, container.name, affinity)
     return known
+
+
+def resized(known: Assignments, drift: int, reserved: int = 0) -> Assignments:
+    """Give each node of a machine so much more memory, and reserve more of it."""
+    nodes = {}
+    for number, node in known.machine.items():
+        table = node.table("memory")
+        table = replace(
+            table,
+            total=table.total + drift,
+            system_reserved=table.system_reserved + reserved,
+            allocatable=table.allocatable + drift - reserved,
+            free=table.free + drift - reserved,
+        )
+        nodes[number] = node.with_table("memory", table)
+    return replace(known, machine=nodes)
 
 
 def free(known: Assignments) -> dict[int, int]:
@@ -316,3 +333,36 @@ def test_a_known_state_that_does_not(known: Assignments, why: str) -> None:
     with pytest.raises(StateError) as refusal:
         begun(machine().machine, known)
     assert str(refusal.value) == f"[memorymanager] {why}"
+
+
+@pytest.mark.parametrize("drift", [-(2**26), 2**26], ids=["less", "more"])
+def test_nodes_of_other_sizes_than_before(drift: int) -> None:
+    """After a reboot the kernel keeps a little more or less of each node; what was given stays given."""
+    known = given(machine(), pod(app=12), pod("other", app=1), affinity=Hint((0, 1), preferred=False))
+    now = resized(machine(), drift).machine
+    with pytest.raises(StateError):
+        begun(now, known)
+    found = begun_with_other_sizes(now, known)
+    assert found is not None
+    assert found.containers == known.containers
+    assert begun(now, found) is found
+    total = sum(node.table("memory").free for node in found.machine.values())
+    assert total == sum(node.table("memory").free for node in known.machine.values()) + 2 * drift
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param(machine(3), id="other-nodes"),
+        pytest.param(machine(pages=1), id="other-pages"),
+        pytest.param(
+            replace(machine(), containers={"pod": {"app": (Block((0,), "memory", GIB),)}}), id="other-amounts"
+        ),
+        pytest.param(replace(machine(), containers={"pod": {"app": (Block((2,), "memory", GIB),)}}), id="missing-node"),
+        pytest.param(given(machine(), pod(app=7), affinity=Hint((0,), preferred=True)), id="too-little-is-left"),
+        pytest.param(resized(machine(), 0, reserved=GIB), id="other-reservation"),
+    ],
+)
+def test_nodes_of_other_sizes_that_suit_nothing(known: Assignments) -> None:
+    """Then the node must not start, either."""
+    assert begun_with_other_sizes(resized(machine(), -GIB).machine, known) is None
