@@ -1,11 +1,11 @@
-"""`<root-dir>/tempolet/devices.json`: how many devices of plugins the node has, by resource.
+"""`<root-dir>/tempolet/devices.json`: how many devices of plugins the node has, by resource; and `healthy_devices.json`: which.
 
-Written by the worker when they change (`worker/devices/`). Read by the node process for the Node's capacity, and by the poller, which
-gives pods devices.
+Written by the worker when they change (`worker/devices/`). Read by the node process for the Node's capacity and for PodResources, and by
+the poller, which gives pods devices.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,11 @@ from typing import Final
 from proto.node_files import write_node_file
 
 FILE_NAME: Final = "devices.json"
+HEALTHY: Final = "healthy_devices.json"
 _MOST: Final = 4 * 1024 * 1024
+_MOST_HEALTHY: Final = 64 * 1024 * 1024
+HealthyDevices = Mapping[str, Mapping[str, Sequence[int]]]
+"""The NUMA nodes near each device, by resource and device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,29 @@ def read_node_devices(root_dir: Path) -> dict[str, DeviceCount]:
         return {
             name: DeviceCount(int(capacity), int(allocatable), bool(gone))
             for name, (capacity, allocatable, gone) in found.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def healthy_devices_path(root_dir: Path) -> Path:
+    """Return the path of the second file."""
+    return root_dir / "tempolet" / HEALTHY
+
+
+def write_healthy_devices(root_dir: Path, devices: HealthyDevices) -> None:
+    """Write it atomically; raises OSError."""
+    write_node_file(healthy_devices_path(root_dir), devices)
+
+
+def read_healthy_devices(root_dir: Path) -> HealthyDevices:
+    """Read it; nothing if there is none, or it is damaged."""
+    try:
+        with healthy_devices_path(root_dir).open("rb") as file:
+            found = json.loads(file.read(_MOST_HEALTHY))
+        return {
+            str(resource): {str(name): tuple(map(int, nodes)) for name, nodes in devices.items()}
+            for resource, devices in found.items()
         }
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

@@ -32,13 +32,18 @@ from workflows.decide.devices.allocation import (
 )
 from workflows.decide.devices.answers import Usage, conflicts, merged
 from workflows.decide.devices.assignments import Assigned, Assignments, per_node
-from workflows.decide.devices.checkpoint import Checkpoint, CheckpointError, read_checkpoint, written_checkpoint
+from workflows.decide.devices.checkpoint import (
+    STATE_FILE,
+    Checkpoint,
+    CheckpointError,
+    read_checkpoint,
+    written_checkpoint,
+)
 from workflows.decide.devices.hints import Wish, device_hints
 from workflows.decide.devices.inventory import Listed, is_of_plugins
 from workflows.decide.devices.requests import ContainerWants, container_wants, pod_wants, wanted_by
 from workflows.decide.topology.hints import Hint, ProviderHints
 
-CHECKPOINT: Final = "kubelet_internal_checkpoint"
 NOT_REGISTERED: Final = "DevicePluginNotRegistered"
 """Our own reason: the pod is asked for again."""
 WAITING: Final = "waiting for its device plugin to register"
@@ -50,11 +55,11 @@ class DeviceManager:
     """The devices of one node; used from one event loop, for one pod after the other."""
 
     def __init__(
-        self, plugins: DevicePlugins, folder: Path, numa_nodes: Sequence[int], known: Checkpoint, *, counts: Counts
+        self, plugins: DevicePlugins, root_dir: Path, numa_nodes: Sequence[int], known: Checkpoint, *, counts: Counts
     ) -> None:
-        """Take the plugins, the folder of the checkpoint, the machine's NUMA nodes, and what the checkpoint said."""
+        """Take the plugins, --root-dir, the machine's NUMA nodes, and what the checkpoint said."""
         self._counts = counts
-        self._plugins, self._file, self._numa_nodes = plugins, folder / CHECKPOINT, numa_nodes
+        self._plugins, self._file, self._numa_nodes = plugins, root_dir / STATE_FILE, numa_nodes
         self._known = known.assignments
         self._writing = threading.Lock()
         self._usages: dict[tuple[str, str], tuple[Mapping[str, Assigned], Usage]] = {}
@@ -286,7 +291,7 @@ class DeviceManager:
 
 def load_checkpoint(root_dir: Path) -> Checkpoint:
     """Read what an earlier process or a kubelet has left; nothing if that cannot be used, as by the kubelet."""
-    file = root_dir / "device-plugins" / CHECKPOINT
+    file = root_dir / STATE_FILE
     try:
         return read_checkpoint(file.read_text())
     except FileNotFoundError:

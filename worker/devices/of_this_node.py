@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from proto.node_devices import DeviceCount, read_node_devices, write_node_devices
+from proto.node_devices import DeviceCount, read_node_devices, write_healthy_devices, write_node_devices
 from worker.daemon.background import in_background
 from worker.devices.counts import Counts, Uncounted
 from worker.devices.device_manager import DeviceManager, load_checkpoint
@@ -42,9 +42,7 @@ class NodeDevices:
         self.plugins = DevicePlugins(self._event.set)
         self._before = tuple(checkpoint.registered)
         self.plugins.removed.update(set(read_node_devices(root_dir)) - set(self._before))
-        self.manager = DeviceManager(
-            self.plugins, root_dir / "device-plugins", numa_nodes(), checkpoint, counts=self._counts
-        )
+        self.manager = DeviceManager(self.plugins, root_dir, numa_nodes(), checkpoint, counts=self._counts)
 
     def running(self) -> Sequence[AbstractAsyncContextManager[None]]:
         """Return what runs in the worker: the registration, and the files of what is listed."""
@@ -72,11 +70,16 @@ class NodeDevices:
             await self._event.wait()
 
     async def write(self) -> None:
-        """Write both now; one that cannot be written is written at the next change."""
+        """Write all now; one that cannot be written is written at the next change."""
         found = {
             name: DeviceCount(one.capacity, one.allocatable) for name, one in self.plugins.inventory.items()
         } | dict.fromkeys(self.plugins.removed, DeviceCount(gone=True))
-        for write in (self.manager.save, partial(write_node_devices, self._root_dir, found)):
+        healthy = {
+            name: {device: one.near(device) for device in sorted(one.healthy)}
+            for name, one in self.plugins.inventory.items()
+        }
+        numbers = partial(write_node_devices, self._root_dir, found)
+        for write in (self.manager.save, partial(write_healthy_devices, self._root_dir, healthy), numbers):
             if write == self.manager.save or found or read_node_devices(self._root_dir):
                 try:
                     await asyncio.to_thread(write)

@@ -182,8 +182,8 @@ class DevicePlugins:
             raise RegistrationRefused(
                 f'requested API version {shown} is not supported by kubelet. Supported version is ["{VERSION}"]'
             )
-        if not is_extended_resource(resource) or next(qualified_name(f"requests.{resource}"), None):
-            raise RegistrationRefused(f"the ResourceName {go_quoted(resource[:300])} is invalid")
+        if why := why_invalid(resource):
+            raise RegistrationRefused(why)
 
     async def _follow(
         self, resource: str, one: _Resource, endpoint: _Endpoint, connected: "asyncio.Future[None]"
@@ -260,6 +260,13 @@ async def _options(plugin: "DevicePlugin") -> Any:
         return await plugin.options()
     except DevicePluginError as error:
         raise DevicePluginError(f"failed to get device plugin options: {error}") from error
+
+
+def why_invalid(resource: str) -> str:
+    """Return why no plugin can have this resource; empty if one can."""
+    if is_extended_resource(resource) and not next(qualified_name(f"requests.{resource}"), None):
+        return ""
+    return f"the ResourceName {go_quoted(resource[:300])} is invalid"
 
 
 def listed(devices: Iterable[Any]) -> Listed:

@@ -2,7 +2,7 @@
 
 Part of the worker. Sockets that are left there are removed at the start, so that plugins notice it and register again
 (pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go, CleanupPluginDirectory). Plugins that register at `plugins_registry` come
-by `worker/host/plugin_watch.py`.
+by `worker/host/plugin_watch.py` (`plugins_registry.py`).
 """
 
 import asyncio

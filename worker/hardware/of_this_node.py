@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 
 from activities.clients.runtime import RuntimeClient
 from proto.pod_snapshot import PodSnapshot
@@ -18,8 +19,17 @@ from worker.telemetry.kubelet.resource_managers import ResourceManagerCounts
 Loops = Callable[[RuntimeClient, Callable[[], Iterable[PodSnapshot]]], Sequence[AbstractAsyncContextManager[None]]]
 
 
-def exclusive_hardware(config: NodeConfig, counts: ResourceManagerCounts | None = None) -> tuple[NodeHardware, Loops]:
-    """Return what chooses hardware, from what is on disk, and the loops that it needs.
+@dataclass(frozen=True, slots=True)
+class HardwareOfThisNode:
+    """What chooses hardware, and what it needs."""
+
+    hardware: NodeHardware
+    devices: NodeDevices
+    loops: Loops
+
+
+def exclusive_hardware(config: NodeConfig, counts: ResourceManagerCounts | None = None) -> HardwareOfThisNode:
+    """Make what chooses hardware, from what is on disk.
 
     Raises ConfigurationRefused if the files do not suit the configuration or the machine.
     """
@@ -36,4 +46,4 @@ def exclusive_hardware(config: NodeConfig, counts: ResourceManagerCounts | None 
         kept = CpuSetsInForce(hardware, runtime, snapshots, config.cpu_manager.reconcile_every)
         return (in_background("CPU sets", kept.run), *devices.running())
 
-    return hardware, loops
+    return HardwareOfThisNode(hardware, devices, loops)

@@ -20,6 +20,7 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import TEMPORAL, NodeClient
 from worker.daemon.service import Service
 from worker.delivery.workflow_signals import SENDER, WorkflowSignals
+from worker.devices.plugins import DevicePlugins
 from worker.host.current_readiness import CurrentReadiness
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.replays.replay_check import REPLAYS, CheckDependencies, ReplayCheck
@@ -53,6 +54,7 @@ class WorkerParts:
     service: Service
     telemetry: Telemetry
     services: NodeServices
+    device_plugins: DevicePlugins
     cache: PodCache
     readiness: CurrentReadiness
     """Takes each snapshot."""

@@ -12,6 +12,7 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.delivery.pod_requests import PodRequests
 from worker.delivery.workflow_signals import WorkflowSignals
+from worker.devices.plugins import DevicePlugins
 from worker.events.event import TellOfNode
 from worker.host.csi.republishing import republishing_volumes
 from worker.host.csi.volume_expansion import expanding_volumes
@@ -42,7 +43,7 @@ def upkeep(parts: WorkerParts) -> Sequence[AbstractAsyncContextManager[None]]:
     config, services, every = parts.config, parts.services, parts.config.sync_frequency
     rotator = LogRotator(services, config.container_logs, parts.cache.snapshots, parts.telemetry.metrics)
     return (
-        watching_plugins(config.root_dir, partial(plugin_kinds, services)),
+        watching_plugins(config.root_dir, partial(plugin_kinds, services, parts.device_plugins)),
         in_background("record of CSI drivers", EndpointRecord(config.state_dir, services.csi).run),
         republishing_volumes(services, every),
         expanding_volumes(services, every) if services.api is not None else nullcontext(),
@@ -52,11 +53,12 @@ def upkeep(parts: WorkerParts) -> Sequence[AbstractAsyncContextManager[None]]:
     )
 
 
-def plugin_kinds(services: "NodeServices") -> "PluginKinds":
+def plugin_kinds(services: "NodeServices", device_plugins: DevicePlugins) -> "PluginKinds":
     """Return the kinds of plugins that register by a socket in `plugins_registry`."""
     from activities.volumes.csi.drivers.registration import CSI_PLUGIN, CsiPlugins  # noqa: PLC0415 - 3 MB, for whom has plugins
+    from worker.devices.plugins_registry import DEVICE_PLUGIN, DevicePluginKind  # noqa: PLC0415 - the same
 
-    return {CSI_PLUGIN: CsiPlugins(services.csi)}
+    return {CSI_PLUGIN: CsiPlugins(services.csi), DEVICE_PLUGIN: DevicePluginKind(device_plugins)}
 
 
 def storage_limits(parts: WorkerParts, signals: WorkflowSignals) -> AbstractAsyncContextManager[None]:

@@ -94,12 +94,12 @@ async def work(  # noqa: PLR0913, PLR0917 - the parts of the process
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
         managers = telemetry.metrics.resource_managers
-        hardware, hardware_loops = await asyncio.to_thread(exclusive_hardware, config, managers)
+        chosen = await asyncio.to_thread(exclusive_hardware, config, managers)
         services = node_services(
             config,
             telemetry.calls,
             cgroups=cgroups,
-            hardware=hardware,
+            hardware=chosen.hardware,
             api=api,
             cluster=cluster,
             timings=telemetry.metrics.timings(),
@@ -118,6 +118,7 @@ async def work(  # noqa: PLR0913, PLR0917 - the parts of the process
             service=service,
             telemetry=telemetry,
             services=services,
+            device_plugins=chosen.devices.plugins,
             cache=cache,
             readiness=readiness,
             tickets=tickets,
@@ -135,7 +136,7 @@ async def work(  # noqa: PLR0913, PLR0917 - the parts of the process
             for part in (
                 *_cgroup_loops(config, pods_limit),
                 tiers.keeping(),
-                *hardware_loops(services.runtime, cache.snapshots),
+                *chosen.loops(services.runtime, cache.snapshots),
                 *upkeep(parts),
                 api_loops,
                 *temporal.running(),

@@ -15,8 +15,9 @@ from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.node_devices import DeviceCount, read_node_devices
 from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, GivenDevices, PodAssignment
 from tests.worker.devices.lying_plugin import Faults, devices, serving
-from worker.devices.device_manager import CHECKPOINT, NOT_REGISTERED
+from worker.devices.device_manager import NOT_REGISTERED
 from worker.devices.of_this_node import NodeDevices
+from workflows.decide.devices.checkpoint import STATE_FILE
 from workflows.decide.topology.hints import ANY
 
 GPU = "example.com/gpu"
@@ -199,7 +200,7 @@ async def test_what_other_processes_read(tmp_path: Path) -> None:
     ):
         await here.write()
         assert read_node_devices(root) == {GPU: DeviceCount(2, 1)}
-    registered = json.loads((root / "device-plugins" / CHECKPOINT).read_text())["Data"]["RegisteredDevices"]
+    registered = json.loads((root / STATE_FILE).read_text())["Data"]["RegisteredDevices"]
     assert registered == {GPU: ["a"]}
     async with node(root) as here:
         await here.write()
@@ -217,7 +218,7 @@ async def test_what_other_processes_read(tmp_path: Path) -> None:
 def test_a_damaged_checkpoint_stops_nothing(tmp_path: Path, text: str) -> None:
     """As with the kubelet."""
     (tmp_path / "device-plugins").mkdir()
-    (tmp_path / "device-plugins" / CHECKPOINT).write_text(text)
+    (tmp_path / STATE_FILE).write_text(text)
     assert not NodeDevices(tmp_path).manager.holders()
 
 

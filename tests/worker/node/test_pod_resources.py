@@ -1,10 +1,10 @@
-"""Does the PodResources API answer what its clients expect, over its socket: pods with containers, without devices?"""
+"""Does the PodResources API answer what its clients expect, over its socket: pods with containers, and what these have?"""
 
 import asyncio
 import json
 import os
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from proto.node_devices import healthy_devices_path, write_healthy_devices
 from proto.pod_snapshot import PodSnapshot, pod_path, snapshot_path
 from proto.podresources.v1 import api_pb2 as api
 from proto.podresources.v1 import api_pb2_grpc
@@ -30,6 +31,10 @@ from worker.settings.kubelet.feature_gates import ACTIVE_PODS_GATE, FeatureGates
 from workflows.decide.cpus.options import Options
 from workflows.decide.cpus.state_file import written_state
 from workflows.decide.cpus.static_policy import Assignments, static_policy
+from workflows.decide.devices.assignments import Assigned
+from workflows.decide.devices.assignments import Assignments as DevicesAssigned
+from workflows.decide.devices.checkpoint import STATE_FILE as DEVICES_FILE
+from workflows.decide.devices.checkpoint import Checkpoint, written_checkpoint
 from workflows.decide.memory_nodes import state_file as memory_state
 from workflows.decide.memory_nodes.amounts import Assignments as Memory
 from workflows.decide.memory_nodes.amounts import Block
@@ -303,3 +308,57 @@ async def test_a_large_message_is_refused(served: Path) -> None:
 async def test_the_folder_is_closed_to_others(served: Path) -> None:
     """As the kubelet's is."""
     assert stat.S_IMODE((served / SOCKET).parent.stat().st_mode) == 0o750
+
+
+GPU = "example.com/gpu"
+
+
+def device(name: str, node: int | None = None) -> api.ContainerDevices:
+    """Build a device."""
+    topology = None if node is None else api.TopologyInfo(nodes=[api.NUMANode(ID=node)])
+    return api.ContainerDevices(resource_name=GPU, device_ids=[name], topology=topology)
+
+
+def write_devices(root_dir: Path, **given: Mapping[int, tuple[str, ...]]) -> None:
+    """Write the checkpoint, with devices of each pod's main container."""
+    assigned = DevicesAssigned({uid: {"main": {GPU: Assigned(devices)}} for uid, devices in given.items()})
+    file = root_dir / DEVICES_FILE
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(written_checkpoint(Checkpoint(assigned, {GPU: ["a"]})))
+
+
+async def test_devices_are_those_of_the_checkpoint(tmp_path: Path) -> None:
+    """One that is near to two NUMA nodes is there for each; v1alpha1 has names alone; healthy ones are allocatable."""
+    write_pod(tmp_path, "web")
+    write_devices(tmp_path, web={-1: ("d10", "d9"), 0: ("a",), 1: ("a", "b")}, done={0: ("c",)})
+    write_healthy_devices(tmp_path, {GPU: {"a": (0, 1), "d9": ()}})
+    async with serving(tmp_path):
+        (web,) = (await ask(tmp_path, "List", api.ListPodResourcesRequest())).pod_resources
+        assert list(web.containers[1].devices) == [
+            device("a", 0), device("a", 1), device("b", 1), device("d9"), device("d10"),
+        ]  # fmt: skip
+        assert not web.containers[0].devices
+        found = await ask(tmp_path, "List", alpha.ListPodResourcesRequest(), alpha_grpc.PodResourcesListerStub)
+        assert [one.device_ids for one in found.pod_resources[0].containers[0].devices] == [
+            ["a"], ["a"], ["b"], ["d9"], ["d10"],
+        ]  # fmt: skip
+        allocatable = await ask(tmp_path, "GetAllocatableResources", api.AllocatableResourcesRequest())
+        assert list(allocatable.devices) == [device("a", 0), device("a", 1), device("d9")]
+        write_devices(tmp_path, web={0: ("z",)})
+        write_healthy_devices(tmp_path, {})
+        found = await ask(tmp_path, "Get", api.GetPodResourcesRequest(pod_name="web", pod_namespace="default"))
+        assert list(found.pod_resources.containers[1].devices) == [device("z", 0)]
+        assert not (await ask(tmp_path, "GetAllocatableResources", api.AllocatableResourcesRequest())).devices
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"Data":{},"Checksum":1}', "\x00"])
+async def test_damaged_files_of_devices_stop_nothing(tmp_path: Path, text: str) -> None:
+    """As if there were none."""
+    write_pod(tmp_path, "web")
+    for file in (tmp_path / DEVICES_FILE, healthy_devices_path(tmp_path)):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    async with serving(tmp_path):
+        assert list((await ask(tmp_path, "List", api.ListPodResourcesRequest())).pod_resources) == [WEB]
+        found = await ask(tmp_path, "GetAllocatableResources", api.AllocatableResourcesRequest())
+        assert found == api.AllocatableResourcesResponse()

@@ -43,12 +43,13 @@ from worker.history.sentences import pod_gone
 from worker.history.story_state import seconds
 from worker.temporal.executions import COMPLETED, PAUSED, describe_execution, is_open, status_word
 from worker.temporal.interventions import paused_words, told_paused
+from workflows.decide.devices.checkpoint import STATE_FILE as CHECKPOINT
 
 LED_BY_WORKER: Final = (
     "the node's worker leads this pod itself, because {}; what happens meanwhile is added to its history"
 )
 LONGEST_REASON: Final = 400
-STATE_FILES: Final = ("cpu_manager_state", "memory_manager_state", "device-plugins/kubelet_internal_checkpoint")
+STATE_FILES: Final = ("cpu_manager_state", "memory_manager_state", CHECKPOINT)
 """In --root-dir: who has which CPUs, memory and devices."""
 LABELS: Final = {
     SentenceKind.STANDS: "state",

@@ -4,19 +4,26 @@ The worker chooses, and leaves the kubelet's state files; they are read here, be
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import structlog
 
+from proto.node_devices import HealthyDevices, healthy_devices_path, read_healthy_devices
 from proto.podresources.v1 import api_pb2 as api
+from worker.machine.fingerprint import Fingerprint, fingerprint_of
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.hardware.memory_manager import MemoryManager
 from workflows.decide.cpus.state_file import STATE_FILE as CPU_FILE
 from workflows.decide.cpus.state_file import read_state as read_cpus
 from workflows.decide.cpus.static_policy import Assignments as Cpus
+from workflows.decide.devices.allocation import ordered
+from workflows.decide.devices.assignments import Assignments as Devices
+from workflows.decide.devices.checkpoint import STATE_FILE as DEVICES_FILE
+from workflows.decide.devices.checkpoint import read_checkpoint
+from workflows.decide.devices.inventory import WITHOUT_TOPOLOGY
 from workflows.decide.memory_nodes.amounts import Assignments as Memory
 from workflows.decide.memory_nodes.amounts import Block
 from workflows.decide.memory_nodes.state_file import STATE_FILE as MEMORY_FILE
@@ -27,7 +34,7 @@ _Known = TypeVar("_Known")
 
 
 class AssignedHardware(Protocol):
-    """One kind of hardware: CPUs, memory; devices and claims join here."""
+    """One kind of hardware: CPUs, memory, devices; claims join here."""
 
     def read(self) -> None:
         """Read what is assigned now, before a request is answered. Blocks."""
@@ -84,6 +91,60 @@ class AssignedMemory:
         for number, node in sorted((self.settings.idle or {}).items()):
             blocks = (Block((number,), resource, table.allocatable) for resource, table in node.memory.items())
             answer.memory.extend(_memory(one) for one in blocks if one.size)
+
+
+@dataclass(slots=True)
+class AssignedDevices:
+    """The devices in `<root-dir>/device-plugins/kubelet_internal_checkpoint`, and the healthy ones that the worker tells of.
+
+    There may be many, so a file that is the same as before is not read again.
+    """
+
+    root_dir: Path
+    _known: Devices = Devices()  # noqa: RUF009 - it is frozen
+    _healthy: HealthyDevices = field(default_factory=dict)
+    _seen: tuple[Fingerprint | None, Fingerprint | None] = (None, None)
+
+    def read(self) -> None:
+        """Read both files."""
+        seen = _fingerprint(self.root_dir / DEVICES_FILE), _fingerprint(healthy_devices_path(self.root_dir))
+        if seen[0] != self._seen[0]:
+            found = _read(self.root_dir / DEVICES_FILE, read_checkpoint) if seen[0] else None
+            self._known = found.assignments if found else Devices()
+        if seen[1] != self._seen[1]:
+            self._healthy = read_healthy_devices(self.root_dir)
+        self._seen = seen
+
+    def add(self, container: api.ContainerResources, pod_uid: str) -> None:
+        """Add a container's devices, each once for each NUMA node near it."""
+        for resource, assigned in sorted(self._known.pods.get(pod_uid, {}).get(container.name, {}).items()):
+            nodes = sorted(assigned.devices)
+            container.devices.extend(
+                _device(resource, device, node)
+                for device in ordered(assigned.ids)
+                for node in nodes
+                if device in assigned.devices[node]
+            )
+
+    def add_allocatable(self, answer: api.AllocatableResourcesResponse) -> None:
+        """Add all healthy devices."""
+        for resource, devices in sorted(self._healthy.items()):
+            for device in ordered(devices):
+                answer.devices.extend(
+                    _device(resource, device, node) for node in devices[device] or (WITHOUT_TOPOLOGY,)
+                )
+
+
+def _device(resource: str, device: str, node: int) -> api.ContainerDevices:
+    topology = None if node == WITHOUT_TOPOLOGY else api.TopologyInfo(nodes=[api.NUMANode(ID=node)])
+    return api.ContainerDevices(resource_name=resource, device_ids=[device], topology=topology)
+
+
+def _fingerprint(file: Path) -> Fingerprint | None:
+    try:
+        return fingerprint_of(file.stat())
+    except OSError:
+        return None
 
 
 def _memory(block: Block) -> api.ContainerMemory:

@@ -44,8 +44,13 @@ class Listing:
 
     async def allocatable(self) -> api.AllocatableResourcesResponse:
         """Return what containers may have."""
+        async with self._reading:
+            return await asyncio.to_thread(self._allocatable_now)
+
+    def _allocatable_now(self) -> api.AllocatableResourcesResponse:
         answer = api.AllocatableResourcesResponse()
         for kind in self.assigned:
+            kind.read()
             kind.add_allocatable(answer)
         return answer
 

@@ -17,7 +17,7 @@ from proto.podresources.v1 import api_pb2_grpc
 from proto.podresources.v1alpha1 import api_pb2 as alpha
 from proto.podresources.v1alpha1 import api_pb2_grpc as alpha_grpc
 from worker.endpoints.unix_sockets import short_name
-from worker.node.pod_resources.assigned import AssignedCpus, AssignedMemory
+from worker.node.pod_resources.assigned import AssignedCpus, AssignedDevices, AssignedMemory
 from worker.node.pod_resources.listing import Listing
 from worker.node.process.dependencies import NodeDependencies
 from worker.settings.kubelet.feature_gates import ACTIVE_PODS_GATE
@@ -43,7 +43,11 @@ async def serve_pod_resources(deps: NodeDependencies) -> None:
     path = config.root_dir / SOCKET
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     root_dir = config.root_dir
-    assigned = (AssignedCpus(config.cpu_manager, root_dir), AssignedMemory(config.memory_manager, root_dir))
+    assigned = (
+        AssignedCpus(config.cpu_manager, root_dir),
+        AssignedMemory(config.memory_manager, root_dir),
+        AssignedDevices(root_dir),
+    )
     only_active = config.feature_gates.enabled(ACTIVE_PODS_GATE)
     listing = Listing(config.root_dir, assigned, only_active=only_active)
     server = grpc.aio.server(interceptors=(RateLimit(),), options=_OPTIONS)

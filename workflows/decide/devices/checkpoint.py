@@ -14,6 +14,8 @@ from typing import Any, Final
 from proto.kubernetes.container_hash import fnv32a
 from workflows.decide.devices.assignments import Assigned, Assignments
 
+STATE_FILE: Final = "device-plugins/kubelet_internal_checkpoint"
+"""Below --root-dir."""
 _NIL: Final = "<nil>"
 _ENTRY: Final = ("PodUID", "ContainerName", "ResourceName")
 
