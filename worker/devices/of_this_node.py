@@ -4,11 +4,11 @@ Called by the worker process.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -19,6 +19,7 @@ from worker.devices.device_manager import DeviceManager, load_checkpoint
 from worker.devices.plugins import DevicePlugins
 from worker.settings.hardware.numa_nodes import FOLDER
 from worker.settings.hardware.numbered_folders import numbered_folders
+from workflows.decide.devices.health import resources_status
 
 WRITE_PAUSE: Final = 0.5
 """Seconds between two writes."""
@@ -38,11 +39,30 @@ class NodeDevices:
         """Read what was known before."""
         self._root_dir, self._counts = root_dir, counts or Uncounted()
         self._event = asyncio.Event()
+        self.health_changed: Callable[[Collection[str]], None] = lambda _: None
+        """Called with the uids of pods whose devices are healthy no more, or again."""
+        self._health: dict[tuple[str, str], Sequence[Mapping[str, Any]]] = {}
         checkpoint = load_checkpoint(root_dir)
         self.plugins = DevicePlugins(self._event.set)
         self._before = tuple(checkpoint.registered)
         self.plugins.removed.update(set(read_node_devices(root_dir)) - set(self._before))
         self.manager = DeviceManager(self.plugins, root_dir, numa_nodes(), checkpoint, counts=self._counts)
+
+    def health(self, pod_uid: str, container: str) -> Sequence[Mapping[str, Any]]:
+        """Return the health of a container's devices, as its status shows it."""
+        return resources_status(self.manager.known, pod_uid, container, self.plugins.inventory)
+
+    def _tell_health(self) -> None:
+        """Tell of which pods the health of devices is not what it was."""
+        now = {
+            (uid, container): self.health(uid, container)
+            for uid, containers in self.manager.known.pods.items()
+            for container in containers
+        }
+        changed = {key[0] for key, health in now.items() if self._health.get(key, health) != health}
+        self._health = now
+        if changed:
+            self.health_changed(changed)
 
     def running(self) -> Sequence[AbstractAsyncContextManager[None]]:
         """Return what runs in the worker: the registration, and the files of what is listed."""
@@ -65,6 +85,7 @@ class NodeDevices:
         """Write the files at each change, but not all the time for a plugin that lists other devices all the time."""
         while True:
             self._event.clear()
+            self._tell_health()
             await self.write()
             await asyncio.sleep(WRITE_PAUSE)
             await self._event.wait()

@@ -20,6 +20,7 @@ from worker.api_objects.cluster_objects import ClusterObjects
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.delivery.workflow_signals import WorkflowSignals
+from worker.devices.of_this_node import NodeDevices
 from worker.events.activity_events import ActivityEventInterceptor
 from worker.events.event import node_reference
 from worker.events.late_ends import LateEnds
@@ -64,6 +65,11 @@ class ClusterWorker:
         """Record events of a volume's expansion: of its pod and its claim."""
         for occurrence in resize_occurrences(happened):
             self.events.recorder.take(occurrence)
+
+    def tell_health_of(self, devices: NodeDevices) -> None:
+        """Tell the health of devices in the statuses of the pods that have them."""
+        self.keeper.resource_health.append(devices.health)
+        devices.health_changed = self.keeper.look_again
 
     async def settled(self) -> None:
         """Return when the API has all statuses and events, as far as it takes them."""

@@ -39,7 +39,7 @@ from worker.processes.cgroup_driver import cgroup_driver_settled
 from worker.processes.services import node_services, pods_cgroups
 from worker.processes.temporal_part import TemporalPart, WorkerParts
 from worker.processes.upkeep import evictions, oom_kills, shutdowns, storage_limits, upkeep
-from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE
+from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE, RESOURCE_HEALTH_GATE
 from worker.settings.reserved import allocatable
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.kubelet.activity_counts import ActivityCounts
@@ -95,6 +95,8 @@ async def work(  # noqa: PLR0913, PLR0917 - the parts of the process
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
         managers = telemetry.metrics.resource_managers
         chosen = await asyncio.to_thread(exclusive_hardware, config, managers)
+        if cluster and config.feature_gates.enabled(RESOURCE_HEALTH_GATE):
+            cluster.tell_health_of(chosen.devices)
         services = node_services(
             config,
             telemetry.calls,

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import monotonic
@@ -48,6 +48,8 @@ UNRELATED: Final = "no relationship found between node"
 MAYBE_ANOTHER_UID: Final = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 """Responses to a patch with another UID; the second from a server that treats it as a change of an immutable field."""
 
+ResourceHealth = Callable[[str, str], Sequence[Mapping[str, Any]]]
+
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -84,6 +86,8 @@ class StatusKeeper:
         self._queue: WorkQueue[str] = WorkQueue()
         self._breaker = CircuitBreaker()
         self._arrived: dict[str, PodSnapshot] = {}
+        self.resource_health: list[ResourceHealth] = []
+        """Each tells the health of what a container has by its pod's uid and its name: entries of `allocatedResourcesStatus`."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -135,8 +139,28 @@ class StatusKeeper:
         current = self._pods.get(_name(desired.pod))
         if desired.absent or current is None or not current.stands_for(desired.pod.uid):
             return False
-        new = merge_status(current.status, desired.status, stopped=desired.stopped, mirror=bool(current.mirror_of))
-        return status_patch(current.uid, current.status, new) is not None
+        return status_patch(current.uid, current.status, self._merged(current, desired)) is not None
+
+    def _merged(self, current: ApiPod, desired: DesiredStatus) -> dict[str, Any]:
+        mirror = bool(current.mirror_of)
+        return merge_status(current.status, self._shown(desired), stopped=desired.stopped, mirror=mirror)
+
+    def look_again(self, uids: Iterable[str]) -> None:
+        """Compare the statuses of these pods again, because the health of what they have has changed."""
+        for uid in uids:
+            if uid in self._desired:
+                self._ask(uid)
+
+    def _shown(self, desired: DesiredStatus) -> Mapping[str, Any]:
+        """Return the status with the health of what the containers have (UpdateAllocatedResourcesStatus)."""
+        if not self.resource_health:
+            return desired.status
+        shown, found = [], False
+        for one in desired.status.get("containerStatuses") or ():
+            health = [entry for told in self.resource_health for entry in told(desired.pod.uid, one["name"])]
+            shown.append({**one, "allocatedResourcesStatus": health} if health else one)
+            found = found or bool(health)
+        return {**desired.status, "containerStatuses": shown} if found else desired.status
 
     def forget(self, pod: PodKey) -> None:
         """Note that a pod's object is deleted, and ignore later snapshots of it."""
@@ -269,8 +293,7 @@ class StatusKeeper:
         if current is None:
             desired.absent = True
             return None
-        new = merge_status(current.status, desired.status, stopped=desired.stopped, mirror=bool(current.mirror_of))
-        patch = status_patch(current.uid, current.status, new)
+        patch = status_patch(current.uid, current.status, self._merged(current, desired))
         if patch is None:
             return current
         try:

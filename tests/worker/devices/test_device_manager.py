@@ -266,3 +266,28 @@ async def test_a_plugin_that_is_away_fails_the_start_if_it_prepares_starts(tmp_p
                     await here.manager.starting("u", app)
             else:
                 await here.manager.starting("u", app)
+
+
+async def test_pods_are_told_whose_devices_fail(tmp_path: Path) -> None:
+    """And only they; a plugin that goes away says nothing of the health of its devices, as with the kubelet."""
+    told: list[set[str]] = []
+    async with (
+        serving(tmp_path / "p", Faults(lists=[devices("a", "b")], answer=ANSWER)) as plugin,
+        node(tmp_path / "root", tmp_path / "p") as here,
+    ):
+        here.health_changed = lambda uids: told.append(set(uids))
+        await admit(here, pod("u"))
+        await admit(here, pod("v"))
+        here._tell_health()
+        plugin.more.put_nowait([*devices("a", health="Unhealthy"), *devices("b")])
+        async with asyncio.timeout(20):
+            while here.plugins.inventory[GPU].healthy != {"b"}:
+                here._event.clear()
+                await here._event.wait()
+        here._tell_health()
+        here._tell_health()
+        assert told == [{"u"}]
+        assert [here.health(uid, "app")[0]["resources"] for uid in ("u", "v")] == [
+            [{"resourceID": "a", "health": "Unhealthy"}],
+            [{"resourceID": "b", "health": "Healthy"}],
+        ]

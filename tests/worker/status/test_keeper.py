@@ -211,3 +211,25 @@ async def test_it_is_settled_when_the_server_has_every_status() -> None:
         assert (await server.patches.get())["phase"] == "Running"
         while not keeper.is_settled:  # noqa: ASYNC110 - the answer to the patch is on its way
             await asyncio.sleep(0.01)
+
+
+async def test_the_health_of_devices_is_shown_and_told_when_it_changes() -> None:
+    """Though the pod's workflow has published nothing new; a container without devices shows none."""
+    server, health = Scripted(), "Healthy"
+
+    def told(uid: str, container: str) -> list[Json]:
+        entry = {"name": "example.com/gpu", "resources": [{"resourceID": "a", "health": health}]}
+        return [entry] if (uid, container) == ("uid-1", "gpu") else []
+
+    async with keeping(server) as keeper:
+        keeper.resource_health.append(told)
+        containers = [{"name": "gpu"}, {"name": "other"}]
+        keeper.publish(replace(says("Running"), status={"phase": "Running", "containerStatuses": containers}))
+        assert (await server.patches.get())["containerStatuses"] == [
+            {"name": "gpu", "allocatedResourcesStatus": told("uid-1", "gpu")},
+            {"name": "other"},
+        ]
+        health = "Unhealthy"
+        keeper.look_again(["uid-1", "unknown"])
+        patched = (await server.patches.get())["containerStatuses"][0]["allocatedResourcesStatus"]
+        assert patched[0]["resources"] == [{"resourceID": "a", "health": "Unhealthy"}]

@@ -30,6 +30,7 @@ SPLIT_LOGS_GATE: Final = "PodLogsQuerySplitStreams"
 QUOTA_GATE: Final = "LocalStorageCapacityIsolationFSQuotaMonitoring"
 VOLUME_HEALTH_GATE: Final = "CSIVolumeHealth"
 POD_LEVEL_RESIZES_GATE: Final = "InPlacePodLevelResourcesVerticalScaling"
+RESOURCE_HEALTH_GATE: Final = "ResourceHealthStatus"
 
 ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "KubeletCrashLoopBackOffMax": frozenset({True, False}),
@@ -50,6 +51,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "DisableCPUQuotaWithExclusiveCPUs": frozenset({False}),
     TRUST_BUNDLES_GATE: frozenset({True}),
     ACTIVE_PODS_GATE: frozenset({False}),
+    RESOURCE_HEALTH_GATE: frozenset({False}),
     PROVIDER_TOKENS_GATE: frozenset({False}),
     "ClusterTrustBundle": frozenset({True}),  # the API server's part of it
     "ComponentFlagz": frozenset({False}),
