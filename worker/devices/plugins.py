@@ -25,6 +25,8 @@ VERSION: Final = "v1beta1"
 STOP_GRACE: Final = timedelta(minutes=5)
 """endpointStopGracePeriod."""
 MOST_RESOURCES: Final = 128
+MOST_DEVICES: Final = 50_000
+"""Of all plugins together."""
 _LOWEST, _HIGHEST = 0, 63
 """NUMA nodes that a bit mask of the kubelet can have."""
 
@@ -208,7 +210,7 @@ class DevicePlugins:
                 _log.info("device plugin registered", resource=resource, socket=endpoint.socket)
                 async for devices in plugin.lists():
                     if one.endpoint is endpoint:
-                        await self._take(resource, one, listed(devices))
+                        await self._take(resource, one, self._within_bounds(one, listed(devices)))
         except DevicePluginError as error:
             why = str(error)
             if not connected.done():
@@ -225,6 +227,16 @@ class DevicePlugins:
                 one.endpoint, one.listed = None, one.listed.disconnected()
                 self._go(resource, one)
                 self._changed()
+
+    def _within_bounds(self, one: _Resource, found: Listed) -> Listed:
+        from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
+
+        others = sum(other.listed.capacity for other in self._resources.values() if other is not one)
+        if others + found.capacity > MOST_DEVICES:
+            raise DevicePluginError(
+                f"it lists {found.capacity} devices, and the other plugins {others}: together more than {MOST_DEVICES}"
+            )
+        return found
 
     async def _take(self, resource: str, one: _Resource, found: Listed) -> None:
         if one.going:

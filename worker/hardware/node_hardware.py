@@ -14,7 +14,13 @@ from typing import Any, Final
 import structlog
 
 from activities.hardware.services import NOTHING, ContainerHardware, HardwareRefused
-from proto.temporal.hardware.ledger import TOPOLOGY_AFFINITY, AllocateHardware, ContainerAssignment, PodAssignment
+from proto.temporal.hardware.ledger import (
+    TOPOLOGY_AFFINITY,
+    UNEXPECTED,
+    AllocateHardware,
+    ContainerAssignment,
+    PodAssignment,
+)
 from proto.temporal.pod import PodJson
 from worker.hardware.provider import Affinity, Hints, Provider
 from worker.settings.hardware.topology_manager import NO_ALIGNMENT
@@ -22,6 +28,9 @@ from worker.telemetry.kubelet.resource_managers import ResourceManagerCounts, To
 from workflows.decide.cpus.cpu_sets import written_cpus
 from workflows.decide.topology.policies import NONE as NO_POLICY
 from workflows.decide.topology.scopes import CONTAINER, POD, TopologyAffinityError, TopologyManager
+
+ALLOCATED_WITHIN: Final = 240.0
+"""Seconds for a whole pod: less than the activity has, which would be tried again, while other pods wait for their turn."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -70,12 +79,12 @@ class NodeHardware:
     async def _allocate(self, pod: PodJson) -> dict[str, Affinity]:
         """Have each container given what it asks for, and count it; returns where."""
         chosen: dict[str, Affinity] = {}
+        began = asyncio.get_running_loop().time()
         scope, is_guaranteed = self._topology.scope, self._topology.policy.guarantees_alignment
         try:
             for container, affinity in self._affinities(pod):
                 chosen[container] = affinity
-                for one in self._providers:
-                    await one.allocate(pod, container, affinity)
+                await self._give(pod, container, affinity, until=began + ALLOCATED_WITHIN)
                 if is_guaranteed and scope == CONTAINER:
                     self._counts.aligned(scope)
         except TopologyAffinityError as error:
@@ -90,6 +99,15 @@ class NodeHardware:
         if is_guaranteed and scope == POD:
             self._counts.aligned(scope)
         return chosen
+
+    async def _give(self, pod: PodJson, container: str, affinity: Affinity, *, until: float) -> None:
+        try:
+            async with asyncio.timeout_at(until):
+                for one in self._providers:
+                    await one.allocate(pod, container, affinity)
+        except TimeoutError:
+            why = f"device plugins that have not answered within {ALLOCATED_WITHIN:g} s"
+            raise HardwareRefused(UNEXPECTED, f"Allocate failed due to {why}, which is unexpected") from None
 
     @property
     def _is_aligned(self) -> bool:

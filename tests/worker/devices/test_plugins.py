@@ -16,6 +16,7 @@ from activities.clients.device_plugins.device_plugin import DevicePluginError
 from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.deviceplugin.v1beta1 import api_pb2_grpc
 from tests.worker.devices.lying_plugin import Faults, devices, serving
+from worker.devices import plugins
 from worker.devices.counts import Uncounted
 from worker.devices.plugins import MOST_RESOURCES, DevicePlugins, RegistrationRefused
 from worker.devices.registration import FOLDER, serve_registration
@@ -271,3 +272,20 @@ async def test_plugins_register_at_the_socket(tmp_path: Path) -> None:
             assert counted.registrations == [GPU]
         serves.cancel()
         await asyncio.gather(serves, return_exceptions=True)
+
+
+async def test_plugins_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that would exceed the limit is dropped, the others stay."""
+    monkeypatch.setattr(plugins, "MOST_DEVICES", 3)
+    async with (
+        node() as here,
+        serving(tmp_path / "bad", Faults(lists=[devices("c", "d")])),
+        serving(tmp_path / "good", Faults(lists=[devices("a", "b")])),
+    ):
+        await here.plugins.register(OTHER, str(tmp_path / "good"), ["v1beta1"])
+        await here.until(OTHER, TWO)
+        await here.plugins.register(GPU, str(tmp_path / "bad"), ["v1beta1"])
+        if (endpoint := here.plugins._resources[GPU].endpoint) and endpoint.task:
+            await asyncio.wait([endpoint.task])
+        assert not here.plugins.inventory[GPU].nodes
+        assert here.plugins.inventory[OTHER] == TWO
