@@ -23,6 +23,7 @@ from activities.images.image_pulls import ImagePulls
 from activities.logs.links import ContainerLinks
 from activities.machine.cgroups import Cgroups
 from activities.objects.objects import NoObjects, ObjectSource
+from activities.objects.pod_certificates import NoPodCertificates, PodCertificateSource
 from activities.objects.pod_objects import PodObjects
 from activities.objects.terminating_pods import TerminatingPods
 from activities.objects.tokens import NoTokens, TokenSource
@@ -61,6 +62,7 @@ class NodeServices:
     service_links: ServiceSource = field(default_factory=NoServices)
     tokens: TokenSource = field(default_factory=NoTokens)
     trust_bundles: TrustBundleSource = field(default_factory=NoTrustBundles)
+    pod_certificates: PodCertificateSource = field(default_factory=NoPodCertificates)
     logins: ImageLogins = field(default_factory=ImageLogins)
     pull_rights: PullRights | None = None
     """None: any pod may use any image on the node (the feature gate KubeletEnsureSecretPulledImages is off)."""

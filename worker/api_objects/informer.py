@@ -35,10 +35,12 @@ class Informer:
         resource: Resource,
         changed: Callable[[], None] = lambda: None,
         cut: Callable[[dict[str, Any]], dict[str, Any]] = lambda found: found,
+        *,
+        field_selector: str = "",
     ) -> None:
         """Does not start yet; `changed` is called for each change, `cut` returns the part of an object to keep."""
         self._api, self._resource, self._changed = api, resource, changed
-        self._reflector = Reflector(api, resource.path(), what=resource.plural)
+        self._reflector = Reflector(api, resource.path(), what=resource.plural, field_selector=field_selector)
         self._reflector.cut = cut
         self.known: dict[_Name, StoredObject] = {}
         """All known objects."""

@@ -6,6 +6,8 @@ Created and imported only with an API server, so that a standalone node pays not
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from temporalio.worker import Interceptor
@@ -13,6 +15,7 @@ from temporalio.worker import Interceptor
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.csi_drivers import CsiDrivers
 from activities.execution.one_by_one import log_bad_item
+from activities.objects.tokens import BoundPod
 from proto.pod_snapshot import PodSnapshot
 from proto.volume_events import ResizeEvent
 from worker.api_objects.change_signals import signal_sender
@@ -22,12 +25,13 @@ from worker.daemon.config import NodeConfig
 from worker.delivery.workflow_signals import WorkflowSignals
 from worker.devices.of_this_node import NodeDevices
 from worker.events.activity_events import ActivityEventInterceptor
-from worker.events.event import node_reference
+from worker.events.event import WARNING, ObjectReference, node_reference
 from worker.events.late_ends import LateEnds
 from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
 from worker.events.volume_events import resize_occurrences
-from worker.settings.kubelet.feature_gates import VERIFICATION_GATE
+from worker.pod_certificates.issuing import PodCertificates, States
+from worker.settings.kubelet.feature_gates import POD_CERTIFICATES_GATE, VERIFICATION_GATE
 from worker.status.keeper import StatusKeeper, keeping_statuses
 
 SETTLED_EVERY: Final = 0.1
@@ -38,7 +42,13 @@ Publish = Callable[[PodSnapshot], None]
 class ClusterWorker:
     """The parts of a worker that use the API server; created on its event loop."""
 
-    def __init__(self, api: ApiServer, config: NodeConfig, status_synced: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        config: NodeConfig,
+        status_synced: Callable[[float], None],
+        show_certificates: Callable[[States], None],
+    ) -> None:
         cluster = config.cluster
         assert cluster is not None
         self._node = node_reference(config.node_name)
@@ -50,6 +60,10 @@ class ClusterWorker:
             checks_rights=config.feature_gates.enabled(VERIFICATION_GATE),
             without_dns=None if config.dns.cluster_dns else self._node,
         )
+        is_on = config.feature_gates.enabled(POD_CERTIFICATES_GATE)
+        reports = _CertificateReports(self.events.recorder, show_certificates)
+        self.certificates = PodCertificates(api, config.node_name, reports) if is_on else None
+        """The certificates of pods; None while the feature gate is off."""
         self.late_ends = LateEnds(self.events.recorder.take)
 
     @property
@@ -105,10 +119,27 @@ class ClusterWorker:
         self.events.know(known)
         self.late_ends.know(known)
         signals.deliveries.on_change(self.objects.tell_anew)
-        async with (
-            sending_events(self.events.recorder),
-            in_background("late ends", self.late_ends.run),
-            keeping_statuses(self.keeper, known),
-            self.objects.running(snapshots, signal_sender(signals), drivers),
-        ):
+        send_signal = signal_sender(signals)
+        async with contextlib.AsyncExitStack() as parts:
+            await parts.enter_async_context(sending_events(self.events.recorder))
+            await parts.enter_async_context(in_background("late ends", self.late_ends.run))
+            await parts.enter_async_context(keeping_statuses(self.keeper, known))
+            await parts.enter_async_context(self.objects.running(snapshots, send_signal, drivers))
+            if (certificates := self.certificates) is not None:
+                run = partial(certificates.run, snapshots, send_signal)
+                await parts.enter_async_context(in_background("certificates of pods", run))
             yield
+
+
+@dataclass(frozen=True, slots=True)
+class _CertificateReports:
+    """Events and metrics of the certificates of pods."""
+
+    recorder: EventRecorder
+    show_states: Callable[[States], None]
+
+    def warn(self, pod: BoundPod, reason: str, message: str) -> None:
+        self.recorder.record(ObjectReference("Pod", pod.name, pod.uid, pod.namespace), WARNING, reason, message)
+
+    def show(self, states: States) -> None:
+        self.show_states(states)

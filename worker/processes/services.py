@@ -16,6 +16,7 @@ from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroups import Cgroups, CgroupSettings
 from activities.machine.node_capacity import this_node, throttle_paths
 from activities.node_services import NodeServices, ignore_pull
+from activities.objects.pod_certificates import NoPodCertificates
 from activities.objects.tokens import NoTokens
 from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.probes.outcome import ReadinessListener, ignore_outcome, ignore_readiness
@@ -86,6 +87,7 @@ def node_services(  # noqa: PLR0913 - the parts of the process that activities s
         objects=objects.source if objects else ObjectFolder(config.objects_dir),
         tokens=objects.tokens if objects else NoTokens(),
         trust_bundles=_trust_bundles(config, objects),
+        pod_certificates=(cluster.certificates if cluster else None) or NoPodCertificates(),
         service_links=objects if objects else NoServices(),
         logins=image_logins(config),
         pull_rights=pull_rights(config),

@@ -192,4 +192,5 @@ def _readers_of_snapshots(
 def _cluster_worker(api: "ApiServer", config: NodeConfig, telemetry: Telemetry) -> "ClusterWorker":
     from worker.processes.cluster_worker import ClusterWorker  # noqa: PLC0415 - loads an HTTP client of 10 MB, which a standalone node does not need
 
-    return ClusterWorker(api, config, telemetry.metrics.pods.status_synced)
+    metrics = telemetry.metrics
+    return ClusterWorker(api, config, metrics.pods.status_synced, metrics.pod_certificates.show)

@@ -22,6 +22,7 @@ from worker.telemetry.image_metrics import ImageMetrics
 from worker.telemetry.kubelet.evictions import EvictionCounts
 from worker.telemetry.kubelet.families import Families, rendered
 from worker.telemetry.kubelet.operations import OperationTimes
+from worker.telemetry.kubelet.pod_certificates import PodCertificateStates
 from worker.telemetry.kubelet.pods import START_BUCKETS, PodCounts
 from worker.telemetry.kubelet.relists import RelistTimes
 from worker.telemetry.kubelet.resizes import ResizeCounts
@@ -51,6 +52,7 @@ class Metrics:
         self.relists = RelistTimes(self._registry)
         self.resizes = ResizeCounts(self._registry)
         self.resource_managers = ResourceManagerCounts(self._registry)
+        self.pod_certificates = PodCertificateStates(self._registry)
         self._make_pods()
         self._make_logs()
         self._make_hints()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from posixpath import normpath
 from typing import Any, Final
 
-from proto.kubernetes.contents.projections import token_key, trust_bundle_key
+from proto.kubernetes.contents.projections import pod_certificate_key, token_key, trust_bundle_key
 from proto.kubernetes.pod_containers import every_container
 from proto.temporal.pod import PodJson
 
@@ -18,6 +18,8 @@ Source = Mapping[str, Any]
 WRITTEN: Final = ("configMap", "secret", "downwardAPI", "projected")
 """The volume types whose files the node writes."""
 IN_MEMORY: Final = ("secret", "downwardAPI", "projected")
+CREDENTIALS: Final = ("serviceAccountToken", "clusterTrustBundle", "podCertificate")
+"""The sources of a projected volume that are issued for its pod, or that one of its users must own."""
 _MAPS: Final = ("labels", "annotations")
 
 
@@ -68,13 +70,13 @@ def downward_items(volume: Source) -> Iterator[Source]:
 def shown_objects(volume: Source) -> Iterator[tuple[str, bool]]:
     """Name the objects that a volume shows, as `configmaps/<name>`, and whether each is optional.
 
-    ConfigMaps and Secrets; for a projected volume also its tokens and trust bundles, by the keys of `projections`.
+    ConfigMaps and Secrets; for a projected volume also its tokens, trust bundles and certificates, by the keys of `projections`.
     """
     if source := volume.get("configMap"):
         yield f"configmaps/{source.get('name', '')}", bool(source.get("optional"))
     if source := volume.get("secret"):
         yield f"secrets/{source.get('secretName', '')}", bool(source.get("optional"))
-    for projection in (volume.get("projected") or {}).get("sources") or ():
+    for index, projection in enumerate((volume.get("projected") or {}).get("sources") or ()):
         for kind, plural in (("configMap", "configmaps"), ("secret", "secrets")):
             if source := projection.get(kind):
                 yield f"{plural}/{source.get('name', '')}", bool(source.get("optional"))
@@ -82,12 +84,14 @@ def shown_objects(volume: Source) -> Iterator[tuple[str, bool]]:
             yield token_key(source), False
         if source := projection.get("clusterTrustBundle"):
             yield trust_bundle_key(source), bool(source.get("optional"))
+        if projection.get("podCertificate"):
+            yield pod_certificate_key(volume["name"], index), False
 
 
 def needs_pod_credentials(volume: Source) -> bool:
     """Report whether a volume shows something issued for its pod alone, or that one of its users must own."""
     sources = (volume.get("projected") or {}).get("sources") or ()
-    return any("serviceAccountToken" in one or "clusterTrustBundle" in one for one in sources)
+    return any(kind in one for one in sources for kind in CREDENTIALS)
 
 
 def is_written(volume: Source) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from activities.cri_config.downward import FieldError, default_limits, find_container, metadata_value, resource_value
 from activities.files.atomic_writer import ProjectedFile
 from activities.objects.objects import ObjectKind, StoredObject
+from activities.objects.pod_certificates import PodCertificate
 from activities.objects.tokens import ServiceAccountToken
 from activities.objects.trust_bundles import TrustAnchors
 from activities.volumes.plugin.volume_type import VolumeFailed
@@ -21,7 +22,7 @@ from proto.kubernetes.resources.pod_totals import ResourceList
 
 Source = Mapping[str, Any]
 Files = dict[str, ProjectedFile]
-_Found = TypeVar("_Found", ServiceAccountToken, TrustAnchors)
+_Found = TypeVar("_Found", ServiceAccountToken, TrustAnchors, PodCertificate)
 
 DEFAULT_MODE: Final = 0o644
 _PRIVATE: Final = 0o600
@@ -53,6 +54,8 @@ class Known:
     """By `projections.token_key`; a string says why there is none."""
     trust_bundles: Mapping[str, TrustAnchors | str] = field(default_factory=dict)
     """By `projections.trust_bundle_key`; likewise."""
+    certificates: Mapping[int, PodCertificate | str] = field(default_factory=dict)
+    """By the place of the projection among the sources; likewise."""
     owner: int | None = None
     """The user that all containers run as, who owns the files of credentials (FsUserFrom)."""
     has_group: bool = False
@@ -101,6 +104,20 @@ def _available(found: _Found | str) -> _Found:
     if isinstance(found, str):
         raise VolumeFailed(found)
     return found
+
+
+def _certificate(source: Source, found: PodCertificate, known: Known, mode: int) -> Files:
+    """Write a private key and its certificates, together and each alone, as far as there are paths for them."""
+    contents = {
+        "credentialBundlePath": found.key + found.chain,
+        "keyPath": found.key,
+        "certificateChainPath": found.chain,
+    }
+    files: Files = {}
+    for field_name, data in contents.items():
+        if path := source.get(field_name):
+            files |= _credential({"path": path}, data, known, mode)
+    return files
 
 
 def _credential(source: Source, data: bytes, known: Known, mode: int) -> Files:
@@ -176,10 +193,13 @@ def _projected(sources: Sequence[Source], known: Known, mode: int) -> Files:
     """Join the files of all sources; if two have the same path, the later one wins."""
     files: Files = {}
     errors: list[str] = []
-    for projection in sources:
+    for index, projection in enumerate(sources):
         for kind, source in projection.items():
             try:
-                files |= _files(kind, source, known, mode)
+                if kind == "podCertificate":
+                    files |= _certificate(source, _available(known.certificates[index]), known, mode)
+                else:
+                    files |= _files(kind, source, known, mode)
             except VolumeFailed as error:
                 errors.append(str(error))
     if errors:

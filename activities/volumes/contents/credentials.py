@@ -1,4 +1,4 @@
-"""Reads the service account tokens and trust bundles of a projected volume.
+"""Reads the service account tokens, trust bundles and certificates of a projected volume.
 
 Read before the files are written. A string instead of a value says why there is none, so that everything that is
 missing can be reported at once.
@@ -7,6 +7,7 @@ missing can be reported at once.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from activities.objects.pod_certificates import PodCertificate, PodCertificateRefused, WantedCertificate
 from activities.objects.tokens import BoundPod, ServiceAccountToken, TokenRefused, pod_token_spec
 from activities.objects.trust_bundles import TrustAnchors, TrustBundleRefused
 from activities.volumes.plugin.volume_type import PodVolume
@@ -37,6 +38,21 @@ async def read_trust_bundles(volume: PodVolume) -> dict[str, TrustAnchors | str]
             found[trust_bundle_key(source)] = await volume.services.trust_bundles.anchors(source)
         except TrustBundleRefused as refused:
             found[trust_bundle_key(source)] = str(refused)
+    return found
+
+
+async def read_certificates(volume: PodVolume) -> dict[int, PodCertificate | str]:
+    """Get the certificate for each podCertificate projection of a volume, by its place among the sources."""
+    found: dict[int, PodCertificate | str] = {}
+    account = str(volume.pod_spec["spec"].get("serviceAccountName") or "")
+    pod = BoundPod(volume.pod.namespace, volume.pod.name, volume.pod.uid)
+    for index, projection in enumerate(volume.source.get("sources") or ()):
+        if source := projection.get("podCertificate"):
+            wanted = WantedCertificate(pod, account, volume.name, index, source)
+            try:
+                found[index] = await volume.services.pod_certificates.certificate(wanted)
+            except PodCertificateRefused as refused:
+                found[index] = str(refused)
     return found
 
 

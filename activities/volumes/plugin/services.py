@@ -9,6 +9,7 @@ from activities.execution.pod_locks import PodLocks
 from activities.execution.timings import Timings
 from activities.files.pod_paths import PodPaths
 from activities.objects.objects import ObjectSource
+from activities.objects.pod_certificates import PodCertificateSource
 from activities.objects.terminating_pods import TerminatingPods
 from activities.objects.tokens import TokenSource
 from activities.objects.trust_bundles import TrustBundleSource
@@ -40,6 +41,9 @@ class VolumeServices(Protocol):
 
     @property
     def trust_bundles(self) -> TrustBundleSource: ...
+
+    @property
+    def pod_certificates(self) -> PodCertificateSource: ...
 
     @property
     def csi(self) -> CsiDrivers: ...

@@ -12,12 +12,13 @@ from typing import Final
 from activities.files.atomic_writer import InvalidPath, write
 from activities.objects.objects import ObjectMissing, ObjectRefused, StoredObject
 from activities.volumes.contents.contents import Files, Known, files_of, references
-from activities.volumes.contents.credentials import read_tokens, read_trust_bundles
+from activities.volumes.contents.credentials import read_certificates, read_tokens, read_trust_bundles
 from activities.volumes.contents.nested_mounts import make_nested_mount_points
 from activities.volumes.plugin.ownership import fs_group_of, fs_user_of
 from activities.volumes.plugin.table import VOLUME_PLUGINS
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
 from activities.volumes.types import empty_dir
+from proto.kubernetes.contents.projections import pod_certificate_key
 from proto.temporal.mounted import IMMUTABLE, MountedVolume
 
 
@@ -41,6 +42,7 @@ class WrittenFiles:
             dict(volume.services.settings.allocatable),
             await read_tokens(volume),
             await read_trust_bundles(volume),
+            await read_certificates(volume),
             owner=fs_user_of(volume.pod_spec),
             has_group=fs_group_of(volume.pod_spec) is not None,
         )
@@ -48,7 +50,8 @@ class WrittenFiles:
         directory = volume.directory(self.plugin)
         found = await asyncio.to_thread(self._write, directory, files, volume)
         versions = {key: _version(one) for key, one in objects.items()}
-        credentials = {**known.tokens, **known.trust_bundles}
+        certificates = {pod_certificate_key(volume.name, index): one for index, one in known.certificates.items()}
+        credentials = {**known.tokens, **known.trust_bundles, **certificates}
         versions |= {key: "" if isinstance(one, str) else one.version for key, one in credentials.items()}
         mounted = MountedVolume(volume.name, str(directory), read_only=True, selinux_relabel=True)
         return Mounted(mounted, found, versions)

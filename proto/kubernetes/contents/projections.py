@@ -10,6 +10,7 @@ from typing import Any, Final
 
 TOKENS: Final = "serviceaccounttokens"
 TRUST_BUNDLES: Final = "clustertrustbundles"
+POD_CERTIFICATES: Final = "podcertificates"
 DEFAULT_EXPIRATION: Final = 3600
 """Seconds: the API's default (pkg/apis/core/v1/defaults.go SetDefaults_ServiceAccountTokenProjection)."""
 
@@ -36,3 +37,8 @@ def trust_bundle_key(source: Mapping[str, Any]) -> str:
         return f"{TRUST_BUNDLES}/{name}"
     selector = json.dumps(source.get("labelSelector"), sort_keys=True, separators=(",", ":"))
     return f"{TRUST_BUNDLES}?{source.get('signerName') or ''} {selector}"
+
+
+def pod_certificate_key(volume: str, index: int) -> str:
+    """Return the key of a podCertificate projection, by its place in the pod."""
+    return f"{POD_CERTIFICATES}/{volume}/{index}"

@@ -24,6 +24,7 @@ ENV_FILES_GATE: Final = "EnvFiles"
 IMAGE_DIGEST_GATE: Final = "ImageVolumeWithDigest"
 WEBSOCKETS_GATE: Final = "ExtendWebSocketsToKubelet"
 TRUST_BUNDLES_GATE: Final = "ClusterTrustBundleProjection"
+POD_CERTIFICATES_GATE: Final = "PodCertificateRequest"
 PROVIDER_TOKENS_GATE: Final = "KubeletServiceAccountTokenForCredentialProviders"
 ACTIVE_PODS_GATE: Final = "KubeletPodResourcesListUseActivePods"
 SPLIT_LOGS_GATE: Final = "PodLogsQuerySplitStreams"
@@ -50,6 +51,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "CPUManagerPolicyBetaOptions": frozenset({False}),
     "DisableCPUQuotaWithExclusiveCPUs": frozenset({False}),
     TRUST_BUNDLES_GATE: frozenset({True}),
+    POD_CERTIFICATES_GATE: frozenset({True}),
     ACTIVE_PODS_GATE: frozenset({False}),
     RESOURCE_HEALTH_GATE: frozenset({False}),
     PROVIDER_TOKENS_GATE: frozenset({False}),

@@ -9,6 +9,7 @@ import pytest
 
 from activities.files.atomic_writer import ProjectedFile
 from activities.objects.objects import ObjectKind, StoredObject
+from activities.objects.pod_certificates import PodCertificate
 from activities.objects.tokens import ServiceAccountToken
 from activities.objects.trust_bundles import TrustAnchors
 from activities.volumes.contents.contents import Known, Reference, files_of, references
@@ -49,9 +50,11 @@ KNOWN = Known(
         "serviceaccounttokens/3600/vault": "failed to fetch token: no such account",
     },
     {"clustertrustbundles/ours": TrustAnchors("7", b"anchors"), "clustertrustbundles/gone": "no such bundle"},
+    {0: PodCertificate(b"key\n", b"chain\n"), 1: "credential bundle is not issued yet"},
 )
 TOKEN = {"sources": [{"serviceAccountToken": {"path": "token"}}], "defaultMode": 0o644}
 BUNDLE = {"sources": [{"clusterTrustBundle": {"path": "ca.pem", "name": "ours"}}], "defaultMode": 0o644}
+CERTIFICATE = {"sources": [{"podCertificate": {"credentialBundlePath": "all.pem"}}], "defaultMode": 0o644}
 
 
 def shown(kind: str, source: dict[str, Any]) -> dict[str, tuple[bytes, int]]:
@@ -166,8 +169,8 @@ def test_a_secret_volume() -> None:
         ),
         pytest.param(
             "projected",
-            {"sources": [{"podCertificate": {"keyPath": "key"}}]},
-            "a projection of podCertificate is not supported",
+            {"sources": [{}, {"podCertificate": {"keyPath": "key"}}]},
+            "credential bundle is not issued yet",
             id="a-certificate-of-the-pod",
         ),
     ],
@@ -189,7 +192,9 @@ def test_what_is_missing_is_told_in_the_kubelets_words(kind: str, source: dict[s
     ],
 )
 @pytest.mark.parametrize(
-    ("source", "path", "data"), [(TOKEN, "token", b"t0ken"), (BUNDLE, "ca.pem", b"anchors")], ids=["token", "bundle"]
+    ("source", "path", "data"),
+    [(TOKEN, "token", b"t0ken"), (BUNDLE, "ca.pem", b"anchors"), (CERTIFICATE, "all.pem", b"key\nchain\n")],
+    ids=["token", "bundle", "certificate"],
 )
 def test_a_credential_is_nobodys_but_the_containers(
     source: dict[str, Any], path: str, data: bytes, owner: int | None, has_group: bool, mode: int
@@ -270,3 +275,13 @@ def test_a_projected_volume_puts_everything_together() -> None:
 def test_an_empty_volume_is_empty() -> None:
     """Without items or sources."""
     assert shown("downwardAPI", {}) == shown("projected", {}) == {}
+
+
+def test_a_key_and_its_certificates_are_written_apart_and_together() -> None:
+    """Where there are paths for them."""
+    paths = {"credentialBundlePath": "all.pem", "keyPath": "own/key.pem", "certificateChainPath": "own/chain.pem"}
+    assert shown("projected", {"sources": [{"podCertificate": paths}]}) == {
+        "all.pem": (b"key\nchain\n", 0o644),
+        "own/key.pem": (b"key\n", 0o644),
+        "own/chain.pem": (b"chain\n", 0o644),
+    }

@@ -15,7 +15,6 @@ from workflows.decide.manifest.fields.supported_contents import PROJECTED, PROJE
 from workflows.decide.manifest.fields.supported_volumes import VOLUME
 
 _NO_DRA: Final = "this node allocates no devices (dynamic resource allocation)"
-_NO_CERTIFICATES: Final = "this node asks for no certificates of pods; use a serviceAccountToken or a secret"
 _RESOURCES: Final[Fields] = {
     "requests": runs(Kind.QUANTITY_MAP),
     "limits": runs(Kind.QUANTITY_MAP),
@@ -26,7 +25,7 @@ _PROJECTION: Final[Fields] = {
     **PROJECTION,
     "serviceAccountToken": runs(Kind.OBJECT),
     "clusterTrustBundle": runs(Kind.OBJECT),
-    "podCertificate": refused(Kind.OBJECT, _NO_CERTIFICATES),
+    "podCertificate": runs(Kind.OBJECT),
 }
 VOLUME_OF_API: Final[Fields] = {
     **VOLUME,

@@ -1,0 +1,1 @@
+"""Certificates of pods: asked for, kept and renewed."""
