@@ -23,7 +23,7 @@ from workflows.decide.cpus.cpu_sets import NONE, CpuListError, Cpus, parse_cpus,
 from workflows.decide.cpus.hints import container_hints, pod_hints
 from workflows.decide.cpus.packed import CpusError
 from workflows.decide.cpus.requests import pod_request
-from workflows.decide.cpus.state_file import STATE_FILE, read_state, written_state
+from workflows.decide.cpus.state_file import STATE_FILE, Containers, none_known, read_state, written_state
 from workflows.decide.cpus.static_policy import (
     Assignments,
     SmtAlignmentError,
@@ -160,13 +160,19 @@ class ExclusiveCpus:
         write_atomically(self._file, written_state(self._settings.policy, self._known).encode())
 
 
-def load_cpus(settings: CpuManager, root_dir: Path, counts: CpuManagerCounts | None = None) -> ExclusiveCpus | None:
+def load_cpus(
+    settings: CpuManager,
+    root_dir: Path,
+    counts: CpuManagerCounts | None = None,
+    known_containers: Containers = none_known,
+) -> ExclusiveCpus | None:
     """Read what an earlier process or a kubelet has left, and write the file anew; None with the policy none.
 
+    `known_containers` is asked for a file of version 1.
     Raises ConfigurationRefused in the kubelet's words, and OSError.
     """
     file, policy = root_dir / STATE_FILE, settings.static
-    known = kept_state("CPU", file, partial(read_state, settings.policy)) or Assignments()
+    known = kept_state("CPU", file, partial(read_state, settings.policy, known=known_containers)) or Assignments()
     if policy is None:
         if not file.exists():
             root_dir.mkdir(parents=True, exist_ok=True)

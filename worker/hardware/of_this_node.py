@@ -15,6 +15,7 @@ from worker.hardware.memory_of_nodes import load_memory
 from worker.hardware.node_hardware import NodeHardware
 from worker.hardware.provider import Provider
 from worker.telemetry.kubelet.resource_managers import ResourceManagerCounts
+from workflows.decide.cpus.state_file import Containers, none_known
 
 Loops = Callable[[RuntimeClient, Callable[[], Iterable[PodSnapshot]]], Sequence[AbstractAsyncContextManager[None]]]
 
@@ -28,13 +29,15 @@ class HardwareOfThisNode:
     loops: Loops
 
 
-def exclusive_hardware(config: NodeConfig, counts: ResourceManagerCounts | None = None) -> HardwareOfThisNode:
+def exclusive_hardware(
+    config: NodeConfig, counts: ResourceManagerCounts | None = None, known_containers: Containers = none_known
+) -> HardwareOfThisNode:
     """Make what chooses hardware, from what is on disk.
 
     Raises ConfigurationRefused if the files do not suit the configuration or the machine.
     """
     counts = counts or ResourceManagerCounts()
-    cpus = load_cpus(config.cpu_manager, config.root_dir, counts.cpus)
+    cpus = load_cpus(config.cpu_manager, config.root_dir, counts.cpus, known_containers)
     memory = load_memory(config.memory_manager, config.root_dir, counts.memory)
     devices = NodeDevices(config.root_dir, counts.devices)
     providers: list[Provider] = [one for one in (cpus, memory, devices.manager) if one]

@@ -24,6 +24,7 @@ from worker.daemon.node_lock import hold_node_lock, hold_node_name, own_processe
 from worker.daemon.service import Service
 from worker.delivery.pod_requests import PodRequests
 from worker.hardware.of_this_node import exclusive_hardware
+from worker.hardware.runtime_containers import RuntimeContainers
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.cgroups.node_allocatable import PodsLimit, keeping_pods_limit, limit_reserved_cgroups, limits_of_pods
 from worker.host.cgroups.system_cgroups import moving_processes
@@ -93,8 +94,8 @@ async def work(  # noqa: PLR0913, PLR0917 - the parts of the process
     cluster = _cluster_worker(api, config, telemetry) if api else None
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
-        managers = telemetry.metrics.resource_managers
-        chosen = await asyncio.to_thread(exclusive_hardware, config, managers)
+        managers, known = telemetry.metrics.resource_managers, RuntimeContainers(config.container_runtime_endpoint)
+        chosen = await asyncio.to_thread(exclusive_hardware, config, managers, known)
         if cluster and config.feature_gates.enabled(RESOURCE_HEALTH_GATE):
             cluster.tell_health_of(chosen.devices)
         services = node_services(

@@ -100,6 +100,23 @@ def test_its_cpus_cannot_be_resized(node: TempoletNode) -> None:
     assert allowed(node, own) == OTHERS
 
 
+def test_a_file_of_version_1_is_read(node: TempoletNode) -> None:
+    """It names containers by the runtime's ids."""
+    node.apply(whole("whole"))
+    own = node.until_running("whole")
+    file = node.root_dir / STATE_FILE
+    written = file.read_text()
+    node.stop("worker")
+    (container,) = own.containers.values()
+    old = {"policyName": "static", "defaultCpuSet": "0", "entries": {container.container_id: OTHERS}, "checksum": 0}
+    file.write_text(json.dumps(old))
+    node.start("worker")
+    node.until(lambda: file.read_text() == written, "it is written as version 2")
+    node.apply(pod_manifest("shared"))
+    assert allowed(node, node.until_running("shared")) == "0"
+    assert allowed(node, own) == OTHERS
+
+
 def test_another_policy_does_not_start_on_what_is_on_disk(node: TempoletNode) -> None:
     """The worker says which file is to be removed, in the kubelet's words."""
     node.until((node.root_dir / STATE_FILE).exists, "the state is written")

@@ -1,10 +1,10 @@
-"""The text of `cpu_manager_state`, version 2, as the kubelet writes and reads it.
+"""The text of `cpu_manager_state`, version 2, as the kubelet writes and reads it; version 1 is read, too.
 
 The rules are pkg/kubelet/cm/cpumanager/state. The checksum is FNV-1a over a dump of the Go struct with its type names.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from proto.kubernetes.container_hash import fnv32a
@@ -17,6 +17,13 @@ STATE_FILE: Final = "cpu_manager_state"
 STATIC: Final = "static"
 _TYPES: Final = ("CPUManagerCheckpoint", "CPUManagerCheckpointV2")
 """The name that the kubelet writes, for older ones; and the other that it accepts."""
+Containers = Callable[[], Mapping[str, tuple[str, str]]]
+"""Returns the uid of the pod and the name of each container that the runtime has, by its id."""
+
+
+def none_known() -> Mapping[str, tuple[str, str]]:
+    """Return no containers."""
+    return {}
 
 
 def written_state(policy: str, assignments: Assignments) -> str:
@@ -33,17 +40,26 @@ def written_state(policy: str, assignments: Assignments) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 
-def read_state(policy: str, text: str) -> Assignments:
-    """Read the file; raises StateError for another policy, a wrong checksum, or a content that is none."""
+def read_state(policy: str, text: str, known: Containers = none_known) -> Assignments:
+    """Read the file; raises StateError for another policy, a wrong checksum, or a content that is none.
+
+    Version 1 has containers by id: `known` is asked for them.
+    """
     try:
         content = json.loads(text)
         found, shared = str(content.get("policyName", "")), str(content.get("defaultCpuSet", ""))
-        entries = {uid: dict(containers) for uid, containers in (content.get("entries") or {}).items()}
-        checksum = int(content.get("checksum", 0))
+        given, checksum = content.get("entries") or {}, int(content.get("checksum", 0))
+        is_old = bool(given) and all(isinstance(one, str) for one in given.values())
+        entries = {} if is_old else {uid: dict(containers) for uid, containers in given.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise StateError(f"no content of a cpu_manager_state: {error}") from error
-    if checksum and checksum not in {_checksum(name, found, shared, entries) for name in _TYPES}:
+    right = {_checksum(name, found, shared, entries) for name in _TYPES} if not is_old else set()
+    if is_old or not given:
+        right.add(_old_checksum(found, shared, given))
+    if checksum and checksum not in right:
         raise StateError("checkpoint is corrupted")
+    if is_old:
+        entries = _migrated(given, known())
     if found != policy:
         raise StateError(
             f"configured policy {go_quoted(policy)} differs from state checkpoint policy {go_quoted(found)}"
@@ -58,6 +74,19 @@ def read_state(policy: str, text: str) -> Assignments:
     return Assignments(_parsed(shared, f"default cpu set {go_quoted(shared)}"), containers)
 
 
+def _migrated(given: Mapping[str, str], known: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, str]]:
+    """Return what containers have by pod and name; raises StateError for one that the runtime does not have."""
+    entries: dict[str, dict[str, str]] = {}
+    for container_id, cpus in given.items():
+        if container_id not in known:
+            raise StateError(
+                f"failed to migrate checkpoint from v1 to v2: containerID '{container_id}' not found in initial containers list"
+            )
+        uid, name = known[container_id]
+        entries.setdefault(uid, {})[name] = cpus
+    return entries
+
+
 def _parsed(text: str, what: str) -> Cpus:
     try:
         return parse_cpus(text)
@@ -70,6 +99,13 @@ def _checksum(type_name: str, policy: str, shared: str, entries: Mapping[str, Ma
     return fnv32a(
         f"(*state.{type_name}){{PolicyName:(string){policy} DefaultCPUSet:(string){shared} "
         f"Entries:(map[string]map[string]string){dumped} Checksum:(checksum.Checksum)0}}"
+    )
+
+
+def _old_checksum(policy: str, shared: str, entries: Mapping[str, str]) -> int:
+    return fnv32a(
+        f"(*state.{_TYPES[0]}){{PolicyName:(string){policy} DefaultCPUSet:(string){shared} "
+        f"Entries:(map[string]string){_map(entries)} Checksum:(checksum.Checksum)0}}"
     )
 
 
