@@ -148,7 +148,7 @@ class Poller:
         admission.in_use = self._resizes.in_use
         admission.hardware = ExclusiveHardware(hardware_policies(config), self._workflows.hardware.admit)
         self._resizes.room = admission
-        self._awaited_devices = AwaitedDevices(config.root_dir, self._manifest_pods.look_again)
+        self._awaited_devices = AwaitedDevices(config.root_dir, self._manifest_pods.look_again, admission.is_advertised)
         self._manifest_pods.why_waits = self._awaited_devices.why_waits
         self._manifest_pods.admit = refusing_at_shutdown(self._shutdown, admission.admit)
         metrics.on_read(partial(self._count, metrics))

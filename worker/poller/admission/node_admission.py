@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from proto.kubernetes.resources.quantity import ZERO
 from proto.pod_snapshot import is_terminating
 from proto.temporal.pod import NodeSettings, PodJson
 from proto.temporal.pod_inputs import Rejected
@@ -99,6 +100,10 @@ class NodeAdmission:
             self._refused.add(uid)
             _log.warning("this node rejects a pod", pod=name, podUID=uid, reason=why.reason, err=why.message)
         return why
+
+    def is_advertised(self, resource: str) -> bool:
+        """Report whether the Node says that it has some of a resource."""
+        return self._node.facts().allocatable.get(resource, ZERO) > ZERO
 
     def judge_resize(self, pod: PodJson, *, static: bool) -> Rejected | Preemption | None:
         """Return why a pod cannot have the resources that it asks for, or who is stopped for it; the Node is not read anew for a resize."""

@@ -21,9 +21,9 @@ LOOK_AGAIN: Final = 1.0
 class AwaitedDevices:
     """Those of one node; used from one event loop."""
 
-    def __init__(self, root_dir: Path, look_again: Callable[[], None]) -> None:
-        """Take --root-dir, and what asks for each pod again."""
-        self._root_dir, self._look_again = root_dir, look_again
+    def __init__(self, root_dir: Path, look_again: Callable[[], None], is_advertised: Callable[[str], bool]) -> None:
+        """Take --root-dir, what asks for each pod again, and what reports whether the Node has some of a resource that is no plugin's."""
+        self._root_dir, self._look_again, self._is_advertised = root_dir, look_again, is_advertised
         self._awaited = asyncio.Event()
 
     def why_waits(self, pod: PodJson) -> str:
@@ -32,7 +32,8 @@ class AwaitedDevices:
         if not wanted:
             return ""
         found = read_node_devices(self._root_dir)
-        lacking = sorted(name for name in wanted if not found.get(name, DeviceCount()).capacity)
+        plugins = {name for name in wanted if name in found or not self._is_advertised(name)}
+        lacking = sorted(name for name in plugins if not found.get(name, DeviceCount()).capacity)
         if not lacking:
             return ""
         self._awaited.set()

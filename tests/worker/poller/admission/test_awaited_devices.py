@@ -13,6 +13,11 @@ GPU = "example.com/gpu"
 WAITS = f"no device plugin has registered {GPU} yet; the pod starts when one does"
 
 
+def by_hand(resource: str) -> bool:
+    """Report what an administrator has put into the Node's status."""
+    return resource == "example.com/dongle"
+
+
 @pytest.mark.parametrize(
     ("known", "limits", "why"),
     [
@@ -21,6 +26,7 @@ WAITS = f"no device plugin has registered {GPU} yet; the pod starts when one doe
         pytest.param({}, {GPU: "1"}, WAITS, id="never-registered"),
         pytest.param({GPU: DeviceCount()}, {GPU: "1"}, WAITS, id="not-since-the-start"),
         pytest.param({GPU: DeviceCount(gone=True)}, {GPU: "1"}, WAITS, id="gone"),
+        pytest.param({}, {"example.com/dongle": "1"}, "", id="advertised-by-hand"),
         pytest.param({GPU: DeviceCount(2, 0)}, {GPU: "1"}, "", id="unhealthy-which-admission-tells"),
         pytest.param({GPU: DeviceCount(1, 1)}, {GPU: "2"}, "", id="too-few-which-admission-tells"),
     ],
@@ -29,7 +35,7 @@ def test_who_waits(tmp_path: Path, known: dict[str, DeviceCount], limits: dict[s
     """By what the worker has written."""
     write_node_devices(tmp_path, known)
     pod = {"metadata": {}, "spec": {"initContainers": [{"name": "a", "resources": {"limits": limits}}]}}
-    assert AwaitedDevices(tmp_path, lambda: None).why_waits(pod) == why
+    assert AwaitedDevices(tmp_path, lambda: None, by_hand).why_waits(pod) == why
 
 
 @pytest.mark.parametrize("damage", ["", "[]", '{"a": 1}', "\x00" * 100])
@@ -38,7 +44,7 @@ def test_a_damaged_file_is_as_none(tmp_path: Path, damage: str) -> None:
     node_devices_path(tmp_path).parent.mkdir()
     node_devices_path(tmp_path).write_text(damage)
     pod = {"metadata": {}, "spec": {"containers": [{"name": "a", "resources": {"limits": {GPU: "1"}}}]}}
-    assert AwaitedDevices(tmp_path, lambda: None).why_waits(pod) == WAITS
+    assert AwaitedDevices(tmp_path, lambda: None, by_hand).why_waits(pod) == WAITS
 
 
 async def test_it_is_asked_again_while_a_pod_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +60,7 @@ async def test_it_is_asked_again_while_a_pod_waits(tmp_path: Path, monkeypatch: 
         if not devices.why_waits(pod):
             done.set()
 
-    devices = AwaitedDevices(tmp_path, look_again)
+    devices = AwaitedDevices(tmp_path, look_again, by_hand)
     runs = asyncio.create_task(devices.run())
     await asyncio.sleep(0)
     assert asked == [0]
