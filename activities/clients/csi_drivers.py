@@ -53,11 +53,36 @@ class VolumeSizes:
         self.in_use.discard(key)
 
 
+class Exhausted:
+    """Drivers for whose volumes this node had no place: the cluster could not attach one."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, asyncio.Event] = {}
+
+    def set(self, name: str) -> None:
+        """Say that there was no place for a volume of a driver; of one for which nobody waits, it is ignored."""
+        if (event := self._events.get(name)) is not None:
+            event.set()
+
+    async def wait(self, name: str, seconds: float) -> bool:
+        """Wait until there is no place for a volume of a driver, or so long; reports which it was."""
+        event = self._events.setdefault(name, asyncio.Event())
+        try:
+            async with asyncio.timeout(seconds):  # wait_for of Python 3.11 may swallow a cancellation
+                await event.wait()
+        except TimeoutError:
+            return False
+        event.clear()
+        return True
+
+
 class CsiDrivers:
     """The registered drivers, and which of their volumes this process has staged and published."""
 
     def __init__(self) -> None:
         self._drivers: dict[str, Driver] = {}
+        self._registered: dict[str, Driver] = {}
+        """As they were when they registered."""
         self._changed = asyncio.Condition()
         self._listeners: list[Callable[[str, Driver | None], None]] = []
         self.staged: set[tuple[str, str]] = set()
@@ -65,6 +90,7 @@ class CsiDrivers:
         self.published: set[str] = set()
         """Target paths; likewise."""
         self.sizes = VolumeSizes()
+        self.exhausted = Exhausted()
 
     def find(self, name: str) -> Driver | None:
         """Return the driver of this name, or None."""
@@ -82,16 +108,24 @@ class CsiDrivers:
     async def add(self, driver: Driver) -> None:
         """Add a driver; it replaces one of the same name."""
         async with self._changed:
-            self._drivers[driver.name] = driver
+            self._drivers[driver.name] = self._registered[driver.name] = driver
             self._notify(driver.name, driver)
             self.staged = {one for one in self.staged if one[0] != driver.name}  # after a restart it may have lost them
             self._changed.notify_all()
 
     def remove(self, driver: Driver) -> None:
         """Remove a driver whose socket is gone, unless another one has replaced it."""
-        if self._drivers.get(driver.name) is driver:
-            del self._drivers[driver.name]
+        if self._registered.get(driver.name) is driver:
+            del self._drivers[driver.name], self._registered[driver.name]
             self._notify(driver.name, None)
+
+    def update(self, known: Driver, now: Driver) -> bool:
+        """Replace what a driver said about this node; False if it has registered again meanwhile, or has gone."""
+        if self._drivers.get(known.name) is not known:
+            return False
+        self._drivers[known.name] = now
+        self._notify(known.name, now)
+        return True
 
     def on_change(self, listener: Callable[[str, Driver | None], None]) -> None:
         """Call `listener` for each registered driver, and from now on for each that registers or (with None) is removed."""

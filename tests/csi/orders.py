@@ -103,6 +103,17 @@ class DriverFolder:
     def condition(self, wrong: str) -> None:
         (self.path / "condition").write_text(wrong)
 
+    @property
+    def most_volumes(self) -> int:
+        """How many volumes the node can have."""
+        file = self.path / "most-volumes"
+        return int(file.read_text()) if file.exists() else 7
+
+    @most_volumes.setter
+    def most_volumes(self, count: int) -> None:
+        (self.path / "most-volumes.new").write_text(str(count))
+        (self.path / "most-volumes.new").replace(self.path / "most-volumes")
+
     def volume(self, handle: str) -> Path:
         """Return the folder behind a volume; a test writes its content there."""
         return self.path / "volumes" / handle

@@ -14,6 +14,7 @@ from worker.delivery.pod_requests import PodRequests
 from worker.delivery.workflow_signals import WorkflowSignals
 from worker.devices.plugins import DevicePlugins
 from worker.events.event import TellOfNode
+from worker.host.csi.allocatable import keeping_allocatable
 from worker.host.csi.republishing import republishing_volumes
 from worker.host.csi.volume_expansion import expanding_volumes
 from worker.host.local_storage import StorageWatch, watching_storage
@@ -47,6 +48,7 @@ def upkeep(parts: WorkerParts) -> Sequence[AbstractAsyncContextManager[None]]:
         in_background("record of CSI drivers", EndpointRecord(config.state_dir, services.csi).run),
         republishing_volumes(services, every),
         expanding_volumes(services, every) if services.api is not None else nullcontext(),
+        keeping_allocatable(services) if services.api is not None else nullcontext(),
         undoing_orphaned_pods(services, every, parts.telemetry.metrics.operations.orphans_cleaned),
         keeping_logs_small(rotator),
         giving_back_freed_memory(every),

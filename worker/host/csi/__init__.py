@@ -1,1 +1,1 @@
-"""What the worker does periodically for CSI volumes: it publishes them again, and expands them."""
+"""What the worker does periodically for CSI volumes: it publishes and expands them, and asks how many the node may have."""

@@ -16,8 +16,14 @@ from activities.volumes.plugin.volume_type import VolumeFailed
 
 ATTACHED_WITHIN: Final = timedelta(minutes=2)
 """Of one try to mount; the next try waits as long again."""
+_RESOURCE_EXHAUSTED: Final = 8
+"""gRPC's number."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
+
+
+class NoPlaceForVolume(VolumeFailed):
+    """The driver cannot attach one more volume to this node."""
 
 
 async def wait_attached(objects: ObjectSource, volume: CsiVolume, node: str) -> dict[str, str]:
@@ -52,5 +58,6 @@ def publish_context(attachment: Mapping[str, Any]) -> dict[str, str] | None:
     if status.get("attached"):
         return dict(status.get("attachmentMetadata") or {})
     if error := status.get("attachError"):
-        raise VolumeFailed(f"kubernetes.io/csi: attacher.WaitForAttach failed: {error.get('message', '')}")
+        failed = NoPlaceForVolume if error.get("errorCode") == _RESOURCE_EXHAUSTED else VolumeFailed
+        raise failed(f"kubernetes.io/csi: attacher.WaitForAttach failed: {error.get('message', '')}")
     return None

@@ -14,7 +14,7 @@ from activities.clients.secret_redaction import redact_secrets, secrets_of
 from activities.objects.objects import ObjectKind
 from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenSpec
 from activities.volumes.csi.drivers import attachment
-from activities.volumes.csi.drivers.attachment import publish_context
+from activities.volumes.csi.drivers.attachment import NoPlaceForVolume, publish_context
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, read_rules
 from activities.volumes.csi.drivers.pod_tokens import pod_tokens
 from activities.volumes.csi.drivers.requests import VolumeRequest, capability
@@ -204,6 +204,21 @@ def test_an_attachment_that_is_not_going_to_be(found: dict[str, Any], words: str
     """It fails at once (csi_attacher.go verifyAttachmentStatus)."""
     with pytest.raises(VolumeFailed, match=words):
         publish_context(found)
+
+
+@pytest.mark.parametrize(
+    ("error", "exhausted"),
+    [
+        pytest.param({"message": "no slot", "errorCode": 8}, True, id="no-place"),
+        pytest.param({"message": "no slot", "errorCode": 13}, False, id="another-error"),
+        pytest.param({"message": "no slot"}, False, id="no-code"),
+    ],
+)
+def test_no_place_for_one_more_volume(error: dict[str, Any], exhausted: bool) -> None:
+    """Told apart by gRPC's code, ResourceExhausted (csi_plugin.go isResourceExhaustError)."""
+    with pytest.raises(VolumeFailed) as failed:
+        publish_context({"metadata": {}, "status": {"attachError": error}})
+    assert isinstance(failed.value, NoPlaceForVolume) is exhausted
 
 
 async def test_an_attachment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
