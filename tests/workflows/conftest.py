@@ -1,6 +1,7 @@
 """A worker with the real PodWorkflow and a model of the runtime, on a real Temporal."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -97,6 +98,7 @@ class Node:
         self.kept.append((decided.run_id, decided.length, to_json(start)))
         self.decided.append(decided)
         self.running.state_kept(workflow_id, decided.run_id)
+        self.loop.call_soon_threadsafe(self.changed.set)
 
     def end(self, workflow_id: str, run_id: str, start: PodStart | NodeStart) -> None:
         """Receive the end of a run from its thread."""
@@ -154,6 +156,16 @@ class Node:
                 snapshot = self.snapshots.get(pod["metadata"]["uid"])
                 if snapshot is not None and holds(snapshot):
                     return snapshot
+                await self.changed.wait()
+
+    async def until_kept(self, run_id: str, holds: Callable[[dict[str, Any]], bool]) -> None:
+        """Wait until the last state that a run has kept satisfies a condition."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                self.changed.clear()
+                kept = [start for run, _, start in self.kept if run == run_id]
+                if kept and holds(json.loads(kept[-1])):
+                    return
                 await self.changed.wait()
 
     async def called(self, name: str) -> Any:

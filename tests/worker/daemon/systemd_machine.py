@@ -71,6 +71,10 @@ def hierarchies() -> list[Path]:
     return [Path(fields[1]) for fields in lines if fields[2] in {"cgroup", "cgroup2"}]
 
 
+class NoProcess(AssertionError):
+    """A unit has no main process at this moment."""
+
+
 class Machine:
     """One such systemd; a context manager."""
 
@@ -187,14 +191,14 @@ class Machine:
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
     def pid(self, unit: str) -> int:
-        """Return the PID of a unit's main process in the test's namespace."""
+        """Return the PID of a unit's main process in the test's namespace; raises NoProcess."""
         inside = self.show(unit)["MainPID"]
         for status in Path("/proc").glob("[0-9]*/status"):
             with contextlib.suppress(OSError):
                 ids = next(line for line in status.read_text().splitlines() if line.startswith("NSpid:")).split()[1:]
                 if len(ids) == len(self._depth()) and ids[-1] == inside and same_namespace(int(ids[0]), self._first):
                     return int(ids[0])
-        raise AssertionError(f"{unit} has no process {inside}")
+        raise NoProcess(f"{unit} has no process {inside}")
 
     def _depth(self) -> list[str]:
         status = Path(f"/proc/{self._first}/status").read_text().splitlines()

@@ -47,17 +47,19 @@ def difference(told: Counter[str], expected: Counter[str]) -> list[str]:
     ]
 
 
-def told_of(node: TempoletNode, pod: str, uid: str) -> list[str]:
-    """Return the lines of a pod's history, as `tempolet history` tells them; none if there is no history."""
+def told_of(node: TempoletNode, pod: str, uid: str, *, whole: bool) -> list[str]:
+    """Return the lines of a pod's history, as `tempolet history` tells them; none if there is no history.
+
+    One that is `whole` has its begin, though a run that replaced another one may be listed first.
+    """
     selected = ("--uid", uid, "-o", "json", f"default/{pod}-{node.name}")
     deadline = time.monotonic() + LISTED_WITHIN
     while True:
         code, said = tempolet(node, "history", *selected)
-        if code == 0:
-            return [line["text"] for line in json.loads(said)[0]["lines"]]
-        if time.monotonic() > deadline:
-            return []
-        print(f"no history of {pod} yet: {said.strip()}", flush=True)
+        texts = [line["text"] for line in json.loads(said)[0]["lines"]] if code == 0 else []
+        if (texts and not whole) or any("listed" in _fact(text) for text in texts) or time.monotonic() > deadline:
+            return texts
+        print(f"no whole history of {pod} yet: {texts or said.strip()}", flush=True)
         time.sleep(1)
 
 

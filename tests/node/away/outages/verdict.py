@@ -79,5 +79,5 @@ def _in_other_words(facts: Counter[str]) -> Counter[str]:
 
 def _stories(run: OutagesRun, life: Life) -> dict[int, list[str]]:
     """Return what the history of each UID tells, by its number; Temporal need not have those that it has lost."""
-    uids = enumerate(run.ledger.uids().get(life.name, []))
-    return {number: told_of(run.node, life.name, uid) for number, uid in uids if uid not in run.forgotten}
+    uids, whole = enumerate(run.ledger.uids().get(life.name, [])), run.is_history_whole(life)
+    return {number: told_of(run.node, life.name, uid, whole=whole) for number, uid in uids if uid not in run.forgotten}
