@@ -75,9 +75,18 @@ def test_a_driver_stands_in_the_nodes_csi_node(cluster_node: ClusterNode, driver
     [owner] = found["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("Node", node["metadata"]["uid"])
     [said] = [one for one in found["spec"]["drivers"] if one["name"] == name]
+    migrated = found["metadata"]["annotations"]["storage.alpha.kubernetes.io/migrated-plugins"]
+    assert "kubernetes.io/aws-ebs" in migrated.split(",")
     assert json.loads(node["metadata"]["annotations"]["csi.volume.kubernetes.io/nodeid"])[name] == said["nodeID"]
     driver.stop()
     cluster_node.api.until(path, lambda one: name not in str(one["spec"]["drivers"]), f"{name} out of the CSINode")
+
+
+def counted(summary: Any) -> bool:
+    """Report whether a summary has the use of the claim's volume."""
+    volumes = [one for pod in summary["pods"] if pod["podRef"]["name"] == "grows" for one in pod.get("volume") or ()]
+    found = [one for one in volumes if one.get("pvcRef") == {"name": "grown", "namespace": "default"}]
+    return len(found) == 1 and found[0]["capacityBytes"] >= found[0]["usedBytes"] > 0
 
 
 def test_a_volume_is_staged_when_it_is_attached(cluster_node: ClusterNode, driver: DriverProcess) -> None:
@@ -119,11 +128,14 @@ def test_a_generic_ephemeral_volume_is_its_pods(cluster_node: ClusterNode, drive
     cluster_node.api.delete(pods_path(name="theft"), gracePeriodSeconds=0)
 
 
-def test_a_grown_claim_is_expanded_before_its_pod_starts(cluster_node: ClusterNode) -> None:
-    """The API server takes the claim's status from the node, and the events of pod and claim."""
+def test_a_grown_claim_is_expanded_and_counted(cluster_node: ClusterNode) -> None:
+    """Before its pod starts: the API server takes the claim's status from the node, and the events of pod and claim.
+
+    The node process asks the driver about its use, which has registered with the worker.
+    """
     api, name = cluster_node.api, f"d{uuid.uuid4().hex[:6]}.test"
     api.create(f"{STORAGE}/csidrivers", {"metadata": {"name": name}, "spec": {"attachRequired": False}})
-    setup = Setup(name, capabilities=("STAGE_UNSTAGE_VOLUME", "EXPAND_VOLUME"))
+    setup = Setup(name, capabilities=("STAGE_UNSTAGE_VOLUME", "EXPAND_VOLUME", "GET_VOLUME_STATS"))
     with (
         tempfile.TemporaryDirectory(prefix="csi.", dir="/tmp") as folder,
         DriverProcess(Path(folder), cluster_node.root_dir / "plugins_registry", setup) as driver,
@@ -150,4 +162,6 @@ def test_a_grown_claim_is_expanded_before_its_pod_starts(cluster_node: ClusterNo
             chosen = f"reason=FileSystemResizeSuccessful,involvedObject.kind={kind}"
             path = f"/api/v1/namespaces/default/events?fieldSelector={chosen}"
             api.until(path, lambda found: bool(found["items"]), f"the event of the {kind}")
+        api.until(f"{cluster_node.path}/proxy/stats/summary", counted, "the volume is counted")
+        assert driver.folder.calls("NodeGetVolumeStats")[0]["volumeId"] == "handle-grown"
         cluster_node.delete_all_pods()
