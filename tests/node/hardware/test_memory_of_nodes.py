@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import runtime_spec
 from tests.node.hardware import kept_memory
 from tests.node.hardware.cpus import CPUS, KEYS, allowed
@@ -99,6 +100,45 @@ def test_memory_of_an_init_container_is_free_when_the_next_container_starts(node
     pod = node.until_running("twice")
     on_disk = json.loads((node.root_dir / STATE_FILE).read_text())
     assert on_disk["entries"] == {pod.uid: {"main": [{"numaAffinity": [FIRST], "type": "memory", "size": 32 * 2**20}]}}
+
+
+def test_its_memory_cannot_be_resized_but_its_cpu(
+    tmp_path: Path, containerd: Containerd, temporal: TemporalServer
+) -> None:
+    """Where the CPUs are shared; in the kubelet's words. Its memory stays where it is."""
+    nodes = copy_of_nodes(tmp_path / "nodes")
+    made = TempoletNode(tmp_path / "node", containerd, temporal, keys=RESERVED, release=kept_memory.__name__)
+    made.environment[VARIABLE] = str(nodes)
+    with made as node:
+        manifest = pinned("pinned", "32Mi", "100m")
+        manifest["metadata"] |= {"uid": "uid-of-its-own", "generation": 1}
+        node.apply(manifest)
+        (container,) = node.until_running("pinned").containers.values()
+
+        def resized(generation: int, memory: str, cpu: str) -> None:
+            manifest["spec"]["containers"][0]["resources"] = pinned("pinned", memory, cpu)["spec"]["containers"][0][
+                "resources"
+            ]
+            manifest["metadata"]["generation"] = generation
+            node.apply(manifest)
+
+        def cpu_of(pod: PodSnapshot) -> Any:
+            return pod.status["containerStatuses"][0]["resources"]["requests"]["cpu"]
+
+        def pending(pod: PodSnapshot) -> Any:
+            return next((one for one in pod.status["conditions"] if one["type"] == "PodResizePending"), None)
+
+        resized(2, "32Mi", "200m")
+        node.until_pod("pinned", lambda one: cpu_of(one) == "200m", "its CPU is resized")
+        resized(3, "48Mi", "200m")
+        refused = pending(node.until_pod("pinned", pending, "the resize is refused"))
+        assert (refused["reason"], refused["message"]) == (
+            "Infeasible",
+            'Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"',
+        )
+        assert runtime_spec(node.containerd, container.container_id)["linux"]["resources"]["cpu"]["mems"] == str(FIRST)
+        on_disk = json.loads((node.root_dir / STATE_FILE).read_text())
+        assert on_disk["entries"]["uid-of-its-own"]["main"][0]["size"] == 32 * 2**20
 
 
 def test_another_policy_does_not_start_on_what_is_on_disk(node: TempoletNode) -> None:
