@@ -134,6 +134,26 @@ def test_huge_pages_that_the_kernel_has(node: TempoletNode) -> None:
     node.take_away("pages")
 
 
+@pytest.mark.skipif(2 * MI not in this_node().huge_page_sizes, reason="this kernel has no huge pages of 2 MiB")
+@pytest.mark.usefixtures("two_huge_pages")
+def test_a_volume_of_huge_pages(node: TempoletNode) -> None:
+    """The container sees a hugetlbfs of that size of page; nothing stays mounted after the pod."""
+    manifest = pod_manifest("in-pages", "grep ' /pages ' /proc/mounts; sleep 3600")
+    pages = {"cpu": "100m", "memory": "32Mi", "hugepages-2Mi": "4Mi"}
+    manifest["spec"]["containers"][0] |= {
+        "resources": {"limits": pages},
+        "volumeMounts": [{"name": "pages", "mountPath": "/pages"}],
+    }
+    manifest["spec"]["volumes"] = [{"name": "pages", "emptyDir": {"medium": "HugePages-2Mi"}}]
+    node.apply(manifest)
+    pod = node.until_running("in-pages")
+    log = node.logs / f"{pod.namespace}_{pod.name}_{pod.uid}" / "main" / "0.log"
+    node.until(lambda: log.exists() and "hugetlbfs" in log.read_text(), "a hugetlbfs is mounted")
+    assert "pagesize=2M" in log.read_text()
+    node.take_away("in-pages")
+    assert pod.uid not in Path("/proc/mounts").read_text()
+
+
 def test_huge_pages_that_no_kernel_has(node: TempoletNode) -> None:
     """The pod is refused."""
     manifest = pod_manifest("huge")
