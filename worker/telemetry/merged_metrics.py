@@ -32,6 +32,7 @@ OWNED: Final[Mapping[str, tuple[str, ...]]] = {
         "kubelet_server_expiration_",
         "kubelet_http_",
         "kubelet_volume_stats_",
+        "kubelet_volume_metric_",
         "kubelet_pod_resources_",
         "kubelet_cgroup_version",
         "kubelet_container_log_",

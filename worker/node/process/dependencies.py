@@ -44,8 +44,9 @@ class NodeDependencies:
         limits = {"qps": self.cluster.event_qps, "burst": self.cluster.event_burst}
         object.__setattr__(self, "recorder", EventRecorder(self.api, self.config.node_name, **limits))
         health = self.config.feature_gates.enabled(VOLUME_HEALTH_GATE)
-        drivers = CsiReads(partial(recorded_endpoints, self.config.state_dir), keep=KEEP, wait=WAIT, health=health)
-        stats = NodeStats(self.config, self.runtime, volumes=Volumes(drivers, self._tell_abnormal))
+        endpoints, timed = partial(recorded_endpoints, self.config.state_dir), self.metrics.volume_measured
+        drivers = CsiReads(endpoints, keep=KEEP, wait=WAIT, health=health, timed=timed)
+        stats = NodeStats(self.config, self.runtime, volumes=Volumes(drivers, self._tell_abnormal, timed))
         object.__setattr__(self, "stats", stats)
 
     def _tell_abnormal(self, volume: Volume, message: str) -> None:

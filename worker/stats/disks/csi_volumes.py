@@ -35,6 +35,10 @@ _CONDITION: Final = 4
 _log: Final = structlog.get_logger(__name__)
 
 
+Timed = Callable[[str, float], None]
+"""Takes what measured a volume, as the kubelet calls it, and the seconds."""
+
+
 class CsiVolume(NamedTuple):
     """How a driver knows a volume of a pod."""
 
@@ -91,11 +95,20 @@ def usage_of(answer: Any, at: float, *, conditions: bool) -> CsiUsage | None:
 class CsiReads:
     """The latest answers, by volume; used from one event loop."""
 
-    def __init__(self, endpoints: Callable[[], Mapping[str, str]], *, keep: float, wait: float, health: bool) -> None:
+    def __init__(
+        self,
+        endpoints: Callable[[], Mapping[str, str]],
+        *,
+        keep: float,
+        wait: float,
+        health: bool,
+        timed: Timed = lambda *_: None,
+    ) -> None:
         """Take what reads the drivers' sockets, how many seconds an answer is valid, and how many a caller waits.
 
-        With `health`, drivers are asked whether volumes are well.
+        With `health`, drivers are asked whether volumes are well. `timed` takes how long each call took.
         """
+        self._timed = timed
         self._endpoints, self._health = endpoints, health
         self._keep, self._wait = keep, wait
         self._answers: dict[CsiVolume, tuple[float, CsiUsage]] = {}
@@ -160,12 +173,15 @@ class CsiReads:
     async def _ask_one(self, driver: "CsiNode", one: CsiVolume, *, conditions: bool) -> None:
         from activities.clients.csi_driver import CsiError  # noqa: PLC0415 - imported by now
 
+        start = time.perf_counter()
         try:
             answer = await driver.volume_stats(one.handle, one.path, CALL_SECONDS)
         except CsiError as error:
             _log.debug("no statistics of a CSI volume", volume=one.path, err=str(error))
             self._answers.pop(one, None)
             return
+        finally:
+            self._timed(one.driver, time.perf_counter() - start)
         said = usage_of(answer, time.time(), conditions=conditions)
         if said is None:
             self._answers.pop(one, None)

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from activities.files.disk_use import CountTimedOut, count_files
+from activities.files.disk_use import Count, CountTimedOut, count_files
 from activities.files.pod_paths import CLAIMS, plugin_folder
 from activities.volumes.csi.records.layout import ESCAPED_PLUGIN
 from activities.volumes.plugin.table import VOLUME_PLUGINS, Measured, kind_of, plugin_of
@@ -24,7 +24,7 @@ from activities.volumes.quotas.rules import counts_by_quota
 from proto.kubernetes.claims import claim_of
 from worker.stats.cgroups.usage import folders
 from worker.stats.disks.bounded_reads import BoundedReads
-from worker.stats.disks.csi_volumes import CsiReads, CsiUsage, CsiVolume, recorded_volume
+from worker.stats.disks.csi_volumes import CsiReads, CsiUsage, CsiVolume, Timed, recorded_volume
 from worker.stats.disks.filesystems import file_system_of
 
 KEEP: Final = 60.0
@@ -66,8 +66,17 @@ class Volume(NamedTuple):
     csi: CsiVolume | None = None
     """Its driver has to be asked."""
 
-    def measure(self) -> VolumeUsage:
-        """Read or count it; blocks. Raises OSError, also if it is not mounted yet."""
+    def measure(self, timed: Timed = lambda *_: None) -> VolumeUsage:
+        """Read or count it; blocks. Raises OSError, also if it is not mounted yet. `timed` takes how, and how long."""
+        start, by_quota = time.perf_counter(), quota_use(self.folder) if self.has_quota else None
+        try:
+            return self._measured(by_quota)
+        finally:
+            timed(
+                ("du" if by_quota is None else "fsquota") if self.is_written else "statfs", time.perf_counter() - start
+            )
+
+    def _measured(self, by_quota: Count | None) -> VolumeUsage:
         found = file_system_of(self.folder)
         if not self.is_written:
             used = found.inodes - found.inodes_free
@@ -75,7 +84,6 @@ class Volume(NamedTuple):
                 found.at, found.capacity, found.available, found.used, found.inodes, found.inodes_free, used
             )
         try:
-            by_quota = quota_use(self.folder) if self.has_quota else None
             count = count_files(self.folder, _LONGEST_COUNT) if by_quota is None else by_quota
         except CountTimedOut as error:
             raise OSError(str(error)) from error
@@ -165,18 +173,24 @@ def _mounted(root_dir: Path, uid: str, name: str, mount_points: Container[str]) 
 class Volumes:
     """The node's volumes, measured on request."""
 
-    def __init__(self, csi: CsiReads | None = None, abnormal: Callable[[Volume, str], None] = lambda *_: None) -> None:
+    def __init__(
+        self,
+        csi: CsiReads | None = None,
+        abnormal: Callable[[Volume, str], None] = lambda *_: None,
+        timed: Timed = lambda *_: None,
+    ) -> None:
         """Take what asks CSI drivers; without it their volumes are not measured.
 
-        `abnormal` takes a volume of which its driver says that something is wrong, and what.
+        `abnormal` takes a volume of which its driver says that something is wrong, and what; `timed` how long the others took.
         """
+        self._timed = timed
         self._tried: BoundedReads[Volume, VolumeUsage] = BoundedReads(KEEP, WAIT)
         self._csi, self._abnormal = csi, abnormal
         self._told: dict[Volume, float] = {}
 
     async def measure(self, volumes: list[Volume]) -> dict[Volume, VolumeUsage]:
         """Measure these, as far as they answer in time."""
-        questions = {one: partial(Volume.measure, one) for one in volumes if one.csi is None}
+        questions = {one: partial(Volume.measure, one, self._timed) for one in volumes if one.csi is None}
         found, of_drivers = await asyncio.gather(self._tried.all(questions), self._asked(volumes))
         return found | of_drivers
 

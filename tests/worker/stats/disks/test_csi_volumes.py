@@ -17,6 +17,7 @@ from tests.csi.orders import Order, Setup
 from tests.csi.serving import serving
 from worker.daemon.background import in_background
 from worker.machine.csi_endpoints import EndpointRecord, record_endpoints, recorded_endpoints
+from worker.node.process.node_metrics import NodeMetrics
 from worker.stats.disks import csi_volumes
 from worker.stats.disks.csi_volumes import CsiReads, CsiUsage, CsiVolume, recorded_volume, usage_of
 from worker.stats.disks.volumes import Volume, Volumes, VolumeUsage, volumes_of
@@ -256,3 +257,27 @@ def test_the_record_is_json(tmp_path: Path) -> None:
     """An operator can read it."""
     record_endpoints(tmp_path, {"a": "/a.sock"})
     assert json.loads((tmp_path / "csi-drivers.json").read_text()) == {"a": "/a.sock"}
+
+
+async def test_how_long_it_took_is_counted(tmp_path: Path) -> None:
+    """By what measured it, as the kubelet calls that; also if it failed."""
+    (tmp_path / "data").write_bytes(b"x")
+    metrics = NodeMetrics()
+    async with serving(tmp_path / "d", tmp_path / "d.sock", Setup(capabilities=COUNTS)) as driver:
+        driver.order(STATS, Order(times=1, code="INTERNAL"))
+        drivers = CsiReads(
+            lambda: {NAME: str(tmp_path / "d/csi.sock")}, keep=60, wait=30, health=False, timed=metrics.volume_measured
+        )
+        measuring = Volumes(drivers, timed=metrics.volume_measured)
+        one = measured(CsiVolume(NAME, "vol-1", str(tmp_path)))
+        others = [one._replace(csi=None, name=name, is_written=name == "files") for name in ("files", "mounted")]
+        assert set(await measuring.measure([one, *others])) == set(others)
+        assert set(await measuring.measure([one, *others])) == {one, *others}
+    text = metrics.render({})
+    name = "kubelet_volume_metric_collection_duration_seconds_count"
+    counts = {line for line in text.splitlines() if line.startswith(name)}
+    assert counts == {
+        f'{name}{{metric_source="{NAME}"}} 2.0',
+        f'{name}{{metric_source="du"}} 1.0',
+        f'{name}{{metric_source="statfs"}} 1.0',
+    }
