@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 ROLES: Final = {"worker": (), "poller": ("--healthz-port=0",), "node": ()}
-"""The processes and their own flags, as in deploy/systemd: /healthz is the worker's."""
+"""The processes and their own flags, as in deploy/systemd: /healthz is the node process's."""
 ENDS: Final = (signal.SIGTERM, signal.SIGINT)
 
 

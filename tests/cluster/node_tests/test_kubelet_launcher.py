@@ -57,7 +57,7 @@ def children(process: "subprocess.Popen[bytes]") -> list[int]:
 
 @pytest.mark.usefixtures("launcher")
 def test_each_process_gets_the_kubelets_flags_and_its_own(tmp_path: Path) -> None:
-    """Only the worker answers /healthz."""
+    """The poller is told to have no port; the worker has none where the kubelet's flags name a kubeconfig."""
     said = {role: (tmp_path / f"{role}.flags").read_text() for role in ROLES}
     given = "--tempolet-config own.json --v 4 --root-dir=/r"
     assert said == {"worker": given, "poller": f"{given} --healthz-port=0", "node": given}
