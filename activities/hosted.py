@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from activities.containers.containers import ContainerActivities
 from activities.containers.resize import ResizeActivities
+from activities.dra.dra import DynamicResourceActivities
 from activities.hardware.hardware import HardwareActivities
 from activities.hooks.hooks import HookActivities
 from activities.images.image_collection import ImageCollectionActivities
@@ -36,6 +37,7 @@ HOSTS: Final = (
     ProbeActivities,
     RuntimeFactsActivities,
     HardwareActivities,
+    DynamicResourceActivities,
 )
 """The classes whose methods are activities."""
 

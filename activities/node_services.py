@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from activities.clients.csi_drivers import CsiDrivers
 from activities.clients.runtime import RuntimeClient
 from activities.cri_config.service_links import NoServices, ServiceSource
+from activities.dra.services import DynamicResources, NoDynamicResources
 from activities.execution.pod_locks import PodLocks
 from activities.execution.present_attempts import PresentAttempts
 from activities.execution.running_actions import RunningActions
@@ -82,6 +83,7 @@ class NodeServices:
     """Called with what happens in the collection of images."""
     volume_resized: Callable[[ResizeEvent], None] = ignore_resize
     """Called with what happens in the expansion of volumes."""
+    dynamic_resources: DynamicResources = field(default_factory=NoDynamicResources)
     hardware: Hardware = field(default_factory=NoHardware)
     """Chooses and remembers exclusive hardware."""
     csi: CsiDrivers = field(default_factory=CsiDrivers)

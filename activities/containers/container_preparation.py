@@ -5,7 +5,7 @@ needs waiting is fetched; then the files are written in a thread and each part i
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from activities.cri_config.container_config import ContainerInputs, container_co
 from activities.cri_config.environment import Environment, UnresolvedVariable, with_device_variables
 from activities.cri_config.security_context import SecurityInputs, container_security, verify_non_root
 from activities.cri_config.volume_mounts import volume_devices
+from activities.dra.cdi import cdi_devices
 from activities.hardware.services import ContainerHardware, HardwareRefused
 from activities.runtime.confidential import QUOTABLE, Redaction, quotes_confidential, redaction_for
 from activities.sandbox.isolation import Isolation, isolation_of
@@ -43,6 +44,8 @@ class _Awaited:
     hardware: ContainerHardware
     security: SecurityInputs
     isolation: Isolation
+    cdi_devices: Sequence[str]
+    """Those of device plugins and of its ResourceClaims."""
 
 
 async def prepare(services: ContainerServices, request: StartContainer, attempt: int) -> Prepared:
@@ -59,7 +62,8 @@ async def prepare(services: ContainerServices, request: StartContainer, attempt:
     environment = with_device_variables(await container_environment(services, request), hardware.environment)
     hidden = redaction_for(environment, request.container)
     isolation = await isolation_of(services, request.pod, request.sandbox_spec)
-    awaited = _Awaited(environment, hardware, await _security(services, request, isolation), isolation)
+    cdi = await cdi_devices(services, hardware.cdi_devices, request)
+    awaited = _Awaited(environment, hardware, await _security(services, request, isolation), isolation, cdi)
     verify_non_root(awaited.security)
     try:
         config, sandbox = await asyncio.to_thread(_configure, services, request, attempt, awaited)
@@ -108,7 +112,7 @@ def _configure(
             mounts=(*hardware.mounts, *container_mounts(services, request, attempt, environment.values)),
             devices=(*hardware.devices, *volume_devices(container, request.volumes)),
             annotations=hardware.annotations,
-            cdi_devices=hardware.cdi_devices,
+            cdi_devices=awaited.cdi_devices,
             security=container_security(awaited.security),
         )
     )

@@ -20,5 +20,8 @@ UNEXPECTED: Final = "UnexpectedError"
 """A bug in tempolet (`activities/execution/unexpected.py`)."""
 
 FAILED_MOUNT: Final = "FailedMount"
+FAILED_PREPARE_DYNAMIC_RESOURCES: Final = "FailedPrepareDynamicResources"
+FAILED_UNPREPARE_DYNAMIC_RESOURCES: Final = "FailedUnprepareDynamicResources"
+"""Not a reason of the kubelet, which only logs it."""
 FAILED_UNMOUNT: Final = "FailedUnmount"
 CONFIG_ERROR: Final = "CreateContainerConfigError"

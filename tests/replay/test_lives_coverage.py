@@ -25,6 +25,8 @@ RARE = f"{names.MAKE_POD_DIRECTORIES} failed"
 """From behaviour 2 on this action runs only for a sandbox that was adopted, so its failure is drawn once in 400 lives."""
 ENDLESS = {names.PROBE_CONTAINER, names.WATCH_IMAGES}
 """Actions that end with what they observe."""
+CLAIMS = {names.PREPARE_RESOURCES, names.UNPREPARE_RESOURCES}
+"""Of pods with ResourceClaims, which came after the lives of behaviour 5: the next number's are to draw them."""
 HAND_BACK = {names.WHILE_AWAY, names.HANDED_BACK}
 """Only a node that led without Temporal sends these; tests/workflows/test_hand_back.py, and test_node_hand_back.py in tests/worker/stand_in/hand_back, replay what they leave."""
 BEFORE_IT_BEGAN = ("ended", "rejected", "started_at", "deleted", "grace", "conditions")
@@ -34,7 +36,7 @@ BY_SIGNALS = "continued as new by signals"
 
 
 POD_WORDS = [
-    *(f"activity {call.name}" for call in ACTIONS.values()),
+    *(f"activity {call.name}" for call in ACTIONS.values() if call.name not in CLAIMS),
     *(f"signal {name}" for name in PodLoop.signal_shapes if name not in HAND_BACK),
     *(f"update {name}" for name in REQUESTS),
     *(f"first sight {part}" for part in BEFORE_IT_BEGAN),
@@ -46,7 +48,7 @@ POD_WORDS = [
     "timer fired",
     "timer canceled",
 ]
-POD_FAILURES = [f"{call.name} failed" for call in ACTIONS.values() if call.name not in ENDLESS]
+POD_FAILURES = [f"{call.name} failed" for call in ACTIONS.values() if call.name not in ENDLESS | CLAIMS]
 AT_ONCE = [f"{call.name} {how} at once" for call in ACTIONS.values() if call.at_once for how in ("answered", "failed")]
 EVICTED = "evicted and succeeded"
 GIVEN_UP = [f"{name} given up" for name in (names.PULL_IMAGE, names.AWAIT_PREDECESSOR, names.RUN_HOOK)]

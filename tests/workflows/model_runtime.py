@@ -20,6 +20,7 @@ from proto.kubernetes.container_hash import container_hash
 from proto.kubernetes.resources.node_resources import NodeResources
 from proto.kubernetes.resources.resources import container_resources
 from proto.temporal import names
+from proto.temporal.activities.claims import PrepareResources, UnprepareResources
 from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
@@ -60,6 +61,8 @@ class ModelRuntime:
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
+    prepared: set[str] = field(default_factory=set)
+    """The uids of pods whose claims are prepared."""
     mounted: set[str] = field(default_factory=set)
     """The uids of pods whose volumes are mounted."""
     objects: dict[str, str] = field(default_factory=dict)
@@ -152,6 +155,7 @@ class ModelRuntime:
         await self._called(names.REMOVE_POD_DIRECTORIES, request)
         assert not self.sandboxes, "directories go last"
         assert request.pod.uid not in self.mounted, "nothing is removed below a mount"
+        assert request.pod.uid not in self.prepared, "and nothing before the claims are unprepared"
         self.directories.discard(request.pod.uid)
 
     @activity.defn(name=names.DELETE_POD_OBJECT)
@@ -215,6 +219,19 @@ class ModelRuntime:
         await self._called(names.UNMOUNT_VOLUMES, request)
         assert not self.live(), "nothing is unmounted while something runs"
         self.mounted.discard(request.pod.uid)
+
+    @activity.defn(name=names.PREPARE_RESOURCES)
+    async def prepare_resources(self, request: PrepareResources) -> None:
+        """Prepare them."""
+        await self._called(names.PREPARE_RESOURCES, request)
+        self.prepared.add(request.pod.uid)
+
+    @activity.defn(name=names.UNPREPARE_RESOURCES)
+    async def unprepare_resources(self, request: UnprepareResources) -> None:
+        """Undo it; refused while a container runs."""
+        await self._called(names.UNPREPARE_RESOURCES, request)
+        assert not self.live(), "nothing is unprepared while something runs"
+        self.prepared.discard(request.pod.uid)
 
     @activity.defn(name=names.READ_IMAGES)
     async def read_images(self, request: ReadImages) -> ImagesPresent:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from proto.kubernetes.go_duration import format_duration
 from proto.kubernetes.pod_containers import every_container
+from proto.temporal.activities.claims import PrepareResources
 from proto.temporal.activities.requests import (
     PodSandbox,
     PulledImage,
@@ -24,7 +25,12 @@ from proto.temporal.activities.requests import (
     StopPodSandbox,
 )
 from proto.temporal.activities.volumes import MountVolumes
-from proto.temporal.failure_types import NETWORK_NOT_READY, PREDECESSOR_PRESENT, RUNTIME_UNAVAILABLE
+from proto.temporal.failure_types import (
+    FAILED_PREPARE_DYNAMIC_RESOURCES,
+    NETWORK_NOT_READY,
+    PREDECESSOR_PRESENT,
+    RUNTIME_UNAVAILABLE,
+)
 from proto.temporal.hooks import Hook
 from proto.temporal.pod import ContainerState
 from worker.events.event import NORMAL, WARNING, ObjectReference, Occurrence, container_reference
@@ -204,6 +210,10 @@ def _not_mounted(subject: Subject, _: MountVolumes, fault: Fault) -> Iterator[Oc
         yield Occurrence(subject.pod, WARNING, reason, message)
 
 
+def _not_prepared(subject: Subject, _: PrepareResources, fault: Fault) -> Iterator[Occurrence]:
+    yield Occurrence(subject.pod, WARNING, FAILED_PREPARE_DYNAMIC_RESOURCES, fault.message)
+
+
 TABLE: Final[Mapping[type, Row]] = {
     RunPodSandbox: Row(began=_sandbox_began, done=_sandbox_done, failed=_sandbox_failed),
     PullImage: Row(done=_pulled, failed=_not_pulled),
@@ -212,6 +222,7 @@ TABLE: Final[Mapping[type, Row]] = {
     StopPodSandbox: Row(failed=_not_killed),
     RunHook: Row(began=_hook_began, done=_hook_done, failed=_hook_failed),
     MountVolumes: Row(failed=_not_mounted),
+    PrepareResources: Row(failed=_not_prepared),
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from proto.temporal import hooks, names, signals
-from proto.temporal.activities import requests, resize, volumes
+from proto.temporal.activities import claims, requests, resize, volumes
 from proto.temporal.pod import PodOutcome
 from proto.temporal.resources import RuntimeResources
 from worker.history import container_sentences, edit_sentences, resize_sentences, volume_sentences
@@ -185,6 +185,10 @@ def _images_read(_: StoryState, done: CompletedActivity) -> Iterator[str]:
         yield f"image {image} present"
 
 
+def _plain_row(asked: Any, doing: str, done: str) -> ActivityRow:
+    return ActivityRow(asked, None, lambda _: doing, _plain(lambda _: done))
+
+
 def _plain(what: Callable[[Any], str]) -> Callable[[StoryState, CompletedActivity], Iterator[str]]:
     """Report the action and its duration, for activities without a response."""
 
@@ -247,6 +251,12 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = _SUMMARIES | {
     ),
     names.UNMOUNT_VOLUMES: ActivityRow(
         volumes.UnmountVolumes, None, volume_sentences.unmounting, volume_sentences.unmounted
+    ),
+    names.PREPARE_RESOURCES: _plain_row(
+        claims.PrepareResources, "preparing resource claims", "resource claims prepared"
+    ),
+    names.UNPREPARE_RESOURCES: _plain_row(
+        claims.UnprepareResources, "unpreparing resource claims", "resource claims unprepared"
     ),
     names.PULL_IMAGE: ActivityRow(
         requests.PullImage, requests.PulledImage, lambda asked: f"image {asked.image} ({asked.policy})", _image

@@ -24,6 +24,7 @@ from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.delivery.workflow_signals import WorkflowSignals
 from worker.devices.of_this_node import NodeDevices
+from worker.dra.of_this_node import NodeClaims
 from worker.events.activity_events import ActivityEventInterceptor
 from worker.events.event import WARNING, ObjectReference, node_reference
 from worker.events.late_ends import LateEnds
@@ -33,6 +34,7 @@ from worker.events.volume_events import resize_occurrences
 from worker.pod_certificates.issuing import PodCertificates, States
 from worker.settings.kubelet.feature_gates import POD_CERTIFICATES_GATE, VERIFICATION_GATE
 from worker.status.keeper import StatusKeeper, keeping_statuses
+from worker.telemetry.metrics import Metrics
 
 SETTLED_EVERY: Final = 0.1
 """Seconds."""
@@ -42,18 +44,13 @@ Publish = Callable[[PodSnapshot], None]
 class ClusterWorker:
     """The parts of a worker that use the API server; created on its event loop."""
 
-    def __init__(
-        self,
-        api: ApiServer,
-        config: NodeConfig,
-        status_synced: Callable[[float], None],
-        show_certificates: Callable[[States], None],
-    ) -> None:
+    def __init__(self, api: ApiServer, config: NodeConfig, metrics: Metrics) -> None:
         cluster = config.cluster
         assert cluster is not None
         self._node = node_reference(config.node_name)
         self.objects = ClusterObjects(api, config.node_name)
-        self.keeper = StatusKeeper(api, config.node_name, status_synced)
+        self.claims = NodeClaims(api, config.node_name, config.root_dir, metrics.dra)
+        self.keeper = StatusKeeper(api, config.node_name, metrics.pods.status_synced)
         self.events = PodEvents(
             EventRecorder(api, config.node_name, qps=cluster.event_qps, burst=cluster.event_burst),
             config.root_dir,
@@ -61,7 +58,7 @@ class ClusterWorker:
             without_dns=None if config.dns.cluster_dns else self._node,
         )
         is_on = config.feature_gates.enabled(POD_CERTIFICATES_GATE)
-        reports = _CertificateReports(self.events.recorder, show_certificates)
+        reports = _CertificateReports(self.events.recorder, metrics.pod_certificates.show)
         self.certificates = PodCertificates(api, config.node_name, reports) if is_on else None
         """The certificates of pods; None while the feature gate is off."""
         self.late_ends = LateEnds(self.events.recorder.take)
@@ -124,6 +121,7 @@ class ClusterWorker:
             await parts.enter_async_context(sending_events(self.events.recorder))
             await parts.enter_async_context(in_background("late ends", self.late_ends.run))
             await parts.enter_async_context(keeping_statuses(self.keeper, known))
+            await parts.enter_async_context(self.claims.running(snapshots))
             await parts.enter_async_context(self.objects.running(snapshots, send_signal, drivers))
             if (certificates := self.certificates) is not None:
                 run = partial(certificates.run, snapshots, send_signal)

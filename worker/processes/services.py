@@ -10,6 +10,7 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.cri_config.security_context import NodeSecurity
 from activities.cri_config.service_links import NoServices
+from activities.dra.services import NoDynamicResources
 from activities.execution.timings import Timings
 from activities.hardware.services import Hardware, NoHardware
 from activities.images.image_pulls import ImagePulls
@@ -82,6 +83,7 @@ def node_services(  # noqa: PLR0913 - the parts of the process that activities s
         cgroups=cgroups,
         timings=timings or Timings(),
         hardware=hardware or NoHardware(),
+        dynamic_resources=cluster.claims.manager if cluster else NoDynamicResources(),
         user_namespaces=UserNamespaces(id_ranges(config.user_ids_per_pod, config.max_pods)),
         pulls=ImagePulls(config.pulls.parallel or UNLIMITED, qps=config.pulls.qps, burst=config.pulls.burst),
         objects=objects.source if objects else ObjectFolder(config.objects_dir),

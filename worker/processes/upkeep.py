@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
+from activities.clients.dra.dra_drivers import DRA_PLUGIN, DraDrivers
 from proto.temporal.names import PRESSURE_JUDGED, STORAGE_EXCEEDED, node_workflow_id
 from proto.temporal.signals import StorageExceeded
 from worker.daemon.background import in_background
@@ -34,17 +35,17 @@ from workflows.decide.eviction.limits import CONTAINER, EMPTY_DIR, POD
 from workflows.decide.shutdown.periods import PRIORITY_GATE
 
 if TYPE_CHECKING:
-    from activities.clients.plugins.kinds import PluginKinds
+    from activities.clients.plugins.kinds import PluginKind, PluginKinds
     from activities.node_services import NodeServices
     from worker.processes.cluster_worker import ClusterWorker
 
 
-def upkeep(parts: WorkerParts) -> Sequence[AbstractAsyncContextManager[None]]:
-    """Return what nobody else waits for: CSI drivers, volumes, orphaned pods, logs and memory."""
+def upkeep(parts: WorkerParts, dra: DraDrivers | None = None) -> Sequence[AbstractAsyncContextManager[None]]:
+    """Return what nobody else waits for: plugins (`dra` takes those of DRA drivers), volumes, orphaned pods, logs and memory."""
     config, services, every = parts.config, parts.services, parts.config.sync_frequency
     rotator = LogRotator(services, config.container_logs, parts.cache.snapshots, parts.telemetry.metrics)
     return (
-        watching_plugins(config.root_dir, partial(plugin_kinds, services, parts.device_plugins)),
+        watching_plugins(config.root_dir, partial(plugin_kinds, services, parts.device_plugins, dra)),
         in_background("record of CSI drivers", EndpointRecord(config.state_dir, services.csi).run),
         republishing_volumes(services, every),
         expanding_volumes(services, every) if services.api is not None else nullcontext(),
@@ -55,12 +56,16 @@ def upkeep(parts: WorkerParts) -> Sequence[AbstractAsyncContextManager[None]]:
     )
 
 
-def plugin_kinds(services: "NodeServices", device_plugins: DevicePlugins) -> "PluginKinds":
+def plugin_kinds(services: "NodeServices", device_plugins: DevicePlugins, dra: DraDrivers | None) -> "PluginKinds":
     """Return the kinds of plugins that register by a socket in `plugins_registry`."""
     from activities.volumes.csi.drivers.registration import CSI_PLUGIN, CsiPlugins  # noqa: PLC0415 - 3 MB, for whom has plugins
     from worker.devices.plugins_registry import DEVICE_PLUGIN, DevicePluginKind  # noqa: PLC0415 - the same
 
-    return {CSI_PLUGIN: CsiPlugins(services.csi), DEVICE_PLUGIN: DevicePluginKind(device_plugins)}
+    kinds: dict[str, PluginKind] = {
+        CSI_PLUGIN: CsiPlugins(services.csi),
+        DEVICE_PLUGIN: DevicePluginKind(device_plugins),
+    }
+    return kinds | {DRA_PLUGIN: dra} if dra else kinds
 
 
 def storage_limits(parts: WorkerParts, signals: WorkflowSignals) -> AbstractAsyncContextManager[None]:

@@ -140,7 +140,7 @@ async def work(  # noqa: PLR0913, PLR0917 - the parts of the process
                 *_cgroup_loops(config, pods_limit),
                 tiers.keeping(),
                 *chosen.loops(services.runtime, cache.snapshots),
-                *upkeep(parts),
+                *upkeep(parts, cluster.claims.drivers if cluster else None),
                 api_loops,
                 *temporal.running(),
                 storage,
@@ -193,5 +193,4 @@ def _readers_of_snapshots(
 def _cluster_worker(api: "ApiServer", config: NodeConfig, telemetry: Telemetry) -> "ClusterWorker":
     from worker.processes.cluster_worker import ClusterWorker  # noqa: PLC0415 - loads an HTTP client of 10 MB, which a standalone node does not need
 
-    metrics = telemetry.metrics
-    return ClusterWorker(api, config, metrics.pods.status_synced, metrics.pod_certificates.show)
+    return ClusterWorker(api, config, telemetry.metrics)

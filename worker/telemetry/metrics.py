@@ -19,6 +19,7 @@ from activities.execution.timings import Timings
 from worker.endpoints.server import Address, Answer, Request
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
 from worker.telemetry.image_metrics import ImageMetrics
+from worker.telemetry.kubelet.dra import DraCounts
 from worker.telemetry.kubelet.evictions import EvictionCounts
 from worker.telemetry.kubelet.families import Families, rendered
 from worker.telemetry.kubelet.operations import OperationTimes
@@ -51,6 +52,7 @@ class Metrics:
         self.evictions = EvictionCounts(self._registry)
         self.relists = RelistTimes(self._registry)
         self.resizes = ResizeCounts(self._registry)
+        self.dra = DraCounts(self._registry)
         self.resource_managers = ResourceManagerCounts(self._registry)
         self.pod_certificates = PodCertificateStates(self._registry)
         self._make_pods()

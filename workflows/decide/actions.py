@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from proto.temporal import names
+from proto.temporal.activities.claims import PrepareResources, UnprepareResources
 from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
@@ -40,6 +41,7 @@ from proto.temporal.hooks import HookEnded
 from proto.temporal.resources import RuntimeResources
 from workflows.decide.action_type import PROBING, ActionType, Retry
 from workflows.decide.keys import (
+    CLAIMS_KEY,
     DIRECTORIES_KEY,
     OBJECT_KEY,
     RESOURCES_KEY,
@@ -73,6 +75,8 @@ Action = (
     | UpdateContainerResources
     | MountVolumes
     | UnmountVolumes
+    | PrepareResources
+    | UnprepareResources
 )
 
 
@@ -152,6 +156,18 @@ ACTIONS: Final[Mapping[type, ActionType]] = {
         key=lambda _: VOLUMES_KEY,
         summary=lambda asked: f"unmount {volume_names(asked.volumes)}",
         within=timedelta(hours=24),  # as above
+    ),
+    PrepareResources: ActionType(
+        names.PREPARE_RESOURCES,
+        key=lambda _: CLAIMS_KEY,
+        summary=lambda _: "prepare resource claims",
+        within=timedelta(minutes=5),  # drivers are asked side by side, 45 s each
+    ),
+    UnprepareResources: ActionType(
+        names.UNPREPARE_RESOURCES,
+        key=lambda _: CLAIMS_KEY,
+        summary=lambda _: "unprepare resource claims",
+        within=timedelta(minutes=5),  # as above
     ),
     ReadImages: ActionType(
         names.READ_IMAGES,

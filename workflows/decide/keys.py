@@ -17,6 +17,8 @@ RESOURCES_KEY: Final = "resources"
 """The key of resizing the pod's cgroup, and the prefix of those of its containers."""
 VOLUMES_KEY: Final = "volumes"
 """The key of mounting and unmounting."""
+CLAIMS_KEY: Final = "claims"
+"""The key of preparing a pod's ResourceClaims, and of undoing it."""
 OBJECT_KEY: Final = "object"
 """The key of deleting the pod's object in the API."""
 

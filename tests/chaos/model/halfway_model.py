@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from proto.temporal.activities import requests
+from proto.temporal.activities.claims import PrepareResources
 from proto.temporal.activities.requests import RuntimeContainer
 from proto.temporal.activities.volumes import MountVolumes
 from proto.temporal.hooks import Hook
@@ -58,6 +59,8 @@ class HalfwayModel(RuntimeModel):
                 self._signal(action)
             case requests.RemovePodSandbox(sandbox_id=sandbox_id):
                 self.stop_sandbox(sandbox_id)
+            case PrepareResources():
+                self.claims_prepared = True
             case MountVolumes():
                 self.mounted = True
             case requests.MakePodDirectories():

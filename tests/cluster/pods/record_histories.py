@@ -8,13 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.cluster.cluster_node import ClusterNode, NewNode
-from tests.cluster.pods import recorded_pods, recorded_unseen
+from tests.cluster.pods import recorded_claims, recorded_pods, recorded_unseen
 from tests.node.recordings.recording import NODE, QUICK, place_of, write
 
 LIVES: dict[str, Callable[[ClusterNode], None]] = {
     "api-plain": recorded_pods.plain,
     "api-finished": recorded_pods.finished,
     "api-rejected": recorded_pods.rejected,
+    "api-claims": recorded_claims.claims,
     "api-forced": recorded_pods.forced,
     "api-deleted-during-pull": recorded_pods.deleted_during_pull,
     "api-edited": recorded_pods.edited,

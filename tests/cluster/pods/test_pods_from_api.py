@@ -215,9 +215,9 @@ def test_a_pod_that_the_node_has_no_room_for_fails_with_the_kubelets_words(clust
 
 def test_a_pod_that_needs_what_this_node_has_not_is_refused_with_the_field(cluster_node: ClusterNode) -> None:
     """And never run partially."""
-    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
-    cluster_node.create_pod(bare("claims", resourceClaims=claims))
-    found = cluster_node.until_pod("claims", lambda one: one.phase == "Failed", "claims refused")
+    volume = {"name": "disk", "cinder": {"volumeID": "1"}}
+    cluster_node.create_pod(bare("cloud", volumes=[volume]))
+    found = cluster_node.until_pod("cloud", lambda one: one.phase == "Failed", "volume refused")
     assert found.reason == "PodFeatureUnsupported"
-    assert "spec.resourceClaims: not supported" in found.message
-    delete(cluster_node, "claims")
+    assert "spec.volumes[0].cinder: not supported" in found.message
+    delete(cluster_node, "cloud")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from proto.pod_snapshot import PodSnapshot, pod_path
+from proto.temporal.activities.claims import PrepareResources
 from proto.temporal.activities.requests import (
     PodSandbox,
     PulledImage,
@@ -270,6 +271,10 @@ def test_what_goes_well(events: PodEvents, told: Told, request_: Any, answer: An
                 'W FailedMapVolume: MapVolume.SetUpDevice failed for volume "c" : three',
             ],
             id="a-block-device-is-mapped",
+        ),
+        pytest.param(
+            PrepareResources(POD, {}), "FailedPrepareDynamicResources", "Failed to prepare dynamic resources: no",
+            ["W FailedPrepareDynamicResources: Failed to prepare dynamic resources: no"], id="claims-not-prepared",
         ),
     ],
 )  # fmt: skip

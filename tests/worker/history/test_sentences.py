@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proto.temporal import names
-from proto.temporal.activities import requests, volumes
+from proto.temporal.activities import claims, requests, volumes
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.hooks import Hook, HookEnded
 from proto.temporal.pod import PodJson
@@ -151,6 +151,20 @@ def recorded() -> Recorder:
             volumes.MountedVolumes(),
             ["volume about refreshed in 1.00 s: the pod's own edit"],
             id="refreshed-by-an-edit",
+        ),
+        pytest.param(
+            names.PREPARE_RESOURCES,
+            claims.PrepareResources(POD, {}),
+            None,
+            ["resource claims prepared (1.00 s)"],
+            id="claims-prepared",
+        ),
+        pytest.param(
+            names.UNPREPARE_RESOURCES,
+            claims.UnprepareResources(POD),
+            None,
+            ["resource claims unprepared (1.00 s)"],
+            id="claims-unprepared",
         ),
         pytest.param(
             names.UNMOUNT_VOLUMES,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from proto.kubernetes.container_hash import container_hash
+from proto.temporal.activities.claims import PrepareResources, UnprepareResources
 from proto.temporal.activities.requests import (
     DeletePodObject,
     ImagesPresent,
@@ -69,6 +70,8 @@ class RuntimeModel:
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: bool = False
     mounted: bool = False
+    claims_prepared: bool = False
+    """Its claims are prepared."""
     objects: ShownObjects = field(default_factory=ShownObjects)
     images: set[str] = field(default_factory=set)
     """The images on the node."""
@@ -125,7 +128,7 @@ class RuntimeModel:
         """Let a sandbox die; its containers keep running."""
         self.sandboxes[sandbox_id] = replace(self.sandboxes[sandbox_id], ready=False)
 
-    def do(self, action: Action) -> Answer:  # noqa: C901, PLR0912 - a table, one row for each kind
+    def do(self, action: Action) -> Answer:  # noqa: C901, PLR0912, PLR0915 - a table, one row for each kind
         """Carry out an action; raises Refused or Lasting."""
         match action:
             case MakePodDirectories():
@@ -133,6 +136,7 @@ class RuntimeModel:
             case RemovePodDirectories():
                 assert not self.sandboxes, "directories go last"
                 assert not self.mounted, "nothing is removed below a mount"
+                assert not self.claims_prepared, "and nothing before the claims are unprepared"
                 assert not self.containers, "directories go last"
                 self.directories = False
             case DeletePodObject():
@@ -170,6 +174,13 @@ class RuntimeModel:
             case UnmountVolumes():
                 assert not self.live(), "nothing is unmounted while something runs"
                 self.mounted = False
+            case PrepareResources():
+                assert action.pod_spec["spec"]["resourceClaims"], "only a pod that has claims prepares any"
+                self.claims_prepared = True
+            case UnprepareResources():
+                assert not self.live(), "nothing is unprepared while something runs"
+                assert not self.ready(), "and not before the sandbox is stopped"
+                self.claims_prepared = False
             case UpdatePodSandboxResources(growing=growing):
                 given = figures(action.sandbox_spec)
                 self.cgroup = grown(self.cgroup, given) if growing and self.cgroup else given

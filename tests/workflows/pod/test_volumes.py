@@ -1,4 +1,4 @@
-"""Does PodWorkflow mount a pod's volumes in parallel with its sandbox, wait for them, and unmount them in order?"""
+"""Does PodWorkflow mount a pod's volumes beside its sandbox, and prepare its ResourceClaims before, and are both undone in order?"""
 
 import asyncio
 
@@ -86,3 +86,33 @@ async def test_a_new_sandbox_mounts_again(node: Node) -> None:
     await node.until(pod, lambda one: one.ready and one.sandbox_id != first.sandbox_id)
     assert [one.sandbox_attempt for one in node.runtime.named(names.MOUNT_VOLUMES)] == [0, 1]
     await node.delete(handle)
+
+
+UNPREPARED = ApplicationError(
+    "DRA driver x is not registered", type="FailedPrepareDynamicResources", non_retryable=True
+)
+STUCK = ApplicationError("rpc error", type="FailedUnprepareDynamicResources", non_retryable=True)
+
+
+def with_claim() -> PodJson:
+    """Build a pod with a claim."""
+    return pod_json(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])
+
+
+async def test_prepared_before_the_sandbox_and_undone_after_it(node: Node) -> None:
+    """A driver that is missing holds up the sandbox, and one that fails to undo the rest; both are tried again."""
+    node.runtime.failing[names.PREPARE_RESOURCES] = [UNPREPARED]
+    node.runtime.failing[names.UNPREPARE_RESOURCES] = [STUCK]
+    pod = with_claim()
+    handle = await node.start(pod)
+    shown = await node.until(pod, lambda one: one.reason == "FailedPrepareDynamicResources")
+    assert (shown.phase, shown.message) == ("Pending", "DRA driver x is not registered")
+    assert not node.runtime.named(names.RUN_POD_SANDBOX)
+    await node.until(pod, lambda one: one.ready)
+    [asked, _] = node.runtime.named(names.PREPARE_RESOURCES)
+    assert asked.pod_spec["spec"]["resourceClaims"] == pod["spec"]["resourceClaims"]
+    await node.delete(handle)
+    life = [names.PREPARE_RESOURCES] * 2 + [names.RUN_POD_SANDBOX, names.STOP_CONTAINER, names.STOP_POD_SANDBOX]
+    life += [names.UNPREPARE_RESOURCES] * 2 + [names.REMOVE_POD_SANDBOX, names.REMOVE_POD_DIRECTORIES]
+    assert order(node, *life) == life
+    assert node.runtime.prepared == set()

@@ -1,6 +1,7 @@
 """A pod as the API server returns it, reduced to what its readers need.
 
-Created by `api_source` from each object of the watch. A pod's workflow gets metadata and spec only: with managed
+Created by `api_source` from each object of the watch. A pod's workflow gets metadata and spec only, and of the status the names of its
+ResourceClaims: with managed
 fields, resource version and status, each of our own status patches would count as a change of the pod.
 """
 
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from proto.dra.pod_claims import STATUS_FIELDS
 from proto.kubernetes.api_time import read_api_time
 from proto.kubernetes.grace_seconds import grace_of_seconds
 from proto.kubernetes.source_annotations import MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
@@ -68,7 +70,10 @@ def read_api_pod(document: Mapping[str, Any], now: datetime, *, hooks: bool = Fa
     spec = document.get("spec") or {}
     seconds = metadata.get("deletionGracePeriodSeconds")
     owners = metadata.get("ownerReferences") or ()
-    pod = _without_nulls({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec})
+    listed = {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}
+    if claims := {name: status[name] for name in STATUS_FIELDS if status.get(name)}:
+        listed["status"] = claims
+    pod = _without_nulls(listed)
     mirror = annotations.get(MIRROR_ANNOTATION) or ""
     return ApiPod(
         pod=pod if mirror else without_refused_hooks(pod, allowed=hooks),

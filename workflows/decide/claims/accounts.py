@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from proto.dra.claims import Claim, PreparedDevice
 from proto.dra.pod_claims import ClaimUse
 from workflows.decide.claims.allocated import AllocatedClaim, ClaimRefused
 
+ANY_DRIVER: Final = "<any>"
 Key = tuple[str, str]
 """Namespace and name."""
 
@@ -85,9 +87,9 @@ def cdi_devices(accounts: Accounts, namespace: str, uses: Iterable[ClaimUse]) ->
 
 
 def in_use(accounts: Accounts) -> dict[str, int]:
-    """Count the prepared claims of each driver, and of all under the empty name (claimsInUse)."""
+    """Count the prepared claims of each driver, and of all under ANY_DRIVER (claimsInUse)."""
     prepared = [one for one in accounts.values() if one.is_prepared]
-    counts = {"": len(prepared)}
+    counts = {ANY_DRIVER: len(prepared)}
     for one in prepared:
         for driver in one.drivers:
             counts[driver] = counts.get(driver, 0) + 1

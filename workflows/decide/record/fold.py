@@ -7,6 +7,7 @@ Signals are in `signals`.
 from collections.abc import Mapping
 from datetime import timedelta
 
+from proto.temporal.activities.claims import PrepareResources, UnprepareResources
 from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
@@ -47,6 +48,7 @@ from workflows.decide.lifecycle import admission
 from workflows.decide.record.reread import runtime_read
 from workflows.decide.resources import allocation
 from workflows.decide.situation import Situation
+from workflows.decide.steps.claims import resources_prepared, resources_unprepared
 from workflows.decide.steps.resize import cgroup_updated, container_updated
 from workflows.decide.steps.volumes import volumes_mounted, volumes_unmounted
 
@@ -79,6 +81,10 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             volumes_mounted(situation, action, mounted)
         case UnmountVolumes(), _:
             volumes_unmounted(situation)
+        case PrepareResources(), _:
+            resources_prepared(situation, action)
+        case UnprepareResources(), _:
+            resources_unprepared(situation)
         case PullImage(image=image, policy=policy), PulledImage(image_ref=image_ref):
             observed.images[image_key(image, policy)] = ImageFacts(image_ref=image_ref, pulled=True)
         case RunPodSandbox(), PodSandbox() as made:

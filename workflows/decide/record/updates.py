@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from proto.dra.pod_claims import STATUS_FIELDS
 from proto.kubernetes.source_annotations import SEEN_ANNOTATION
 from proto.temporal.pod import Lifecycle, Observed, PodJson
 from workflows.decide.manifest.defaults.defaults import pull_policy_of
@@ -88,6 +89,8 @@ CONTAINER: Final[Mapping[str, Rule]] = {
     "image": any_change,
     "imagePullPolicy": follows_image,
 }
+STATUS: Final[Mapping[str, Rule]] = dict.fromkeys(STATUS_FIELDS, any_change)
+"""What a source lists of a status: the names of the pod's ResourceClaims, which others write."""
 CONTAINERS: Final = ("initContainers", "containers")
 EPHEMERAL: Final = "ephemeralContainers"
 RESOURCES: Final = "resources"
@@ -108,6 +111,7 @@ def changes(old: PodJson, new: PodJson, *, pod_level: bool = False) -> list[Chan
     for kind in CONTAINERS:
         found += changed_containers(before_spec.get(kind) or (), after_spec.get(kind) or (), kind)
     found += resized(old, new, pod_level=pod_level)
+    found += changed_fields(before.get("status") or {}, after.get("status") or {}, STATUS)
     found += (
         Change(f"ephemeral container {one['name']} added", in_place=True) for one in added(before_spec, after_spec)
     )

@@ -16,7 +16,7 @@ from proto.kubernetes.resources.qos import qos_class
 from proto.temporal.activities.requests import RunPodSandbox, StartContainer
 from proto.temporal.failure_types import PREDECESSOR_PRESENT, STEP_TIMED_OUT
 from proto.temporal.pod import Failure, Lifecycle, Observed
-from workflows.decide.keys import VOLUMES_KEY
+from workflows.decide.keys import CLAIMS_KEY, VOLUMES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.status.conditions import GATES_NOT_READY, READY, conditions
 from workflows.decide.status.container_status import (
@@ -101,8 +101,8 @@ def hangs(observed: Observed) -> str:
 
 
 def failed_step(observed: Observed) -> Failure | None:
-    """Return why the pod has no sandbox, volumes or directories; else which step hangs."""
-    urgent = (observed.failures.get(name) for name in ("sandbox", VOLUMES_KEY, "directories"))
+    """Return why the pod has no sandbox, claims, volumes or directories; else which step hangs."""
+    urgent = (observed.failures.get(name) for name in ("sandbox", CLAIMS_KEY, VOLUMES_KEY, "directories"))
     hanging = (one for one in observed.failures.values() if one.reason == STEP_TIMED_OUT)
     return next((one for one in (*urgent, *hanging) if one), None)
 

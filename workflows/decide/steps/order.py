@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from workflows.decide.actions import Action, Wake
-from workflows.decide.keys import OBJECT_KEY, RESOURCES_KEY, VOLUMES_KEY
+from workflows.decide.keys import CLAIMS_KEY, OBJECT_KEY, RESOURCES_KEY, VOLUMES_KEY
 from workflows.decide.situation import Situation
+from workflows.decide.steps.claims import prepare_claims, unprepare_claims
 from workflows.decide.steps.containers import start_containers, tidy
 from workflows.decide.steps.images import pull_images
 from workflows.decide.steps.object_deletion import delete_object
@@ -45,6 +46,7 @@ ORDER: Final = (
     Step("volumes", mount_volumes, unmount_volumes, (VOLUMES_KEY,)),
     Step("images", pull_images, nothing, ("images", "image/")),
     Step("sandbox record", nothing, remove_sandboxes, ("remove-sandbox/",)),
+    Step("claims", prepare_claims, unprepare_claims, (CLAIMS_KEY,)),
     Step("sandbox", run_sandbox, stop_sandbox, ("sandbox",)),
     Step("resources", resize_pod, nothing, (RESOURCES_KEY,)),
     Step("containers", start_containers, stop_containers, ("container/", "hook/")),

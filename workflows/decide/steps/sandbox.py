@@ -6,6 +6,7 @@ the next attempt.
 
 from collections.abc import Iterator
 
+from proto.dra.pod_claims import uses_claims
 from proto.temporal.activities.requests import AwaitPredecessor, MakePodDirectories, RunPodSandbox, StopPodSandbox
 from workflows.decide.actions import Action, Wake
 from workflows.decide.containers.init_containers import init_failed, policy_of
@@ -44,6 +45,12 @@ def ever_ran(situation: Situation) -> bool:
     return any(facts.container_id for facts in situation.observed.containers.values())
 
 
+def claims_prepared(situation: Situation) -> bool:
+    """Report whether the pod's ResourceClaims, if it has any, are prepared for the sandbox that comes next."""
+    observed = situation.observed
+    return not uses_claims(situation.source) or observed.claims_for == observed.next_sandbox_attempt
+
+
 def run_sandbox(situation: Situation) -> Iterator[Action | Wake]:
     """Get the pod a ready sandbox, after stopping what still runs in a lost one."""
     observed = situation.observed
@@ -58,7 +65,7 @@ def run_sandbox(situation: Situation) -> Iterator[Action | Wake]:
         return
     elif observed.sandbox and not observed.sandbox.stopped:
         yield from unless_backing_off(situation, StopPodSandbox(situation.key, observed.sandbox.sandbox_id))
-    else:
+    elif claims_prepared(situation):
         folders = log_folders(situation) if situation.behaviour >= FEWER_START_ACTIVITIES else ()
         attempt, spec = observed.next_sandbox_attempt, sandbox_slice(situation.source)
         yield from unless_backing_off(situation, RunPodSandbox(situation.key, attempt, spec, folders))

@@ -5,6 +5,7 @@ A pod that has finished by itself keeps its dead containers and logs until its s
 
 from collections.abc import Iterator
 
+from proto.dra.pod_claims import uses_claims
 from proto.kubernetes.resources.qos import qos_class
 from proto.temporal.activities.requests import RemovePodDirectories, RemovePodSandbox, StopPodSandbox
 from proto.temporal.pod import Lifecycle, Observed
@@ -53,11 +54,12 @@ def stop_sandbox(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def is_released(situation: Situation) -> bool:
-    """Report whether nothing of the pod runs, and neither its network nor a volume is left (PodResourcesAreReclaimed)."""
+    """Report whether nothing of the pod runs, and neither its network nor a volume nor a prepared claim is left (PodResourcesAreReclaimed)."""
     observed = situation.observed
     unmounted = observed.volumes_undone or not situation.source["spec"].get("volumes")
+    unprepared = observed.claims_undone or not uses_claims(situation.source)
     stopped = observed.sandbox is None or observed.sandbox.stopped
-    return observed.lifecycle is Lifecycle.TERMINATED and unmounted and stopped
+    return observed.lifecycle is Lifecycle.TERMINATED and unmounted and unprepared and stopped
 
 
 def remove_sandboxes(situation: Situation) -> Iterator[Action | Wake]:

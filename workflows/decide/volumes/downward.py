@@ -7,6 +7,7 @@ sandbox's slice already.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from proto.dra.pod_claims import claims_slice, uses_claims
 from proto.temporal.pod import PodJson
 from workflows.decide.situation import Situation
 from workflows.decide.slices import own_part, sandbox_slice
@@ -25,6 +26,10 @@ def start_slice(pod: PodJson, name: str) -> PodJson:
     cut["spec"] |= {field: spec[field] for field in sorted(shown) if spec.get(field)}
     if spec.get("enableServiceLinks") is False:
         cut["spec"]["enableServiceLinks"] = False
+    if uses_claims(pod):
+        claims = claims_slice(pod)
+        cut["spec"] |= claims["spec"]
+        cut["status"] = claims["status"]
     return cut
 
 

@@ -254,10 +254,10 @@ def test_what_a_driver_may_answer(answers: dict[str, ClaimAnswer], why: str) -> 
 
 
 def test_prepared_claims_are_counted() -> None:
-    """For each driver, and under the empty name for all."""
+    """For each driver, and under a name of its own for all."""
     one = ClaimAccount(claim=CLAIM, drivers={"d": ()}, is_prepared=True)
     other = account(name="b", d=())
-    assert in_use({one.key: one, other.key: other}) == {"": 1, "d": 1}
+    assert in_use({one.key: one, other.key: other}) == {"<any>": 1, "d": 1}
 
 
 KUBELETS = (

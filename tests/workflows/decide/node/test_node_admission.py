@@ -256,11 +256,13 @@ def test_ports_of_init_containers_that_end_are_nobodys() -> None:
             id="what-makes-sense-in-a-cluster-only",
         ),
         pytest.param({"fromANewerServer": {"a": 1}}, [], id="what-nobody-here-knows-is-passed-over"),
-        pytest.param({"resourceClaims": [{"name": "gpu"}]}, ["spec.resourceClaims"], id="devices"),
         pytest.param(
-            {"containers": [container("web", resources={"claims": [{"name": "gpu"}]})]},
-            ["spec.containers[0].resources.claims"],
-            id="a-container's-device",
+            {
+                "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+                "containers": [container("web", resources={"claims": [{"name": "gpu", "request": "r"}]})],
+            },
+            [],
+            id="claims",
         ),
         pytest.param(
             {"volumes": [{"name": "v", "azureDisk": {}}]}, ["spec.volumes[0].azureDisk"], id="a-volume-of-a-cloud"

@@ -45,6 +45,7 @@ def test_steps() -> None:
         "volumes",
         "images",
         "sandbox record",
+        "claims",
         "sandbox",
         "resources",
         "containers",

@@ -8,17 +8,16 @@ without one of its fields.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from workflows.decide.manifest.fields.field_kinds import Fields, Kind, refused, runs
+from workflows.decide.manifest.fields.field_kinds import Fields, Kind, runs
 from workflows.decide.manifest.fields.structure import read_structure
 from workflows.decide.manifest.fields.supported import CONTAINER, EPHEMERAL_CONTAINER, POD, SPEC
 from workflows.decide.manifest.fields.supported_contents import PROJECTED, PROJECTION
 from workflows.decide.manifest.fields.supported_volumes import VOLUME
 
-_NO_DRA: Final = "this node allocates no devices (dynamic resource allocation)"
 _RESOURCES: Final[Fields] = {
     "requests": runs(Kind.QUANTITY_MAP),
     "limits": runs(Kind.QUANTITY_MAP),
-    "claims": refused(Kind.OBJECTS, _NO_DRA),
+    "claims": runs(Kind.OBJECTS),
 }
 _CONTAINER: Final[Fields] = {**CONTAINER, "resources": runs(Kind.OBJECT, _RESOURCES)}
 _PROJECTION: Final[Fields] = {
@@ -44,9 +43,14 @@ _SPEC: Final[Fields] = {
     "schedulingGates": runs(Kind.OBJECTS),
     "schedulingGroup": runs(Kind.OBJECT),
     "evictionResponders": runs(Kind.OBJECTS),
-    "resourceClaims": refused(Kind.OBJECTS, _NO_DRA),
+    "resourceClaims": runs(Kind.OBJECTS),
 }
-POD_OF_API: Final[Fields] = {**POD, "metadata": runs(Kind.OBJECT), "spec": runs(Kind.OBJECT, _SPEC)}
+POD_OF_API: Final[Fields] = {
+    **POD,
+    "metadata": runs(Kind.OBJECT),
+    "spec": runs(Kind.OBJECT, _SPEC),
+    "status": runs(Kind.OBJECT),
+}
 
 
 def unsupported_fields(pod: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,0 +1,23 @@
+"""Requests of preparing a pod's ResourceClaims and of undoing it. They contain no device."""
+
+from dataclasses import dataclass
+
+from proto.temporal.pod import PodJson, PodKey
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareResources:
+    """Have drivers prepare all claims of a pod; those that are prepared already are found."""
+
+    pod: PodKey
+    pod_spec: PodJson
+    """What tells the pod's claims (proto/dra/pod_claims.py claims_slice)."""
+    sandbox_attempt: int = 0
+    """The sandbox that they are prepared for: a new one may come after a reboot, which loses everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnprepareResources:
+    """Have drivers undo the claims that no other pod uses; a pod without prepared claims counts as undone."""
+
+    pod: PodKey

@@ -1,0 +1,1 @@
+"""Dynamic resource allocation with the official test driver of Kubernetes."""

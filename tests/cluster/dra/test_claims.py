@@ -1,0 +1,85 @@
+"""Does a container get the device of its claim, with the official test driver, real containerd and a real API server?"""
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.binaries import NoBinaries
+from tests.cluster.cluster_node import ClusterNode, pods_path
+from tests.cluster.dra.claims import CLAIMS, RESOURCE, claim, device_class, reserve, using
+from tests.cluster.dra.official_driver import cdi_files, find_driver, official_driver
+from worker.dra.claim_manager import load_accounts
+
+WIPED = 120.0
+"""Seconds in which the slices of a driver go that is gone: 30, and more on a slow machine."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _device_class(cluster_node: ClusterNode) -> Iterator[None]:
+    try:
+        find_driver()
+    except NoBinaries as error:
+        pytest.skip(str(error))
+    with device_class(cluster_node):
+        yield
+
+
+@pytest.fixture(scope="module")
+def driver_name(slot: int) -> str:
+    """Return a name of this session's own: CDI files are the machine's."""
+    return f"tempolet{slot}.cdi.k8s.io"
+
+
+def on_disk(node: ClusterNode) -> dict[str, int]:
+    """Return how many pods each claim has, by the kubelet's file."""
+    return {one.claim.name: len(one.pods) for one in load_accounts(node.root_dir).values()}
+
+
+def test_a_claim_shared_by_two_pods(cluster_node: ClusterNode, driver_name: str) -> None:
+    """No pod starts without driver and reservation; the worker may be killed; the last pod's end undoes the claim."""
+    node = cluster_node
+    claim(node, "shared", driver_name)
+    first = using(node, "first", "shared")
+    reason = "FailedPrepareDynamicResources"
+    node.until_pod("first", lambda one: one.reason == reason and "is not allowed to use" in one.message, "refused")
+    reserve(node, "shared", first)
+    node.until_pod("first", lambda one: f"DRA driver {driver_name} is not registered" in one.message, "no driver")
+    assert on_disk(node) == {}
+    with official_driver(node, driver_name):
+        node.until_running("first")
+        second = using(node, "second", "shared")
+        reserve(node, "shared", first, second)
+        node.until_running("second")
+        assert on_disk(node) == {"shared": 2}
+        assert len(cdi_files(driver_name)) == 1
+        node.stop("worker", signal.SIGKILL)
+        node.start_all()
+        delete(node, "first")
+        assert on_disk(node) == {"shared": 1}
+        assert len(cdi_files(driver_name)) == 1
+        delete(node, "second")
+        assert on_disk(node) == {}
+        assert cdi_files(driver_name) == []
+    node.api.delete(f"{CLAIMS}/shared")
+
+
+def test_the_slices_of_a_driver_that_is_gone_are_removed(cluster_node: ClusterNode, driver_name: str) -> None:
+    """So that the scheduler sends no pod here; the node may delete them by its own rights."""
+    path = f"{RESOURCE}/resourceslices"
+
+    def slices(found: Any) -> list[Any]:
+        return [one for one in found["items"] if one["spec"]["driver"] == driver_name]
+
+    with official_driver(cluster_node, driver_name) as process:
+        cluster_node.api.until(path, slices, "published")
+        process.kill()
+        process.wait()
+        cluster_node.api.until(path, lambda found: not slices(found), "removed", WIPED)
+
+
+def delete(node: ClusterNode, name: str) -> None:
+    """Delete a pod and wait until it is gone."""
+    node.api.delete(pods_path(name=name), gracePeriodSeconds=1)
+    node.until_pod_gone(name)

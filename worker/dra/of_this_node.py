@@ -1,0 +1,56 @@
+"""What dynamic resource allocation needs on this node: its drivers, the account of claims, and the loops beside them.
+
+Made by the worker of a cluster's node; a standalone node has no claims.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from activities.clients.api_server.api_server import ApiServer
+from activities.clients.dra.dra_drivers import DraDrivers
+from proto.pod_snapshot import PodSnapshot
+from worker.daemon.background import in_background, repeat
+from worker.dra.claim_manager import ClaimManager, load_accounts
+from worker.dra.counts import Counts
+from worker.dra.resource_claims import ResourceClaims
+from worker.dra.resource_slices import ResourceSlices
+
+RECONCILE_EVERY: Final = timedelta(seconds=60)
+"""defaultReconcilePeriod."""
+Snapshots = Callable[[], Iterable[PodSnapshot]]
+
+
+class NodeClaims:
+    """The drivers and claims of one node; used from one event loop."""
+
+    def __init__(self, api: ApiServer, node: str, root_dir: Path, counts: Counts) -> None:
+        """Read what was known before; raises ConfigurationRefused if that cannot be used, and OSError."""
+        self.drivers = DraDrivers(counts.called)
+        claims, known = ResourceClaims(api), load_accounts(root_dir)
+        self.manager = ClaimManager(root_dir, self.drivers, claims.read, known, counts=counts)
+        self._slices = ResourceSlices(api, node, self.drivers.is_usable)
+        self.drivers.changed = self._slices.changed
+        self._absent: frozenset[str] = frozenset()
+
+    @asynccontextmanager
+    async def running(self, snapshots: Snapshots) -> AsyncIterator[None]:
+        """Keep claims and ResourceSlices in order while the block runs; `snapshots` returns the node's pods."""
+        orphans = partial(repeat, RECONCILE_EVERY, partial(self.undo_orphans, snapshots))
+        try:
+            async with in_background("orphaned claims", orphans), in_background("ResourceSlices", self._slices.run):
+                yield
+        finally:
+            self.drivers.changed = lambda _: None  # they are not gone: this process ends
+            await self.drivers.close()
+
+    async def undo_orphans(self, snapshots: Snapshots) -> None:
+        """Undo the claims of pods that were not here the last time either: a pod that is about to begin has no snapshot yet."""
+        present = {one.uid for one in snapshots()}
+        holders = {uid for one in self.manager.accounts.values() for uid in one.pods}
+        absent = frozenset(holders - present)
+        await self.manager.undo_orphans(present | (holders - (absent & self._absent)))
+        self._absent = absent

@@ -1,0 +1,53 @@
+"""Dynamic resource allocation: claims in use, and how long drivers took (pkg/kubelet/metrics). Part of `Metrics`; `worker/dra/` counts."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from worker.telemetry.kubelet.families import Families
+
+_BUCKETS: Final = tuple(0.1 * 400 ** (each / 14) for each in range(15))
+
+
+class DraCounts:
+    """The counts; may be called from any thread."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        made = Families(registry)
+        self._in_use = made.gauge(
+            "dra_resource_claims_in_use",
+            "The number of ResourceClaims that are currently in use on the node, by driver name (driver_name label value) and across "
+            "all drivers (special value <any> for driver_name). Note that the sum of all by-driver counts is not the total number of "
+            "in-use ResourceClaims because the same ResourceClaim might use devices from different drivers. Instead, use the count "
+            "for the <any> driver_name.",
+            "driver_name",
+        )
+        self._operations = made.histogram(
+            "dra_operations_duration_seconds",
+            "Latency histogram in seconds for the duration of handling all ResourceClaims referenced by a pod when the pod starts or "
+            "stops. Identified by the name of the operation (PrepareResources or UnprepareResources) and separated by the success of "
+            "the operation. The number of failed operations is provided through the histogram's overall count.",
+            *("operation_name", "is_error"),
+            buckets=_BUCKETS,
+        )
+        self._calls = made.histogram(
+            "dra_grpc_operations_duration_seconds",
+            "Duration in seconds of the DRA gRPC operations",
+            *("driver_name", "method_name", "grpc_status_code"),
+            buckets=_BUCKETS,
+        )
+
+    def operated(self, operation: str, failed: bool, seconds: float) -> None:  # noqa: FBT001 - a fact, as the others
+        """Count that all claims of a pod were prepared or undone, or could not be."""
+        self._operations.labels(operation, "true" if failed else "false").observe(seconds)
+
+    def called(self, driver: str, method: str, code: str, seconds: float) -> None:
+        """Count a call of a driver."""
+        self._calls.labels(driver, method, code).observe(seconds)
+
+    def in_use(self, counts: Mapping[str, int]) -> None:
+        """Take how many claims are prepared, by driver; a driver without any is not shown."""
+        self._in_use.clear()
+        for driver, count in counts.items():
+            self._in_use.labels(driver).set(count)
