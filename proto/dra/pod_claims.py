@@ -4,7 +4,7 @@ A claim that the pod names itself is known from its spec. One that is made from 
 extended resources, are named in the status (dynamic-resource-allocation/resourceclaim.Name).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -88,6 +88,33 @@ def _named(pod: Mapping[str, Any], pod_claim: Mapping[str, Any]) -> NamedClaim |
             made = one.get("resourceClaimName")
             return None if made is None else NamedClaim(str(made), is_made_for_pod=True)
     raise ClaimUnknown(f"{who}: ResourceClaim not created yet")
+
+
+def without_claimed(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod without the extended resources that its claim serves: no device plugin gives them, and the node need not have them.
+
+    As isDRAExtendedResource in pkg/kubelet/cm/devicemanager, and removeMissingExtendedResources in pkg/kubelet/lifecycle.
+    """
+    if (extended := _extended(pod)) is None:
+        return pod
+    claimed = {(one.get("containerName"), one.get("resourceName")) for one in extended.get("requestMappings") or ()}
+    spec = dict(pod["spec"])
+    for kind in ("initContainers", "containers"):
+        if spec.get(kind):
+            spec[kind] = [
+                _without(one, {name for container, name in claimed if container == one["name"]}) for one in spec[kind]
+            ]
+    return {**pod, "spec": spec}
+
+
+def _without(container: Mapping[str, Any], resources: Collection[str]) -> Mapping[str, Any]:
+    given = container.get("resources") or {}
+    lists = {
+        kind: {name: amount for name, amount in (given.get(kind) or {}).items() if name not in resources}
+        for kind in ("requests", "limits")
+        if kind in given
+    }
+    return {**container, "resources": {**given, **lists}} if resources else container
 
 
 def _extended(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from proto.dra.pod_claims import without_claimed
 from proto.kubernetes.resources.qos import QosClass, qos_class, resource_list
 from proto.temporal.pod import PodJson
 from workflows.decide.cpus.requests import pod_request
@@ -34,6 +35,7 @@ class HardwarePolicies:
 
 def needs_hardware(pod: PodJson, policies: HardwarePolicies) -> bool:
     """Report whether a pod is given something that no other pod may have."""
+    pod = without_claimed(pod)
     if policies.memory and qos_class(pod) is QosClass.GUARANTEED:
         return True
     if policies.cpus and any(one.cpus for one in pod_request(pod).containers):
@@ -43,7 +45,7 @@ def needs_hardware(pod: PodJson, policies: HardwarePolicies) -> bool:
 
 def hardware_slice(pod: PodJson) -> PodJson:
     """Return the part of a pod that hardware is chosen by."""
-    spec = pod["spec"]
+    spec = without_claimed(pod)["spec"]
     kept = {kind: [_cut(one) for one in spec[kind]] for kind in _KINDS if spec.get(kind)}
     if spec.get("resources"):
         kept["resources"] = spec["resources"]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from proto.dra.pod_claims import without_claimed
 from proto.kubernetes.resources.overhead import requests_and_overhead
 from proto.kubernetes.resources.quantity import ZERO, Quantity
 from proto.temporal.pod import PodJson
@@ -72,7 +73,7 @@ def reasons_against(
     pod: PodJson, node: NodeFacts, others: Sequence[Footprint], *, static: bool = False
 ) -> tuple[Reason, ...]:
     """Return every reason to reject the pod beside `others`, the kubelet's first one first; none if it is admitted."""
-    mine = footprint(pod)
+    mine = footprint(without_claimed(pod))
     reasons: list[Reason] = list(lacking(mine.requests, node, others))
     if not matches_node(pod["spec"], node.labels, node.name):
         reasons.append(_predicate(*_AFFINITY))

@@ -16,7 +16,9 @@ from proto.dra.pod_claims import (
     container_uses,
     named_claims,
     uses_claims,
+    without_claimed,
 )
+from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.pod import PodKey
 from workflows.decide.claims.accounts import (
     ClaimAccount,
@@ -31,6 +33,8 @@ from workflows.decide.claims.accounts import (
 from workflows.decide.claims.allocated import AllocatedClaim, ClaimRefused, allocated
 from workflows.decide.claims.answers import checked
 from workflows.decide.claims.checkpoint import CheckpointError, read_checkpoint, written_checkpoint
+from workflows.decide.node.hardware_needs import HardwarePolicies, hardware_slice, needs_hardware
+from workflows.decide.node.node_admission import NodeFacts, reasons_against
 
 POD = PodKey("default", "web", "uid-web")
 CLAIM = Claim("default", "gpu", "uid-gpu")
@@ -322,3 +326,39 @@ def test_what_is_written_is_read(found: list[ClaimAccount]) -> None:
     text = written_checkpoint(accounts)
     assert read_checkpoint(text) == accounts
     assert json.loads(json.loads(text)["Data"])["kind"] == "DRACheckpoint"
+
+
+def with_gpus(extended: dict[str, Any] | None) -> dict[str, Any]:
+    """Write a pod of which two containers ask for the extended resource of EXTENDED, and for CPU."""
+    made = pod(extended=extended)
+    amounts = {"cpu": "1", "example.com/gpu": "1"}
+    containers = [{"name": name, "resources": {"requests": amounts, "limits": amounts}} for name in ("c", "alone")]
+    return {**made, "spec": {"containers": containers}}
+
+
+def test_extended_resources_that_a_claim_serves_are_nobody_elses() -> None:
+    """Only those of the containers that the scheduler has mapped; the rest of the pod stays."""
+    left = without_claimed(with_gpus(EXTENDED))
+    served, alone = left["spec"]["containers"]
+    assert served["resources"] == {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}
+    assert alone == with_gpus(None)["spec"]["containers"][1]
+    assert without_claimed(with_gpus(None)) == with_gpus(None)
+
+
+def test_a_node_needs_no_plugin_for_them() -> None:
+    """Neither its ledger nor its allocatable resources count them."""
+    has = {"pods": "10", "cpu": "4", "example.com/gpu": "1"}
+    node = NodeFacts("n", allocatable={name: parse_quantity(amount) for name, amount in has.items()})
+    policies = HardwarePolicies(is_device="example.com/gpu".__eq__)
+    both = {
+        **EXTENDED,
+        "requestMappings": [
+            *EXTENDED["requestMappings"],
+            {"containerName": "alone", "resourceName": "example.com/gpu"},
+        ],
+    }
+    assert reasons_against(with_gpus(None), node, [])
+    assert needs_hardware(with_gpus(None), policies)
+    assert not reasons_against(with_gpus(both), node, [])
+    assert not needs_hardware(with_gpus(both), policies)
+    assert "example.com/gpu" not in str(hardware_slice(with_gpus(both)))
