@@ -225,8 +225,8 @@ class Observed:
     """Signalled versions of objects that the volumes show, by `<plural>/<name>`."""
     volumes_undone: bool = False
     """No volume is mounted any more, and what they kept for the pod's life is gone."""
-    claims_for: int = -1
-    """The attempt of the sandbox for which the pod's ResourceClaims are prepared; -1: not known to be prepared."""
+    claims_for: int | None = None
+    """The attempt of the sandbox for which the pod's ResourceClaims are prepared; None: not known to be prepared."""
     claims_undone: bool = False
     """No driver has anything prepared for this pod any more."""
     images: dict[str, ImageFacts] = field(default_factory=dict)

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ SILENT_SECONDS: Final = 30 * 60.0
 """A session that tells nothing for so long hangs; the first of the cluster builds Kubernetes' programs meanwhile."""
 LABEL: Final = "TEMPOLET_TEST_SESSION"
 """The variable in the environment of all processes of a session."""
+_ENDING_SECONDS: Final = 5.0
 _LAST_WORDS_SECONDS: Final = 10.0
 _LONGEST_LINE: Final = 1 << 30
 _PR_SET_PDEATHSIG: Final = 1
@@ -69,7 +71,7 @@ class Session:
                 self.interrupt()
             telling = asyncio.create_task(self._listen(pipe, hear))
             code = await self.process.wait()
-            self.left = end_labelled(self._label)
+            self.left = await end_labelled(self._label)
             with contextlib.suppress(TimeoutError):  # a process that has cleared its environment may hold the pipe open
                 await asyncio.wait_for(telling, _LAST_WORDS_SECONDS)
             return code
@@ -99,10 +101,16 @@ class Session:
             transport.close()
 
 
-def end_labelled(label: str) -> tuple[str, ...]:
-    """Kill every process whose environment has this label, until there is none; answers their names."""
+async def end_labelled(label: str) -> tuple[str, ...]:
+    """Kill every process whose environment has this label, until there is none; answers their names.
+
+    Those that end with the session by themselves have a moment for it.
+    """
     ended: dict[str, str] = {}
-    while found := list(_labelled(f"{LABEL}={label}".encode())):
+    entry, deadline = f"{LABEL}={label}".encode(), time.monotonic() + _ENDING_SECONDS
+    while any(_labelled(entry)) and time.monotonic() < deadline:  # noqa: ASYNC110 - other processes: there is no event to await
+        await asyncio.sleep(0.1)
+    while found := list(_labelled(entry)):
         for process in found:
             with contextlib.suppress(OSError):  # it has ended by itself
                 ended[process.name] = (process / "comm").read_text().strip()

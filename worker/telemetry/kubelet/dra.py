@@ -31,6 +31,8 @@ class DraCounts:
             *("operation_name", "is_error"),
             buckets=_BUCKETS,
         )
+        for operation in ("PrepareResources", "UnprepareResources"):  # a kubelet counts pods without claims, too
+            self._operations.labels(operation, "false")
         self._calls = made.histogram(
             "dra_grpc_operations_duration_seconds",
             "Duration in seconds of the DRA gRPC operations",

@@ -35,4 +35,4 @@ def resources_prepared(situation: Situation, action: PrepareResources) -> None:
 
 def resources_unprepared(situation: Situation) -> None:
     """Record that nothing is prepared for the pod."""
-    situation.observed.claims_for, situation.observed.claims_undone = -1, True
+    situation.observed.claims_for, situation.observed.claims_undone = None, True

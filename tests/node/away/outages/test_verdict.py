@@ -66,7 +66,7 @@ class Run:
 
 def found(monkeypatch: pytest.MonkeyPatch, run: Run, story: Sequence[str]) -> list[str]:
     """Judge a run whose pod's history tells this."""
-    monkeypatch.setattr(verdict, "told_of", lambda *_: list(story))
+    monkeypatch.setattr(verdict, "told_of", lambda *_, **__: list(story))
     told: Any = run
     return [one.partition(": ")[2] for one in verdict.findings(told)]
 

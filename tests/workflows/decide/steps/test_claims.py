@@ -76,7 +76,7 @@ ENDING: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING, "deletion": deleti
             ["UnprepareResources"],
             id="once-it-is",
         ),
-        pytest.param(with_claim(), {**ENDING, **FRESH, "claims_for": -1}, ["UnprepareResources"], id="known-or-not"),
+        pytest.param(with_claim(), {**ENDING, **FRESH, "claims_for": None}, ["UnprepareResources"], id="known-or-not"),
         pytest.param(
             with_claim(),
             {**ENDING, "sandbox": sandbox(ready=False, stopped=True), "claims_undone": True},
@@ -105,7 +105,7 @@ def test_what_is_recorded() -> None:
     here.observed.lifecycle = Lifecycle.TERMINATED
     assert not is_released(here)
     fold(here, UnprepareResources(KEY), None)
-    assert (here.observed.claims_for, here.observed.claims_undone) == (-1, True)
+    assert (here.observed.claims_for, here.observed.claims_undone) == (None, True)
     assert is_released(here)
 
 
