@@ -7,7 +7,12 @@ from prometheus_client import CollectorRegistry
 
 from worker.telemetry.kubelet.families import Families
 
-_BUCKETS: Final = tuple(0.1 * 400 ** (each / 14) for each in range(15))
+_BUCKETS: Final = (
+    *(0.1, 0.1534127404634391, 0.23535468936502524, 0.36106407876409946, 0.5539182980610752),
+    *(0.849781240983936, 1.303672689737678, 1.9999999999999993, 3.0682548092687805, 4.7070937873005025),
+    *(7.221281575281985, 11.078365961221499, 16.995624819678714, 26.07345379475354, 39.99999999999997),
+)
+"""15 from 0.1 to 40 s, each the same factor above the one before, as Go computes them: the last digits are others elsewhere."""
 
 
 class DraCounts:
