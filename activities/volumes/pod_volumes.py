@@ -18,6 +18,7 @@ from activities.execution.errors import non_retryable_failure, runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.execution.timings import MOUNT, UNMOUNT
 from activities.files.file_trees import StillMounted
+from activities.files.mounts import mounts_below
 from activities.files.pod_paths import plain_name
 from activities.objects.terminating_pods import PodTerminatingError
 from activities.pods.directories import make_directories
@@ -70,11 +71,18 @@ class VolumeActivities:
         pod = request.pod
         async with heartbeating(f"unmount the volumes of {pod}"), self._services.locks.hold(f"{pod.uid}//volumes"):
             await self._unmount_sub_paths(pod)
-            found = pod_volumes(self._services, request)
+            found = pod_volumes(self._services, await asyncio.to_thread(self._mounted_here, request))
             ends = await asyncio.gather(*(self._unmount(kind, one) for kind, one in found), return_exceptions=True)
             failures = failure_message(_unmounting, [one for _, one in found], ends)
             if failures:
                 raise non_retryable_failure(FAILED_UNMOUNT, failures)
+
+    def _mounted_here(self, request: UnmountVolumes) -> UnmountVolumes:
+        """Leave out volumes of types that this version lacks, unless one is mounted: the pod was refused for them, and can be deleted."""
+        below = mounts_below(self._services.paths(request.pod).directory)
+        names = {part for mount in below for part in Path(mount).parts}
+        kept = tuple(one for one in request.volumes if one["name"] in names or volume_type(kind_of(one)) is not None)
+        return replace(request, volumes=kept)
 
     async def _unmount_sub_paths(self, pod: PodKey) -> None:
         """Unmount the subPaths of containers, before the volumes themselves."""

@@ -296,3 +296,23 @@ def test_every_type_of_the_table_is_run() -> None:
     tables = (VOLUME, VOLUME_OF_API)
     taken = {name for one in tables for name, field in one.items() if field.support is Support.RUNS} - {"name"}
     assert taken == {kind for kind, row in VOLUME_PLUGINS.items() if row.own}
+
+
+async def test_a_volume_of_a_type_that_this_version_lacks(services: NodeServices) -> None:
+    """Such a pod was refused and nothing is mounted, so it can be deleted."""
+    unknown = {"name": "disk", "cinder": {"volumeID": "1"}}
+    with pytest.raises(ApplicationError, match="no volume plugin matched"):
+        await mount(services, unknown)
+    await mount(services, DATA)
+    await unmount(services, DATA, unknown)
+    assert not folder(services).exists()
+
+
+async def test_a_mounted_volume_of_a_type_that_this_version_lacks(
+    services: NodeServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later version mounted it: it is not taken for unmounted."""
+    mounted = services.settings.root_dir / "pods/uid-1/volumes/kubernetes.io~cinder/disk"
+    monkeypatch.setattr(pod_volumes, "mounts_below", lambda _: [str(mounted)])
+    with pytest.raises(ApplicationError, match="no volume plugin matched"):
+        await unmount(services, {"name": "disk", "cinder": {"volumeID": "1"}})
