@@ -123,8 +123,7 @@ def test_a_crash_and_a_boot_bring_the_node_back(node: Settings, tmp_path: Path) 
         wait_until(lambda: _uid_of_temporal(machine, temporal) == machine.uid(user), "another Temporal")
         for role in ROLES:
             unit = f"{prefix}-{role}.service"
-            before = machine.process(unit)
-            machine.inside("kill", "-9", before)
+            before = machine.kill(unit)
             wait_until(lambda unit=unit, before=before: machine.process(unit) not in {"0", before}, f"another {role}")  # type: ignore[misc]  # called at once
         again = machine.tempolet(node, *up(node))
         assert again.count("runs already") == len(ROLES), again

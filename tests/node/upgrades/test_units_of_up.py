@@ -73,7 +73,7 @@ def test_units_name_the_release_that_works(node: Settings, broken: Path, tmp_pat
         assert _releases(machine, units, SWITCHED) == {new}
         assert _written(units) == {new}
         assert (machine.units / "multi-user.target.wants" / units.target).is_symlink()
-        machine.inside("kill", "-9", machine.show(units.name("temporal"))["MainPID"])
+        machine.kill(units.name("temporal"))
         wait_until(lambda: _has_release(machine, units, "temporal", new), "Temporal by the new release")
         assert _container(machine, node) == container
         wait_until(lambda: _restarts(node) == [0], "the pod to be ready")

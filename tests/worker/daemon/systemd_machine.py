@@ -200,6 +200,18 @@ class Machine:
                     return int(ids[0])
         raise NoProcess(f"{unit} has no process {inside}")
 
+    def kill(self, unit: str) -> str:
+        """Kill the main process of a unit with SIGKILL, once it has one; returns its PID inside."""
+        found: list[str] = []
+
+        def is_there() -> bool:
+            found[:] = [self.show(unit)["MainPID"]]
+            return found != ["0"]  # which between two processes a unit has; `kill -9 0` would end the tests
+
+        wait_until(is_there, f"{unit} to have a process")
+        self.inside("kill", "-9", *found)
+        return found[0]
+
     def _depth(self) -> list[str]:
         status = Path(f"/proc/{self._first}/status").read_text().splitlines()
         return next(line for line in status if line.startswith("NSpid:")).split()[1:]
