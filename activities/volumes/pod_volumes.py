@@ -79,10 +79,13 @@ class VolumeActivities:
 
     def _mounted_here(self, request: UnmountVolumes) -> UnmountVolumes:
         """Leave out volumes of types that this version lacks, unless one is mounted: the pod was refused for them, and can be deleted."""
+        unknown = [one for one in request.volumes if volume_type(kind_of(one)) is None]
+        if not unknown:
+            return request
         below = mounts_below(self._services.paths(request.pod).directory)
-        names = {part for mount in below for part in Path(mount).parts}
-        kept = tuple(one for one in request.volumes if one["name"] in names or volume_type(kind_of(one)) is not None)
-        return replace(request, volumes=kept)
+        mounted = {part for mount in below for part in Path(mount).parts}
+        gone = [one for one in unknown if one["name"] not in mounted]
+        return replace(request, volumes=tuple(one for one in request.volumes if one not in gone))
 
     async def _unmount_sub_paths(self, pod: PodKey) -> None:
         """Unmount the subPaths of containers, before the volumes themselves."""

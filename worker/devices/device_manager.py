@@ -41,11 +41,15 @@ from workflows.decide.devices.checkpoint import (
 )
 from workflows.decide.devices.hints import Wish, device_hints
 from workflows.decide.devices.inventory import Listed, is_of_plugins
-from workflows.decide.devices.requests import ContainerWants, container_wants, pod_wants, wanted_by
+from workflows.decide.devices.requests import (
+    NOT_REGISTERED,
+    ContainerWants,
+    container_wants,
+    pod_wants,
+    wanted_by,
+)
 from workflows.decide.topology.hints import Hint, ProviderHints
 
-NOT_REGISTERED: Final = "DevicePluginNotRegistered"
-"""Our own reason: the pod is asked for again."""
 WAITING: Final = "waiting for its device plugin to register"
 
 _log: Final = structlog.get_logger(__name__)

@@ -112,7 +112,8 @@ class PodCertificates:
         await self._look_at(kept)
         if not kept.trouble:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(kept.answered.wait(), AWAITED.total_seconds())
+                async with asyncio.timeout(AWAITED.total_seconds()):
+                    await kept.answered.wait()
         try:
             return kept.record.certificate()
         except PodCertificateRefused as refused:
@@ -127,7 +128,8 @@ class PodCertificates:
                 self._changed.clear()
                 await self.look(list(pods()), send_signal)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), self._wait().total_seconds())
+                    async with asyncio.timeout(self._wait().total_seconds()):  # wait_for may swallow a cancellation
+                        await self._changed.wait()
                 await asyncio.sleep(SETTLE)
         finally:
             await self._requests.stop()

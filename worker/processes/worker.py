@@ -72,7 +72,7 @@ async def run_worker(config: NodeConfig) -> None:
                 await asyncio.to_thread(cgroups.make_tiers)  # before anything is waited for, as healthz waits for them
                 if await kubeconfig_awaited(config, service):
                     async with open_api(config, "worker", telemetry.metrics.api_request) as api:
-                        await work(config, node, service, telemetry, cgroups, api=api)
+                        await work(config, node, service, telemetry, cgroups=cgroups, api=api)
 
 
 def always_healthy() -> str:
@@ -80,13 +80,13 @@ def always_healthy() -> str:
     return ""
 
 
-async def work(  # noqa: PLR0913, PLR0917 - the parts of the process
+async def work(  # noqa: PLR0913 - the parts of the process
     config: NodeConfig,
     node: NodeClient,
     service: Service,
     telemetry: Telemetry,
-    cgroups: Cgroups,
     *,
+    cgroups: Cgroups,
     api: "ApiServer | None" = None,
 ) -> None:
     """Do what needs no Temporal, and run workflows and activities whenever Temporal answers, until asked to stop."""

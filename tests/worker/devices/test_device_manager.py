@@ -15,9 +15,9 @@ from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.node_devices import DeviceCount, read_node_devices
 from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, GivenDevices, PodAssignment
 from tests.worker.devices.lying_plugin import Faults, devices, serving
-from worker.devices.device_manager import NOT_REGISTERED
 from worker.devices.of_this_node import NodeDevices
 from workflows.decide.devices.checkpoint import STATE_FILE
+from workflows.decide.devices.requests import NOT_REGISTERED
 from workflows.decide.topology.hints import ANY
 
 GPU = "example.com/gpu"

@@ -13,7 +13,6 @@ from proto.node_devices import DeviceCount, read_node_devices
 from proto.temporal.pod import PodJson
 from workflows.decide.devices.requests import container_wants
 
-NOT_REGISTERED: Final = "DevicePluginNotRegistered"
 LOOK_AGAIN: Final = 1.0
 """Seconds between two looks while a pod waits."""
 

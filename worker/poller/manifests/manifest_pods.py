@@ -26,12 +26,12 @@ from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows, mar
 from worker.poller.calls.reconciler import Reconciler
 from worker.poller.calls.signal_pace import SignalPace
 from worker.poller.calls.temporal_calls import CallRefused
-from worker.poller.manifests.awaited_devices import NOT_REGISTERED
 from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.manifest_pod_needs import Delete, PodName, Start, is_same
 from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import SOURCE, StaticPod
 from worker.poller.resizes.resizes import Resizes
+from workflows.decide.devices.requests import NOT_REGISTERED
 
 _log: Final = structlog.get_logger(__name__)
 

@@ -6,11 +6,14 @@ resource's request is equal to its limit.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from proto.kubernetes.resources.extended import is_extended_resource
 from proto.kubernetes.resources.pod_totals import is_sidecar, pod_limits
 from proto.kubernetes.resources.qos import resource_list
+
+NOT_REGISTERED: Final = "DevicePluginNotRegistered"
+"""Our own reason: the pod waits for its device plugin, and is asked for again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ def begun_with_other_sizes(idle: Machine, known: Assignments) -> Assignments | N
         machine = machine_with(idle, known.containers)
     except StateError:
         return None
-    return replace(known, machine=machine) if _are_alike(known.machine, machine, sizes=False) else None
+    is_same = _are_alike(_without_sizes(known.machine), _without_sizes(machine))
+    return replace(known, machine=machine) if is_same else None
 
 
 def machine_with(idle: Machine, containers: Mapping[str, Mapping[str, Blocks]]) -> Machine:
@@ -125,32 +126,37 @@ def _refuse_unknown(machine: Machine, block: Block, node: int, who: str) -> None
         raise StateError(f"[memorymanager] {who} the memory assignment uses memory resource that does not exist")
 
 
-def _are_alike(known: Machine, expected: Machine, *, sizes: bool = True) -> bool:
-    """Compare amounts by group of nodes: how they lie within a group depends on the order of all assignments.
-
-    Without `sizes` a node may have more or less memory than before, but not huge pages.
-    """
+def _are_alike(known: Machine, expected: Machine) -> bool:
+    """Compare amounts by group of nodes: how they lie within a group depends on the order of all assignments."""
     return known.keys() == expected.keys() and all(
         (node.assignments, node.group) == (expected[number].assignments, expected[number].group)
         and node.memory.keys() == expected[number].memory.keys()
         and all(
-            _fixed(node.table(resource), whole=whole) == _fixed(expected[number].table(resource), whole=whole)
-            and _moving(known, node.group, resource, whole=whole)
-            == _moving(expected, node.group, resource, whole=whole)
+            _fixed(node.table(resource)) == _fixed(expected[number].table(resource))
+            and _moving(known, node.group, resource) == _moving(expected, node.group, resource)
             for resource in node.memory
-            for whole in (sizes or resource != MEMORY,)
         )
         for number, node in known.items()
     )
 
 
-def _fixed(table: Table, *, whole: bool) -> tuple[int, ...]:
-    return (table.system_reserved, *((table.total, table.allocatable) if whole else ()))
+def _fixed(table: Table) -> tuple[int, int, int]:
+    return table.total, table.system_reserved, table.allocatable
 
 
-def _moving(machine: Machine, group: tuple[int, ...], resource: str, *, whole: bool) -> tuple[int, ...]:
+def _moving(machine: Machine, group: tuple[int, ...], resource: str) -> tuple[int, int]:
     tables = [machine[one].table(resource) for one in group if one in machine]
-    return (sum(one.reserved for one in tables), *((sum(one.free for one in tables),) if whole else ()))
+    return sum(one.free for one in tables), sum(one.reserved for one in tables)
+
+
+def _without_sizes(machine: Machine) -> Machine:
+    """Leave out how much memory each node has, which is not its huge pages."""
+    return {
+        number: node.with_table(MEMORY, replace(node.table(MEMORY), total=0, allocatable=0, free=0))
+        if MEMORY in node.memory
+        else node
+        for number, node in machine.items()
+    }
 
 
 def _nodes(known: Assignments, pod: PodRequest, sizes: Sizes, affinity: Hint) -> tuple[int, ...]:
