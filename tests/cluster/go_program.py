@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.binaries import NoBinaries, find_go, run_build
-from tests.cluster.build_cache import BuildCache
+from tests.cluster.binaries import BUILD, NoBinaries, find_go, run_build
+from tests.cluster.build_cache import BuildCache, cache_root, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +37,10 @@ class GoProgram:
         environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath", "GOWORK": "off"}
         command = ["nice", "-n", str(self.nice), go, *self.words, "-o", str(program), self.package]
         run_build(command, environment, self.module)
+
+
+def find_kubernetes_program(name: str, package: str, cache: str) -> Path:
+    """Return a program of the Kubernetes module that the conformance module pins; `cache` names its folder. Raises NoBinaries."""
+    module = BUILD.parent
+    kept = BuildCache(cache_root(), cache, digest((module / "go.mod", module / "go.sum")))
+    return GoProgram(kept, name, module, ("build",), f"k8s.io/kubernetes/{package}", nice=15).find()

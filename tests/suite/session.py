@@ -102,19 +102,18 @@ class Session:
 
 
 async def end_labelled(label: str) -> tuple[str, ...]:
-    """Kill every process whose environment has this label, until there is none; answers their names.
+    """Kill every process whose environment has this label; answers their names.
 
-    Those that end with the session by themselves have a moment for it.
+    Those that end with the session by themselves have a moment for it. One that even SIGKILL does not end at once is left.
     """
     ended: dict[str, str] = {}
-    entry, deadline = f"{LABEL}={label}".encode(), time.monotonic() + _ENDING_SECONDS
-    while any(_labelled(entry)) and time.monotonic() < deadline:  # noqa: ASYNC110 - other processes: there is no event to await
-        await asyncio.sleep(0.1)
-    while found := list(_labelled(entry)):
-        for process in found:
+    entry, began = f"{LABEL}={label}".encode(), time.monotonic()
+    while (found := list(_labelled(entry))) and time.monotonic() < began + 2 * _ENDING_SECONDS:
+        for process in found if time.monotonic() >= began + _ENDING_SECONDS else ():
             with contextlib.suppress(OSError):  # it has ended by itself
                 ended[process.name] = (process / "comm").read_text().strip()
                 os.kill(int(process.name), signal.SIGKILL)
+        await asyncio.sleep(0.1)  # other processes: there is no event to await
     return tuple(ended.values())
 
 

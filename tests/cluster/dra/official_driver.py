@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.cluster.binaries import BUILD
-from tests.cluster.build_cache import BuildCache, cache_root, digest
 from tests.cluster.cluster_node import ClusterNode
-from tests.cluster.go_program import GoProgram
+from tests.cluster.go_program import find_kubernetes_program
 
 CDI_DIR: Final = Path("/var/run/cdi")
 """Where containerd looks by default."""
@@ -18,9 +16,7 @@ _NAME: Final = "dra-test-driver"
 
 def find_driver() -> Path:
     """Return the program, which is built first if it is missing; raises NoBinaries."""
-    module = BUILD.parent
-    cache = BuildCache(cache_root(), _NAME, digest((module / "go.mod", module / "go.sum")))
-    return GoProgram(cache, _NAME, module, ("build",), "k8s.io/kubernetes/test/e2e/dra/test-driver", nice=15).find()
+    return find_kubernetes_program(_NAME, "test/e2e/dra/test-driver", _NAME)
 
 
 @contextlib.contextmanager

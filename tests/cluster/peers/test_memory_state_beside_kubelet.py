@@ -8,10 +8,15 @@ from typing import Any, Final
 import pytest
 
 from proto.temporal.hardware.ledger import AllocateHardware
-from tests.cluster.cluster_node import pods_path
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.peers.kubelet_node import NAME, KubeletNode
-from tests.cluster.peers.test_cpu_state_beside_kubelet import until_gone, until_ready, until_told
+from tests.cluster.peers.kubelet_node import KubeletNode
+from tests.cluster.peers.state_files import (
+    assert_refused_alike,
+    created,
+    kept_by_kubelet,
+    until_gone,
+    written_by_kubelet,
+)
 from tests.node.tempolet_node import pod_manifest
 from tests.worker.settings.test_config import load
 from worker.hardware.memory_of_nodes import load_memory
@@ -40,26 +45,20 @@ def settings(tmp_path: Path) -> MemoryManager:
     return load(tmp_path, "\n".join(f"{key}: {json.dumps(value)}" for key, value in KEYS.items())).memory_manager
 
 
-def created(plane: ControlPlane) -> dict[str, Any]:
-    """Create a Guaranteed pod on the kubelet's node; returns it as the API has it."""
+def pinned() -> dict[str, Any]:
+    """Build a Guaranteed pod."""
     pod = pod_manifest("pinned")
     amounts = {"cpu": "100m", "memory": str(SIZE)}
     pod["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
-    pod["spec"] |= {"nodeName": NAME, "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1}
-    made: dict[str, Any] = plane.api.create(pods_path(), pod)
-    return made
+    return pod
 
 
 def test_we_start_on_the_kubelets_file(
     kubelet_node: KubeletNode, plane: ControlPlane, node_dir: Path, tmp_path: Path, settings: MemoryManager
 ) -> None:
     """With its pods' memory; what we write of it is what it has written. Another policy is refused."""
-    home, root_dir = node_dir / "kubelets-memory", tmp_path / "ours"
-    with kubelet_node.running(home, KEYS):
-        until_ready(plane, f"/api/v1/nodes/{NAME}")
-        pod = created(plane)
-        until_ready(plane, pods_path(name=pod["metadata"]["name"]))
-        written = (kubelet_node.root_dir(home) / STATE_FILE).read_bytes()
+    root_dir, home = tmp_path / "ours", node_dir / "kubelets-memory"
+    pod, written = written_by_kubelet(kubelet_node, plane, home, KEYS, STATE_FILE, pinned())
     root_dir.mkdir()
     (root_dir / STATE_FILE).write_bytes(written)
     memory = load_memory(settings, root_dir)
@@ -77,15 +76,13 @@ def test_the_kubelet_starts_on_ours(
 ) -> None:
     """Its checksum is right, and the pod keeps its memory."""
     until_gone(plane)
-    pod, home = created(plane), node_dir / "our-memory"
+    pod, home = created(plane, pinned()), node_dir / "our-memory"
     memory = load_memory(settings, tmp_path)
     assert memory is not None
     asyncio.run(NodeHardware([memory]).allocate(AllocateHardware(hardware_slice(pod))))
     ours = (tmp_path / STATE_FILE).read_bytes()
     assert pod["metadata"]["uid"].encode() in ours
-    with kubelet_node.running(home, KEYS, files={STATE_FILE: ours}):
-        until_ready(plane, pods_path(name=pod["metadata"]["name"]))
-        assert (kubelet_node.root_dir(home) / STATE_FILE).read_bytes() == ours
+    assert kept_by_kubelet(kubelet_node, plane, home, KEYS, tmp_path / STATE_FILE, pod) == ours
 
 
 def test_the_kubelet_refuses_what_we_refuse(
@@ -95,9 +92,4 @@ def test_the_kubelet_refuses_what_we_refuse(
     load_memory(MemoryManager(), tmp_path)
     with pytest.raises(ConfigurationRefused) as refused:
         load_memory(settings, tmp_path)
-    ours = str(refused.value).partition("could not restore")[2].partition("checkpoint file")[0]
-    home = node_dir / "refused-memory"
-    log = home / "state/log/kubelet.log"
-    with kubelet_node.running(home, KEYS, files={STATE_FILE: (tmp_path / STATE_FILE).read_bytes()}):
-        told = until_told(log, "could not restore")
-    assert ours.replace('"', '\\"') in told.replace('\\\\"', '\\"')
+    assert_refused_alike(kubelet_node, node_dir / "refused-memory", KEYS, tmp_path / STATE_FILE, refused.value)

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.cluster.binaries import BUILD
-from tests.cluster.build_cache import BuildCache, cache_root, digest
-from tests.cluster.go_program import GoProgram
+from tests.cluster.go_program import find_kubernetes_program
 from tests.node.tempolet_node import TempoletNode
 
 RESOURCE: Final = "example.com/resource"
@@ -26,9 +24,7 @@ _SCRIPT: Final = (
 
 def find_plugin() -> Path:
     """Return the program, which is built first if it is missing; raises NoBinaries."""
-    module = BUILD.parent
-    cache = BuildCache(cache_root(), "sample-plugin", digest((module / "go.mod", module / "go.sum")))
-    return GoProgram(cache, _NAME, module, ("build",), f"k8s.io/kubernetes/test/images/{_NAME}", nice=15).find()
+    return find_kubernetes_program(_NAME, f"test/images/{_NAME}", "sample-plugin")
 
 
 @contextlib.contextmanager

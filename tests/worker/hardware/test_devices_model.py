@@ -15,21 +15,17 @@ import pytest
 from activities.clients.device_plugins.device_plugin import DevicePluginError
 from activities.hardware.services import HardwareRefused
 from proto.deviceplugin.v1beta1 import api_pb2 as api
-from proto.temporal.hardware.ledger import Admit, AllocateHardware, PodAssignment
+from proto.temporal.hardware.ledger import AllocateHardware, PodAssignment
 from proto.temporal.node import NodeObserved
+from tests.worker.hardware.ledger_model import Killed, LedgerModel
 from worker.devices.counts import Uncounted
 from worker.devices.device_manager import DeviceManager, load_checkpoint
 from worker.hardware.node_hardware import NodeHardware
 from workflows.decide.devices.checkpoint import STATE_FILE
 from workflows.decide.devices.inventory import Inventory, Listed
-from workflows.decide.node import ledger
 
 SEEDS, STEPS, GPU = 150, 40, "example.com/gpu"
 ALL = frozenset(f"d{number}" for number in range(6))
-
-
-class Killed(Exception):
-    """The worker ends here."""
 
 
 class Plugins:
@@ -63,14 +59,12 @@ class Plugins:
             raise Killed
 
 
-class Model:
-    """One node; `running` are the pods that were told that they are admitted."""
+class Model(LedgerModel):
+    """One node."""
 
     def __init__(self, seed: int, folder: Path) -> None:
-        self.rng, self.observed, self.root_dir = Random(seed), NodeObserved(), folder
-        self.plugins = Plugins(self.rng)
-        self.running, self.waiting = dict[str, dict[str, str]](), dict[str, dict[str, Any]]()
-        self.pods, self.lost = 0, set[str]()
+        super().__init__(seed)
+        self.root_dir, self.plugins, self.lost = folder, Plugins(self.rng), set[str]()
         self.worker = self.started()
 
     def started(self) -> NodeHardware:
@@ -99,29 +93,6 @@ class Model:
 
     def _container(self, name: str, count: int) -> dict[str, Any]:
         return {"name": name, "resources": {"limits": {GPU: str(count)}}}
-
-    async def try_again(self) -> None:
-        """A request that nobody has answered is sent again."""
-        if self.waiting:
-            await self.admit(self.rng.choice(sorted(self.waiting)))
-
-    async def admit(self, uid: str) -> None:
-        """Ask the ledger; any part of it may end."""
-        asked = Admit(self.waiting[uid], tuple({*self.running, *self.waiting} - {uid}))
-        if ledger.admitted(self.observed, asked):
-            return self.told(uid, self.observed.assignments[uid])
-        (action,) = ledger.allocations(self.observed, [asked], ())
-        try:
-            given = await self.chosen(action)
-        except Killed:
-            self.worker = self.started()
-            return None
-        except HardwareRefused:
-            del self.waiting[uid]
-            return None
-        assert ledger.conflict(self.observed, action, given) is None
-        ledger.recorded(self.observed, action, given)
-        return None if self.rng.random() < 0.2 else self.told(uid, given)
 
     async def chosen(self, action: AllocateHardware) -> PodAssignment:
         """Have the worker choose; what it writes when it is killed at a call of the plugin is not on disk."""
@@ -155,10 +126,6 @@ class Model:
     async def release(self) -> None:
         """The worker frees what pods have that are over."""
         await self.worker.release(self.worker.holders() - {*self.running, *self.waiting})
-
-    async def restart(self) -> None:
-        """The worker is killed between two pods."""
-        self.worker = self.started()
 
     async def lose(self) -> None:
         """The checkpoint or the ledger is lost, as long as the other one knows all pods that run."""

@@ -5,14 +5,13 @@ the ledger is lost, the CPUs of pods that are over are freed late or not at all.
 """
 
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
 
 from activities.hardware.services import HardwareRefused
 from proto.temporal.hardware.ledger import Admit, AllocateHardware, PodAssignment
 from proto.temporal.node import NodeObserved
+from tests.worker.hardware.ledger_model import Killed, LedgerModel
 from tests.worker.hardware.test_exclusive_cpus import loaded, pod
 from tests.worker.settings.hardware.machines import Shape, machine
 from worker.hardware.exclusive_cpus import ExclusiveCpus
@@ -28,23 +27,16 @@ from workflows.decide.node import ledger
 SEEDS, STEPS, CPUS = 150, 40, 8
 
 
-class Killed(Exception):
-    """The worker ends here."""
-
-
-class Model:
-    """One node; `running` are the pods that were told that they are admitted."""
+class Model(LedgerModel):
+    """One node."""
 
     def __init__(self, seed: int, folder: Path) -> None:
+        super().__init__(seed)
         topology = read_topology(*machine(folder / "machine", Shape(cores_per_node=CPUS)))
         self.settings = CpuManager(static_policy(topology, Options(), 1))
         (folder / "node").mkdir()
         self.root_dir = folder / "node"
-        self.rng, self.observed = Random(seed), NodeObserved()
-        self.running = dict[str, frozenset[int]]()
-        self.waiting = dict[str, dict[str, Any]]()
         self.worker = self.started()
-        self.pods = 0
         self.is_file_whole = True
         """The worker has written it since it was lost."""
 
@@ -64,31 +56,6 @@ class Model:
         uid = f"p{self.pods}"
         self.waiting[uid] = pod(uid, *self.rng.choice([(1,), (2,), (3,), (1, 1), (4,)]))
         await self.admit(uid)
-
-    async def try_again(self) -> None:
-        """A request that nobody has answered is sent again."""
-        if self.waiting:
-            await self.admit(self.rng.choice(sorted(self.waiting)))
-
-    async def admit(self, uid: str) -> None:
-        """Ask the ledger; any part of it may end."""
-        asked = Admit(self.waiting[uid], tuple({*self.running, *self.waiting} - {uid}))
-        if ledger.admitted(self.observed, asked):
-            return self.told(uid, self.observed.assignments[uid])
-        (action,) = ledger.allocations(self.observed, [asked], ())
-        try:
-            given = await self.chosen(action)
-        except Killed:
-            self.worker = self.started()
-            return None
-        except HardwareRefused:
-            del self.waiting[uid]
-            return None
-        assert ledger.conflict(self.observed, action, given) is None
-        ledger.recorded(self.observed, action, given)
-        if self.rng.random() < 0.2:
-            return None  # the answer is lost
-        return self.told(uid, given)
 
     async def chosen(self, action: AllocateHardware) -> PodAssignment:
         """Have the worker choose; it may be killed before or after that is on disk."""
@@ -121,10 +88,6 @@ class Model:
     async def reconcile(self) -> None:
         """The worker frees what pods have that are over."""
         await self.worker.release(self.worker.holders() - self.running.keys() - self.waiting.keys())
-
-    async def restart(self) -> None:
-        """The worker is killed between two requests."""
-        self.worker = self.started()
 
     async def lose(self) -> None:
         """The file or the ledger is lost, as long as the other one knows all pods that run."""

@@ -1,0 +1,71 @@
+"""A state file of the resource managers, written by the kubelet or given to it, on the node that the kubelet runs."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.cluster_node import condition, pods_path
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.peers.kubelet_node import NAME, KubeletNode
+from tests.node.tempolet_node import PATIENCE
+
+Json = dict[str, Any]
+
+
+def created(plane: ControlPlane, pod: Json) -> Json:
+    """Create a pod on the kubelet's node; returns it as the API has it."""
+    pod["spec"] |= {"nodeName": NAME, "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1}
+    made: Json = plane.api.create(pods_path(), pod)
+    return made
+
+
+def written_by_kubelet(
+    node: KubeletNode, plane: ControlPlane, home: Path, keys: Mapping[str, Any], file: str, pod: Json
+) -> tuple[Json, bytes]:
+    """Run the kubelet with a pod; returns the pod, and the file that it leaves."""
+    with node.running(home, keys):
+        until_ready(plane, f"/api/v1/nodes/{NAME}")
+        made = created(plane, pod)
+        until_ready(plane, pods_path(name=made["metadata"]["name"]))
+        return made, (node.root_dir(home) / file).read_bytes()
+
+
+def kept_by_kubelet(
+    node: KubeletNode, plane: ControlPlane, home: Path, keys: Mapping[str, Any], ours: Path, pod: Json
+) -> bytes:
+    """Run the kubelet on a file of ours until a pod is ready; returns what it has made of the file."""
+    with node.running(home, keys, files={ours.name: ours.read_bytes()}):
+        until_ready(plane, pods_path(name=pod["metadata"]["name"]))
+        return (node.root_dir(home) / ours.name).read_bytes()
+
+
+def assert_refused_alike(
+    node: KubeletNode, home: Path, keys: Mapping[str, Any], ours: Path, refusal: BaseException
+) -> None:
+    """Check that the kubelet refuses a file in the words in which we have refused it, but for the path."""
+    words = str(refusal).partition("could not restore")[2].partition("checkpoint file")[0]
+    with node.running(home, keys, files={ours.name: ours.read_bytes()}):
+        told = until_told(home / "state/log/kubelet.log", "could not restore")
+    assert words.replace('"', '\\"') in told.replace('\\\\"', '\\"')
+
+
+def until_ready(plane: ControlPlane, path: str) -> None:
+    """Wait until a node or a pod is ready."""
+    plane.api.until(path, lambda one: condition(one, "Ready") == "True", f"{path} is ready", PATIENCE)
+
+
+def until_told(log: Path, words: str) -> str:
+    """Wait until a log has these words; raises TimeoutError."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if log.exists() and words in (told := log.read_text()):
+            return told
+        time.sleep(0.2)  # another process: there is no event to await
+    raise TimeoutError(f"{log} does not say {words!r}")
+
+
+def until_gone(plane: ControlPlane) -> None:
+    """Wait until the API has no pod of an earlier test."""
+    path = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{NAME}"
+    plane.api.until(path, lambda one: not one["items"], "no pod is left", PATIENCE)
