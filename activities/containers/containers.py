@@ -225,7 +225,7 @@ class ContainerActivities:
             raise runtime_failure(error, self._services.runtime.endpoint, "RunContainerError", doing) from error
 
     async def _remove_interrupted(self, request: StartContainer, container_id: str) -> None:
-        """Remove a container whose start was interrupted, to free its name; its program never ran."""
+        """Remove a container whose start was interrupted, to free its name; containerd has ended its program at once."""
         doing = f"remove the interrupted container {request.container['name']} of {request.pod}"
         try:
             await self._services.runtime.remove_container(container_id)

@@ -8,7 +8,8 @@ from tests.node.tempolet_node import BUSYBOX, pod_manifest
 
 SERVE: Final = "trap 'exit 0' TERM; sleep 3600 & wait"
 """Ends at once on SIGTERM."""
-CRASH_ONCE: Final = f"[ -e /data/crashed ] || {{ touch /data/crashed; exit 7; }}; {SERVE}"
+CRASH_ONCE: Final = f"[ -e /data/crashed ] || {{ sleep 1; touch /data/crashed; exit 7; }}; {SERVE}"
+"""It runs for a second first: if the caller of its start is killed, containerd ends it at once with a StartError, which is no crash."""
 PRE_STOP: Final = "echo preStop"
 POST_START: Final = "echo postStart"
 BYSTANDER: Final = "bystander"

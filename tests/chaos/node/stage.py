@@ -60,6 +60,8 @@ class Stage:
     place: Place
     folder: Path
     at_last: contextlib.ExitStack
+    after_node: contextlib.ExitStack
+    """What is closed once the node has ended: its last pods may need it."""
     proxy: CriProxy
     node: TempoletNode
     clock: SteppedClock | None = None
@@ -84,9 +86,9 @@ class Stage:
         if self.driver is None:
             name = f"{self.node.name}.chaos"
             put_object(self.node, "csidrivers", name, spec={"attachRequired": False})
-            folder = self.at_last.enter_context(tempfile.TemporaryDirectory(prefix="csi.", dir="/tmp"))
+            folder = self.after_node.enter_context(tempfile.TemporaryDirectory(prefix="csi.", dir="/tmp"))
             made = DriverProcess(Path(folder), self.node.root_dir / "plugins_registry", Setup(name))
-            self.driver = self.at_last.enter_context(made)
+            self.driver = self.after_node.enter_context(made)
         return self.driver
 
     def bind(self, claim: str) -> None:
@@ -154,12 +156,13 @@ def opened(session: Session, place: Place, folder: Path) -> Stage:
             kubeconfig = write_kubeconfig(folder / "kubeconfig", api.server, plane.pki / "ca.crt", identity)
             more = {"plane": plane, "node_ip": address, "kubeconfig": kubeconfig, "name": name}
         keys = {"containerRuntimeEndpoint": proxy.endpoint, **KEYS}
+        after_node = started.enter_context(contextlib.ExitStack())
         made = kind(
             folder / "node", session.containerd, session.temporal, keys=keys, away_after=f"{AWAY_AFTER:g}s", **more
         )
         node = started.enter_context(made)
         node.until_started()
-        stage = Stage(session, place, folder, started, proxy, node, clock, api, way)
+        stage = Stage(session, place, folder, started, after_node, proxy, node, clock, api, way)
         stage.at_last = started.pop_all()
     return stage
 

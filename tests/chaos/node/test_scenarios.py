@@ -35,8 +35,11 @@ def test_a_scenario(fault: str, seed: int, tmp_path: Path, stages: Stages) -> No
     scenario = Scenario(fault, seed, tmp_path, stage)
     try:
         scenario.run()
-    except BaseException:
-        stages.drop()
+    except BaseException as broken:
+        try:
+            stages.drop()
+        except Exception as error:  # noqa: BLE001 - what broke first is told first
+            broken.add_note(f"and its pods could not be removed: {error}")
         raise
     told = f"recovered in {scenario.recovery:.1f} s, load {os.getloadavg()[0]:.0f}"
     print("\n".join([told, *scenario.scene.timeline]))

@@ -25,6 +25,8 @@ SYSTEMD: Final = Path("/lib/systemd/systemd")
 TARGETS: Final = ("default", "sysinit", "basic", "shutdown", "network-online", "multi-user")
 OF_SYSTEMD_ITSELF: Final = ("/run/systemd/system.control", "/run/systemd/transient")
 """Where it keeps transient units and their properties, which a daemon-reload reads again."""
+UNIFIED: Final = Path("/sys/fs/cgroup")
+"""The root of cgroup v2, on a machine without v1."""
 JOURNALD: Final = Path("/lib/systemd/systemd-journald")
 JOURNAL: Final = f"""\
 [Unit]
@@ -51,8 +53,10 @@ while read -r _ at type options _; do
 done < /proc/self/mounts | while read -r at type options; do
   umount "$at"; mount -t "$type" -o "$options" "$type" "$at"
 done
+while grep -qsx 0 /sys/fs/cgroup/cgroup.procs; do sleep 0.05; done
 mount -t tmpfs tmpfs /run
 """
+"""Each cgroup hierarchy is mounted anew, so that its root is this machine's. A process 0 in it is one of outside."""
 
 
 def our_unit(role: str, command: str, log: Path) -> str:
@@ -69,6 +73,11 @@ def hierarchies() -> list[Path]:
     """List where cgroup hierarchies are mounted."""
     lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     return [Path(fields[1]) for fields in lines if fields[2] in {"cgroup", "cgroup2"}]
+
+
+def has_unified_hierarchy() -> bool:
+    """Report whether this machine has cgroup v2 alone."""
+    return (UNIFIED / "cgroup.controllers").exists()
 
 
 class NoProcess(AssertionError):
@@ -94,6 +103,9 @@ class Machine:
         """Whether it has a network of its own, in which even loopback is down until `prepared` raises it."""
 
     def __enter__(self) -> "Machine":
+        if has_unified_hierarchy():
+            controllers = (UNIFIED / "cgroup.controllers").read_text().split()
+            (UNIFIED / "cgroup.subtree_control").write_text(" ".join(f"+{one}" for one in controllers))
         for cgroup in self._cgroups:
             cgroup.mkdir()
             for inherited in ("cpuset.cpus", "cpuset.mems"):  # v1: empty in a new one, which then takes no process
@@ -139,6 +151,9 @@ class Machine:
                 stdout=log,
                 stderr=log,
             )
+        if has_unified_hierarchy():  # v2: systemd gives its children no controllers while its own cgroup has processes
+            wait_until(self._has_begun, "systemd's first process")
+            (UNIFIED / "cgroup.procs").write_text(str(self._shell.pid))
         wait_until(self._answers, f"systemd to answer; its log: {self.log}")
 
     def _answers(self) -> bool:
