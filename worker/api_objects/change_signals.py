@@ -68,7 +68,8 @@ class ObjectChangeSignals:
             changed.clear()
             all_sent = await self.compare()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), EVERY if all_sent else RETRY)
+                async with asyncio.timeout(EVERY if all_sent else RETRY):
+                    await changed.wait()
             await asyncio.sleep(SETTLE)
 
     async def compare(self) -> bool:

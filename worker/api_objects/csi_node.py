@@ -63,7 +63,8 @@ class CsiNodeKeeper:
             self._pending = {name: one for name, one in self._pending.items() if pending.get(name, self) is not one}
             while not (self._pending or self._changed.is_set()):
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), LOOK.total_seconds())
+                    async with asyncio.timeout(LOOK.total_seconds()):
+                        await self._changed.wait()
                 if not self._changed.is_set() and await self._is_missing():
                     self._pending = dict(self._known)
 

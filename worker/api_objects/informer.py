@@ -62,7 +62,8 @@ class Informer:
         """Return all objects, after the first list; raises NotSynced."""
         self.follow()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._read.wait(), READ_WITHIN.total_seconds())
+            async with asyncio.timeout(READ_WITHIN.total_seconds()):
+                await self._read.wait()
         if not self._read.is_set():
             why = self._reflector.trouble or f"no answer within {READ_WITHIN.total_seconds():g} s"
             raise NotSynced(f"{self._resource.plural} can't be read from {self._api.server}: {why}")

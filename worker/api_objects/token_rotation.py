@@ -83,7 +83,8 @@ class TokenRotation:
             wake = await self.renew(now())
             seconds = max(min(wake - now(), LOOK).total_seconds(), 0.1)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await changed.wait()
 
     async def renew(self, now: datetime) -> datetime:
         """Renew what is due; returns when to check again."""

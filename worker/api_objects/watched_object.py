@@ -63,7 +63,8 @@ class WatchedObject:
     async def read(self, within: timedelta) -> bool:
         """Wait until it was read once; False on timeout."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._read.wait(), within.total_seconds())
+            async with asyncio.timeout(within.total_seconds()):
+                await self._read.wait()
         return self.was_read
 
     async def stop(self) -> None:

@@ -119,7 +119,8 @@ class NodeClient:
     async def tried(self) -> None:
         """Wait until the first try to reach Temporal has succeeded or failed, but not for long."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._tried.wait(), FIRST_TRY.total_seconds())
+            async with asyncio.timeout(FIRST_TRY.total_seconds()):
+                await self._tried.wait()
 
     def waits(self, why: str) -> None:
         """Tell what Temporal is waited for; what was told already is not logged again."""

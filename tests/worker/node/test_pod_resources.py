@@ -93,7 +93,7 @@ async def ask(root_dir: Path, method: str, request: Any, stub: Any = api_pb2_grp
     folder = os.open(root_dir / SOCKET.parent, os.O_PATH)
     try:
         async with grpc.aio.insecure_channel(f"unix:/proc/self/fd/{folder}/{SOCKET.name}") as channel:
-            return await getattr(stub(channel), method)(request, timeout=20)
+            return await getattr(stub(channel), method)(request, timeout=PATIENCE)
     finally:
         os.close(folder)
 
