@@ -26,6 +26,8 @@ SILENT_SECONDS: Final = 30 * 60.0
 """A session that tells nothing for so long hangs; the first of the cluster builds Kubernetes' programs meanwhile."""
 LABEL: Final = "TEMPOLET_TEST_SESSION"
 """The variable in the environment of all processes of a session."""
+INTERRUPTED_SECONDS: Final = 5 * 60.0
+"""How long an interrupted session may take to end, before it is killed."""
 _ENDING_SECONDS: Final = 5.0
 _LAST_WORDS_SECONDS: Final = 10.0
 _LONGEST_LINE: Final = 1 << 30
@@ -41,10 +43,12 @@ class Session:
     wanted: Sequence[str]
     log: Path
     process: asyncio.subprocess.Process | None = None
+    ends_within: float = INTERRUPTED_SECONDS
     interrupted: bool = False
     left: tuple[str, ...] = ()
     """The names of the processes that it has left behind, and that were ended."""
     _label: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
+    _killing: asyncio.TimerHandle | None = field(default=None, init=False)
 
     async def run(self, hear: Callable[[Mapping[str, Any]], None]) -> int:
         """Run it, and give each event to `hear`; answers its exit code."""
@@ -71,16 +75,24 @@ class Session:
                 self.interrupt()
             telling = asyncio.create_task(self._listen(pipe, hear))
             code = await self.process.wait()
+            if self._killing is not None:
+                self._killing.cancel()
             self.left = await end_labelled(self._label)
             with contextlib.suppress(TimeoutError):  # a process that has cleared its environment may hold the pipe open
                 await asyncio.wait_for(telling, _LAST_WORDS_SECONDS)
             return code
 
     def interrupt(self) -> None:
-        """Let it end as at Ctrl-C, so that its fixtures end what they have started."""
+        """Let it end as at Ctrl-C, so that its fixtures end what they have started; kill it if it hangs."""
         self.interrupted = True
         if self.process is not None and self.process.returncode is None:
             self.process.send_signal(signal.SIGTERM)
+            if self._killing is None:
+                self._killing = asyncio.get_running_loop().call_later(self.ends_within, self._kill)
+
+    def _kill(self) -> None:
+        if self.process is not None and self.process.returncode is None:
+            self.process.kill()
 
     async def _listen(self, pipe: Any, hear: Callable[[Mapping[str, Any]], None]) -> None:
         reader = asyncio.StreamReader(_LONGEST_LINE)

@@ -1,5 +1,6 @@
 """Does the runner run a whole tree, tell what failed, run it once more, and leave nothing when it is told to end?"""
 
+import asyncio
 import os
 import select
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE
-from tests.suite.session import HERE
+from tests.suite.session import HERE, Session
 
 INI = "[pytest]\nmarkers =\n    node: a node\n"
 CONFTEST = "from tests.conftest import pytest_keyboard_interrupt, pytest_runtest_setup\n"
@@ -47,6 +48,17 @@ def test_waits(thing):
     time.sleep(600)
 """
 
+HANGS = """
+import pathlib, pytest, time
+@pytest.fixture
+def thing():
+    yield
+    time.sleep(600)
+def test_waits(thing):
+    pathlib.Path("waits").touch()
+    time.sleep(600)
+"""
+
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Callable[..., Path]:
@@ -54,7 +66,7 @@ def tree(tmp_path: Path) -> Callable[..., Path]:
 
     def make(**files: str) -> Path:
         (tmp_path / "pytest.ini").write_text(INI)
-        if WAITS in files.values():
+        if {WAITS, HANGS} & set(files.values()):
             (tmp_path / "conftest.py").write_text(CONFTEST)
         for name, text in files.items():
             kind, _, rest = name.partition("_")
@@ -167,6 +179,18 @@ def test_a_run_that_is_killed_takes_its_sessions_with_it(tree: Callable[..., Pat
             _until_ended(one)
     assert len(sessions) == 2
     assert len(list(root.glob("cleaned-*"))) == 2
+
+
+async def test_a_session_that_hangs_at_its_end_is_killed(tree: Callable[..., Path]) -> None:
+    """Its fixtures had their time."""
+    root = tree(node_a=HANGS)
+    session = Session(root, ["tests/node"], root / "log", ends_within=1)
+    running = asyncio.create_task(session.run(lambda _: None))
+    async with asyncio.timeout(PATIENCE):
+        while not (root / "waits").exists():  # noqa: ASYNC110 - a file of another process
+            await asyncio.sleep(0.05)
+        session.interrupt()
+        assert await running == -signal.SIGKILL
 
 
 def _until_both_wait(root: Path, process: "subprocess.Popen[str]") -> None:
