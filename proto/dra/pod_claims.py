@@ -74,6 +74,18 @@ def container_uses(pod: Mapping[str, Any], container: Mapping[str, Any]) -> tupl
     return (*found, *_extended_uses(pod, container))
 
 
+def container_claims(pod: Mapping[str, Any], container: Mapping[str, Any]) -> tuple[str, ...]:
+    """List the names of the claims of which a container uses something, in the kubelet's order (manager.go GetContainerClaimInfos). Raises ClaimUnknown."""
+    asked = {one.get("name") for one in (container.get("resources") or {}).get("claims") or ()}
+    used = (one for one in pod["spec"].get("resourceClaims") or () if one.get("name") in asked)
+    found = [claim.name for one in used if (claim := _named(pod, one))]
+    if (extended := _extended(pod)) is not None and any(
+        one.get("containerName") == container["name"] for one in extended.get("requestMappings") or ()
+    ):
+        found.append(str(extended["resourceClaimName"]))
+    return tuple(found)
+
+
 def _named(pod: Mapping[str, Any], pod_claim: Mapping[str, Any]) -> NamedClaim | None:
     """Return a claim; None for one that was deliberately not made."""
     metadata = pod["metadata"]

@@ -36,12 +36,11 @@ from workflows.decide.claims.accounts import (
 )
 from workflows.decide.claims.allocated import AllocatedClaim, ClaimRefused, allocated
 from workflows.decide.claims.answers import checked
-from workflows.decide.claims.checkpoint import CheckpointError, read_checkpoint, written_checkpoint
+from workflows.decide.claims.checkpoint import STATE_FILE, CheckpointError, read_checkpoint, written_checkpoint
 
 if TYPE_CHECKING:
     from activities.clients.dra.dra_plugin import DraPlugin
 
-STATE_FILE: Final = "dra_manager_state"
 MOST_CLAIMS: Final = 256
 """Of one pod."""
 ReadClaim = Callable[[str, str], Awaitable[Mapping[str, Any]]]

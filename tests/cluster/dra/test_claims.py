@@ -1,15 +1,18 @@
 """Does a container get the device of its claim, with the official test driver, real containerd and a real API server?"""
 
+import asyncio
 import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from proto.podresources.v1 import api_pb2 as api
 from tests.cluster.binaries import NoBinaries
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.cluster.dra.claims import CLAIMS, RESOURCE, claim, device_class, reserve, using
 from tests.cluster.dra.official_driver import cdi_files, find_driver, official_driver
+from tests.worker.node.test_pod_resources import ask
 from worker.dra.claim_manager import load_accounts
 
 WIPED = 120.0
@@ -37,6 +40,17 @@ def on_disk(node: ClusterNode) -> dict[str, int]:
     return {one.claim.name: len(one.pods) for one in load_accounts(node.root_dir).values()}
 
 
+def in_pod_resources(node: ClusterNode, name: str) -> list[tuple[str, str, str, str, int]]:
+    """Return what PodResources tells of the claims of a pod's container: claim, driver, pool, device, number of CDI devices."""
+    asked = api.GetPodResourcesRequest(pod_name=name, pod_namespace="default")
+    [container] = asyncio.run(ask(node.root_dir, "Get", asked)).pod_resources.containers
+    return [
+        (one.claim_name, each.driver_name, each.pool_name, each.device_name, len(each.cdi_devices))
+        for one in container.dynamic_resources
+        for each in one.claim_resources
+    ]
+
+
 def test_a_claim_shared_by_two_pods(cluster_node: ClusterNode, driver_name: str) -> None:
     """No pod starts without driver and reservation; the worker may be killed; the last pod's end undoes the claim."""
     node = cluster_node
@@ -49,6 +63,9 @@ def test_a_claim_shared_by_two_pods(cluster_node: ClusterNode, driver_name: str)
     assert on_disk(node) == {}
     with official_driver(node, driver_name):
         node.until_running("first")
+        assert in_pod_resources(node, "first") == [
+            ("shared", driver_name, node.name, "device-00", len(cdi_files(driver_name)))
+        ]
         second = using(node, "second", "shared")
         reserve(node, "shared", first, second)
         node.until_running("second")

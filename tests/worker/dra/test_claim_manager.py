@@ -15,8 +15,9 @@ from activities.dra.services import ResourcesRefused
 from proto.dra.v1 import api_pb2 as api
 from proto.temporal.pod import PodKey
 from tests.activities.clients.dra.serving import NAME, FaultyPlugin, prepared, serving_plugin
-from worker.dra.claim_manager import STATE_FILE, ClaimManager, load_accounts
+from worker.dra.claim_manager import ClaimManager, load_accounts
 from worker.settings.kubelet.configuration import ConfigurationRefused
+from workflows.decide.claims.checkpoint import STATE_FILE
 
 WEB, OTHER = PodKey("default", "web", "uid-web"), PodKey("default", "other", "uid-other")
 PREPARE, UNPREPARE = "NodePrepareResources", "NodeUnprepareResources"

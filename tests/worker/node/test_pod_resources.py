@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from proto.dra.claims import Claim, PreparedDevice
 from proto.node_devices import healthy_devices_path, write_healthy_devices
 from proto.pod_snapshot import PodSnapshot, pod_path, snapshot_path
 from proto.podresources.v1 import api_pb2 as api
@@ -27,7 +28,10 @@ from worker.node.process.dependencies import NodeDependencies
 from worker.node.process.node_metrics import NodeMetrics
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.hardware.memory_manager import MemoryManager
-from worker.settings.kubelet.feature_gates import ACTIVE_PODS_GATE, FeatureGates
+from worker.settings.kubelet.feature_gates import ACTIVE_PODS_GATE, POD_RESOURCES_GATE, FeatureGates
+from workflows.decide.claims.accounts import ClaimAccount
+from workflows.decide.claims.checkpoint import STATE_FILE as CLAIMS_FILE
+from workflows.decide.claims.checkpoint import written_checkpoint as written_claims
 from workflows.decide.cpus.options import Options
 from workflows.decide.cpus.state_file import written_state
 from workflows.decide.cpus.static_policy import Assignments, static_policy
@@ -41,12 +45,12 @@ from workflows.decide.memory_nodes.amounts import Block
 from workflows.decide.memory_nodes.static_policy import NodeMemory, idle_machine
 
 
-def write_pod(root_dir: Path, name: str, phase: str = "Running") -> None:
-    """Write a pod where the worker does."""
+def write_pod(root_dir: Path, name: str, phase: str = "Running", **more: Any) -> None:
+    """Write a pod where the worker does; `more` is in its object."""
     snapshot = PodSnapshot(f"pod/n/default/{name}/{name}", "n", "default", name, name, "api", "", "sync", phase)
     always = {"name": "sidecar", "restartPolicy": "Always"}
     spec = {"initContainers": [{"name": "first"}, always], "containers": [{"name": "main"}]}
-    pod = {"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec}
+    pod = {"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec} | more
     snapshot_path(root_dir, name).parent.mkdir(parents=True)
     snapshot_path(root_dir, name).write_bytes(snapshot.to_json())
     pod_path(root_dir, name).write_text(json.dumps(pod))
@@ -126,10 +130,23 @@ async def test_nothing_can_be_had_alone(served: Path) -> None:
     assert found == api.AllocatableResourcesResponse()
 
 
-async def test_ended_pods_are_found_by_name(served: Path) -> None:
-    """As by the kubelet, which lists them without the gate."""
-    found = await ask(served, "Get", api.GetPodResourcesRequest(pod_name="done", pod_namespace="default"))
-    assert found.pod_resources.name == "done"
+async def test_an_ended_pod_is_not_found_by_name(served: Path) -> None:
+    """As by the kubelet, which lists it without the gate."""
+    with pytest.raises(grpc.aio.AioRpcError, match="pod done in namespace default not found"):
+        await ask(served, "Get", api.GetPodResourcesRequest(pod_name="done", pod_namespace="default"))
+
+
+async def test_nothing_is_served_without_the_gate(tmp_path: Path) -> None:
+    """KubeletPodResourcesGet has the kubelet serve the API at all."""
+    config = SimpleNamespace(root_dir=tmp_path, feature_gates=FeatureGates({POD_RESOURCES_GATE: False}))
+    serving_nothing = serve_pod_resources(cast("NodeDependencies", SimpleNamespace(config=config)))
+    task = asyncio.create_task(serving_nothing)
+    await asyncio.sleep(0)
+    assert not task.done()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert not (tmp_path / SOCKET).parent.exists()
 
 
 async def test_all_pods_are_listed_without_the_gate(tmp_path: Path) -> None:
@@ -362,3 +379,75 @@ async def test_damaged_files_of_devices_stop_nothing(tmp_path: Path, text: str) 
         assert list((await ask(tmp_path, "List", api.ListPodResourcesRequest())).pod_resources) == [WEB]
         found = await ask(tmp_path, "GetAllocatableResources", api.AllocatableResourcesRequest())
         assert found == api.AllocatableResourcesResponse()
+
+
+DRIVER = "gpu.example.com"
+PREPARED = ClaimAccount(
+    claim=Claim("default", "web-gpu-x", "uid-claim"),
+    pods=frozenset({"web"}),
+    drivers={
+        DRIVER: (
+            PreparedDevice(pool="node", device="gpu-0", requests=("r",), cdi_device_ids=("example.com/gpu=0", "e/f=1")),
+            PreparedDevice(pool="node", device="gpu-1", share_id="share"),
+        )
+    },
+)
+TOLD = api.DynamicResource(
+    claim_name="web-gpu-x",
+    claim_namespace="default",
+    claim_resources=[
+        api.ClaimResource(
+            cdi_devices=[api.CDIDevice(name="example.com/gpu=0"), api.CDIDevice(name="e/f=1")],
+            driver_name=DRIVER,
+            pool_name="node",
+            device_name="gpu-0",
+        ),
+        api.ClaimResource(driver_name=DRIVER, pool_name="node", device_name="gpu-1", share_id="share"),
+    ],
+)
+USING = {
+    "initContainers": [{"name": "sidecar", "restartPolicy": "Always"}],
+    "containers": [{"name": "main", "resources": {"claims": [{"name": "gpu", "request": "other"}]}}],
+    "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+}
+MADE = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "web-gpu-x"}]}
+PREPARED_FILE = written_claims({PREPARED.key: PREPARED})
+ANOTHERS = ClaimAccount(claim=Claim("other", "web-gpu-x", "uid-other"), drivers=PREPARED.drivers)
+
+
+@pytest.mark.parametrize(
+    ("status", "written", "expected"),
+    [
+        pytest.param(MADE, PREPARED_FILE, [TOLD], id="all-devices-of-the-claim"),
+        pytest.param({}, PREPARED_FILE, [], id="a-claim-that-is-not-made-yet"),
+        pytest.param(MADE, None, [], id="no-file"),
+        pytest.param(MADE, "{broken", [], id="a-broken-file"),
+        pytest.param(MADE, written_claims({ANOTHERS.key: ANOTHERS}), [], id="of-another-namespace"),
+    ],
+)
+async def test_claims_are_those_of_the_state_file(
+    tmp_path: Path, status: Any, written: str | None, expected: list[api.DynamicResource]
+) -> None:
+    """By List and Get, for the containers that use them; v1alpha1 and GetAllocatableResources have none."""
+    write_pod(tmp_path, "web", spec=USING, status=status)
+    if written is not None:
+        (tmp_path / CLAIMS_FILE).write_text(written)
+    async with serving(tmp_path):
+        (web,) = (await ask(tmp_path, "List", api.ListPodResourcesRequest())).pod_resources
+        request = api.GetPodResourcesRequest(pod_name="web", pod_namespace="default")
+        assert (await ask(tmp_path, "Get", request)).pod_resources == web
+        found = await ask(tmp_path, "GetAllocatableResources", api.AllocatableResourcesRequest())
+        assert found == api.AllocatableResourcesResponse()
+    assert {one.name: list(one.dynamic_resources) for one in web.containers} == {"sidecar": [], "main": expected}
+
+
+async def test_a_claim_that_is_undone_is_told_no_more(tmp_path: Path) -> None:
+    """The file is read again when it has changed."""
+    write_pod(tmp_path, "web", spec=USING, status=MADE)
+    (tmp_path / CLAIMS_FILE).write_text(PREPARED_FILE)
+    async with serving(tmp_path):
+        for written, expected in ((None, [TOLD]), (written_claims({}), []), (PREPARED_FILE, [TOLD])):
+            if written:
+                (tmp_path / CLAIMS_FILE).write_text(written)
+            (web,) = (await ask(tmp_path, "List", api.ListPodResourcesRequest())).pod_resources
+            assert list(web.containers[1].dynamic_resources) == expected

@@ -16,6 +16,10 @@ from proto.podresources.v1 import api_pb2 as api
 from worker.machine.fingerprint import Fingerprint, fingerprint_of
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.hardware.memory_manager import MemoryManager
+from worker.stats.disks.pod_files import PodFile
+from workflows.decide.claims.accounts import Accounts, ClaimAccount
+from workflows.decide.claims.checkpoint import STATE_FILE as CLAIMS_FILE
+from workflows.decide.claims.checkpoint import read_checkpoint as read_claims
 from workflows.decide.cpus.state_file import STATE_FILE as CPU_FILE
 from workflows.decide.cpus.state_file import read_state as read_cpus
 from workflows.decide.cpus.static_policy import Assignments as Cpus
@@ -34,12 +38,12 @@ _Known = TypeVar("_Known")
 
 
 class AssignedHardware(Protocol):
-    """One kind of hardware: CPUs, memory, devices; claims join here."""
+    """One kind of hardware: CPUs, memory, devices, claims."""
 
     def read(self) -> None:
         """Read what is assigned now, before a request is answered. Blocks."""
 
-    def add(self, container: api.ContainerResources, pod_uid: str) -> None:
+    def add(self, container: api.ContainerResources, pod: PodFile) -> None:
         """Add what a container has."""
 
     def add_allocatable(self, answer: api.AllocatableResourcesResponse) -> None:
@@ -59,9 +63,9 @@ class AssignedCpus:
         if self.settings.static is not None:
             self._known = _read(self.root_dir / CPU_FILE, partial(read_cpus, self.settings.policy)) or Cpus()
 
-    def add(self, container: api.ContainerResources, pod_uid: str) -> None:
+    def add(self, container: api.ContainerResources, pod: PodFile) -> None:
         """Add a container's own CPUs."""
-        container.cpu_ids.extend(sorted(self._known.of(pod_uid, container.name) or ()))
+        container.cpu_ids.extend(sorted(self._known.of(pod.uid, container.name) or ()))
 
     def add_allocatable(self, answer: api.AllocatableResourcesResponse) -> None:
         """Add all CPUs but the reserved ones; none with the policy none."""
@@ -82,9 +86,9 @@ class AssignedMemory:
         if self.settings.idle is not None:
             self._known = _read(self.root_dir / MEMORY_FILE, partial(read_memory, self.settings.policy)) or Memory()
 
-    def add(self, container: api.ContainerResources, pod_uid: str) -> None:
+    def add(self, container: api.ContainerResources, pod: PodFile) -> None:
         """Add a container's own memory, by size of page."""
-        container.memory.extend(map(_memory, self._known.of(pod_uid, container.name) or ()))
+        container.memory.extend(map(_memory, self._known.of(pod.uid, container.name) or ()))
 
     def add_allocatable(self, answer: api.AllocatableResourcesResponse) -> None:
         """Add what each node has without its reservation; none with the policy None."""
@@ -115,9 +119,9 @@ class AssignedDevices:
             self._healthy = read_healthy_devices(self.root_dir)
         self._seen = seen
 
-    def add(self, container: api.ContainerResources, pod_uid: str) -> None:
+    def add(self, container: api.ContainerResources, pod: PodFile) -> None:
         """Add a container's devices, each once for each NUMA node near it."""
-        for resource, assigned in sorted(self._known.pods.get(pod_uid, {}).get(container.name, {}).items()):
+        for resource, assigned in sorted(self._known.pods.get(pod.uid, {}).get(container.name, {}).items()):
             nodes = sorted(assigned.devices)
             container.devices.extend(
                 _device(resource, device, node)
@@ -133,6 +137,47 @@ class AssignedDevices:
                 answer.devices.extend(
                     _device(resource, device, node) for node in devices[device] or (WITHOUT_TOPOLOGY,)
                 )
+
+
+@dataclass(slots=True)
+class AssignedClaims:
+    """The devices of ResourceClaims in `<root-dir>/dra_manager_state`; a file that is the same as before is not read again."""
+
+    root_dir: Path
+    _known: Accounts = field(default_factory=dict)
+    _seen: Fingerprint | None = None
+
+    def read(self) -> None:
+        """Read the file."""
+        seen = _fingerprint(self.root_dir / CLAIMS_FILE)
+        if seen != self._seen:
+            self._known = (_read(self.root_dir / CLAIMS_FILE, read_claims) if seen else None) or {}
+        self._seen = seen
+
+    def add(self, container: api.ContainerResources, pod: PodFile) -> None:
+        """Add all devices of the claims that a container uses; none if one of them is not known."""
+        claims = [self._known.get((pod.namespace, name)) for name in pod.claims.get(container.name, ())]
+        if None not in claims:
+            container.dynamic_resources.extend(_dynamic_resource(one) for one in claims if one)
+
+    def add_allocatable(self, answer: api.AllocatableResourcesResponse) -> None:
+        """Add nothing: the API has ResourceSlices for it."""
+
+
+def _dynamic_resource(claim: ClaimAccount) -> api.DynamicResource:
+    resources = [
+        api.ClaimResource(
+            cdi_devices=[api.CDIDevice(name=name) for name in device.cdi_device_ids],
+            driver_name=driver,
+            pool_name=device.pool,
+            device_name=device.device,
+            share_id=device.share_id,
+        )
+        for driver, devices in sorted(claim.drivers.items())
+        for device in devices
+    ]
+    namespace, name = claim.key
+    return api.DynamicResource(claim_name=name, claim_namespace=namespace, claim_resources=resources)
 
 
 def _device(resource: str, device: str, node: int) -> api.ContainerDevices:

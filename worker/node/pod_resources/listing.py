@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from proto.pod_snapshot import FINAL_PHASES, read_snapshots
+from proto.pod_snapshot import is_active, read_snapshots
 from proto.podresources.v1 import api_pb2 as api
 from proto.podresources.v1alpha1 import api_pb2 as alpha
 from worker.node.pod_resources.assigned import Assigned
@@ -36,8 +36,8 @@ class Listing:
         return alpha.ListPodResourcesResponse(pod_resources=map(self._resources_of_alpha, found))
 
     async def pod(self, namespace: str, name: str) -> api.PodResources | None:
-        """Return one pod that is on the node, ended or not."""
-        for pod in await self._read(only_active=False):
+        """Return one pod that has not ended, also without the gate."""
+        for pod in await self._read(only_active=True):
             if (pod.namespace, pod.name) == (namespace, name):
                 return self._resources(pod)
         return None
@@ -62,15 +62,15 @@ class Listing:
         for kind in self.assigned:
             kind.read()
         snapshots = read_snapshots(self.root_dir)
-        ended = {one.uid for one in snapshots if one.phase in FINAL_PHASES}
         found = self._files.all(one.uid for one in snapshots)
-        return [one for one in found if not only_active or one.uid not in ended]
+        active = {one.uid for one in snapshots if not only_active or is_active(one)}
+        return [one for one in found if one.uid in active]
 
     def _resources(self, pod: PodFile) -> api.PodResources:
         containers = [api.ContainerResources(name=one) for one in pod.containers]
         for container in containers:
             for kind in self.assigned:
-                kind.add(container, pod.uid)
+                kind.add(container, pod)
         return api.PodResources(name=pod.name, namespace=pod.namespace, containers=containers)
 
     def _resources_of_alpha(self, pod: PodFile) -> alpha.PodResources:

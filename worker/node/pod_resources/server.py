@@ -4,6 +4,7 @@ Monitoring agents of devices use it. v1 and v1alpha1 as by the kubelet (pkg/kube
 connection ends after some minutes, and with it requests whose client hangs.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,10 +18,10 @@ from proto.podresources.v1 import api_pb2_grpc
 from proto.podresources.v1alpha1 import api_pb2 as alpha
 from proto.podresources.v1alpha1 import api_pb2_grpc as alpha_grpc
 from worker.endpoints.unix_sockets import short_name
-from worker.node.pod_resources.assigned import AssignedCpus, AssignedDevices, AssignedMemory
+from worker.node.pod_resources.assigned import AssignedClaims, AssignedCpus, AssignedDevices, AssignedMemory
 from worker.node.pod_resources.listing import Listing
 from worker.node.process.dependencies import NodeDependencies
-from worker.settings.kubelet.feature_gates import ACTIVE_PODS_GATE
+from worker.settings.kubelet.feature_gates import ACTIVE_PODS_GATE, POD_RESOURCES_GATE
 
 SOCKET: Final = Path("pod-resources/kubelet.sock")
 QPS: Final = 100
@@ -38,8 +39,10 @@ _Count = Callable[..., None]
 
 
 async def serve_pod_resources(deps: NodeDependencies) -> None:
-    """Serve until cancelled; raises OSError and RuntimeError if the socket cannot be created."""
+    """Serve until cancelled; raises OSError and RuntimeError if the socket cannot be created. Without its gate nothing is served."""
     config = deps.config
+    if not config.feature_gates.enabled(POD_RESOURCES_GATE):
+        await asyncio.Event().wait()
     path = config.root_dir / SOCKET
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     root_dir = config.root_dir
@@ -47,6 +50,7 @@ async def serve_pod_resources(deps: NodeDependencies) -> None:
         AssignedCpus(config.cpu_manager, root_dir),
         AssignedMemory(config.memory_manager, root_dir),
         AssignedDevices(root_dir),
+        AssignedClaims(root_dir),
     )
     only_active = config.feature_gates.enabled(ACTIVE_PODS_GATE)
     listing = Listing(config.root_dir, assigned, only_active=only_active)

@@ -26,6 +26,7 @@ WEBSOCKETS_GATE: Final = "ExtendWebSocketsToKubelet"
 TRUST_BUNDLES_GATE: Final = "ClusterTrustBundleProjection"
 POD_CERTIFICATES_GATE: Final = "PodCertificateRequest"
 PROVIDER_TOKENS_GATE: Final = "KubeletServiceAccountTokenForCredentialProviders"
+POD_RESOURCES_GATE: Final = "KubeletPodResourcesGet"
 ACTIVE_PODS_GATE: Final = "KubeletPodResourcesListUseActivePods"
 SPLIT_LOGS_GATE: Final = "PodLogsQuerySplitStreams"
 QUOTA_GATE: Final = "LocalStorageCapacityIsolationFSQuotaMonitoring"
@@ -53,6 +54,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     TRUST_BUNDLES_GATE: frozenset({True}),
     POD_CERTIFICATES_GATE: frozenset({True}),
     ACTIVE_PODS_GATE: frozenset({False}),
+    POD_RESOURCES_GATE: frozenset({False}),
     RESOURCE_HEALTH_GATE: frozenset({False}),
     PROVIDER_TOKENS_GATE: frozenset({False}),
     "ClusterTrustBundle": frozenset({True}),  # the API server's part of it

@@ -6,10 +6,11 @@ when it changed, and only a small part of it is kept.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from proto.dra.pod_claims import ClaimUnknown, container_claims
 from proto.pod_snapshot import POD_FILE_NAME
 
 
@@ -25,6 +26,8 @@ class PodFile:
     containers: tuple[str, ...]
     """Containers that run as long as the pod: sidecars first."""
     sidecars: tuple[str, ...] = ()
+    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of the ResourceClaims of each container that uses some; none as long as one of its names is not known."""
 
 
 class PodFiles:
@@ -64,5 +67,15 @@ def _cut(pod: Mapping[str, Any]) -> PodFile:
         "metadata": {"uid": uid, "namespace": namespace, "name": name},
         "spec": {"volumes": spec.get("volumes") or []},
     }
-    containers = tuple(one["name"] for one in (*sidecars, *spec["containers"]))
-    return PodFile(uid, namespace, name, kept, containers, tuple(one["name"] for one in sidecars))
+    running = (*sidecars, *spec["containers"])
+    pod = {**pod, "metadata": {**metadata, "namespace": namespace}}
+    claims = {one["name"]: found for one in running if (found := _claims(pod, one))}
+    names = tuple(one["name"] for one in running)
+    return PodFile(uid, namespace, name, kept, names, tuple(one["name"] for one in sidecars), claims)
+
+
+def _claims(pod: Mapping[str, Any], container: Mapping[str, Any]) -> tuple[str, ...]:
+    try:
+        return container_claims(pod, container)
+    except ClaimUnknown:
+        return ()

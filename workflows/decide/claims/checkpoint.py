@@ -7,6 +7,8 @@ from typing import Any, Final
 from proto.dra.claims import Claim, PreparedDevice
 from workflows.decide.claims.accounts import Accounts, ClaimAccount
 
+STATE_FILE: Final = "dra_manager_state"
+"""Its name below --root-dir."""
 _KIND: Final = {"kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1"}
 
 

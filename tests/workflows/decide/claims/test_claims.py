@@ -13,6 +13,7 @@ from proto.dra.pod_claims import (
     ClaimUse,
     NamedClaim,
     claims_slice,
+    container_claims,
     container_uses,
     named_claims,
     uses_claims,
@@ -127,6 +128,26 @@ def test_a_claim_that_is_not_known(of: dict[str, Any], why: str) -> None:
 def test_what_a_container_uses(resources: dict[str, Any], uses: tuple[ClaimUse, ...]) -> None:
     """By its resources (manager.go GetResources)."""
     assert container_uses(pod(NAMED, extended=EXTENDED), {"name": "c", "resources": resources}) == uses
+
+
+@pytest.mark.parametrize(
+    ("container", "claims"),
+    [
+        pytest.param({"name": "x"}, (), id="none"),
+        pytest.param({"name": "x", "resources": {"claims": [{"name": "a", "request": "r"}]}}, ("gpu",), id="a-request"),
+        pytest.param(
+            {"name": "x", "resources": {"claims": [{"name": "a", "request": "1"}, {"name": "a", "request": "2"}]}},
+            ("gpu",),
+            id="two-requests-of-one-claim",
+        ),
+        pytest.param({"name": "x", "resources": {"claims": [{"name": "z"}]}}, (), id="one-that-the-pod-lacks"),
+        pytest.param({"name": "c"}, ("ext",), id="an-extended-resource"),
+        pytest.param({"name": "c", "resources": {"claims": [{"name": "a"}]}}, ("gpu", "ext"), id="both"),
+    ],
+)
+def test_the_claims_of_a_container(container: dict[str, Any], claims: tuple[str, ...]) -> None:
+    """Each once, the scheduler's last (manager.go GetContainerClaimInfos)."""
+    assert container_claims(pod(NAMED, extended=EXTENDED), container) == claims
 
 
 def claim_object(owner: str = "", reserved: str = "uid-web", drivers: tuple[str, ...] | None = ("d",)) -> Any:
