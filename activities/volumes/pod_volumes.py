@@ -27,12 +27,20 @@ from activities.sandbox.runtime_classes import RuntimeClassRefused, runtime_clas
 from activities.volumes.plugin.ownership import FsGroup, apply_fs_group, fs_group_of
 from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.table import kind_of, plugin_of, volume_type
-from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
+from activities.volumes.plugin.volume_type import (
+    AttachLimitExceeded,
+    Mounted,
+    NotAttached,
+    NotProcessed,
+    PodVolume,
+    VolumeFailed,
+    VolumeType,
+)
 from activities.volumes.subpaths import unmount_sub_paths
 from proto.kubernetes.pod_containers import every_container
 from proto.temporal import names
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
-from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT
+from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT, VOLUME_ATTACHMENT_LIMIT_EXCEEDED
 from proto.temporal.pod import PodJson, PodKey
 
 _GIVEN: Final = "tempolet.dev/fs-group"
@@ -49,7 +57,8 @@ class VolumeActivities:
     async def mount_volumes(self, request: MountVolumes) -> MountedVolumes:
         """Mount every volume of a pod; mounted ones are found. Raises FailedMount, which lists every volume that failed.
 
-        Also raised when the pod begins to terminate while a mount hangs.
+        Also raised when the pod begins to terminate while a mount hangs. Raises VolumeAttachmentLimitExceeded if the
+        node has no place for a volume.
         """
         pod, services = request.pod, self._services
         async with heartbeating(f"mount the volumes of {pod}"), services.locks.hold(f"{pod.uid}//volumes"):
@@ -97,7 +106,10 @@ class VolumeActivities:
     async def _mount_all(self, request: MountVolumes) -> MountedVolumes:
         found = pod_volumes(self._services, request)
         ends = await asyncio.gather(*(self._mount(kind, one) for kind, one in found), return_exceptions=True)
-        if failures := failure_message(_mounting, [one for _, one in found], ends):
+        volumes = [one for _, one in found]
+        if failures := failure_message(_mounting, volumes, ends):
+            if request.refresh is None and (limit := limit_message(volumes, ends)):
+                raise non_retryable_failure(VOLUME_ATTACHMENT_LIMIT_EXCEEDED, limit)
             raise non_retryable_failure(FAILED_MOUNT, failures)
         mounted = [one for one in ends if isinstance(one, Mounted)]
         asked = request.asks_recursive_read_only
@@ -179,6 +191,20 @@ def failure_message(doing: Callable[[PodVolume], str], volumes: Sequence[PodVolu
             case BaseException():
                 raise end
     return "; ".join(failures)
+
+
+def limit_message(volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
+    """Build the kubelet's message if the node has no place for one of the volumes; else empty (VolumeAttachLimitExceededError)."""
+    if not any(isinstance(end, AttachLimitExceeded) for end in ends):
+        return ""
+    unmounted, unattached, unprocessed = (
+        " ".join(sorted(one.name for one, end in zip(volumes, ends, strict=True) if isinstance(end, failed)))
+        for failed in (Exception, NotAttached, NotProcessed)
+    )
+    return (
+        f"Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[{unmounted}], "
+        f"unattached volumes=[{unattached}], failed to process volumes=[{unprocessed}]: context deadline exceeded"
+    )
 
 
 def _mounting(volume: PodVolume) -> str:

@@ -20,6 +20,8 @@ UNEXPECTED: Final = "UnexpectedError"
 """A bug in tempolet (`activities/execution/unexpected.py`)."""
 
 FAILED_MOUNT: Final = "FailedMount"
+VOLUME_ATTACHMENT_LIMIT_EXCEEDED: Final = "VolumeAttachmentLimitExceeded"
+"""The node has no place for a volume: its pod is rejected."""
 FAILED_PREPARE_DYNAMIC_RESOURCES: Final = "FailedPrepareDynamicResources"
 FAILED_UNPREPARE_DYNAMIC_RESOURCES: Final = "FailedUnprepareDynamicResources"
 """Not a reason of the kubelet, which only logs it."""

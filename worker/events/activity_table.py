@@ -30,6 +30,7 @@ from proto.temporal.failure_types import (
     NETWORK_NOT_READY,
     PREDECESSOR_PRESENT,
     RUNTIME_UNAVAILABLE,
+    VOLUME_ATTACHMENT_LIMIT_EXCEEDED,
 )
 from proto.temporal.hooks import Hook
 from proto.temporal.pod import ContainerState
@@ -205,6 +206,8 @@ def _hook_failed(subject: Subject, request: RunHook, _: Fault) -> Iterator[Occur
 
 
 def _not_mounted(subject: Subject, _: MountVolumes, fault: Fault) -> Iterator[Occurrence]:
+    if fault.reason == VOLUME_ATTACHMENT_LIMIT_EXCEEDED:
+        return  # the pod's rejection is told
     for message in _NEXT_VOLUME.split(fault.message):
         reason = "FailedMapVolume" if message.startswith(_OF_A_DEVICE) else "FailedMount"
         yield Occurrence(subject.pod, WARNING, reason, message)

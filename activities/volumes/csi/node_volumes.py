@@ -17,7 +17,7 @@ from typing import Any
 from activities.clients.csi_driver import CsiError, CsiNode, connected
 from activities.clients.csi_drivers import DriverNotRegistered
 from activities.files import mounts
-from activities.volumes.csi.drivers.attachment import NoPlaceForVolume, wait_attached
+from activities.volumes.csi.drivers.attachment import wait_attached
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
 from activities.volumes.csi.drivers.pod_tokens import pod_tokens
 from activities.volumes.csi.drivers.requests import VolumeRequest, publish_request, stage_request
@@ -124,11 +124,8 @@ class NodeVolumes:
         """
         if not rules.needs_attaching(volume):
             return {}
-        try:
-            return await wait_attached(self._services.objects, volume, self._services.settings.node_name)
-        except NoPlaceForVolume:
-            self._drivers.exhausted.set(volume.driver)
-            raise
+        no_place = partial(self._drivers.exhausted.set, volume.driver) if rules.counts_places else None
+        return await wait_attached(self._services.objects, volume, self._services.settings.node_name, no_place)
 
     @asynccontextmanager
     async def driver(self, name: str, doing: str) -> AsyncIterator[CsiNode]:

@@ -15,6 +15,18 @@ class VolumeFailed(Exception):
     """A volume cannot be mounted or unmounted now. The message is the kubelet's and never quotes a volume's content."""
 
 
+class NotProcessed(VolumeFailed):
+    """It is not known yet which volume a claim means."""
+
+
+class NotAttached(VolumeFailed):
+    """A volume is not attached to this node."""
+
+
+class AttachLimitExceeded(NotAttached):
+    """It was not attached in time, because its driver has no place for one more volume on this node."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodVolume:
     """One volume of a pod."""

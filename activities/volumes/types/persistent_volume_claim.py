@@ -17,7 +17,7 @@ from activities.volumes.claims.claims import ClaimUnusable
 from activities.volumes.claims.lookup import find_bound_volume
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.plugin.table import persistent_type
-from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
+from activities.volumes.plugin.volume_type import Mounted, NotProcessed, PodVolume, VolumeFailed, VolumeType
 from proto.kubernetes.claims import ephemeral_claim
 
 _MODE: Final = 0o750
@@ -44,7 +44,7 @@ class PersistentVolumes:
         try:
             persistent = await find_bound_volume(volume, claim, own=own)
         except (ClaimUnusable, ObjectRefused) as error:
-            raise VolumeFailed(f"error processing PVC {volume.pod.namespace}/{claim}: {error}") from error
+            raise NotProcessed(f"error processing PVC {volume.pod.namespace}/{claim}: {error}") from error
         kind = _type_of(persistent)
         await asyncio.to_thread(_remember, volume, persistent)
         mounted = await kind.mount(_as_persistent(volume, persistent.name), persistent)

@@ -251,6 +251,9 @@ def test_what_goes_well(events: PodEvents, told: Told, request_: Any, answer: An
             ['W FailedMount: MountVolume.SetUp failed for volume "a"'], id="not-mounted",
         ),
         pytest.param(
+            MountVolumes(POD, (), {}), "VolumeAttachmentLimitExceeded", "no place", [], id="a-rejection-is-told-by-the-status"
+        ),
+        pytest.param(
             MountVolumes(POD, (), {}),
             "FailedMount",
             'MountVolume.SetUp failed for volume "a" : one; two; MountVolume.SetUp failed for volume "b" : three',

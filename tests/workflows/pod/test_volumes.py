@@ -13,6 +13,7 @@ from tests.workflows.conftest import Node, container, pod_json
 
 BUSY = ApplicationError("device or resource busy", type="FailedUnmount", non_retryable=True)
 MISSING = ApplicationError("/nowhere is not a directory", type="FailedMount", non_retryable=True)
+NO_PLACE = ApplicationError("no place", type="VolumeAttachmentLimitExceeded", non_retryable=True)
 
 
 def with_volume() -> PodJson:
@@ -56,6 +57,21 @@ async def test_no_container_starts_before_its_volumes(node: Node) -> None:
     assert not node.runtime.named(names.START_CONTAINER)
     await node.until(pod, lambda one: one.ready)
     assert len(node.runtime.named(names.MOUNT_VOLUMES)) == 2
+    await node.delete(handle)
+
+
+async def test_a_pod_whose_volume_has_no_place_is_rejected(node: Node) -> None:
+    """It has failed, and its sandbox and what was mounted are undone while it is still listed."""
+    node.runtime.failing[names.MOUNT_VOLUMES] = [NO_PLACE]
+    pod = with_volume()
+    handle = await node.start(pod)
+    shown = await node.until(pod, lambda one: one.phase == "Failed")
+    async with asyncio.timeout(PATIENCE):
+        while not order(node, names.UNMOUNT_VOLUMES):
+            node.runtime.changed.clear()
+            await node.runtime.changed.wait()
+    assert (shown.reason, shown.message) == ("VolumeAttachmentLimitExceeded", "Pod was rejected: no place")
+    assert not node.runtime.named(names.START_CONTAINER)
     await node.delete(handle)
 
 

@@ -18,6 +18,7 @@ import structlog
 from activities.clients.csi_drivers import Driver
 from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused
+from activities.volumes.csi.drivers.driver_object import allocatable_period
 from worker.daemon.background import in_background
 
 LOOK: Final = 30.0
@@ -31,10 +32,8 @@ _log: Final = structlog.get_logger(__name__)
 def update_period(driver: Mapping[str, Any]) -> float | None:
     """Return after how many seconds a driver wants to be asked again, by its CSIDriver object; None: never."""
     spec = driver.get("spec")
-    seconds = spec.get("nodeAllocatableUpdatePeriodSeconds") if isinstance(spec, Mapping) else None
-    if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0:
-        return None
-    return max(float(seconds), SHORTEST)
+    seconds = allocatable_period(spec) if isinstance(spec, Mapping) else None
+    return None if seconds is None else max(float(seconds), SHORTEST)
 
 
 class Allocatable:

@@ -10,6 +10,8 @@ from typing import Final
 
 from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED, REJECTED_PREFIX
 from proto.temporal.activities.requests import RunPodSandbox
+from proto.temporal.activities.volumes import MountVolumes
+from proto.temporal.failure_types import VOLUME_ATTACHMENT_LIMIT_EXCEEDED
 from proto.temporal.pod import Observed
 from proto.temporal.pod_inputs import Eviction, Rejected
 from workflows.decide.machine_abilities import why_rejected
@@ -31,6 +33,12 @@ def rejection(situation: Situation) -> Rejected | None:
 def rejected_by_runtime(situation: Situation, action: RunPodSandbox, reason: str) -> bool:
     """Report whether a first sandbox failed because the node cannot run the pod."""
     return reason in BY_RUNTIME and action.attempt == 0 and situation.observed.eviction is None
+
+
+def rejected_by_volumes(situation: Situation, action: MountVolumes, reason: str) -> bool:
+    """Report whether volumes were not mounted because the node has no place for one (pkg/kubelet/kubelet.go SyncPod)."""
+    first = action.refresh is None and situation.observed.eviction is None
+    return first and reason == VOLUME_ATTACHMENT_LIMIT_EXCEEDED
 
 
 def reject(observed: Observed, why: Rejected, now: datetime) -> None:

@@ -142,6 +142,8 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             observed.waiting_for = message
         case RunPodSandbox() if admission.rejected_by_runtime(situation, action, reason):
             admission.reject(observed, Rejected(reason, message), now)
+        case MountVolumes() if admission.rejected_by_volumes(situation, action, reason):
+            admission.reject(observed, Rejected(reason, message), now)
         case StartContainer(container=container):
             facts = observed.containers.setdefault(container["name"], ContainerFacts(attempt=action.attempt))
             facts.failure_reason, facts.failure_message, facts.failed_at = reason, message, now

@@ -44,6 +44,8 @@ class DriverRules:
     tokens_in_secrets: bool = False
     """Tokens are passed as secrets instead of volume attributes."""
     republish: bool = False
+    counts_places: bool = False
+    """It says again and again how many volumes the node can have (`nodeAllocatableUpdatePeriodSeconds`)."""
 
     def needs_attaching(self, volume: CsiVolume) -> bool:
         """Report whether the volume must be attached to this node first; an ephemeral one never is."""
@@ -88,7 +90,14 @@ def read_rules(driver: str, spec: Mapping[str, Any]) -> DriverRules:
         ),
         tokens_in_secrets=spec.get("serviceAccountTokenInSecrets") is True,
         republish=spec.get("requiresRepublish") is True,
+        counts_places=allocatable_period(spec) is not None,
     )
+
+
+def allocatable_period(spec: Mapping[str, Any]) -> int | None:
+    """Return after how many seconds a driver wants to be asked how many volumes the node can have; None: never again."""
+    seconds = spec.get("nodeAllocatableUpdatePeriodSeconds")
+    return seconds if isinstance(seconds, int) and not isinstance(seconds, bool) and seconds > 0 else None
 
 
 def check_rules(rules: DriverRules, volume: CsiVolume, *, standalone: bool = True) -> None:

@@ -6,11 +6,16 @@ The driver runs in the test's process with folders as volumes; its mounts are re
 import base64
 import json
 import os
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from activities.objects.objects import ObjectKind
+from activities.volumes.csi.drivers import attachment
+from activities.volumes.csi.records.volume import attachment_name
 from activities.volumes.plugin.volume_type import VolumeFailed
 from activities.volumes.pod_volumes import VolumeActivities
 from proto.temporal.activities.volumes import MountVolumes
@@ -167,3 +172,30 @@ async def test_all_volumes_of_a_pod_by_its_activity(node: Node) -> None:
     assert [one.name for one in answer.volumes] == ["data"]
     await node.unmount(pod)
     assert node.left() == []
+
+
+async def test_a_pod_whose_volume_has_no_place_here(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its activity fails with the reason of a rejection and the kubelet's message, but not for a volume that it has already."""
+    monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.2))
+    node.driver_object(attachRequired=True, nodeAllocatableUpdatePeriodSeconds=60)
+    status = {"attachError": {"message": "no slot", "errorCode": 8}}
+    node.objects.put(ObjectKind.VOLUME_ATTACHMENTS, attachment_name("vol-1", NAME, "n1"), {"status": status})
+    node.services = replace(node.services, api=object())  # type: ignore[arg-type]
+    other = {"name": "other", "persistentVolumeClaim": {"claimName": "none"}}
+    told = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-1"}, "spec": {}}
+    request = MountVolumes(node.pod("uid-1"), (other, CLAIM, {"name": "fine", "emptyDir": {}}), told)
+    mount = VolumeActivities(node.services).mount_volumes
+    with pytest.raises(ApplicationError) as refused:
+        await ActivityEnvironment().run(mount, request)
+    assert (refused.value.type, refused.value.non_retryable) == ("VolumeAttachmentLimitExceeded", True)
+    assert refused.value.message == (
+        "Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[data other], "
+        "unattached volumes=[data], failed to process volumes=[other]: context deadline exceeded"
+    )
+    with pytest.raises(ApplicationError) as refreshing:
+        await ActivityEnvironment().run(mount, replace(request, refresh={}))
+    assert refreshing.value.type == "FailedMount"
+    assert "is not attached to node n1 after 0.2 s: kubernetes.io/csi: attacher.WaitForAttach failed: no slot" in str(
+        refreshing.value
+    )
+    assert node.life() == []

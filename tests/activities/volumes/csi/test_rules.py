@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from activities.clients.secret_redaction import redact_secrets, secrets_of
-from activities.objects.objects import ObjectKind
+from activities.objects.objects import ObjectKind, StoredObject
 from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenSpec
 from activities.volumes.csi.drivers import attachment
 from activities.volumes.csi.drivers.attachment import NoPlaceForVolume, publish_context
@@ -28,7 +28,7 @@ from activities.volumes.csi.records.volume import (
     ephemeral_handle,
     persistent_fields,
 )
-from activities.volumes.plugin.volume_type import VolumeFailed
+from activities.volumes.plugin.volume_type import AttachLimitExceeded, NotAttached, VolumeFailed
 from proto.csi.v1 import csi_pb2 as csi
 from tests.activities.stored_objects import ObjectsInMemory
 
@@ -233,6 +233,46 @@ async def test_an_attachment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
     waiting = asyncio.create_task(attachment.wait_attached(objects, of, "n1"))
     objects.put(ObjectKind.VOLUME_ATTACHMENTS, name, {"status": {"attached": True, "attachmentMetadata": {"a": "b"}}})
     assert await waiting == {"a": "b"}
+
+
+ATTACHED, NO_PLACE = {"attached": True}, {"attachError": {"message": "no slot", "errorCode": 8}}
+
+
+@pytest.mark.parametrize(
+    ("counts", "states", "end"),
+    [
+        pytest.param(False, [NO_PLACE], NoPlaceForVolume, id="a-driver-that-does-not-count-fails-at-once"),
+        pytest.param(True, [NO_PLACE], AttachLimitExceeded, id="no-place-in-time"),
+        pytest.param(True, [NO_PLACE, ATTACHED], None, id="a-place-comes-free"),
+        pytest.param(True, [NO_PLACE, {}], NotAttached, id="it-is-tried-again-when-time-is-over"),
+        pytest.param(True, [{}, NO_PLACE], AttachLimitExceeded, id="no-place-in-the-end"),
+    ],
+)
+async def test_a_place_on_the_node_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, counts: bool, states: list[dict[str, Any]], end: type[Exception] | None
+) -> None:
+    """Only of a driver that counts its places; the lack of one is told once, at once."""
+    monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.5))
+    monkeypatch.setattr(attachment, "_LONGEST_PAUSE", 0.01)
+    of, name, told = volume(), attachment_name("h", "d", "n1"), []
+
+    class Turning(ObjectsInMemory):
+        async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
+            found = await ObjectsInMemory.get(self, kind, namespace, name)
+            if len(states) > 1:
+                self.put(ObjectKind.VOLUME_ATTACHMENTS, name, {"status": states.pop(1)})
+            return found
+
+    objects = Turning()
+    objects.put(ObjectKind.VOLUME_ATTACHMENTS, name, {"status": states[0]})
+    waiting = attachment.wait_attached(objects, of, "n1", (lambda: told.append(1)) if counts else None)
+    if end is None:
+        assert await waiting == {}
+    else:
+        with pytest.raises(NotAttached) as failed:
+            await waiting
+        assert type(failed.value) is end
+    assert told == [1] * counts
 
 
 class Tokens:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 
 from activities.clients.csi_drivers import CsiDrivers, Driver
 from activities.objects.objects import ObjectKind
+from activities.volumes.csi.drivers import attachment
 from activities.volumes.csi.records.volume import attachment_name
-from activities.volumes.plugin.volume_type import VolumeFailed
+from activities.volumes.plugin.volume_type import AttachLimitExceeded
 from tests.activities.volumes.csi.csi_node import NAME, Node, NodeWithDriver
 from tests.csi.orders import Order, Setup
 from worker.host.csi import allocatable
@@ -90,18 +92,17 @@ async def test_a_driver_that_does_not_want_it_is_not_asked(node: Node, monkeypat
 
 
 async def test_no_place_for_a_volume_asks_at_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without waiting for the period; the pod's mount fails."""
+    """Without waiting for the period, while the pod still waits for a place; then its mount fails."""
+    monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.5))
     monkeypatch.setattr(allocatable, "update_period", lambda one: 3600.0 if update_period(one) else None)
     node.driver_object(attachRequired=True, nodeAllocatableUpdatePeriodSeconds=60)
     status = {"attachError": {"message": "too many", "errorCode": 8}}
     node.objects.put(ObjectKind.VOLUME_ATTACHMENTS, attachment_name("vol-1", NAME, "n1"), {"status": status})
     node.services = replace(node.services, api=object())  # type: ignore[arg-type]
     async with keeping_allocatable(node.services):
-        await asyncio.sleep(0)
         while node.driver.count(INFO) == 0:
-            with pytest.raises(VolumeFailed, match="too many"):
+            with pytest.raises(AttachLimitExceeded, match="too many"):
                 await node.mount(node.pod("u1"))
-            await asyncio.sleep(0.01)
         await said(node, 7)
 
 

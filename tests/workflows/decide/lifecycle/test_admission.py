@@ -10,6 +10,7 @@ import pytest
 
 from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
 from proto.temporal.activities.requests import RunPodSandbox
+from proto.temporal.activities.volumes import MountVolumes
 from proto.temporal.pod import Lifecycle, NodeSettings
 from tests.workflows.decide.situations import KEY, NOW, Context, pod, situation, up
 from workflows.decide.lifecycle import admission, lifecycle
@@ -142,3 +143,26 @@ def test_only_the_runtime_may_know(attempt: int, reason: str, rejected: bool) ->
     if rejected:
         assert asked.observed.eviction
         assert (asked.observed.eviction.message, asked.observed.eviction.at) == ("Pod was rejected: no", NOW)
+
+
+@pytest.mark.parametrize(
+    ("refresh", "reason", "rejected"),
+    [
+        pytest.param(None, "VolumeAttachmentLimitExceeded", True, id="the-node-has-no-place"),
+        pytest.param({}, "VolumeAttachmentLimitExceeded", False, id="what-is-mounted-stays"),
+        pytest.param(None, "FailedMount", False, id="another-failure-is-tried-again"),
+    ],
+)
+def test_a_volume_without_a_place_rejects_its_pod(refresh: dict[str, str] | None, reason: str, rejected: bool) -> None:
+    """Its sandbox goes again (pkg/kubelet/kubelet.go SyncPod); an end that has begun already stays."""
+    asked = situation(pod())
+    fold_failure(asked, MountVolumes(KEY, (), {}, refresh=refresh), reason, "no place")
+    assert bool(asked.observed.eviction) is rejected
+    if rejected:
+        fold_failure(asked, MountVolumes(KEY, (), {}), reason, "no place, again")
+        assert asked.observed.eviction
+        assert (asked.observed.eviction.reason, asked.observed.eviction.message) == (
+            reason,
+            "Pod was rejected: no place",
+        )
+        assert moved(asked) is Lifecycle.TERMINATING
