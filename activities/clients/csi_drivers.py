@@ -76,6 +76,31 @@ class Exhausted:
         return True
 
 
+class WantedVolumes:
+    """Volumes that pods wait for until they are attached, which the Node has to list as in use."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        """By the path at which each is to be published."""
+        self.changed = asyncio.Event()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Their names in the Node's status."""
+        return frozenset(self._names.values())
+
+    def add(self, target: str, name: str) -> None:
+        """Add the volume that a pod waits for."""
+        if self._names.get(target) != name:
+            self._names[target] = name
+            self.changed.set()
+
+    def discard(self, target: str) -> None:
+        """Remove it: its pod has it no longer."""
+        if self._names.pop(target, None) is not None:
+            self.changed.set()
+
+
 class CsiDrivers:
     """The registered drivers, and which of their volumes this process has staged and published."""
 
@@ -91,6 +116,7 @@ class CsiDrivers:
         """Target paths; likewise."""
         self.sizes = VolumeSizes()
         self.exhausted = Exhausted()
+        self.wanted = WantedVolumes()
 
     def find(self, name: str) -> Driver | None:
         """Return the driver of this name, or None."""

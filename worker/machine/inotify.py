@@ -10,8 +10,9 @@ import asyncio
 import ctypes
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import IntFlag
 from pathlib import Path
 from typing import Final, Self
@@ -133,6 +134,30 @@ class WatchedFolders(_Watch):
             _libc.inotify_rm_watch(self._descriptor, number)  # fails if the folder is gone, which removed its watch
         self._numbers = numbers
         return refused
+
+
+async def folder_changes(folder: Path, every: timedelta) -> AsyncIterator[None]:
+    """Yield now, then at each change of a folder, which is made where it is missing, and at least this often; for ever."""
+    while True:
+        try:
+            watch = _made_and_watched(folder)
+        except OSError:
+            yield
+            await asyncio.sleep(every.total_seconds())
+            continue
+        with watch:
+            while not any(one.mask & LOST for one in watch.read()):
+                yield
+                try:
+                    async with asyncio.timeout(every.total_seconds()):
+                        await watch.wait()
+                except TimeoutError:
+                    pass
+
+
+def _made_and_watched(folder: Path) -> FolderWatch:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return FolderWatch(folder)
 
 
 def _parse(data: bytes) -> Iterator[FolderEvent]:

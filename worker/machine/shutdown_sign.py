@@ -4,7 +4,6 @@ The worker hears of a shutdown (`worker/host/shutdown/`); the node process then 
 has the kernel's id of the boot, so one that a power loss left behind says nothing after it.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Final
 
 from activities.files.atomic_files import write_atomically
 from activities.machine.boot_id import boot_id
-from worker.machine.inotify import FolderWatch
+from worker.machine.inotify import folder_changes
 
 FOLDER: Final = "shutdown"
 FILE: Final = "under-way"
@@ -45,20 +44,5 @@ class ShutdownSign:
 
     async def changes(self, every: timedelta = _LOOK_AGAIN) -> AsyncIterator[bool]:
         """Yield whether it is set now, then at each change of the folder, and at least this often; for ever."""
-        while True:
-            try:
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                watch = FolderWatch(self._folder)
-            except OSError:
-                yield self.is_set()
-                await asyncio.sleep(every.total_seconds())
-                continue
-            with watch:
-                while self._folder.exists():
-                    watch.read()
-                    yield self.is_set()
-                    try:
-                        async with asyncio.timeout(every.total_seconds()):
-                            await watch.wait()
-                    except TimeoutError:
-                        pass
+        async for _ in folder_changes(self._folder, every):
+            yield self.is_set()

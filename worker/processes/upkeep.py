@@ -18,6 +18,7 @@ from worker.events.event import TellOfNode
 from worker.host.csi.allocatable import keeping_allocatable
 from worker.host.csi.republishing import republishing_volumes
 from worker.host.csi.volume_expansion import expanding_volumes
+from worker.host.csi.wanted_volumes import recording_wanted
 from worker.host.local_storage import StorageWatch, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.orphaned_pods import undoing_orphaned_pods
@@ -50,6 +51,7 @@ def upkeep(parts: WorkerParts, dra: DraDrivers | None = None) -> Sequence[Abstra
         republishing_volumes(services, every),
         expanding_volumes(services, every) if services.api is not None else nullcontext(),
         keeping_allocatable(services) if services.api is not None else nullcontext(),
+        recording_wanted(services) if services.api is not None else nullcontext(),
         undoing_orphaned_pods(services, every, parts.telemetry.metrics.operations.orphans_cleaned),
         keeping_logs_small(rotator),
         giving_back_freed_memory(every),

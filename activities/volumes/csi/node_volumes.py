@@ -17,11 +17,12 @@ from typing import Any
 from activities.clients.csi_driver import CsiError, CsiNode, connected
 from activities.clients.csi_drivers import DriverNotRegistered
 from activities.files import mounts
-from activities.volumes.csi.drivers.attachment import wait_attached
+from activities.volumes.csi.drivers.attachment import wait_attached, wait_reported
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
 from activities.volumes.csi.drivers.pod_tokens import pod_tokens
 from activities.volumes.csi.drivers.requests import VolumeRequest, publish_request, stage_request
 from activities.volumes.csi.drivers.secrets import read_secret
+from activities.volumes.csi.records.layout import unique_name
 from activities.volumes.csi.records.places import FilesPlace, Place, VolumeRecord
 from activities.volumes.csi.records.republishing import Republished, record_republished
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, lock_of
@@ -68,7 +69,7 @@ class NodeVolumes:
         """Stage and publish a volume unless that is done. Raises VolumeFailed and OSError, which contain no secret."""
         rules = await driver_rules(self._services.objects, volume.driver)
         check_rules(rules, volume, standalone=self._services.api is None)
-        context = await self._attached(rules, volume)
+        context = await self._attached(rules, volume, place)
         async with self.driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node:
             async with self._services.locks.hold(volume.lock):
                 mounting = _Mounting(await _asking(node, volume, pod, context), place, rules, pod)
@@ -82,7 +83,7 @@ class NodeVolumes:
         rules = await driver_rules(self._services.objects, volume.driver)
         if not rules.republish:
             return
-        context = await self._attached(rules, volume)
+        context = await self._attached(rules, volume, place)
         async with (
             self.driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node,
             self._services.locks.hold(volume.lock),
@@ -99,6 +100,7 @@ class NodeVolumes:
 
         Raises VolumeFailed and OSError.
         """
+        self._drivers.wanted.discard(str(place.target))
         record = await asyncio.to_thread(place.record)
         if record is None:
             await asyncio.to_thread(place.forget)  # an earlier try may have died while it removed the record
@@ -117,15 +119,19 @@ class NodeVolumes:
                 await self._unstage_unless_used(node, place, record)
             await asyncio.to_thread(place.forget)
 
-    async def _attached(self, rules: DriverRules, volume: CsiVolume) -> dict[str, str]:
+    async def _attached(self, rules: DriverRules, volume: CsiVolume, place: Place) -> dict[str, str]:
         """Wait until a volume is attached and return the publish context; empty if it needs no attaching.
 
         Raises VolumeFailed.
         """
         if not rules.needs_attaching(volume):
             return {}
+        settings, record = self._services.settings, await asyncio.to_thread(place.record)
+        if record is None or record.unpublished:  # else it was listed when it was mounted, and is
+            self._drivers.wanted.add(str(place.target), unique_name(volume.driver, volume.handle))
+            await wait_reported(settings.root_dir, volume, settings.node_name)
         no_place = partial(self._drivers.exhausted.set, volume.driver) if rules.counts_places else None
-        return await wait_attached(self._services.objects, volume, self._services.settings.node_name, no_place)
+        return await wait_attached(self._services.objects, volume, settings.node_name, no_place)
 
     @asynccontextmanager
     async def driver(self, name: str, doing: str) -> AsyncIterator[CsiNode]:

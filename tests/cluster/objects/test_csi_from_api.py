@@ -90,11 +90,19 @@ def counted(summary: Any) -> bool:
 
 
 def test_a_volume_is_staged_when_it_is_attached(cluster_node: ClusterNode, driver: DriverProcess) -> None:
-    """With the attachment's metadata and a token of the pod's service account, which appears nowhere else; it is in volumesInUse meanwhile."""
+    """With the attachment's metadata and a token of the pod's service account, which appears nowhere else.
+
+    It is in volumesInUse before, so that the cluster does not detach it meanwhile, and as long as the pod has it.
+    """
     bind(cluster_node, driver, "disk")
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}]
     uid = cluster_node.create_pod(pod_manifest("attached", volumes=volumes))["metadata"]["uid"]
-    cluster_node.until(lambda: cluster_node.pod("attached"), "the pod is known")
+    unique = f"kubernetes.io/csi/{driver.setup.name}^handle-disk"
+
+    def in_use(node: Any) -> bool:
+        return bool(node["status"].get("volumesInUse") == [unique])
+
+    cluster_node.api.until(cluster_node.path, in_use, "the volume is in use")
     assert driver.folder.calls(STAGE) == []
     attach(cluster_node, driver, "disk", device="sdb")
     cluster_node.until_running("attached")
@@ -106,10 +114,9 @@ def test_a_volume_is_staged_when_it_is_attached(cluster_node: ClusterNode, drive
     user = cluster_node.api.create("/apis/authentication.k8s.io/v1/tokenreviews", review)["status"]["user"]
     assert user["extra"]["authentication.kubernetes.io/pod-uid"] == [uid]
     assert token not in cluster_node.log("worker")
-    unique = f"kubernetes.io/csi/{driver.setup.name}^handle-disk"
-    cluster_node.api.until(
-        cluster_node.path, lambda node: node["status"].get("volumesInUse") == [unique], "the volume is in use"
-    )
+    assert in_use(cluster_node.api.get(cluster_node.path))
+    cluster_node.delete_all_pods()
+    cluster_node.api.until(cluster_node.path, lambda node: not node["status"].get("volumesInUse"), "none is in use")
 
 
 def test_a_generic_ephemeral_volume_is_its_pods(cluster_node: ClusterNode, driver: DriverProcess) -> None:

@@ -46,6 +46,8 @@ class NodeCallbacks:
     """Called with the pod CIDRs that the cluster assigned."""
     sync_now: asyncio.Event = field(default_factory=asyncio.Event)
     """Set to compute the status now instead of at the next interval."""
+    volumes_reported: Callable[[Sequence[str]], Awaitable[None]] | None = None
+    """Called with the volumes that the API server knows to be in use, after each look at the status."""
 
 
 class OwnNode:
@@ -82,6 +84,8 @@ class OwnNode:
             if self.json is None:
                 await self._register()
             await self._sync()
+            if self._callbacks.volumes_reported and self.json is not None:
+                await self._callbacks.volumes_reported((self.json.get("status") or {}).get("volumesInUse") or ())
             pause = every.total_seconds() * random.uniform(1, 1 + JITTER)  # noqa: S311 - no secret
             await _until(self._callbacks.sync_now, pause)
 

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -14,10 +15,12 @@ from activities.machine.node_capacity import storage_capacity
 from activities.volumes.csi.records.in_use import volumes_in_use
 from proto.kubernetes.resources.quantity import Quantity
 from proto.node_devices import read_node_devices
+from proto.volumes_in_use import in_use_folder, wanted_volumes, write_reported_volumes
 from worker.daemon.config import NodeConfig
 from worker.daemon.loop_restarts import restart_on_error
 from worker.daemon.version import kubelet_version
 from worker.machine.addresses import AddressesUnknown, node_addresses
+from worker.machine.inotify import folder_changes
 from worker.machine.machine import Machine, read_machine
 from worker.machine.monotonic_clock import monotonic_now
 from worker.machine.shutdown_sign import ShutdownSign
@@ -34,6 +37,8 @@ from workflows.decide.shutdown.words import NOT_READY
 
 ADDRESSES_EVERY: Final = timedelta(minutes=1)
 """The status is computed every ten seconds; a name's address changes rarely, and each lookup may query DNS."""
+LOOK_FOR_WANTED_EVERY: Final = timedelta(minutes=1)
+"""Of a folder that cannot be watched."""
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +50,8 @@ async def sync_node(deps: NodeDependencies) -> None:
     runtime = RuntimeWatch(deps.runtime, deps.cluster.most_images, sync_now.set)
     pressure = PressureWatch(deps.config, sync_now.set)
     facts = _Facts(deps, machine, runtime, pressure)
-    callbacks = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, sync_now)
+    reported = ReportedVolumes(deps.config.root_dir)
+    callbacks = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, sync_now, reported.tell)
     node = OwnNode(deps, node_settings(deps.config), callbacks)
     await runtime.poll_once()
     await pressure.measure()
@@ -54,6 +60,7 @@ async def sync_node(deps: NodeDependencies) -> None:
             **runtime.loops,
             "pressure": pressure.run,
             "shutdowns": partial(follow_shutdowns, facts.shutdown, sync_now),
+            "volumes to attach": partial(follow_wanted_volumes, deps.config.root_dir, sync_now),
             "object of the node": node.run,
         }
         for name, loop in loops.items():
@@ -67,6 +74,38 @@ async def follow_shutdowns(sign: ShutdownSign, sync_now: asyncio.Event) -> None:
         if is_set != before:
             sync_now.set()
         before = is_set
+
+
+async def follow_wanted_volumes(root_dir: Path, sync_now: asyncio.Event) -> None:
+    """Have the status computed when a pod begins to wait for a volume."""
+    before = wanted_volumes(root_dir)
+    async for _ in folder_changes(in_use_folder(root_dir), LOOK_FOR_WANTED_EVERY):
+        now = await in_node_thread(wanted_volumes, root_dir)
+        if not now <= before:
+            sync_now.set()
+        before = now
+
+
+class ReportedVolumes:
+    """Tells the worker which volumes the API server knows to be in use."""
+
+    def __init__(self, root_dir: Path) -> None:
+        self._root_dir = root_dir
+        self._told: frozenset[str] | None = None
+        self._trouble = ""
+
+    async def tell(self, names: Sequence[str]) -> None:
+        """Tell it, if they are others than the last time; a failure is logged once, and tried again with the next status."""
+        if (now := frozenset(names)) == self._told:
+            return
+        try:
+            await in_node_thread(write_reported_volumes, self._root_dir, now)
+        except OSError as error:
+            if (trouble := str(error)) != self._trouble:
+                log.warning("the worker can't be told of volumes in use: it mounts none that is attached", err=trouble)
+                self._trouble = trouble
+            return
+        self._told, self._trouble = now, ""
 
 
 def node_settings(config: NodeConfig) -> NodeSettings:

@@ -7,3 +7,8 @@ from typing import Final
 
 ESCAPED_PLUGIN: Final = "kubernetes.io~csi"
 DATA: Final = "vol_data.json"
+
+
+def unique_name(driver: str, handle: str) -> str:
+    """Return a volume's name in the Node's status.volumesInUse (pkg/volume/util GetUniqueVolumeName)."""
+    return f"kubernetes.io/csi/{driver}^{handle}"

@@ -4,7 +4,7 @@ The driver runs in the test's process with folders as volumes; mounts are real.
 """
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +19,13 @@ from activities.machine.cgroups import Cgroups
 from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind
 from activities.settings.activity_settings import ActivitySettings
+from activities.volumes.csi.records.volume import attachment_name
 from activities.volumes.plugin.table import volume_type
 from activities.volumes.plugin.volume_type import Mounted, PodVolume
 from activities.volumes.pod_volumes import VolumeActivities
 from proto.temporal.activities.volumes import UnmountVolumes
 from proto.temporal.pod import PodJson, PodKey
+from proto.volumes_in_use import write_reported_volumes
 from tests.activities.stored_objects import ObjectsInMemory
 from tests.csi.orders import Setup
 from tests.csi.serving import Served, serving
@@ -85,6 +87,20 @@ class Node:
         """Store a secret."""
         data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
         self.objects.put(ObjectKind.SECRETS, name, {"data": data})
+
+    def attaching(self, **spec: Any) -> None:
+        """Become a node of a cluster whose driver's volumes are attached, by its object."""
+        self.driver_object(attachRequired=True, **spec)
+        self.services = replace(self.services, api=object())  # type: ignore[arg-type]
+
+    def attachment(self, **status: Any) -> None:
+        """Store the attachment of the volume."""
+        name = attachment_name("vol-1", NAME, self.services.settings.node_name)
+        self.objects.put(ObjectKind.VOLUME_ATTACHMENTS, name, {"status": status})
+
+    def report_in_use(self, *handles: str) -> None:
+        """Say that the API server knows these volumes to be in use."""
+        write_reported_volumes(self.services.settings.root_dir, [f"kubernetes.io/csi/{NAME}^{one}" for one in handles])
 
     async def mount(self, pod: PodKey, volume: PodJson = CLAIM, **spec: Any) -> Mounted:
         """Mount a volume of a pod, as the activity does."""

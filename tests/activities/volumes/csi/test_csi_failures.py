@@ -13,9 +13,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.objects.objects import ObjectKind
 from activities.volumes.csi.drivers import attachment
-from activities.volumes.csi.records.volume import attachment_name
 from activities.volumes.plugin.volume_type import VolumeFailed
 from activities.volumes.pod_volumes import VolumeActivities
 from proto.temporal.activities.volumes import MountVolumes
@@ -177,10 +175,9 @@ async def test_all_volumes_of_a_pod_by_its_activity(node: Node) -> None:
 async def test_a_pod_whose_volume_has_no_place_here(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its activity fails with the reason of a rejection and the kubelet's message, but not for a volume that it has already."""
     monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.2))
-    node.driver_object(attachRequired=True, nodeAllocatableUpdatePeriodSeconds=60)
-    status = {"attachError": {"message": "no slot", "errorCode": 8}}
-    node.objects.put(ObjectKind.VOLUME_ATTACHMENTS, attachment_name("vol-1", NAME, "n1"), {"status": status})
-    node.services = replace(node.services, api=object())  # type: ignore[arg-type]
+    node.attaching(nodeAllocatableUpdatePeriodSeconds=60)
+    node.attachment(attachError={"message": "no slot", "errorCode": 8})
+    node.report_in_use("vol-1")
     other = {"name": "other", "persistentVolumeClaim": {"claimName": "none"}}
     told = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-1"}, "spec": {}}
     request = MountVolumes(node.pod("uid-1"), (other, CLAIM, {"name": "fine", "emptyDir": {}}), told)

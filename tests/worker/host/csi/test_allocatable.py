@@ -13,7 +13,6 @@ import pytest
 from activities.clients.csi_drivers import CsiDrivers, Driver
 from activities.objects.objects import ObjectKind
 from activities.volumes.csi.drivers import attachment
-from activities.volumes.csi.records.volume import attachment_name
 from activities.volumes.plugin.volume_type import AttachLimitExceeded
 from tests.activities.volumes.csi.csi_node import NAME, Node, NodeWithDriver
 from tests.csi.orders import Order, Setup
@@ -95,10 +94,9 @@ async def test_no_place_for_a_volume_asks_at_once(node: Node, monkeypatch: pytes
     """Without waiting for the period, while the pod still waits for a place; then its mount fails."""
     monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.5))
     monkeypatch.setattr(allocatable, "update_period", lambda one: 3600.0 if update_period(one) else None)
-    node.driver_object(attachRequired=True, nodeAllocatableUpdatePeriodSeconds=60)
-    status = {"attachError": {"message": "too many", "errorCode": 8}}
-    node.objects.put(ObjectKind.VOLUME_ATTACHMENTS, attachment_name("vol-1", NAME, "n1"), {"status": status})
-    node.services = replace(node.services, api=object())  # type: ignore[arg-type]
+    node.attaching(nodeAllocatableUpdatePeriodSeconds=60)
+    node.attachment(attachError={"message": "too many", "errorCode": 8})
+    node.report_in_use("vol-1")
     async with keeping_allocatable(node.services):
         while node.driver.count(INFO) == 0:
             with pytest.raises(AttachLimitExceeded, match="too many"):

@@ -1,7 +1,9 @@
 """How does the node handle its object when the API server refuses, is unavailable, or has another object of its name?"""
 
+import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from worker.daemon.health import LoopHealth
 from worker.daemon.service import Service
 from worker.machine.machine import Machine
 from worker.node.object.conditions import NodeEvent
-from worker.node.object.own_node import NodeCallbacks, OwnNode
+from worker.node.object.own_node import TRIES, NodeCallbacks, OwnNode
 from worker.node.object.status import NodeFacts, NodeSettings
 from worker.node.process.dependencies import NodeDependencies
 from worker.node.process.peers import PeerProcesses
@@ -82,12 +84,18 @@ class Machines:
 
     def __init__(self) -> None:
         self.image = "Debian"
+        self.volumes: tuple[str, ...] = ()
         self.told: list[str] = []
 
     async def facts(self) -> NodeFacts:
         """Return them."""
         ready = RuntimeState(last_ready=datetime.now(UTC), network_trouble="", images=())
-        return NodeFacts(machine=Machine(os_image=self.image), runtime=ready, addresses=("10.0.0.1",))
+        return NodeFacts(
+            machine=Machine(os_image=self.image),
+            runtime=ready,
+            addresses=("10.0.0.1",),
+            volumes_in_use=self.volumes,
+        )
 
     def tell(self, events: Any) -> None:
         """Record events."""
@@ -119,6 +127,26 @@ async def node(server: Server, machine: Machines, tmp_path: Path) -> AsyncIterat
             )
             yield OwnNode(around, SETTINGS, NodeCallbacks(machine.facts, machine.tell, lambda _: None))
     await runtime.close()
+
+
+async def test_the_volumes_in_use_are_told(server: Server, machine: Machines, node: OwnNode) -> None:
+    """As the API server has them, with each look at the status, also if there was nothing to send."""
+    told: asyncio.Queue[list[str]] = asyncio.Queue()
+
+    async def tell(names: Any) -> None:
+        await told.put(list(names))
+
+    node._callbacks = replace(node._callbacks, volumes_reported=tell)
+    reporting = asyncio.create_task(node._report())
+    async with asyncio.timeout(30):
+        assert await told.get() == []
+        machine.volumes = ("a",)
+        server.answers["PATCH"] = [403] * TRIES
+        for expected in ([], ["a"], ["a"]):
+            node._callbacks.sync_now.set()
+            assert await told.get() == expected
+    reporting.cancel()
+    await asyncio.gather(reporting, return_exceptions=True)
 
 
 async def test_what_does_not_change_is_not_sent(server: Server, machine: Machines, node: OwnNode) -> None:
