@@ -22,6 +22,7 @@ from tests.cluster.node_tests.node_machine import ADDRESS, NodeMachine
 from tests.cluster.node_tests.node_runtime import SETTINGS, UNIT
 from tests.cluster.node_tests.program import find_node_tests
 from tests.worker.daemon.systemd_machine import CHECKOUT
+from worker.machine import kernel_tunables
 from worker.standalone.machine.programs import PARTS_VARIABLE, default_parts_dir
 
 KUBELET_PASSED: Final = Path(__file__).parent / "kubelet-passed.txt"
@@ -119,6 +120,8 @@ def _give_kubelet(machine: NodeMachine, programs: Path, choice: Choice) -> None:
     if choice.peer == "kubelet":
         (machine.programs / "kubelet").symlink_to(programs / "kubelet")
         return
+    for name, value in kernel_tunables.EXPECTED.items():  # a kubelet sets them by itself; ours leaves that to the machine
+        Path("/proc/sys", name).write_text(str(value))
     own = {
         "apiVersion": "tempolet.dev/v1alpha1",
         "kind": "TempoletConfiguration",
