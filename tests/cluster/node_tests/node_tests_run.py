@@ -120,7 +120,7 @@ def _give_kubelet(machine: NodeMachine, programs: Path, choice: Choice) -> None:
     if choice.peer == "kubelet":
         (machine.programs / "kubelet").symlink_to(programs / "kubelet")
         return
-    for name, value in kernel_tunables.EXPECTED.items():  # a kubelet sets them by itself; ours leaves that to the machine
+    for name, value in kernel_tunables.EXPECTED.items():  # a kubelet sets them; ours leaves them to the machine
         Path("/proc/sys", name).write_text(str(value))
     own = {
         "apiVersion": "tempolet.dev/v1alpha1",
