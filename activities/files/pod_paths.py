@@ -16,6 +16,9 @@ CLAIMS: Final = "plugins/tempolet.dev~claims"
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})", re.ASCII)
 
 
+_LONGEST_COMPONENT: Final = 255
+
+
 class UnsafeName(Exception):
     """A name that is unsafe in a path; activities fail with the reason InvalidPodName."""
 
@@ -24,6 +27,16 @@ def plain_name(value: str, what: str) -> str:
     """Return `value` if it is a single path component; raises NoPlainName."""
     if not _PLAIN_NAME.fullmatch(value):
         raise UnsafeName(f"{what} {value[:80]!r} is not a plain name, so it cannot be part of a path")
+    return value
+
+
+def path_component(value: str, what: str) -> str:
+    """Return `value` if it is a single path component, of whatever characters; raises UnsafeName."""
+    encoded = value.encode(errors="replace")
+    if not 0 < len(encoded) <= _LONGEST_COMPONENT or b"/" in encoded or b"\0" in encoded or value in (".", ".."):
+        raise UnsafeName(f"{what} {value[:80]!r} cannot be part of a path")
+    if encoded.decode() != value:
+        raise UnsafeName(f"{what} {value[:80]!r} is no text")
     return value
 
 

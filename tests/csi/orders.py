@@ -116,4 +116,4 @@ class DriverFolder:
 
     def volume(self, handle: str) -> Path:
         """Return the folder behind a volume; a test writes its content there."""
-        return self.path / "volumes" / handle
+        return self.path / "volumes" / handle.replace("/", "~")

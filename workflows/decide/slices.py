@@ -37,7 +37,12 @@ SIZED: Final = ("name", "resources", "restartPolicy")
 VOLUME_SECURITY: Final = ("fsGroup", "fsGroupChangePolicy")
 _USER: Final = "runAsUser"
 """If every container has the same one, a token's files belong to it (`activities.volumes.plugin.ownership.fs_user_of`)."""
-_BY_DRIVER: Final = frozenset({"persistentVolumeClaim", "ephemeral", "csi"})
+_BY_DRIVER: Final = frozenset(
+    {
+        *("persistentVolumeClaim", "ephemeral", "csi", "awsElasticBlockStore", "azureDisk", "azureFile", "cinder"),
+        *("gcePersistentDisk", "portworxVolume", "vsphereVolume"),
+    }
+)
 """Volumes whose driver may need the pod's name, and which may be block devices."""
 _USES: Final = ("volumeMounts", "volumeDevices")
 

@@ -64,6 +64,7 @@ class VolumePlugin:
 
 
 _FILES, _FILE_SYSTEM = Measured.FILES, Measured.FILE_SYSTEM
+_CSI: Final = "kubernetes.io/csi"
 _CLAIM: Final = "persistentVolumeClaim"
 """What the kubelet's labels say of a claim: its plugin is known only once it is mounted."""
 
@@ -101,7 +102,7 @@ VOLUME_PLUGINS: Final[Mapping[str, VolumePlugin]] = {
     _CLAIM: VolumePlugin(plugin=_CLAIM, own="persistent_volume_claim:TYPE", measured=_FILE_SYSTEM),
     "ephemeral": VolumePlugin(plugin=_CLAIM, own="persistent_volume_claim:EPHEMERAL", measured=_FILE_SYSTEM),
     "csi": VolumePlugin(
-        plugin="kubernetes.io/csi",
+        plugin=_CSI,
         own="csi:TYPE",
         persistent="csi:PERSISTENT",
         measured=_FILE_SYSTEM,
@@ -127,6 +128,14 @@ VOLUME_PLUGINS: Final[Mapping[str, VolumePlugin]] = {
     "fc": VolumePlugin(
         plugin="kubernetes.io/fc", own="fc:TYPE", persistent="fc:PERSISTENT", measured=_FILE_SYSTEM, undo=Undo.BY_RECORD
     ),
+    # of clouds: PersistentVolumes of these types are translated before they are looked up here, and orphans are found as those of CSI
+    "awsElasticBlockStore": VolumePlugin(plugin=_CSI, own="cloud:AWS_ELASTIC_BLOCK_STORE", measured=_FILE_SYSTEM),
+    "azureDisk": VolumePlugin(plugin=_CSI, own="cloud:AZURE_DISK", measured=_FILE_SYSTEM),
+    "azureFile": VolumePlugin(plugin=_CSI, own="cloud:AZURE_FILE", measured=_FILE_SYSTEM),
+    "cinder": VolumePlugin(plugin=_CSI, own="cloud:CINDER", measured=_FILE_SYSTEM),
+    "gcePersistentDisk": VolumePlugin(plugin=_CSI, own="cloud:GCE_PERSISTENT_DISK", measured=_FILE_SYSTEM),
+    "portworxVolume": VolumePlugin(plugin=_CSI, own="cloud:PORTWORX_VOLUME", measured=_FILE_SYSTEM),
+    "vsphereVolume": VolumePlugin(plugin=_CSI, own="cloud:VSPHERE_VOLUME", measured=_FILE_SYSTEM),
 }
 """By the field of a volume in a pod's spec, or of a PersistentVolume's spec, that says its type."""
 

@@ -7,7 +7,7 @@ messages cost memory that a node without drivers does not need.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from activities.files.pod_paths import plain_name
+from activities.files.pod_paths import path_component, plain_name
 from activities.volumes.csi.records.block_places import BlockPlace
 from activities.volumes.csi.records.places import FilesPlace, Place
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, ephemeral_volume, persistent_fields
@@ -82,9 +82,12 @@ async def _mount(volume: PodVolume, wanted: CsiVolume, place: Place) -> Mounted:
 
 
 def place_of(volume: PodVolume, *, block: bool) -> Place:
-    """Return where a volume of a pod is staged and published; raises InvalidPodName."""
+    """Return where a volume of a pod is staged and published; raises InvalidPodName.
+
+    The names of volumes of clouds are made of their ids, which may have any characters.
+    """
     root, uid = volume.services.settings.root_dir, plain_name(volume.pod.uid, "pod uid")
-    name = plain_name(volume.name, "volume name")
+    name = path_component(volume.name, "volume name")
     return BlockPlace(root, uid, name) if block else FilesPlace(root, uid, name)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from activities.files.atomic_files import write_json
-from activities.files.pod_paths import CLAIMS, plain_name
+from activities.files.pod_paths import CLAIMS, path_component, plain_name
 from activities.objects.objects import ObjectRefused
 from activities.volumes.claims.claims import ClaimUnusable
 from activities.volumes.claims.lookup import find_bound_volume
@@ -29,6 +29,7 @@ class MountedClaim:
 
     type: str
     name: str
+    """That of its folders."""
     block: bool = False
 
 
@@ -45,17 +46,7 @@ class PersistentVolumes:
             persistent = await find_bound_volume(volume, claim, own=own)
         except (ClaimUnusable, ObjectRefused) as error:
             raise NotProcessed(f"error processing PVC {volume.pod.namespace}/{claim}: {error}") from error
-        kind = _type_of(persistent)
-        await asyncio.to_thread(_remember, volume, persistent)
-        mounted = await kind.mount(_as_persistent(volume, persistent.name), persistent)
-        shown = replace(
-            mounted.volume,
-            name=volume.name,
-            read_only=mounted.volume.read_only or persistent.read_only,
-            device=persistent.block,
-            group_id=persistent.group_id,
-        )
-        return replace(mounted, volume=shown)
+        return await mount_persistent(volume, persistent)
 
     async def unmount(self, volume: PodVolume) -> None:
         """Unmount the recorded PersistentVolume."""
@@ -77,6 +68,21 @@ class GenericEphemeral(PersistentVolumes):
         return await self._mount(volume, ephemeral_claim(volume.pod.name, volume.name), own=True)
 
 
+async def mount_persistent(volume: PodVolume, persistent: PersistentVolume) -> Mounted:
+    """Mount a PersistentVolume for a volume of a pod, after recording it."""
+    kind, there = _type_of(persistent), _as_persistent(volume, _folder_of(persistent))
+    await asyncio.to_thread(_remember, volume, persistent)
+    mounted = await kind.mount(there, persistent)
+    shown = replace(
+        mounted.volume,
+        name=volume.name,
+        read_only=mounted.volume.read_only or persistent.read_only,
+        device=persistent.block,
+        group_id=persistent.group_id,
+    )
+    return replace(mounted, volume=shown)
+
+
 def _type_of(persistent: PersistentVolume) -> PersistentType:
     kind = persistent_type(persistent.type)
     if kind is None:
@@ -89,7 +95,12 @@ def _type_of(persistent: PersistentVolume) -> PersistentType:
 
 
 def _as_persistent(volume: PodVolume, name: str) -> PodVolume:
-    return replace(volume, name=plain_name(name, "volume name"), source={})
+    return replace(volume, name=path_component(name, "volume name"), source={})
+
+
+def _folder_of(persistent: PersistentVolume) -> str:
+    """Return the name of its folders (k8s.io/utils strings EscapeQualifiedName)."""
+    return persistent.name.replace("/", "~")
 
 
 def _record_file(volume: PodVolume) -> Path:
@@ -108,7 +119,7 @@ def _recorded(volume: PodVolume) -> MountedClaim | None:
 
 def _remember(volume: PodVolume, persistent: PersistentVolume) -> None:
     """Record the PersistentVolume; refuse another one than before, which is still mounted."""
-    record = MountedClaim(persistent.type, persistent.name, persistent.block)
+    record = MountedClaim(persistent.type, _folder_of(persistent), persistent.block)
     before = _recorded(volume)
     if before == record:
         return

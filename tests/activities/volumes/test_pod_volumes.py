@@ -300,7 +300,7 @@ def test_every_type_of_the_table_is_run() -> None:
 
 async def test_a_volume_of_a_type_that_this_version_lacks(services: NodeServices) -> None:
     """Such a pod was refused and nothing is mounted, so it can be deleted."""
-    unknown = {"name": "disk", "cinder": {"volumeID": "1"}}
+    unknown = {"name": "disk", "flexVolume": {"driver": "example.com/x"}}
     with pytest.raises(ApplicationError, match="no volume plugin matched"):
         await mount(services, unknown)
     await mount(services, DATA)
@@ -312,7 +312,7 @@ async def test_a_mounted_volume_of_a_type_that_this_version_lacks(
     services: NodeServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later version mounted it: it is not taken for unmounted."""
-    mounted = services.settings.root_dir / "pods/uid-1/volumes/kubernetes.io~cinder/disk"
+    mounted = services.settings.root_dir / "pods/uid-1/volumes/example.com~x/disk"
     monkeypatch.setattr(pod_volumes, "mounts_below", lambda _: [str(mounted)])
     with pytest.raises(ApplicationError, match="no volume plugin matched"):
-        await unmount(services, {"name": "disk", "cinder": {"volumeID": "1"}})
+        await unmount(services, {"name": "disk", "flexVolume": {"driver": "example.com/x"}})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	csitranslation "k8s.io/csi-translation-lib"
@@ -14,13 +15,18 @@ type migrated struct {
 	Error  string               `json:"error,omitempty"`
 }
 
-// answerMigration translates a PersistentVolume as scheduler, controllers and kubelet do.
+// answerMigration translates a PersistentVolume, or a volume in a pod's spec, as scheduler, controllers and kubelet do.
 func answerMigration(line []byte) (any, error) {
 	var asked struct {
-		Volume v1.PersistentVolume `json:"volume"`
+		Volume    v1.PersistentVolume `json:"volume"`
+		Inline    *v1.Volume          `json:"inline"`
+		Namespace string              `json:"namespace"`
 	}
 	if err := json.Unmarshal(line, &asked); err != nil {
 		return nil, err
+	}
+	if asked.Inline != nil {
+		return inlineMigrated(asked.Inline, asked.Namespace), nil
 	}
 	translator := csitranslation.New()
 	if !translator.IsPVMigratable(&asked.Volume) {
@@ -31,4 +37,22 @@ func answerMigration(line []byte) (any, error) {
 		return migrated{Error: err.Error()}, nil
 	}
 	return migrated{Volume: found}, nil
+}
+
+// inlineMigrated translates a volume in a pod's spec; a panic of the library is an error.
+func inlineMigrated(volume *v1.Volume, namespace string) (found migrated) {
+	defer func() {
+		if why := recover(); why != nil {
+			found = migrated{Error: fmt.Sprintf("panic: %v", why)}
+		}
+	}()
+	translator := csitranslation.New()
+	if !translator.IsInlineMigratable(volume) {
+		return migrated{}
+	}
+	made, err := translator.TranslateInTreeInlineVolumeToCSI(klog.Background(), volume, namespace)
+	if err != nil {
+		return migrated{Error: err.Error()}
+	}
+	return migrated{Volume: made}
 }

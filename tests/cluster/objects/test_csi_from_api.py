@@ -172,3 +172,29 @@ def test_a_grown_claim_is_expanded_and_counted(cluster_node: ClusterNode) -> Non
         api.until(f"{cluster_node.path}/proxy/stats/summary", counted, "the volume is counted")
         assert driver.folder.calls("NodeGetVolumeStats")[0]["volumeId"] == "handle-grown"
         cluster_node.delete_all_pods()
+
+
+def test_a_volume_of_a_cloud_in_a_pods_spec_is_its_drivers(cluster_node: ClusterNode) -> None:
+    """As the API server defaults it, and attached as the attach controller does it, by what the volume was translated to."""
+    api, name = cluster_node.api, "disk.csi.azure.com"
+    api.create(f"{STORAGE}/csidrivers", {"metadata": {"name": name}, "spec": {"attachRequired": True}})
+    uri = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/disks/d"
+    with (
+        tempfile.TemporaryDirectory(prefix="csi.", dir="/tmp") as folder,
+        DriverProcess(Path(folder), cluster_node.root_dir / "plugins_registry", Setup(name)) as driver,
+    ):
+        disk = {"diskName": "d", "diskURI": uri, "kind": "Managed"}
+        cluster_node.create_pod(pod_manifest("cloud", volumes=[{"name": "data", "azureDisk": disk}]))
+        unique = f"kubernetes.io/csi/{name}^{uri}"
+        api.until(cluster_node.path, lambda node: node["status"].get("volumesInUse") == [unique], "the disk is in use")
+        attachment = f"csi-{hashlib.sha256(f'{uri}{name}{cluster_node.name}'.encode()).hexdigest()}"
+        made_of = {"csi": {"driver": name, "volumeHandle": uri}, "accessModes": ["ReadWriteOnce"]}
+        spec = {"attacher": name, "nodeName": cluster_node.name, "source": {"inlineVolumeSpec": made_of}}
+        api.create(f"{STORAGE}/volumeattachments", {"metadata": {"name": attachment}, "spec": spec})
+        api.patch(f"{STORAGE}/volumeattachments/{attachment}/status", {"status": {"attached": True}})
+        cluster_node.until_running("cloud")
+        [stage] = driver.folder.calls(STAGE)
+        assert stage["volumeId"] == uri
+        assert stage["volumeContext"] == {"cachingmode": "ReadWrite", "fstype": "ext4", "kind": "Managed"}
+        cluster_node.delete_all_pods()
+        assert len(driver.folder.calls("NodeUnstageVolume")) == 1

@@ -215,9 +215,9 @@ def test_a_pod_that_the_node_has_no_room_for_fails_with_the_kubelets_words(clust
 
 def test_a_pod_that_needs_what_this_node_has_not_is_refused_with_the_field(cluster_node: ClusterNode) -> None:
     """And never run partially."""
-    volume = {"name": "disk", "cinder": {"volumeID": "1"}}
+    volume = {"name": "disk", "flexVolume": {"driver": "example.com/x"}}
     cluster_node.create_pod(bare("cloud", volumes=[volume]))
     found = cluster_node.until_pod("cloud", lambda one: one.phase == "Failed", "volume refused")
     assert found.reason == "PodFeatureUnsupported"
-    assert "spec.volumes[0].cinder: not supported" in found.message
+    assert "spec.volumes[0].flexVolume: not supported" in found.message
     delete(cluster_node, "cloud")

@@ -6,6 +6,7 @@ publishes. The link is made first and removed last, so the links on disk say whi
 
 import contextlib
 from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
 
 from activities.files import mounts
@@ -101,4 +102,4 @@ class BlockPlace:
         return self._devices / self.name / "data"
 
     def _links(self) -> list[Path]:
-        return list((self.root_dir / "pods").glob(f"*/volumeDevices/{ESCAPED_PLUGIN}/{self.name}"))
+        return list((self.root_dir / "pods").glob(f"*/volumeDevices/{ESCAPED_PLUGIN}/{escape(self.name)}"))

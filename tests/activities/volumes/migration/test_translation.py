@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.volumes.migration.handles import MigrationError
-from activities.volumes.migration.translation import MIGRATED, migrated_volume
+from activities.volumes.migration.translation import MIGRATED, inline_volume, migrated_volume
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -86,6 +86,27 @@ def test_a_volume_that_cannot_be_translated(kind: str, source: Any, words: str) 
         migrated_volume(volume(kind, source))
 
 
+def test_a_volume_of_a_pods_spec() -> None:
+    """It becomes a PersistentVolume, which no zone limits; its name is part of the path where it is staged."""
+    found = inline_volume(
+        {"name": "data", "gcePersistentDisk": {"pdName": "d", "readOnly": True, "partition": 2}}, "ns"
+    )
+    handle = "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d"
+    csi = {"driver": "pd.csi.storage.gke.io", "volumeHandle": handle, "volumeAttributes": {"partition": "2"}}
+    assert found == {
+        "metadata": {"name": "pd.csi.storage.gke.io-d"},
+        "spec": {"accessModes": ["ReadOnlyMany"], "volumeMode": "Filesystem", "csi": {**csi, "readOnly": True}},
+    }
+    other = {"name": "data", "emptyDir": {}}
+    assert inline_volume(other, "ns") is other
+
+
+def test_a_policy_for_which_the_library_panics() -> None:
+    """It is the driver's, as that of a PersistentVolume is."""
+    found = inline_volume({"name": "d", "vsphereVolume": {"volumePath": "v", "storagePolicyName": "gold"}}, "ns")
+    assert found["spec"]["csi"]["volumeAttributes"] == {"storagepolicyname": "gold"}
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -99,3 +120,11 @@ def test_anything_is_translated_or_refused(kind: str, source: Any, affinity: Any
     made = {"metadata": {"name": "pv1", "labels": labels}, "spec": {kind: source, "nodeAffinity": affinity}}
     with suppress(MigrationError):
         assert source is None or set(migrated_volume(made)["spec"]) == {"csi", "nodeAffinity"}
+
+
+@given(st.sampled_from(sorted(MIGRATED)), json_values, st.text(max_size=5), st.text(max_size=5))
+def test_any_volume_of_a_pod_is_translated_or_refused(kind: str, source: Any, name: str, namespace: str) -> None:
+    """The same of a pod's own."""
+    with suppress(MigrationError):
+        found = inline_volume({"name": name, kind: source}, namespace)
+        assert source is None or found["spec"]["csi"]["driver"] == MIGRATED[kind].driver

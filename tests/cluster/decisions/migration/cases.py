@@ -1,4 +1,4 @@
-"""Random PersistentVolumes of the types that CSI drivers took over: a seed makes the same case everywhere."""
+"""Random volumes of the types that CSI drivers took over, PersistentVolumes and those in a pod's spec: a seed makes the same case everywhere."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -42,6 +42,8 @@ def case(seed: int) -> Json:
     random = Random(seed)
     kind = random.choice(tuple(SOURCES))
     source = {name: value for name, value in SOURCES[kind](random).items() if value is not None}
+    if random.random() < 0.4:
+        return inline(random, kind, source)
     spec: Json = {kind: source, "capacity": {"storage": "1Gi"}}
     if random.random() < 0.9:
         spec["accessModes"] = random.sample(MODES, random.randint(0, 3))
@@ -60,6 +62,14 @@ def case(seed: int) -> Json:
             key: random.choice(("rg", "a", "")) for key in (*AUTH, GROUP) if random.random() < 0.7
         }
     return {"kind": "migration", "volume": {"metadata": metadata, "spec": spec}}
+
+
+def inline(random: Random, kind: str, source: Json) -> Json:
+    """Draw a volume of a pod's spec; the library panics for one of vSphere with a policy."""
+    if kind == "vsphereVolume" and random.random() < 0.9:
+        source.pop("storagePolicyName", None)
+    volume = {"name": random.choice(("data", "x-1")), kind: source}
+    return {"kind": "migration", "inline": volume, "namespace": random.choice(("default", "other", ""))}
 
 
 def affinity(random: Random) -> Json:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.volumes.migration import topology
+from activities.volumes.migration import topology, translation
 from activities.volumes.migration.translation import MIGRATED
 from tests.cluster.decisions.migration.comparison import compare
 
@@ -17,7 +17,9 @@ def test_some_cases_are_alike(kube_binaries: Path) -> None:
     assert not tally.different, str(tally)
     drivers = {one.driver for one in MIGRATED.values()}
     refused = {f"{one} refused" for one in ("awsElasticBlockStore", "azureDisk", "azureFile", "gcePersistentDisk")}
-    assert set(tally.deeds) == drivers | refused | {"nfs"}
+    inline = {f"inline {one}" for one in drivers} | {"inline nfs stays", "inline vsphereVolume panics"}
+    inline |= {f"inline {one} refused" for one in ("awsElasticBlockStore", "azureDisk")}
+    assert set(tally.deeds) == drivers | refused | {"nfs"} | inline
 
 
 @pytest.mark.stress
@@ -25,6 +27,13 @@ def test_many_cases_are_alike(kube_binaries: Path) -> None:
     """From other seeds than the ones of every run."""
     tally = compare(kube_binaries, SOME, MANY)
     assert not tally.different, str(tally)
+
+
+@pytest.mark.parametrize("name", ["_READERS", "_ONE"])
+def test_a_wrong_access_mode_is_found(kube_binaries: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Of a volume in a pod's spec."""
+    monkeypatch.setattr(translation, name, ("ReadWriteMany",))
+    assert compare(kube_binaries, 0, 1000).different
 
 
 @pytest.mark.parametrize(

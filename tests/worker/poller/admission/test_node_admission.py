@@ -61,15 +61,15 @@ async def test_a_label_that_the_scheduler_saw_first_is_looked_for(node: FullNode
 
 async def test_what_cannot_be_run_and_what_cannot_be_judged(node: FullNode) -> None:
     """A static pod's fields were judged with its manifest; a mistake of ours refuses one pod and no other."""
-    of_a_cloud = asking("a", "1", volumes=[{"name": "v", "azureDisk": {}}])
-    assert await node.admitted(of_a_cloud) == "PodFeatureUnsupported"
+    lacking = asking("a", "1", volumes=[{"name": "v", "flexVolume": {}}])
+    assert await node.admitted(lacking) == "PodFeatureUnsupported"
     assert await node.admitted(asking("b", "1"), static=True) == ""
     assert await node.admitted(asking("c", "no amount")) == "UnexpectedAdmissionError"
 
 
 async def test_of_several_reasons_the_kubelets_first_one_counts(tmp_path: Path, node: FullNode) -> None:
     """Each in its turn, until nothing is left against the pod."""
-    pod = asking("a", "3", volumes=[{"name": "v", "azureDisk": {}}], os={"name": "windows"})
+    pod = asking("a", "3", volumes=[{"name": "v", "flexVolume": {}}], os={"name": "windows"})
     pod["spec"]["securityContext"] = {
         "sysctls": [{"name": "kernel.sem", "value": "1"}],
         "appArmorProfile": {"type": "RuntimeDefault"},

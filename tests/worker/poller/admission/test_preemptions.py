@@ -95,8 +95,8 @@ async def test_a_pod_that_the_node_would_not_run(node: FullNode) -> None:
 
 async def test_a_pod_with_a_field_that_nobody_carries_out(node: FullNode) -> None:
     """It is told of the field, and nobody is stopped."""
-    of_a_cloud = asking("vital", "500m", priority=CRITICAL, volumes=[{"name": "v", "azureDisk": {}}])
-    assert await node.admitted(of_a_cloud) == "PodFeatureUnsupported"
+    lacking = asking("vital", "500m", priority=CRITICAL, volumes=[{"name": "v", "flexVolume": {}}])
+    assert await node.admitted(lacking) == "PodFeatureUnsupported"
     assert node.asked() == []
 
 

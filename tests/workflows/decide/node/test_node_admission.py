@@ -264,9 +264,7 @@ def test_ports_of_init_containers_that_end_are_nobodys() -> None:
             [],
             id="claims",
         ),
-        pytest.param(
-            {"volumes": [{"name": "v", "azureDisk": {}}]}, ["spec.volumes[0].azureDisk"], id="a-volume-of-a-cloud"
-        ),
+        pytest.param({"volumes": [{"name": "v", "flexVolume": {}}]}, ["spec.volumes[0].flexVolume"], id="a-volume"),
         pytest.param(
             {"securityContext": {"windowsOptions": {}}}, ["spec.securityContext.windowsOptions"], id="another-system"
         ),

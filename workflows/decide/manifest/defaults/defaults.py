@@ -17,6 +17,7 @@ TERMINATION_MESSAGE_PATH: Final = "/dev/termination-log"
 HOOKS: Final = ("postStart", "preStop")
 _GRACE_SECONDS: Final = 30
 _LONGEST_REFERENCE: Final = 1024  # a name has at most 255 characters, a tag 128
+_AZURE_DISK: Final = {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"}
 _MILLI: Final = 10**6  # in nanos
 
 # the grammar of image references, github.com/distribution/reference, with its familiar short forms
@@ -61,6 +62,8 @@ def default_volume(volume: dict[str, Any]) -> dict[str, Any]:
         image = dict(volume["image"])
         _where_unset(image, "pullPolicy", pull_policy_of(image.get("reference", "")))
         return {**volume, "image": image}
+    if "azureDisk" in volume:
+        return {**volume, "azureDisk": _AZURE_DISK | volume["azureDisk"]}
     return {kind: default_contents(kind, source) for kind, source in volume.items()}
 
 

@@ -45,6 +45,48 @@ CSI: Final[Fields] = {
     "volumeAttributes": runs(Kind.STRING_MAP),
     "nodePublishSecretRef": runs(Kind.OBJECT, {"name": runs(Kind.STRING)}),
 }
+AWS_ELASTIC_BLOCK_STORE: Final[Fields] = {
+    "volumeID": runs(Kind.STRING),
+    "fsType": runs(Kind.STRING),
+    "partition": runs(Kind.INT32),
+    "readOnly": runs(Kind.BOOLEAN),
+}
+GCE_PERSISTENT_DISK: Final[Fields] = {
+    "pdName": runs(Kind.STRING),
+    "fsType": runs(Kind.STRING),
+    "partition": runs(Kind.INT32),
+    "readOnly": runs(Kind.BOOLEAN),
+}
+AZURE_DISK: Final[Fields] = {
+    "diskName": runs(Kind.STRING),
+    "diskURI": runs(Kind.STRING),
+    "cachingMode": runs(Kind.STRING),
+    "fsType": runs(Kind.STRING),
+    "readOnly": runs(Kind.BOOLEAN),
+    "kind": runs(Kind.STRING),
+}
+AZURE_FILE: Final[Fields] = {
+    "secretName": runs(Kind.STRING),
+    "shareName": runs(Kind.STRING),
+    "readOnly": runs(Kind.BOOLEAN),
+}
+CINDER: Final[Fields] = {
+    "volumeID": runs(Kind.STRING),
+    "fsType": runs(Kind.STRING),
+    "readOnly": runs(Kind.BOOLEAN),
+    "secretRef": runs(Kind.OBJECT, {"name": runs(Kind.STRING)}),
+}
+PORTWORX_VOLUME: Final[Fields] = {
+    "volumeID": runs(Kind.STRING),
+    "fsType": runs(Kind.STRING),
+    "readOnly": runs(Kind.BOOLEAN),
+}
+VSPHERE_VOLUME: Final[Fields] = {
+    "volumePath": runs(Kind.STRING),
+    "fsType": runs(Kind.STRING),
+    "storagePolicyName": runs(Kind.STRING),
+    "storagePolicyID": runs(Kind.STRING),
+}
 
 VOLUME: Final[Fields] = {
     "name": runs(Kind.STRING),
@@ -67,22 +109,22 @@ VOLUME: Final[Fields] = {
     "gitRepo": refused(
         Kind.OBJECT, "Kubernetes has switched it off; let an init container clone into an emptyDir instead"
     ),
-    "awsElasticBlockStore": not_yet(Kind.OBJECT),
-    "azureDisk": not_yet(Kind.OBJECT),
-    "azureFile": not_yet(Kind.OBJECT),
+    "awsElasticBlockStore": runs(Kind.OBJECT, AWS_ELASTIC_BLOCK_STORE),
+    "azureDisk": runs(Kind.OBJECT, AZURE_DISK),
+    "azureFile": runs(Kind.OBJECT, AZURE_FILE),
     "cephfs": not_yet(Kind.OBJECT),
-    "cinder": not_yet(Kind.OBJECT),
+    "cinder": runs(Kind.OBJECT, CINDER),
     "flexVolume": not_yet(Kind.OBJECT),
     "flocker": not_yet(Kind.OBJECT),
-    "gcePersistentDisk": not_yet(Kind.OBJECT),
+    "gcePersistentDisk": runs(Kind.OBJECT, GCE_PERSISTENT_DISK),
     "glusterfs": not_yet(Kind.OBJECT),
     "photonPersistentDisk": not_yet(Kind.OBJECT),
-    "portworxVolume": not_yet(Kind.OBJECT),
+    "portworxVolume": runs(Kind.OBJECT, PORTWORX_VOLUME),
     "quobyte": not_yet(Kind.OBJECT),
     "rbd": not_yet(Kind.OBJECT),
     "scaleIO": not_yet(Kind.OBJECT),
     "storageos": not_yet(Kind.OBJECT),
-    "vsphereVolume": not_yet(Kind.OBJECT),
+    "vsphereVolume": runs(Kind.OBJECT, VSPHERE_VOLUME),
 }
 
 VOLUME_MOUNT: Final[Fields] = {

@@ -77,6 +77,23 @@ TABLES = [
     pytest.param(supported_volumes.ISCSI, models.V1ISCSIVolumeSource, id="ISCSIVolumeSource"),
     pytest.param(supported_volumes.FC, models.V1FCVolumeSource, id="FCVolumeSource"),
     pytest.param(supported_volumes.NFS, models.V1NFSVolumeSource, id="NFSVolumeSource"),
+    pytest.param(
+        supported_volumes.AWS_ELASTIC_BLOCK_STORE,
+        models.V1AWSElasticBlockStoreVolumeSource,
+        id="AWSElasticBlockStoreVolumeSource",
+    ),
+    pytest.param(
+        supported_volumes.GCE_PERSISTENT_DISK,
+        models.V1GCEPersistentDiskVolumeSource,
+        id="GCEPersistentDiskVolumeSource",
+    ),
+    pytest.param(supported_volumes.AZURE_DISK, models.V1AzureDiskVolumeSource, id="AzureDiskVolumeSource"),
+    pytest.param(supported_volumes.AZURE_FILE, models.V1AzureFileVolumeSource, id="AzureFileVolumeSource"),
+    pytest.param(supported_volumes.CINDER, models.V1CinderVolumeSource, id="CinderVolumeSource"),
+    pytest.param(supported_volumes.PORTWORX_VOLUME, models.V1PortworxVolumeSource, id="PortworxVolumeSource"),
+    pytest.param(
+        supported_volumes.VSPHERE_VOLUME, models.V1VsphereVirtualDiskVolumeSource, id="VsphereVirtualDiskVolumeSource"
+    ),
     pytest.param(supported_volumes.VOLUME_DEVICE, models.V1VolumeDevice, id="VolumeDevice"),
     pytest.param(supported_volumes.IMAGE, models.V1ImageVolumeSource, id="ImageVolumeSource"),
 ]

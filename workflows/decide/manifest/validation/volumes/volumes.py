@@ -18,7 +18,7 @@ from workflows.decide.manifest.fields.field_errors import (
     not_supported,
     required,
 )
-from workflows.decide.manifest.validation.volumes import content_volumes, storage_sources
+from workflows.decide.manifest.validation.volumes import cloud_sources, content_volumes, storage_sources
 from workflows.decide.manifest.validation.volumes.csi_source import validate_csi
 from workflows.decide.manifest.validation.volumes.devices import validate_volume_devices
 
@@ -92,13 +92,20 @@ def _claim(source: Source, path: str) -> Iterator[str]:
 SOURCES: Final[Mapping[str, Callable[[Source, str], Iterator[str]]]] = {
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
+    "gcePersistentDisk": cloud_sources.gce_persistent_disk,
+    "awsElasticBlockStore": cloud_sources.aws_elastic_block_store,
     "secret": content_volumes.secret,
     "nfs": storage_sources.nfs,
     "iscsi": storage_sources.iscsi,
     "persistentVolumeClaim": _claim,
+    "cinder": cloud_sources.cinder,
     "downwardAPI": content_volumes.downward_api,
     "fc": storage_sources.fc,
     "configMap": content_volumes.config_map,
+    "azureFile": cloud_sources.azure_file,
+    "vsphereVolume": cloud_sources.vsphere_volume,
+    "portworxVolume": cloud_sources.portworx_volume,
+    "azureDisk": cloud_sources.azure_disk,
     "projected": content_volumes.projected,
     "csi": validate_csi,
     "image": storage_sources.image,
