@@ -20,6 +20,7 @@ from worker.devices.plugins import DevicePlugins
 from worker.settings.hardware.numa_nodes import FOLDER
 from worker.settings.hardware.numbered_folders import numbered_folders
 from workflows.decide.devices.health import resources_status
+from workflows.decide.devices.inventory import Inventory
 
 WRITE_PAUSE: Final = 0.5
 """Seconds between two writes."""
@@ -41,7 +42,8 @@ class NodeDevices:
         self._event = asyncio.Event()
         self.health_changed: Callable[[Collection[str]], None] = lambda _: None
         """Called with the uids of pods whose devices are healthy no more, or again."""
-        self._health: dict[tuple[str, str], Sequence[Mapping[str, Any]]] = {}
+        self._told: Inventory = {}
+        """What was listed when pods were last told."""
         checkpoint = load_checkpoint(root_dir)
         self.plugins = DevicePlugins(self._event.set)
         self._before = tuple(checkpoint.registered)
@@ -53,14 +55,15 @@ class NodeDevices:
         return resources_status(self.manager.known, pod_uid, container, self.plugins.inventory)
 
     def _tell_health(self) -> None:
-        """Tell of which pods the health of devices is not what it was."""
-        now = {
-            (uid, container): self.health(uid, container)
-            for uid, containers in self.manager.known.pods.items()
+        """Tell of which pods the health of devices is not what it was, also of a pod that has got them since."""
+        known, before, now = self.manager.known, self._told, self.plugins.inventory
+        self._told = now
+        changed = {
+            uid
+            for uid, containers in known.pods.items()
             for container in containers
+            if resources_status(known, uid, container, before) != resources_status(known, uid, container, now)
         }
-        changed = {key[0] for key, health in now.items() if self._health.get(key, health) != health}
-        self._health = now
         if changed:
             self.health_changed(changed)
 

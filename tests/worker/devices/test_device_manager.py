@@ -276,9 +276,9 @@ async def test_pods_are_told_whose_devices_fail(tmp_path: Path) -> None:
         node(tmp_path / "root", tmp_path / "p") as here,
     ):
         here.health_changed = lambda uids: told.append(set(uids))
-        await admit(here, pod("u"))
-        await admit(here, pod("v"))
         here._tell_health()
+        await admit(here, pod("u"))  # nothing is listed between this and the failure
+        await admit(here, pod("v"))
         plugin.more.put_nowait([*devices("a", health="Unhealthy"), *devices("b")])
         async with asyncio.timeout(20):
             while here.plugins.inventory[GPU].healthy != {"b"}:
