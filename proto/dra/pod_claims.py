@@ -78,12 +78,18 @@ def container_claims(pod: Mapping[str, Any], container: Mapping[str, Any]) -> tu
     """List the names of the claims of which a container uses something, in the kubelet's order (manager.go GetContainerClaimInfos). Raises ClaimUnknown."""
     asked = {one.get("name") for one in (container.get("resources") or {}).get("claims") or ()}
     used = (one for one in pod["spec"].get("resourceClaims") or () if one.get("name") in asked)
-    found = [claim.name for one in used if (claim := _named(pod, one))]
+    found = [name for one in used if (name := claim_name(pod, one)) is not None]
     if (extended := _extended(pod)) is not None and any(
         one.get("containerName") == container["name"] for one in extended.get("requestMappings") or ()
     ):
         found.append(str(extended["resourceClaimName"]))
     return tuple(found)
+
+
+def claim_name(pod: Mapping[str, Any], pod_claim: Mapping[str, Any]) -> str | None:
+    """Return the ResourceClaim's name of an entry in `spec.resourceClaims`; None if it was deliberately not made. Raises ClaimUnknown."""
+    claim = _named(pod, pod_claim)
+    return claim.name if claim else None
 
 
 def _named(pod: Mapping[str, Any], pod_claim: Mapping[str, Any]) -> NamedClaim | None:

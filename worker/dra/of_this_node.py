@@ -4,7 +4,7 @@ Made by the worker of a cluster's node; a standalone node has no claims.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from proto.pod_snapshot import PodSnapshot
 from worker.daemon.background import in_background, repeat
 from worker.dra.claim_manager import ClaimManager, load_accounts
 from worker.dra.counts import Counts
+from worker.dra.device_health import DevicesHealth, PodOf
 from worker.dra.resource_claims import ResourceClaims
 from worker.dra.resource_slices import ResourceSlices
 
@@ -35,17 +36,32 @@ class NodeClaims:
         self._slices = ResourceSlices(api, node, self.drivers.is_usable)
         self.drivers.changed = self._slices.changed
         self._absent: frozenset[str] = frozenset()
+        self._root_dir = root_dir
+        self._health: DevicesHealth | None = None
+
+    def watch_health(self, pod_of: PodOf, *, with_messages: bool) -> DevicesHealth:
+        """Have the health of devices watched, and return what is known of it; before the first plugin registers."""
+        found = DevicesHealth(self._root_dir, lambda: self.manager.accounts, pod_of, with_messages=with_messages)
+        self.drivers.health = self._health = found
+        return found
 
     @asynccontextmanager
     async def running(self, snapshots: Snapshots) -> AsyncIterator[None]:
         """Keep claims and ResourceSlices in order while the block runs; `snapshots` returns the node's pods."""
         orphans = partial(repeat, RECONCILE_EVERY, partial(self.undo_orphans, snapshots))
+        health = in_background("health of DRA devices", self._health.run) if self._health else nullcontext()
         try:
-            async with in_background("orphaned claims", orphans), in_background("ResourceSlices", self._slices.run):
+            async with (
+                in_background("orphaned claims", orphans),
+                in_background("ResourceSlices", self._slices.run),
+                health,
+            ):
                 yield
         finally:
-            self.drivers.changed = lambda _: None  # they are not gone: this process ends
+            self.drivers.changed, self.drivers.health = lambda _: None, None  # they are not gone: this process ends
             await self.drivers.close()
+            if self._health:
+                await self._health.save()
 
     async def undo_orphans(self, snapshots: Snapshots) -> None:
         """Undo the claims of pods that were not here the last time either: a pod that is about to begin has no snapshot yet."""

@@ -70,6 +70,11 @@ class PodCache:
         with self._lock:
             return self._known.get(uid)
 
+    def pod(self, uid: str) -> Mapping[str, Any]:
+        """Return a pod as its source has it; empty if it is not on the node."""
+        snapshot = self.snapshot(uid)
+        return snapshot.pod if snapshot else {}
+
     def _write(self, _: str, snapshot: PodSnapshot) -> None:
         path = snapshot_path(self._root_dir, snapshot.uid)
         if not snapshot.deleting:  # a rejected pod has no directory, but is shown all the same

@@ -24,6 +24,7 @@ from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.delivery.workflow_signals import WorkflowSignals
 from worker.devices.of_this_node import NodeDevices
+from worker.dra.device_health import PodOf
 from worker.dra.of_this_node import NodeClaims
 from worker.events.activity_events import ActivityEventInterceptor
 from worker.events.event import WARNING, ObjectReference, node_reference
@@ -77,10 +78,11 @@ class ClusterWorker:
         for occurrence in resize_occurrences(happened):
             self.events.recorder.take(occurrence)
 
-    def tell_health_of(self, devices: NodeDevices) -> None:
-        """Tell the health of devices in the statuses of the pods that have them."""
-        self.keeper.resource_health.append(devices.health)
-        devices.health_changed = self.keeper.look_again
+    def tell_health_of(self, devices: NodeDevices, pod_of: PodOf, *, with_messages: bool) -> None:
+        """Tell the health of devices in the statuses of the pods that have them; drivers' messages only behind their gate."""
+        claimed = self.claims.watch_health(pod_of, with_messages=with_messages)
+        self.keeper.resource_health += (devices.health, claimed.of)
+        devices.health_changed = claimed.changed = self.keeper.look_again
 
     async def settled(self) -> None:
         """Return when the API has all statuses and events, as far as it takes them."""

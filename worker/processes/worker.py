@@ -40,7 +40,7 @@ from worker.processes.cgroup_driver import cgroup_driver_settled
 from worker.processes.services import node_services, pods_cgroups
 from worker.processes.temporal_part import TemporalPart, WorkerParts
 from worker.processes.upkeep import evictions, oom_kills, shutdowns, storage_limits, upkeep
-from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE, RESOURCE_HEALTH_GATE
+from worker.settings.kubelet.feature_gates import HEALTH_MESSAGE_GATE, MEMORY_QOS_GATE, RESOURCE_HEALTH_GATE
 from worker.settings.reserved import allocatable
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.kubelet.activity_counts import ActivityCounts
@@ -97,7 +97,8 @@ async def work(  # noqa: PLR0913 - the parts of the process
         managers, known = telemetry.metrics.resource_managers, RuntimeContainers(config.container_runtime_endpoint)
         chosen = await asyncio.to_thread(exclusive_hardware, config, managers, known)
         if cluster and config.feature_gates.enabled(RESOURCE_HEALTH_GATE):
-            cluster.tell_health_of(chosen.devices)
+            with_messages = config.feature_gates.enabled(HEALTH_MESSAGE_GATE)
+            cluster.tell_health_of(chosen.devices, cache.pod, with_messages=with_messages)
         services = node_services(
             config,
             telemetry.calls,

@@ -6,13 +6,15 @@ several plugins during its update: the newest that is connected is asked (dra_pl
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
 from activities.clients.plugins.kinds import PluginRefused, Registered
+from proto.dra.device_health import DeviceHealth, DeviceKey
 from proto.kubernetes.go_quote import go_quoted
 from proto.messages import shorten
 
@@ -22,12 +24,26 @@ if TYPE_CHECKING:
 
 DRA_PLUGIN: Final = "DRAPlugin"
 MOST_PLUGINS: Final = 128
+HEALTH_PAUSE: Final = 5.0
+"""Seconds until a plugin whose stream has ended is asked again for the health of its devices."""
 _NAME: Final = re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 _log: Final = structlog.get_logger(__name__)
 
 Counted = Callable[[str, str, str, float], None]
 """Takes a call's driver, method, code and seconds."""
+
+
+class HealthReader(Protocol):
+    """Takes what plugins report of their devices' health."""
+
+    def take(self, driver: str, plugin: object, devices: Mapping[DeviceKey, DeviceHealth]) -> None:
+        """Take a report of one of a driver's plugins."""
+        ...
+
+    def forget(self, driver: str, plugin: object) -> None:
+        """Forget what a plugin has reported, because its stream has ended."""
+        ...
 
 
 class DriverMissing(Exception):
@@ -42,6 +58,8 @@ class DraDrivers:
         self._tasks: dict[DraPlugin, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._counted = counted
+        self.health: HealthReader | None = None
+        """What takes the health of devices; None: nobody asks for it. Set before the first plugin registers."""
         self.changed: Callable[[str], None] = lambda _: None
         """Called with a driver whose plugins came, went, connected or lost their connection."""
 
@@ -113,9 +131,42 @@ class DraDrivers:
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def _follow(self, plugin: "DraPlugin") -> None:
+        watching = [asyncio.create_task(self._watch_health(plugin))] if self.health else []
         try:
             async for is_connected in plugin.connections():
                 _log.info("DRA plugin", driver=plugin.driver, endpoint=plugin.endpoint, connected=is_connected)
                 self.changed(plugin.driver)
         finally:
-            await asyncio.shield(plugin.close())
+            for task in watching:
+                task.cancel()
+            await asyncio.shield(asyncio.gather(plugin.close(), *watching, return_exceptions=True))
+
+    async def _watch_health(self, plugin: "DraPlugin") -> None:
+        """Take a plugin's reports for ever; one that serves none is asked again when it has connected again."""
+        from activities.clients.dra.dra_plugin import HealthUnserved  # noqa: PLC0415 - for whom has drivers
+
+        told = ""
+        while True:
+            await plugin.until_connected()
+            why = "it has ended"
+            try:
+                async with aclosing(plugin.health()) as reports:
+                    async for devices in reports:
+                        if self.health:
+                            self.health.take(plugin.driver, plugin, devices)
+            except HealthUnserved:
+                why = ""
+            except Exception as error:  # noqa: BLE001 - whatever a plugin brings about, its health is asked for again
+                why = str(error) or type(error).__name__
+            finally:
+                if self.health:
+                    self.health.forget(plugin.driver, plugin)
+            if not why:
+                await plugin.until_connected(connected=False)
+                continue
+            if why != told:
+                _log.info(
+                    "WatchResources health stream has ended", driver=plugin.driver, endpoint=plugin.endpoint, err=why
+                )
+                told = why
+            await asyncio.sleep(HEALTH_PAUSE)

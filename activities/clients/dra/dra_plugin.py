@@ -1,19 +1,23 @@
-"""The service of a DRA driver's plugin as bounded calls (dra v1, v1beta1).
+"""The services of a DRA driver's plugin as bounded calls (dra v1, v1beta1, dra-health v1alpha1).
 
 Used by `worker/dra/`; imported when the first plugin registers. A plugin has one connection for as long as it is registered, as in the kubelet
 (dra_plugin.go). What it answers is limited in bytes and number: it may lie or be broken, and nobody else must suffer.
 """
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
+from activities.clients.dra.health_reports import ReportRefused, read_report
 from activities.clients.plugins.channel import CODES, UNDECODABLE, channel_options, in_words, unix_target
 from proto.dra.claims import Claim, ClaimAnswer, PreparedDevice
+from proto.dra.device_health import DeviceHealth, DeviceKey
 from proto.dra.v1 import api_pb2 as api
+from proto.drahealth.v1alpha1 import api_pb2 as health_api
 from proto.messages import shorten
 
 CALL_SECONDS: Final = 45.0
@@ -32,6 +36,9 @@ _OPTIONS: Final = (
     ("grpc.initial_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 5_000),  # a driver's pod that comes again is found soon
 )
+_WATCH: Final = "/v1alpha1.DRAResourceHealth/NodeWatchResources"
+REPORT_PAUSE: Final = 0.1
+"""Seconds between two reports of health, more for larger ones: a plugin may send them faster, but they wait in its socket."""
 Observer = Callable[[str, str, float], None]
 """Takes a call's method, code and seconds."""
 
@@ -40,12 +47,17 @@ class DraPluginError(Exception):
     """A plugin failed, or answered what is beyond the limits; in the words of Go's gRPC where it has some."""
 
 
+class HealthUnserved(DraPluginError):
+    """A plugin does not serve the health of its devices."""
+
+
 class DraPlugin:
     """One registered plugin of a driver, with its connection."""
 
     def __init__(self, driver: str, endpoint: str, service: str, observe: Observer = lambda *_: None) -> None:
         self.driver, self.endpoint, self.service = driver, endpoint, service
         self.is_connected = False
+        self._changed = asyncio.Condition()
         self._observe = observe
         self._channel = grpc.aio.insecure_channel(unix_target(endpoint), options=_OPTIONS)
         self._prepare = self._call(
@@ -54,6 +66,11 @@ class DraPlugin:
         self._unprepare = self._call(
             "NodeUnprepareResources", api.NodeUnprepareResourcesRequest, api.NodeUnprepareResourcesResponse
         )
+        self._watch: Any = self._channel.unary_stream(
+            _WATCH,
+            request_serializer=health_api.NodeWatchResourcesRequest.SerializeToString,
+            response_deserializer=health_api.NodeWatchResourcesResponse.FromString,
+        )
 
     async def connections(self) -> AsyncIterator[bool]:
         """Yield whether it is connected, at each change; connects again for ever."""
@@ -61,8 +78,32 @@ class DraPlugin:
             state = self._channel.get_state(try_to_connect=True)
             if (is_connected := state is grpc.ChannelConnectivity.READY) != self.is_connected:
                 self.is_connected = is_connected
+                async with self._changed:
+                    self._changed.notify_all()
                 yield is_connected
             await self._channel.wait_for_state_change(state)
+
+    async def until_connected(self, *, connected: bool = True) -> None:
+        """Wait until it is connected, or until it is not; `connections` is followed elsewhere."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.is_connected == connected)
+
+    async def health(self) -> AsyncGenerator[Mapping[DeviceKey, DeviceHealth]]:
+        """Yield each report of its devices' health; ends with the stream. Raises HealthUnserved and DraPluginError."""
+        stream = self._watch(health_api.NodeWatchResourcesRequest())
+        try:
+            async for report in stream:
+                if report is None:
+                    raise DraPluginError(UNDECODABLE)
+                yield read_report(report.devices)
+                await asyncio.sleep(REPORT_PAUSE * (1 + len(report.devices) / 1_000))
+        except grpc.aio.AioRpcError as error:
+            kind = HealthUnserved if error.code() is grpc.StatusCode.UNIMPLEMENTED else DraPluginError
+            raise kind(in_words(error.code(), error.details() or "")) from error
+        except ReportRefused as error:
+            raise DraPluginError(str(error)) from error
+        finally:
+            stream.cancel()
 
     async def prepare(self, claims: Sequence[Claim]) -> Mapping[str, ClaimAnswer]:
         """Have claims prepared; returns the answers by the claims' uids. Raises DraPluginError."""

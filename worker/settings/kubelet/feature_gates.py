@@ -33,6 +33,7 @@ QUOTA_GATE: Final = "LocalStorageCapacityIsolationFSQuotaMonitoring"
 VOLUME_HEALTH_GATE: Final = "CSIVolumeHealth"
 POD_LEVEL_RESIZES_GATE: Final = "InPlacePodLevelResourcesVerticalScaling"
 RESOURCE_HEALTH_GATE: Final = "ResourceHealthStatus"
+HEALTH_MESSAGE_GATE: Final = "ResourceHealthStatusMessage"
 
 ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "KubeletCrashLoopBackOffMax": frozenset({True, False}),
@@ -56,6 +57,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     ACTIVE_PODS_GATE: frozenset({False}),
     POD_RESOURCES_GATE: frozenset({False}),
     RESOURCE_HEALTH_GATE: frozenset({False}),
+    HEALTH_MESSAGE_GATE: frozenset({False}),
     PROVIDER_TOKENS_GATE: frozenset({False}),
     "ClusterTrustBundle": frozenset({True}),  # the API server's part of it
     "ComponentFlagz": frozenset({False}),

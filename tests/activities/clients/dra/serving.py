@@ -9,12 +9,15 @@ from typing import Any
 import grpc.aio
 
 from proto.dra.v1 import api_pb2 as api
+from proto.drahealth.v1alpha1 import api_pb2 as health_api
 from proto.pluginregistration.v1 import api_pb2 as registration
 from proto.pluginregistration.v1 import api_pb2_grpc as registration_grpc
 
 NAME = "gpu.tempolet.test"
 V1 = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
 V1BETA1 = "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin"
+HEALTH = "v1alpha1.DRAResourceHealth"
+Report = health_api.NodeWatchResourcesResponse
 
 
 def device_of(claim: api.Claim) -> api.NodePrepareResourceResponse:
@@ -37,6 +40,22 @@ def unprepared(request: api.NodeUnprepareResourcesRequest) -> api.NodeUnprepareR
     )
 
 
+def report(pool: str = "pool", *, timeout: int = 0, message: str = "", many: int = 0, **health: bool) -> Report:
+    """Report which devices of a pool are healthy, and `many` healthy ones beside them."""
+    health |= {str(one): True for one in range(many)}
+    return Report(
+        devices=[
+            health_api.DeviceHealth(
+                device=health_api.DeviceIdentifier(pool_name=pool, device_name=name),
+                health=health_api.HEALTHY if is_healthy else health_api.UNHEALTHY,
+                health_check_timeout_seconds=timeout,
+                message=message,
+            )
+            for name, is_healthy in health.items()
+        ]
+    )
+
+
 class FaultyPlugin:
     """What it answers, and what it was asked."""
 
@@ -47,6 +66,9 @@ class FaultyPlugin:
         self.asked: list[tuple[str, list[str]]] = []
         self.called = asyncio.Event()
         self.told: list[tuple[bool, str]] = []
+        self.health: Callable[[], AsyncIterator[Report | bytes]] | None = None
+        """What the stream of its devices' health has; None: it serves no such stream."""
+        self.streams = 0
 
     async def answer(self, call: str, request: Any) -> bytes:
         """Answer a call of a driver."""
@@ -56,6 +78,16 @@ class FaultyPlugin:
             await asyncio.Event().wait()
         answer = (self.prepare if call == "NodePrepareResources" else self.unprepare)(request)
         return answer if isinstance(answer, bytes) else bytes(answer.SerializeToString())
+
+    async def watch(self, _: Any, context: Any) -> AsyncIterator[bytes]:
+        """Serve the stream of its devices' health."""
+        self.streams += 1
+        self.called.set()
+        if self.health is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"unknown service {HEALTH}")
+            return
+        async for one in self.health():
+            yield one if isinstance(one, bytes) else one.SerializeToString()
 
 
 class _Registrar(registration_grpc.RegistrationServicer):  # type: ignore[misc]  # generated without types
@@ -90,6 +122,10 @@ async def serving_plugin(
             )
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    watch = grpc.unary_stream_rpc_method_handler(
+        plugin.watch, request_deserializer=health_api.NodeWatchResourcesRequest.FromString
+    )
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(HEALTH, {"NodeWatchResources": watch}),))
     registration_grpc.add_RegistrationServicer_to_server(_Registrar(plugin, info), registrar)
     for one, path in ((server, endpoint), (registrar, socket)):
         one.add_insecure_port(f"unix://{path}")
