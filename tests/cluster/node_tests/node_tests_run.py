@@ -4,6 +4,7 @@
 were not passed, and leaves only logs and the junit file.
 """
 
+import contextlib
 import json
 import re
 import shutil
@@ -21,6 +22,7 @@ from tests.cluster.conformance.official_images import OfficialImages
 from tests.cluster.node_tests.node_machine import ADDRESS, NodeMachine
 from tests.cluster.node_tests.node_runtime import SETTINGS, UNIT
 from tests.cluster.node_tests.program import find_node_tests
+from tests.node.hardware.sample_plugin import FILES, find_plugin
 from tests.worker.daemon.systemd_machine import CHECKOUT
 from worker.machine import kernel_tunables
 from worker.standalone.machine.programs import PARTS_VARIABLE, default_parts_dir
@@ -66,6 +68,7 @@ def run_node_tests(choice: Choice) -> int:
     """Make the machine, run the tests, remove the machine; returns an exit code. Raises ConformanceFailed and NoBinaries."""
     programs = find_binaries((*KUBELET, *OFFICIAL_TESTS))
     tests = find_node_tests()
+    find_plugin()  # is built out here, and found in the machine
     out = (choice.out or OUT / choice.peer).absolute()
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -78,6 +81,7 @@ def run_node_tests(choice: Choice) -> int:
             _run(machine, tests, out, choice)
         finally:
             _keep_logs(machine, out)
+            _remove_device_files()
     shutil.rmtree(out / "machine")
     selected = [name for name in named_in(KUBELET_PASSED) if _selects(choice, name)]
     result, skipped = read_result(out, selected), _skipped(out, choice)
@@ -156,6 +160,13 @@ def _run(machine: NodeMachine, tests: Path, out: Path, choice: Choice) -> None:
         running.wait()
     if not (out / "junit_01.xml").exists():
         raise ConformanceFailed(f"no result of the node tests: see {out / 'log'}")
+
+
+def _remove_device_files() -> None:
+    """Remove the mount points of the sample plugin's devices: /tmp is that of the host."""
+    for place in FILES:
+        with contextlib.suppress(OSError):  # another machine's pod has it mounted
+            place.rmdir()
 
 
 def _keep_logs(machine: NodeMachine, out: Path) -> None:
