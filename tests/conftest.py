@@ -85,7 +85,8 @@ def temporal_program() -> str:
     return found
 
 
-def _wait_for(port: int, server: "subprocess.Popen[bytes]") -> None:
+def until_listening(port: int, server: "subprocess.Popen[bytes]") -> None:
+    """Wait until a server listens; raises RuntimeError."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and server.poll() is None:
         with socket.socket() as probe:
@@ -111,7 +112,7 @@ def development_process(folder: Path, *settings: str) -> Iterator[tuple[str, "su
         command += ["--dynamic-config-value", setting]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
         try:
-            _wait_for(port, server)
+            until_listening(port, server)
             yield f"127.0.0.1:{port}", server
         finally:
             server.terminate()

@@ -12,6 +12,7 @@ from tests.cluster.binaries import NoBinaries
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.cluster.dra.claims import CLAIMS, RESOURCE, claim, device_class, reserve, using
 from tests.cluster.dra.official_driver import cdi_files, find_driver, official_driver
+from tests.node.operating import tempolet
 from tests.worker.node.test_pod_resources import ask
 from worker.dra.claim_manager import load_accounts
 
@@ -66,6 +67,8 @@ def test_a_claim_shared_by_two_pods(cluster_node: ClusterNode, driver_name: str)
         assert in_pod_resources(node, "first") == [
             ("shared", driver_name, node.name, "device-00", len(cdi_files(driver_name)))
         ]
+        code, told = tempolet(node, "explain", "default/first")
+        assert (code, "ResourceClaim shared: device device-00" in told) == (0, True), told
         second = using(node, "second", "shared")
         reserve(node, "shared", first, second)
         node.until_running("second")

@@ -25,12 +25,12 @@ OPERATORS: Final[Mapping[str, Any]] = {
 
 
 @contextlib.contextmanager
-def running_plane(folder: Path) -> Iterator[ControlPlane]:
-    """Run it, with a token, for machines that reach it at HOST."""
+def running_plane(folder: Path, changes: Mapping[str, Any] = OPERATORS) -> Iterator[ControlPlane]:
+    """Run it, with a token, for machines that reach it at HOST; an operator's changes are in kubeadm's configuration."""
     find_binaries()
     plane = ControlPlane(folder, controllers=True, controller_flags=bootstrap_tokens.SIGNER, hosts=[HOST])
     with plane:
-        publish(plane, OPERATORS)
+        publish(plane, changes)
         yield plane
 
 

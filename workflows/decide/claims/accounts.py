@@ -62,6 +62,16 @@ def orphans(accounts: Accounts, present: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted({uid for one in accounts.values() for uid in one.pods} - set(present)))
 
 
+def claims_in_words(accounts: Accounts, pod_uid: str) -> tuple[str, ...]:
+    """Say which devices were prepared for a pod, and why these."""
+    return tuple(
+        f"ResourceClaim {account.claim.name}: device {one.device} of pool {one.pool} by driver {driver}, as the scheduler allocated it"
+        for account in used_by(accounts, pod_uid)
+        for driver, devices in sorted(account.drivers.items())
+        for one in devices
+    )
+
+
 def by_driver(accounts: Iterable[ClaimAccount]) -> dict[str, tuple[Claim, ...]]:
     """Sort claims by the drivers that are to be asked for them, so that each is asked once for all."""
     batches: dict[str, tuple[Claim, ...]] = {}
