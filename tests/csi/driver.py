@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import grpc.aio
 from google.protobuf.json_format import MessageToDict
@@ -24,6 +24,17 @@ from proto.csi.v1 import csi_pb2_grpc
 from proto.pluginregistration.v1 import api_pb2 as registration
 from proto.pluginregistration.v1 import api_pb2_grpc as registration_grpc
 from tests.csi.orders import DriverFolder, Setup
+from tests.csi.services import Controller, Identity, require
+
+REQUIRED: Final = {
+    "NodeStageVolume": ("volume_id", "staging_target_path", "volume_capability"),
+    "NodeUnstageVolume": ("volume_id", "staging_target_path"),
+    "NodePublishVolume": ("volume_id", "target_path", "volume_capability"),
+    "NodeUnpublishVolume": ("volume_id", "target_path"),
+    "NodeExpandVolume": ("volume_id", "volume_path"),
+    "NodeGetVolumeStats": ("volume_id", "volume_path"),
+}
+"""The fields that CSI demands of each call."""
 
 
 class Registrar(registration_grpc.RegistrationServicer):  # type: ignore[misc]  # generated without types
@@ -144,6 +155,7 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
             await context.abort(grpc.StatusCode.INTERNAL, f"unmount failed: {error.strerror}")
 
     async def _obey(self, call: str, request: Any, context: Any) -> bool:
+        await require(context, request, *REQUIRED.get(call, ()))
         asked = MessageToDict(request)
         self._folder.write_call(call, asked)
         self.called[call].set()
@@ -204,6 +216,8 @@ async def serve(folder: DriverFolder, registry: Path) -> None:
     setup = folder.read_setup()
     node, registrar = grpc.aio.server(), grpc.aio.server()
     csi_pb2_grpc.add_NodeServicer_to_server(Node(folder, setup), node)
+    csi_pb2_grpc.add_IdentityServicer_to_server(Identity(setup), node)
+    csi_pb2_grpc.add_ControllerServicer_to_server(Controller(folder), node)
     registration_grpc.add_RegistrationServicer_to_server(Registrar(folder, setup), registrar)
     socket = registry / f"{setup.name}-reg.sock"
     for server, path in ((node, folder.path / "csi.sock"), (registrar, socket)):
