@@ -48,6 +48,8 @@ _KEPT: Final = (
     | MountFlag.NO_DIR_ATIME
 )
 """Flags that statvfs(3) reports with the numbers of mount(2)."""
+_SELINUX: Final = Path("/sys/fs/selinux/enforce")
+_LABELS: Final = "seclabel"
 _TABLE: Final = Path("/proc/self/mountinfo")
 _MOUNT_ID: Final = re.compile(r"^mnt_id:\s*(\d+)$", re.MULTILINE)
 _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
@@ -144,6 +146,15 @@ def mount_at(point: Path) -> Mount | None:
     """Return the topmost mount at a point; None if there is none."""
     own = _real(point)
     return next((_read_line(line) for line in reversed(_lines()) if _point_of(line) == own), None)
+
+
+def labels_files(point: Path, system: Path = _SELINUX) -> bool:
+    """Report whether SELinux labels the files of what is mounted at a point (hostutil_linux.go GetSELinuxSupport).
+
+    Without SELinux the table is not read.
+    """
+    found = mount_at(point) if system.exists() else None
+    return found is not None and _LABELS in {*found.options, *found.super_options}
 
 
 def is_mount_point(path: Path) -> bool:

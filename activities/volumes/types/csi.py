@@ -4,9 +4,11 @@ The work is done in `activities/volumes/csi/node_volumes.py`, which is imported 
 messages cost memory that a node without drivers does not need.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from activities.files import mounts
 from activities.files.pod_paths import path_component, plain_name
 from activities.volumes.csi.records.block_places import BlockPlace
 from activities.volumes.csi.records.places import FilesPlace, Place
@@ -77,7 +79,14 @@ async def _expand(
 
 async def _mount(volume: PodVolume, wanted: CsiVolume, place: Place) -> Mounted:
     published = await _node_volumes(volume).mount(wanted, place, volume.pod_spec)
-    mounted = MountedVolume(volume.name, str(place.shown), read_only=wanted.read_only, device=wanted.block)
+    relabelled = not (wanted.read_only or wanted.block) and await asyncio.to_thread(mounts.labels_files, place.target)
+    mounted = MountedVolume(
+        volume.name,
+        str(place.shown),
+        read_only=wanted.read_only,
+        device=wanted.block,
+        selinux_relabel=relabelled,
+    )
     return Mounted(mounted, published.found, needs_fs_group=published.needs_fs_group)
 
 

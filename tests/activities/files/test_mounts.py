@@ -26,6 +26,31 @@ def place(tmp_path: Path) -> Iterator[Path]:
         mounts.unmount(Path(point), detach=True)
 
 
+@pytest.mark.parametrize(
+    ("options", "super_options", "enabled", "labelled"),
+    [
+        pytest.param("rw,seclabel", "rw", True, True, id="of-the-mount"),
+        pytest.param("rw", "rw,seclabel", True, True, id="of-the-file-system"),
+        pytest.param("rw", "rw,context=system_u:object_r:nfs_t:s0", True, False, id="one-label-for-all-its-files"),
+        pytest.param("rw", "rw,seclabels", True, False, id="another-option"),
+        pytest.param("rw,seclabel", "rw,seclabel", False, False, id="selinux-is-off"),
+    ],
+)
+def test_whether_selinux_labels_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, super_options: str, enabled: bool, labelled: bool
+) -> None:
+    """As the mount table says (hostutil_linux_test.go TestGetSELinuxSupport)."""
+    enforce, point = tmp_path / "enforce", tmp_path / "volume"
+    if enabled:
+        enforce.touch()
+    (tmp_path / "table").write_text(
+        f"1 0 8:1 / / rw,seclabel - ext4 /dev/sda rw\n2 1 8:2 / {point} {options} - xfs /dev/sdb {super_options}\n"
+    )
+    monkeypatch.setattr(mounts, "_TABLE", tmp_path / "table")
+    assert mounts.labels_files(point, enforce) is labelled
+    assert not mounts.labels_files(tmp_path / "nothing", enforce)
+
+
 def test_a_tmpfs_is_mounted_with_its_options_and_undone(place: Path) -> None:
     """The table tells kind, source, flags and options; undoing twice is undoing."""
     target = place / "target"

@@ -282,3 +282,28 @@ async def test_a_volume_of_a_cloud_is_its_drivers(tmp_path: Path) -> None:
         assert [one["volumeId"] for one in node.driver.calls(*LIFE)] == ["vol-7"] * 4
         assert node.driver.calls("NodeStageVolume")[0]["volumeContext"] == {"partition": "0"}
         assert node.left() == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "spec", "relabelled"),
+    [
+        pytest.param(True, {}, True, id="the-runtime-labels-its-files"),
+        pytest.param(False, {}, False, id="its-file-system-has-none"),
+        pytest.param(True, {"readOnly": True}, False, id="a-pod-that-only-reads"),
+    ],
+)
+async def test_a_volume_whose_files_selinux_labels(
+    node: Node, monkeypatch: pytest.MonkeyPatch, labels: bool, spec: dict[str, bool], relabelled: bool
+) -> None:
+    """csi_mounter.go SetUpAt and GetAttributes."""
+    asked: list[Path] = []
+
+    def labels_files(point: Path) -> bool:
+        asked.append(point)
+        return labels
+
+    monkeypatch.setattr(mounts, "labels_files", labels_files)
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "mine", **spec}}
+    mounted = await node.mount(node.pod("uid-1"), claim)
+    assert mounted.volume.selinux_relabel is relabelled
+    assert asked == ([Path(mounted.volume.path)] if not spec else [])

@@ -265,6 +265,7 @@ def test_ports_of_init_containers_that_end_are_nobodys() -> None:
             id="claims",
         ),
         pytest.param({"volumes": [{"name": "v", "flexVolume": {}}]}, ["spec.volumes[0].flexVolume"], id="a-volume"),
+        pytest.param({"securityContext": {"seLinuxChangePolicy": "MountOption"}}, [], id="labels-by-a-mount-option"),
         pytest.param(
             {"securityContext": {"windowsOptions": {}}}, ["spec.securityContext.windowsOptions"], id="another-system"
         ),

@@ -12,6 +12,7 @@ from workflows.decide.manifest.fields.field_kinds import Fields, Kind, runs
 from workflows.decide.manifest.fields.structure import read_structure
 from workflows.decide.manifest.fields.supported import CONTAINER, EPHEMERAL_CONTAINER, POD, SPEC
 from workflows.decide.manifest.fields.supported_contents import PROJECTED, PROJECTION
+from workflows.decide.manifest.fields.supported_security import POD_SECURITY_CONTEXT
 from workflows.decide.manifest.fields.supported_volumes import VOLUME
 
 _RESOURCES: Final[Fields] = {
@@ -31,12 +32,19 @@ VOLUME_OF_API: Final[Fields] = {
     "projected": runs(Kind.OBJECT, {**PROJECTED, "sources": runs(Kind.OBJECTS, _PROJECTION)}),
     "ephemeral": runs(Kind.OBJECT),
 }
+_SECURITY: Final[Fields] = {
+    **POD_SECURITY_CONTEXT,
+    "seLinuxChangePolicy": runs(
+        Kind.STRING
+    ),  # either way the volumes have the labels; the API allows the second by a gate
+}
 _SPEC: Final[Fields] = {
     **SPEC,
     "containers": runs(Kind.OBJECTS, _CONTAINER),
     "initContainers": runs(Kind.OBJECTS, _CONTAINER),
     "ephemeralContainers": runs(Kind.OBJECTS, {**EPHEMERAL_CONTAINER, "resources": runs(Kind.OBJECT, _RESOURCES)}),
     "volumes": runs(Kind.OBJECTS, VOLUME_OF_API),
+    "securityContext": runs(Kind.OBJECT, _SECURITY),
     "automountServiceAccountToken": runs(Kind.BOOLEAN),
     "affinity": runs(Kind.OBJECT),
     "topologySpreadConstraints": runs(Kind.OBJECTS),
