@@ -15,6 +15,8 @@ MINUTES: Final = 22.0
 """In which rounds of scenarios are begun, as long as one more fits in."""
 MODEL: Final = ("tests/chaos/model", "-m", "stress or not stress")
 SCENARIOS: Final = ("tests/chaos/node/test_scenarios.py", "-s")
+PLUGINS: Final = "tests/chaos/plugins"
+"""Kills at calls of plugins; of no scenario's name."""
 SEEDS: Final = 1_000_000
 NOTHING_CHOSEN: Final = 5
 """pytest's exit code when no test has the name."""
@@ -48,7 +50,8 @@ def _scenarios(seed: int, name: str) -> int:
     """Play a round: each scenario, or that of the name, with one seed."""
     print(f"seed {seed}", flush=True)
     options = [f"--chaos-seed={seed}", f"--chaos-scenario={name}"]
-    code = subprocess.run(_pytest(*SCENARIOS, *options), check=False).returncode
+    more = () if name else (PLUGINS,)
+    code = subprocess.run(_pytest(*SCENARIOS, *more, *options), check=False).returncode
     if code == NOTHING_CHOSEN:
         print(f"no scenario is named {name}")
     return code

@@ -20,14 +20,15 @@ func main() {
 	folder := flag.String("folder", pluginapi.DevicePluginPath, "where the kubelet's socket is")
 	resource := flag.String("resource", "example.com/numa", "the resource's name")
 	variable := flag.String("variable", "DEVICES", "the container's variable with the names of its devices")
+	socket := flag.String("socket", "", "where it is served for others who register it; it does not register itself then")
 	flag.Parse()
-	if err := run(*folder, *resource, *variable, flag.Args()); err != nil {
+	if err := run(*folder, *socket, *resource, *variable, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(folder, resource, variable string, devices []string) error {
+func run(folder, served, resource, variable string, devices []string) error {
 	listed := []*pluginapi.Device{}
 	for _, one := range devices { // NAME=NODE
 		name, node, _ := strings.Cut(one, "=")
@@ -40,6 +41,9 @@ func run(folder, resource, variable string, devices []string) error {
 	}
 	ctx := context.Background()
 	socket := filepath.Join(folder, fmt.Sprintf("numa.%d", os.Getpid()))
+	if served != "" {
+		socket = served
+	}
 	stub := plugin.NewDevicePluginStub(klog.FromContext(ctx), listed, socket, resource, true, true)
 	stub.SetGetPreferredAllocFunc(last)
 	stub.SetAllocFunc(func(asked *pluginapi.AllocateRequest, _ map[string]*pluginapi.Device) (*pluginapi.AllocateResponse, error) {
@@ -52,6 +56,9 @@ func run(folder, resource, variable string, devices []string) error {
 	})
 	if err := stub.Start(ctx); err != nil {
 		return err
+	}
+	if served != "" {
+		select {}
 	}
 	kubelet := filepath.Join(folder, filepath.Base(pluginapi.KubeletSocket))
 	if err := stub.Register(ctx, kubelet, resource, folder); err != nil {
