@@ -11,7 +11,7 @@ from activities.execution.errors import non_retryable_failure
 from activities.execution.heartbeat import heartbeating
 from activities.objects.terminating_pods import PodTerminatingError
 from proto.temporal import names
-from proto.temporal.activities.claims import PrepareResources, UnprepareResources
+from proto.temporal.activities.claims import PreparedResources, PrepareResources, UnprepareResources
 from proto.temporal.failure_types import FAILED_PREPARE_DYNAMIC_RESOURCES, FAILED_UNPREPARE_DYNAMIC_RESOURCES
 
 
@@ -22,13 +22,13 @@ class DynamicResourceActivities:
         self._services = services
 
     @activity.defn(name=names.PREPARE_RESOURCES)
-    async def prepare_resources(self, request: PrepareResources) -> None:
+    async def prepare_resources(self, request: PrepareResources) -> PreparedResources:
         """Prepare all claims; fails with the kubelet's words if one cannot be, or when the pod begins to terminate meanwhile."""
         services, preparing = self._services, "Failed to prepare dynamic resources: prepare dynamic resources"
         async with heartbeating(f"prepare the resource claims of {request.pod}"):
             work = services.dynamic_resources.prepare(request.pod, request.pod_spec)
             try:
-                await services.terminating.unless_terminating(request.pod.uid, work)
+                return await services.terminating.unless_terminating(request.pod.uid, work)
             except (ResourcesRefused, PodTerminatingError) as error:
                 raise non_retryable_failure(FAILED_PREPARE_DYNAMIC_RESOURCES, f"{preparing}: {error}") from None
 

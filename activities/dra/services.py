@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from activities.clients.runtime import RuntimeClient
 from activities.objects.terminating_pods import TerminatingPods
+from proto.temporal.activities.claims import PreparedResources
 from proto.temporal.pod import PodJson, PodKey
 
 
@@ -15,7 +16,7 @@ class ResourcesRefused(Exception):
 class DynamicResources(Protocol):
     """Has drivers prepare the claims of pods, and knows what each container gets of them."""
 
-    async def prepare(self, pod: PodKey, pod_spec: PodJson) -> None:
+    async def prepare(self, pod: PodKey, pod_spec: PodJson) -> PreparedResources:
         """Prepare all claims of a pod; raises ResourcesRefused. What is begun and not undone is known from then on."""
         ...
 
@@ -31,7 +32,7 @@ class DynamicResources(Protocol):
 class NoDynamicResources:
     """A node without drivers: a standalone one, whose pods have no claims."""
 
-    async def prepare(self, pod: PodKey, pod_spec: PodJson) -> None:  # noqa: ARG002 - the Protocol's signature
+    async def prepare(self, pod: PodKey, pod_spec: PodJson) -> PreparedResources:  # noqa: ARG002 - the Protocol's signature
         """Refuse it."""
         raise ResourcesRefused(f"{pod} has resource claims, and this node has no API server to read them from")
 

@@ -20,7 +20,7 @@ from proto.kubernetes.container_hash import container_hash
 from proto.kubernetes.resources.node_resources import NodeResources
 from proto.kubernetes.resources.resources import container_resources
 from proto.temporal import names
-from proto.temporal.activities.claims import PrepareResources, UnprepareResources
+from proto.temporal.activities.claims import ClaimedDevice, PreparedResources, PrepareResources, UnprepareResources
 from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
@@ -96,6 +96,8 @@ class ModelRuntime:
             self.remove_pod_sandbox,
             self.mount_volumes,
             self.unmount_volumes,
+            self.prepare_resources,
+            self.unprepare_resources,
             self.read_images,
             self.pull_image,
             self.start_container,
@@ -221,10 +223,11 @@ class ModelRuntime:
         self.mounted.discard(request.pod.uid)
 
     @activity.defn(name=names.PREPARE_RESOURCES)
-    async def prepare_resources(self, request: PrepareResources) -> None:
+    async def prepare_resources(self, request: PrepareResources) -> PreparedResources:
         """Prepare them."""
         await self._called(names.PREPARE_RESOURCES, request)
         self.prepared.add(request.pod.uid)
+        return PreparedResources((ClaimedDevice("gpu", "gpu.test", "pool", "device"),))
 
     @activity.defn(name=names.UNPREPARE_RESOURCES)
     async def unprepare_resources(self, request: UnprepareResources) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
@@ -20,6 +20,7 @@ from activities.execution.pod_locks import PodLocks
 from activities.files.atomic_files import write_atomically
 from proto.dra.claims import Claim, ClaimAnswer
 from proto.dra.pod_claims import ClaimUnknown, container_uses, named_claims
+from proto.temporal.activities.claims import PreparedResources
 from proto.temporal.pod import PodJson, PodKey
 from worker.dra.counts import Counts, Uncounted
 from worker.settings.kubelet.configuration import ConfigurationRefused
@@ -31,6 +32,7 @@ from workflows.decide.claims.accounts import (
     cdi_devices,
     in_use,
     orphans,
+    prepared_resources,
     used_by,
     with_pod,
 )
@@ -47,6 +49,7 @@ ReadClaim = Callable[[str, str], Awaitable[Mapping[str, Any]]]
 """Reads a ResourceClaim by namespace and name; raises ResourcesRefused."""
 Call = Callable[["DraPlugin", Sequence[Claim]], Awaitable[Mapping[str, ClaimAnswer]]]
 
+_Result = TypeVar("_Result")
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -74,9 +77,9 @@ class ClaimManager:
         """What is prepared, or may be."""
         return self._accounts
 
-    async def prepare(self, pod: PodKey, pod_spec: PodJson) -> None:
+    async def prepare(self, pod: PodKey, pod_spec: PodJson) -> PreparedResources:
         """Prepare all claims of a pod; raises ResourcesRefused."""
-        await self._timed("PrepareResources", self._prepare(pod, pod_spec))
+        return await self._timed("PrepareResources", self._prepare(pod, pod_spec))
 
     async def unprepare(self, pod_uid: str) -> None:
         """Undo the claims that no other pod uses; raises ResourcesRefused."""
@@ -98,18 +101,19 @@ class ClaimManager:
             except (ClaimRefused, DriverMissing) as error:
                 _log.info("Unpreparing pod resources failed, will retry", podUID=uid, err=str(error))
 
-    async def _timed(self, operation: str, work: Awaitable[None]) -> None:
+    async def _timed(self, operation: str, work: Awaitable[_Result]) -> _Result:
         clock, failed = asyncio.get_running_loop().time, True
         began = clock()
         try:
-            await work
+            result = await work
             failed = False
         except (ClaimRefused, ClaimUnknown, DriverMissing) as error:
             raise ResourcesRefused(str(error)) from None
         finally:
             self._counts.operated(operation, failed, clock() - began)
+        return result
 
-    async def _prepare(self, pod: PodKey, pod_spec: PodJson) -> None:
+    async def _prepare(self, pod: PodKey, pod_spec: PodJson) -> PreparedResources:
         claims = await self._allocated(pod, pod_spec)
         plugins = {driver: self._drivers.get(driver) for one in claims for driver in one.drivers}
         async with AsyncExitStack() as locks:
@@ -121,6 +125,7 @@ class ClaimManager:
                 "NodePrepareResources", by_driver(asked), plugins, lambda plugin, batch: plugin.prepare(batch)
             )
             await self._know(_with_devices(self._accounts[one.key], answers) for one in asked)
+            return prepared_resources(self._accounts[one.key] for one in found)
 
     async def _allocated(self, pod: PodKey, pod_spec: PodJson) -> list[AllocatedClaim]:
         """Read the pod's claims; raises ClaimUnknown, ClaimRefused and ResourcesRefused. Nothing is begun yet."""

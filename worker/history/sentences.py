@@ -16,7 +16,7 @@ from proto.temporal import hooks, names, signals
 from proto.temporal.activities import claims, requests, resize, volumes
 from proto.temporal.pod import PodOutcome
 from proto.temporal.resources import RuntimeResources
-from worker.history import container_sentences, edit_sentences, resize_sentences, volume_sentences
+from worker.history import container_sentences, edit_sentences, resource_sentences, volume_sentences
 from worker.history.probe_sentences import verdict
 from worker.history.story_state import CompletedActivity, StoryState, seconds
 from workflows.decide.actions import ACTIONS
@@ -252,8 +252,11 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = _SUMMARIES | {
     names.UNMOUNT_VOLUMES: ActivityRow(
         volumes.UnmountVolumes, None, volume_sentences.unmounting, volume_sentences.unmounted
     ),
-    names.PREPARE_RESOURCES: _plain_row(
-        claims.PrepareResources, "preparing resource claims", "resource claims prepared"
+    names.PREPARE_RESOURCES: ActivityRow(
+        claims.PrepareResources,
+        claims.PreparedResources | None,
+        lambda _: "preparing resource claims",
+        resource_sentences.claims_prepared,
     ),
     names.UNPREPARE_RESOURCES: _plain_row(
         claims.UnprepareResources, "unpreparing resource claims", "resource claims unprepared"
@@ -299,12 +302,12 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = _SUMMARIES | {
         requests.ReadPodRuntime, requests.PodRuntime, lambda _: "reading the runtime", _runtime_read
     ),
     names.UPDATE_POD_SANDBOX_RESOURCES: ActivityRow(
-        resize.UpdatePodSandboxResources, None, lambda _: "resizing the pod's cgroup", resize_sentences.cgroup_resized
+        resize.UpdatePodSandboxResources, None, lambda _: "resizing the pod's cgroup", resource_sentences.cgroup_resized
     ),
     names.UPDATE_CONTAINER_RESOURCES: ActivityRow(
         resize.UpdateContainerResources,
         RuntimeResources,
         lambda asked: f"resizing container {asked.name}",
-        resize_sentences.container_resized,
+        resource_sentences.container_resized,
     ),
 }

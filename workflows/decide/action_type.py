@@ -52,7 +52,8 @@ class ActionType:
     """What the Temporal UI shows of an action."""
     within: timedelta
     """How long one try may take."""
-    result: type | None = None
+    result: Any = None
+    """The type of its answer; None: it has none."""
     heartbeat: timedelta | None = HEARTBEAT
     retry: Retry = PATIENT
     own_retry: Callable[[Any], Retry | None] = _no_retry

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from proto.temporal import names
-from proto.temporal.activities.claims import PrepareResources, UnprepareResources
+from proto.temporal.activities.claims import PreparedResources, PrepareResources, UnprepareResources
 from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
@@ -161,6 +161,7 @@ ACTIONS: Final[Mapping[type, ActionType]] = {
         names.PREPARE_RESOURCES,
         key=lambda _: CLAIMS_KEY,
         summary=lambda _: "prepare resource claims",
+        result=PreparedResources | None,  # earlier releases recorded no answer
         within=timedelta(minutes=5),  # drivers are asked side by side, 45 s each
     ),
     UnprepareResources: ActionType(

@@ -67,8 +67,11 @@ def test_a_claim_shared_by_two_pods(cluster_node: ClusterNode, driver_name: str)
         assert in_pod_resources(node, "first") == [
             ("shared", driver_name, node.name, "device-00", len(cdi_files(driver_name)))
         ]
-        code, told = tempolet(node, "explain", "default/first")
-        assert (code, "ResourceClaim shared: device device-00" in told) == (0, True), told
+        device = f"device device-00 of pool {node.name} of driver {driver_name}"
+        _, said = tempolet(node, "explain", "default/first")
+        assert f"hardware: container main has {device}: it asks for ResourceClaim shared; the scheduler" in said
+        _, said = tempolet(node, "history", "default/first")
+        assert f"{device} is the pod's: the scheduler allocated it for request r of ResourceClaim shared" in said
         second = using(node, "second", "shared")
         reserve(node, "shared", first, second)
         node.until_running("second")

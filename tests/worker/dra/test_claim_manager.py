@@ -13,6 +13,7 @@ from activities.clients.dra.dra_drivers import DRA_PLUGIN, DraDrivers
 from activities.clients.plugins.kinds import register
 from activities.dra.services import ResourcesRefused
 from proto.dra.v1 import api_pb2 as api
+from proto.temporal.activities.claims import ClaimedDevice, PreparedResources
 from proto.temporal.pod import PodKey
 from tests.activities.clients.dra.serving import NAME, FaultyPlugin, prepared, serving_plugin
 from worker.dra.claim_manager import ClaimManager, load_accounts
@@ -102,11 +103,12 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 async def test_a_pod_with_two_claims(scene: Scene) -> None:
     """One call for both, and one to undo them; a container gets the devices of its claims."""
     pod = using(WEB, "a", "b")
-    await scene.manager.prepare(WEB, pod)
+    told = PreparedResources(tuple(ClaimedDevice(one, NAME, "pool", one, ("r",)) for one in ("a", "b")))
+    assert await scene.manager.prepare(WEB, pod) == told
     container = {"name": "c", "resources": {"claims": [{"name": "b", "request": "r"}]}}
     assert scene.manager.cdi_devices(pod, container) == ("t.test/c=b",)
     assert scene.used == {"<any>": 2, NAME: 2}
-    await scene.manager.prepare(WEB, pod)
+    assert await scene.manager.prepare(WEB, pod) == told
     await scene.manager.unprepare(WEB.uid)
     await scene.manager.unprepare(WEB.uid)
     assert scene.plugin.asked == [(PREPARE, ["a", "b"]), (UNPREPARE, ["a", "b"])]

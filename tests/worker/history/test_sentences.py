@@ -155,9 +155,27 @@ def recorded() -> Recorder:
         pytest.param(
             names.PREPARE_RESOURCES,
             claims.PrepareResources(POD, {}),
+            claims.PreparedResources(
+                (
+                    claims.ClaimedDevice("gpu", "d.test", "node-1", "gpu-0", ("r1", "r2")),
+                    claims.ClaimedDevice("net", "n"),
+                ),
+                2,
+            ),
+            [
+                "resource claims prepared (1.00 s)",
+                "device gpu-0 of pool node-1 of driver d.test is the pod's: the scheduler allocated it for request r1, r2 of ResourceClaim gpu",
+                "device  of pool  of driver n is the pod's: the scheduler allocated it for ResourceClaim net",
+                "and 2 more devices of claims",
+            ],
+            id="claims-prepared",
+        ),
+        pytest.param(
+            names.PREPARE_RESOURCES,
+            claims.PrepareResources(POD, {}),
             None,
             ["resource claims prepared (1.00 s)"],
-            id="claims-prepared",
+            id="claims-prepared-by-an-earlier-release",
         ),
         pytest.param(
             names.UNPREPARE_RESOURCES,

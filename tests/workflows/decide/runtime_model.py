@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from proto.kubernetes.container_hash import container_hash
-from proto.temporal.activities.claims import PrepareResources, UnprepareResources
+from proto.temporal.activities.claims import PreparedResources, PrepareResources, UnprepareResources
 from proto.temporal.activities.requests import (
     DeletePodObject,
     ImagesPresent,
@@ -177,6 +177,7 @@ class RuntimeModel:
             case PrepareResources():
                 assert action.pod_spec["spec"]["resourceClaims"], "only a pod that has claims prepares any"
                 self.claims_prepared = True
+                return PreparedResources()
             case UnprepareResources():
                 assert not self.live(), "nothing is unprepared while something runs"
                 assert not self.ready(), "and not before the sandbox is stopped"

@@ -28,6 +28,7 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import PodOutcome
 from worker.commands.access import temporal_access
+from worker.commands.access.claimed_devices import claimed_devices
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.led_pods import ask_pod, pod_here
 from worker.commands.access.node_status import ask_node_status
@@ -43,9 +44,6 @@ from worker.history.sentences import pod_gone
 from worker.history.story_state import seconds
 from worker.temporal.executions import COMPLETED, PAUSED, describe_execution, is_open, status_word
 from worker.temporal.interventions import paused_words, told_paused
-from workflows.decide.claims.accounts import claims_in_words
-from workflows.decide.claims.checkpoint import STATE_FILE as CLAIMS
-from workflows.decide.claims.checkpoint import read_checkpoint
 from workflows.decide.devices.checkpoint import STATE_FILE as CHECKPOINT
 
 LED_BY_WORKER: Final = (
@@ -125,25 +123,16 @@ def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
 
 
 async def _ask_of_all(config: NodeConfig, selector: PodSelector) -> Answer:
-    """Ask the pod, and the node's workflow where that gives hardware; what drivers gave is in a file."""
+    """Ask the pod, and the node's workflow where that gives hardware."""
     answer = await _ask(config, selector)
     if answer.gone or answer.pod.node != config.node_name:
         return answer
-    claims = _claims(config.root_dir, answer.pod.uid)
-    if not _has_hardware(config.root_dir, answer.pod.uid):
-        return replace(answer, hardware=claims)
-    with contextlib.suppress(CommandFailed):  # the rest is known
-        given = (await ask_node_status(config)).assignments.get(answer.pod.uid)
-        return replace(answer, hardware=(*(given.why if given else ()), *claims))
-    return replace(answer, hardware=claims)
-
-
-def _claims(root_dir: Path, uid: str) -> tuple[str, ...]:
-    """Say which devices drivers have prepared for a pod, by the kubelet's file; nothing if it cannot be read."""
-    try:
-        return claims_in_words(read_checkpoint((root_dir / CLAIMS).read_text()), uid)
-    except (OSError, ValueError):
-        return ()
+    claimed = claimed_devices(config.root_dir, answer.pod.uid)
+    if _has_hardware(config.root_dir, answer.pod.uid):
+        with contextlib.suppress(CommandFailed):  # the rest is known
+            given = (await ask_node_status(config)).assignments.get(answer.pod.uid)
+            return replace(answer, hardware=(*(given.why if given else ()), *claimed))
+    return replace(answer, hardware=claimed)
 
 
 def _has_hardware(root_dir: Path, uid: str) -> bool:

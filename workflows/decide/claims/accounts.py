@@ -6,8 +6,12 @@ from typing import Final
 
 from proto.dra.claims import Claim, PreparedDevice
 from proto.dra.pod_claims import ClaimUse
+from proto.temporal.activities.claims import ClaimedDevice, PreparedResources
 from workflows.decide.claims.allocated import AllocatedClaim, ClaimRefused
 
+MOST_TOLD: Final = 32
+"""Devices in a pod's history, and requests of each: a claim has at most so many in the API."""
+LONGEST_TOLD: Final = 253
 ANY_DRIVER: Final = "<any>"
 Key = tuple[str, str]
 """Namespace and name."""
@@ -62,16 +66,6 @@ def orphans(accounts: Accounts, present: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted({uid for one in accounts.values() for uid in one.pods} - set(present)))
 
 
-def claims_in_words(accounts: Accounts, pod_uid: str) -> tuple[str, ...]:
-    """Say which devices were prepared for a pod, and why these."""
-    return tuple(
-        f"ResourceClaim {account.claim.name}: device {one.device} of pool {one.pool} by driver {driver}, as the scheduler allocated it"
-        for account in used_by(accounts, pod_uid)
-        for driver, devices in sorted(account.drivers.items())
-        for one in devices
-    )
-
-
 def by_driver(accounts: Iterable[ClaimAccount]) -> dict[str, tuple[Claim, ...]]:
     """Sort claims by the drivers that are to be asked for them, so that each is asked once for all."""
     batches: dict[str, tuple[Claim, ...]] = {}
@@ -94,6 +88,28 @@ def cdi_devices(accounts: Accounts, namespace: str, uses: Iterable[ClaimUse]) ->
                 if not use.request or not one.requests or use.request in one.requests:
                     found |= dict.fromkeys(one.cdi_device_ids)
     return tuple(found)
+
+
+def prepared_resources(accounts: Iterable[ClaimAccount]) -> PreparedResources:
+    """List the devices of a pod's claims for its history, which has room for some."""
+    found = [
+        ClaimedDevice(
+            one.claim.name,
+            driver,
+            _short(device.pool),
+            _short(device.device),
+            tuple(map(_short, device.requests[:MOST_TOLD])),
+        )
+        for one in accounts
+        for driver, devices in sorted(one.drivers.items())
+        for device in devices
+    ]
+    return PreparedResources(tuple(found[:MOST_TOLD]), max(0, len(found) - MOST_TOLD))
+
+
+def _short(name: str) -> str:
+    """Cut a driver's name of something: in the API it has at most 253 characters."""
+    return name[:LONGEST_TOLD]
 
 
 def in_use(accounts: Accounts) -> dict[str, int]:

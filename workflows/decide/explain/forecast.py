@@ -13,6 +13,7 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
+from proto.temporal.activities.claims import PreparedResources, PrepareResources
 from proto.temporal.activities.requests import (
     ImagesPresent,
     PodSandbox,
@@ -121,6 +122,8 @@ def forecast_answer(ahead: Situation, action: Action) -> Forecast | None:
             return Forecast(ended(ahead, name, container_id, TERMINATED_BY_SIGTERM))
         case MountVolumes(volumes=volumes):
             return Forecast(MountedVolumes(tuple(MountedVolume(one["name"]) for one in volumes)))
+        case PrepareResources():
+            return Forecast(PreparedResources())
         case UpdateContainerResources():
             return Forecast(RuntimeResources())
         case _:

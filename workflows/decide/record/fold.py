@@ -7,7 +7,7 @@ Signals are in `signals`.
 from collections.abc import Mapping
 from datetime import timedelta
 
-from proto.temporal.activities.claims import PrepareResources, UnprepareResources
+from proto.temporal.activities.claims import PreparedResources, PrepareResources, UnprepareResources
 from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
@@ -61,6 +61,7 @@ Answer = (
     | HookEnded
     | PodRuntime
     | RuntimeResources
+    | PreparedResources
     | None
 )
 

@@ -26,7 +26,6 @@ from workflows.decide.claims.accounts import (
     ClaimNotPrepared,
     by_driver,
     cdi_devices,
-    claims_in_words,
     in_use,
     orphans,
     used_by,
@@ -384,13 +383,3 @@ def test_a_node_needs_no_plugin_for_them() -> None:
     assert not reasons_against(with_gpus(both), node, [])
     assert not needs_hardware(with_gpus(both), policies)
     assert "example.com/gpu" not in str(hardware_slice(with_gpus(both)))
-
-
-def test_a_pods_claims_in_words() -> None:
-    """Of each device that was prepared for the pod, and no other's."""
-    device = PreparedDevice(pool="node", device="device-00")
-    mine = ClaimAccount(claim=CLAIM, pods=frozenset({"uid-web"}), drivers={"d": (device,), "later": ()})
-    other = ClaimAccount(claim=Claim("default", "other", "u"), pods=frozenset({"uid-other"}), drivers={"d": (device,)})
-    assert claims_in_words({one.key: one for one in (mine, other)}, "uid-web") == (
-        "ResourceClaim gpu: device device-00 of pool node by driver d, as the scheduler allocated it",
-    )
