@@ -31,6 +31,8 @@ class ActivitySettings:
     resources: NodeResources = field(default_factory=this_node)
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
     """The node's allocatable resources: they replace limits that a container does not set."""
+    selinux_file_label: str = ""
+    """The system's label for files of containers; empty: SELinux is off."""
     monitors_quotas: bool = False
     """Project quotas count emptyDir volumes of pods in user namespaces, where the file system has them."""
     name_reserved_wait: timedelta = timedelta(seconds=5)

@@ -103,6 +103,8 @@ class NodeSettings:
     """KubeletConfiguration allowedUnsafeSysctls."""
     apparmor: bool = False
     """The machine supports AppArmor."""
+    selinux: bool = False
+    """SELinux is on: mounting needs the labels that containers ask for."""
     image_volume_with_digest: bool = False
     """The feature gate ImageVolumeWithDigest."""
 

@@ -2,7 +2,7 @@
 
 import os
 
-from activities.machine.node_capacity import apparmor_enabled
+from activities.machine.node_capacity import apparmor_enabled, selinux_enabled
 from proto.temporal.pod import NodeSettings
 from worker.daemon.config import NodeConfig
 from worker.machine.addresses import pod_host_addresses
@@ -11,7 +11,7 @@ from worker.settings.reserved import allocatable
 
 
 def node_settings(config: NodeConfig) -> NodeSettings:
-    """Collect the settings; reads the kernel release, the capacity and whether AppArmor is enabled."""
+    """Collect the settings; reads the kernel release, the capacity and whether AppArmor and SELinux are enabled."""
     return NodeSettings(
         max_container_restart_period=config.max_container_restart_period,
         host_ips=pod_host_addresses(config.node_ips, config.node_name, cluster=config.cluster is not None),
@@ -20,5 +20,6 @@ def node_settings(config: NodeConfig) -> NodeSettings:
         kernel=".".join(os.uname().release.split(".")[:2]),
         allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
         apparmor=apparmor_enabled(),
+        selinux=selinux_enabled(),
         image_volume_with_digest=config.feature_gates.enabled(IMAGE_DIGEST_GATE),
     )

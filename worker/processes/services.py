@@ -23,6 +23,7 @@ from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.probes.outcome import ReadinessListener, ignore_outcome, ignore_readiness
 from activities.sandbox.user_namespaces import UserNamespaces
 from activities.settings.activity_settings import ActivitySettings
+from activities.volumes.plugin.selinux import default_file_label
 from proto.image_collection import ignore_step
 from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
 from proto.volume_events import ignore_resize
@@ -115,6 +116,7 @@ def activity_settings(config: NodeConfig) -> ActivitySettings:
         allocatable=allocatable_resources(config.reserved, config.eviction, config.root_dir),
         security=NodeSecurity(config.seccomp_default, str(config.root_dir / "seccomp"), throttle_paths()),
         resources=node_resources(config),
+        selinux_file_label=default_file_label(),
         monitors_quotas=config.feature_gates.enabled(QUOTA_GATE),
     )
 

@@ -35,6 +35,7 @@ SIZED: Final = ("name", "resources", "restartPolicy")
 
 
 VOLUME_SECURITY: Final = ("fsGroup", "fsGroupChangePolicy")
+_LABELS: Final = ("seLinuxOptions", "seLinuxChangePolicy")
 _USER: Final = "runAsUser"
 """If every container has the same one, a token's files belong to it (`activities.volumes.plugin.ownership.fs_user_of`)."""
 _BY_DRIVER: Final = frozenset(
@@ -87,8 +88,11 @@ def sandbox_slice(pod: PodJson) -> PodJson:
     return {"metadata": _cut(pod["metadata"], METADATA), "spec": cut}
 
 
-def volumes_slice(pod: PodJson) -> PodJson:
-    """Cut what mounting a pod's volumes needs besides them: their files' owner, and how much they may use."""
+def volumes_slice(pod: PodJson, *, labels: bool = False) -> PodJson:
+    """Cut what mounting a pod's volumes needs besides them: their files' owner, and how much they may use.
+
+    With `labels`, also the SELinux labels that containers ask for, of which a driver's volume may have one.
+    """
     spec = pod["spec"]
     volumes = spec.get("volumes", ())
     cut: PodJson = _cut(spec, ("runtimeClassName",))
@@ -97,11 +101,13 @@ def volumes_slice(pod: PodJson) -> PodJson:
     if credentials:
         cut |= _cut(spec, ("serviceAccountName",))
         fields |= {"securityContext"}
-    if security := _cut(spec.get("securityContext") or {}, (*VOLUME_SECURITY, *([_USER] if credentials else []))):
+    by_driver = any(_BY_DRIVER & one.keys() for one in volumes)
+    shown = (_LABELS if labels and by_driver else ()) + ((_USER,) if credentials else ())
+    if security := _cut(spec.get("securityContext") or {}, (*VOLUME_SECURITY, *shown)):
         cut["securityContext"] = security
-    if any(_BY_DRIVER & one.keys() for one in volumes):
+    if by_driver:
         cut |= _cut(spec, ("serviceAccountName",))
-        fields |= {*_USES}
+        fields |= {*_USES, *(("securityContext",) if labels else ())}
     if any((one.get("emptyDir") or {}).get("medium") or lies_in_memory(one) for one in volumes):
         fields |= {*SIZED}
     if spec.get("hostUsers") is False and any("emptyDir" in one for one in volumes):
@@ -110,15 +116,15 @@ def volumes_slice(pod: PodJson) -> PodJson:
     cut |= _cut(spec, ("resources",) if "resources" in fields else ())
     for kind in KINDS if fields else ():
         if spec.get(kind):
-            cut[kind] = [_user(one, fields) for one in spec[kind]]
+            cut[kind] = [_user(one, fields, shown) for one in spec[kind]]
     metadata = ("name", "namespace", "uid", *shown_metadata(volumes))
     return {"metadata": _cut(pod["metadata"], metadata), "spec": cut}
 
 
-def _user(container: dict[str, Any], fields: set[str]) -> dict[str, Any]:
+def _user(container: dict[str, Any], fields: set[str], shown: tuple[str, ...]) -> dict[str, Any]:
     """Cut what mounting the pod's volumes needs of a container; mounts keep only names and paths."""
     cut = _cut(container, ("name", *sorted(fields)))
-    if user := _cut(cut.pop("securityContext", {}), (_USER,)):
+    if user := _cut(cut.pop("securityContext", {}), shown):
         cut["securityContext"] = user
     return cut | {field: [_cut(use, ("name", "mountPath")) for use in cut[field]] for field in _USES if field in cut}
 

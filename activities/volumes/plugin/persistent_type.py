@@ -28,6 +28,8 @@ class PersistentVolume:
     """It is a device (volumeMode Block)."""
     group_id: int | None = None
     """Processes that use it must be in this group."""
+    used_as: str = ""
+    """The pod's name for it."""
     objects: tuple[Mapping[str, Any], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
     """The PersistentVolume and its claim, as they are stored."""
 

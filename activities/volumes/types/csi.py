@@ -6,14 +6,17 @@ messages cost memory that a node without drivers does not need.
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from activities.files import mounts
 from activities.files.pod_paths import path_component, plain_name
+from activities.volumes.csi.drivers.driver_object import driver_rules
 from activities.volumes.csi.records.block_places import BlockPlace
 from activities.volumes.csi.records.places import FilesPlace, Place
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, ephemeral_volume, persistent_fields
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
+from activities.volumes.plugin.selinux import container_labels, mount_label
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeType
 from proto.temporal.mounted import MountedVolume
 
@@ -42,7 +45,7 @@ class PersistentCsi:
 
     async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
         """Let the driver stage it, unless it is staged, publish it to the pod, and expand it where that is due."""
-        wanted = persistent_csi(persistent)
+        wanted = await _labelled(volume, persistent_csi(persistent), persistent.used_as)
         place = place_of(volume, block=persistent.block)
         mounted = await _mount(volume, wanted, place)
         if volume.services.api is not None and persistent.objects is not None:
@@ -67,6 +70,16 @@ def persistent_csi(persistent: PersistentVolume) -> CsiVolume:
     )
 
 
+async def _labelled(volume: PodVolume, wanted: CsiVolume, used_as: str) -> CsiVolume:
+    """Choose the SELinux label to mount a volume with; raises VolumeFailed."""
+    if not (default := volume.services.settings.selinux_file_label) or wanted.block:
+        return wanted
+    rules = await driver_rules(volume.services.objects, wanted.driver)
+    policy = ((volume.pod_spec.get("spec") or {}).get("securityContext") or {}).get("seLinuxChangePolicy") or ""
+    labels = tuple(container_labels(volume.pod_spec, used_as, default))
+    return replace(wanted, label=mount_label(labels, wanted.access_modes, policy, by_driver=rules.mounts_labels))
+
+
 async def _expand(
     volume: PodVolume, wanted: CsiVolume, place: Place, objects: tuple[Mapping[str, Any], Mapping[str, Any]]
 ) -> None:
@@ -79,7 +92,8 @@ async def _expand(
 
 async def _mount(volume: PodVolume, wanted: CsiVolume, place: Place) -> Mounted:
     published = await _node_volumes(volume).mount(wanted, place, volume.pod_spec)
-    relabelled = not (wanted.read_only or wanted.block) and await asyncio.to_thread(mounts.labels_files, place.target)
+    labelled = wanted.label or wanted.read_only or wanted.block
+    relabelled = not labelled and await asyncio.to_thread(mounts.labels_files, place.target)
     mounted = MountedVolume(
         volume.name,
         str(place.shown),

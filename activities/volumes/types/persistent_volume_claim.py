@@ -72,7 +72,7 @@ async def mount_persistent(volume: PodVolume, persistent: PersistentVolume) -> M
     """Mount a PersistentVolume for a volume of a pod, after recording it."""
     kind, there = _type_of(persistent), _as_persistent(volume, _folder_of(persistent))
     await asyncio.to_thread(_remember, volume, persistent)
-    mounted = await kind.mount(there, persistent)
+    mounted = await kind.mount(there, replace(persistent, used_as=volume.name))
     shown = replace(
         mounted.volume,
         name=volume.name,

@@ -4,7 +4,7 @@ import pytest
 
 from proto.temporal.hooks import Hook
 from tests.workflows.decide.situations import container, pod
-from workflows.decide.slices import container_slice, hook_container_slice, hook_slice, sandbox_slice
+from workflows.decide.slices import container_slice, hook_container_slice, hook_slice, sandbox_slice, volumes_slice
 
 SECRET = "must-not-leave-its-container"
 SOURCE = pod(
@@ -90,3 +90,19 @@ def test_hooks_travel_only_where_they_are_run() -> None:
     assert SECRET not in repr(sandbox_slice(source))
     assert hook_slice(source, "web", Hook.PRE_STOP) == ({"sleep": {"seconds": 1}}, tuple(ports))
     assert source["spec"]["containers"][0]["lifecycle"] == both
+
+
+def test_the_labels_of_containers_travel_where_selinux_is_on() -> None:
+    """With a driver's volume only; no other field of a security context does."""
+    options = {"seLinuxOptions": {"level": "s0:c1,c2"}}
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}
+    policy = {"seLinuxChangePolicy": "Recursive"}
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    one = container("web", securityContext={**options, "privileged": True}, volumeMounts=mounts)
+    source = pod(volumes=[claim], containers=[one], securityContext={**options, **policy, "runAsUser": 7})
+    spec = volumes_slice(source, labels=True)["spec"]
+    assert spec["securityContext"] == {**options, **policy}
+    assert spec["containers"] == [{"name": "web", "securityContext": options, "volumeMounts": mounts}]
+    assert "seLinuxOptions" not in str(volumes_slice(source))
+    source["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}]
+    assert "seLinuxOptions" not in str(volumes_slice(source, labels=True))

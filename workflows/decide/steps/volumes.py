@@ -35,7 +35,7 @@ def mounting(situation: Situation) -> MountVolumes:
     return MountVolumes(
         situation.key,
         tuple(situation.source["spec"].get("volumes") or ()),
-        volumes_slice(situation.source),
+        volumes_slice(situation.source, labels=situation.settings.selinux),
         mount_attempt(situation),
         asks_recursive_read_only(situation),
         told=pod_digest(situation.source),

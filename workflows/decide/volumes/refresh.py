@@ -96,7 +96,7 @@ def refreshing(situation: Situation) -> MountVolumes | None:
     return MountVolumes(
         situation.key,
         volumes,
-        volumes_slice(situation.source),
+        volumes_slice(situation.source, labels=situation.settings.selinux),
         facts.sandbox_attempt,
         refresh=dict(observed.objects_changed),
         told=digest,

@@ -44,6 +44,8 @@ class DriverRules:
     tokens_in_secrets: bool = False
     """Tokens are passed as secrets instead of volume attributes."""
     republish: bool = False
+    mounts_labels: bool = False
+    """It takes a SELinux label as a mount option (`seLinuxMount`)."""
     counts_places: bool = False
     """It says again and again how many volumes the node can have (`nodeAllocatableUpdatePeriodSeconds`)."""
 
@@ -90,6 +92,7 @@ def read_rules(driver: str, spec: Mapping[str, Any]) -> DriverRules:
         ),
         tokens_in_secrets=spec.get("serviceAccountTokenInSecrets") is True,
         republish=spec.get("requiresRepublish") is True,
+        mounts_labels=spec.get("seLinuxMount") is True,
         counts_places=allocatable_period(spec) is not None,
     )
 

@@ -3,8 +3,9 @@
 Imported with the first call to a driver: the message descriptors cost memory.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from activities.volumes.csi.records.volume import CsiVolume
@@ -97,7 +98,7 @@ def expand_request(
         volume_path=target,
         capacity_range=csi.CapacityRange(required_bytes=size),
         staging_target_path=staging,
-        volume_capability=capability(asking),
+        volume_capability=capability(replace(asking, volume=replace(asking.volume, label=""))),
         secrets=secrets,
     )
 
@@ -110,7 +111,10 @@ def capability(asking: VolumeRequest) -> csi.VolumeCapability:
     if volume.block:
         return csi.VolumeCapability(access_mode=mode, block=csi.VolumeCapability.BlockVolume())
     group = str(asking.fs_group) if asking.driver_applies_group and asking.fs_group is not None else ""
+    label = (
+        [f"context={json.dumps(volume.label)}"] if volume.label else []
+    )  # quoted: it may have commas, and is the pod's
     mounted = csi.VolumeCapability.MountVolume(
-        fs_type=volume.fs_type, mount_flags=volume.mount_options, volume_mount_group=group
+        fs_type=volume.fs_type, mount_flags=[*volume.mount_options, *label], volume_mount_group=group
     )
     return csi.VolumeCapability(access_mode=mode, mount=mounted)

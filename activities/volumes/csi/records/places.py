@@ -146,7 +146,8 @@ class FilesPlace:
 
 def record_of(volume: CsiVolume, node: str) -> dict[str, str]:
     """Build the content of a volume's record, as the kubelet does."""
-    return {
+    label = {"seLinuxMountContext": volume.label} if volume.label else {}
+    return label | {
         "specVolID": volume.name,
         "volumeHandle": volume.handle,
         "driverName": volume.driver,

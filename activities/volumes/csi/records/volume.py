@@ -51,6 +51,8 @@ class CsiVolume:
     stage_secret: SecretReference | None = None
     publish_secret: SecretReference | None = None
     expand_secret: SecretReference | None = None
+    label: str = ""
+    """The SELinux label that it is mounted with."""
 
     @property
     def access_mode(self) -> str:
