@@ -27,7 +27,7 @@ class Where(StrEnum):
 
     BEFORE = "before"
     AFTER = "after"
-    """The plugin has answered, and the node never sees it."""
+    """The plugin has answered; a node whose worker or plugin dies then never sees it."""
 
 
 class PluginProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes none when it runs
@@ -39,6 +39,7 @@ class PluginProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes
         self._server: grpc.Server | None = None
         self._opened = 0
         self._armed: tuple[str, Where, Callable[[], None]] | None = None
+        self._loses = False
         self._lock = threading.Lock()
         self.struck = threading.Event()
 
@@ -66,9 +67,10 @@ class PluginProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes
             self._registration.close()
             self._server = None
 
-    def strike_at(self, method: str, where: Where, act: Callable[[], None]) -> None:
-        """Do something at the next call of a method."""
+    def strike_at(self, method: str, where: Where, act: Callable[[], None], *, loses: bool) -> None:
+        """Do something at the next call of a method; `loses`: the caller gets no answer, because the plugin dies."""
         self.struck.clear()
+        self._loses = loses
         self._armed = method, where, act
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
@@ -80,25 +82,24 @@ class PluginProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes
 
     def _call(self, path: str, request: bytes, context: grpc.ServicerContext) -> bytes:
         method = path.rpartition("/")[2]
-        self._strike(method, Where.BEFORE)
+        self._strike(method, Where.BEFORE, context)
         upstream = self._registration if REGISTRATION in path else self._upstream
         try:
             answer: bytes = upstream.unary_unary(path, None, None)(request, timeout=60, wait_for_ready=True)
         except grpc.RpcError as error:
             context.abort(error.code(), error.details() or "")
-        if self._strike(method, Where.AFTER):
-            context.abort(grpc.StatusCode.UNAVAILABLE, "the answer is lost")
+        self._strike(method, Where.AFTER, context)
         return self._as_ours(answer) if method == "GetInfo" else answer
 
     def _stream(self, path: str, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         method = path.rpartition("/")[2]
-        self._strike(method, Where.BEFORE)
+        self._strike(method, Where.BEFORE, context)
         stream = self._upstream.unary_stream(path, None, None)(request, wait_for_ready=True)
         context.add_callback(stream.cancel)
         try:
             for one in stream:
                 yield one
-                self._strike(method, Where.AFTER)
+                self._strike(method, Where.AFTER, context)
         except grpc.RpcError as error:
             context.abort(error.code(), error.details() or "")
 
@@ -107,11 +108,12 @@ class PluginProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes
         info.endpoint = str(self.socket)
         return bytes(info.SerializeToString())
 
-    def _strike(self, method: str, where: Where) -> bool:
+    def _strike(self, method: str, where: Where, context: grpc.ServicerContext) -> None:
         with self._lock:
             if self._armed is None or self._armed[:2] != (method, where):
-                return False
+                return
             act, self._armed = self._armed[2], None
         act()
         self.struck.set()
-        return True
+        if self._loses:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the plugin has died")

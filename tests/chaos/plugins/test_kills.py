@@ -13,13 +13,20 @@ import pytest
 
 from tests.chaos.plugins.plugin_node import DEVICES, VICTIMS, Plugin, PluginNode
 from tests.chaos.plugins.plugin_proxy import Where
+from tests.chaos.plugins.registering import register
 from tests.node.hardware.cpus import OTHERS
 
 REGISTERING: Final = ("GetInfo", "NotifyRegistrationStatus")
+REGISTER: Final = "Register"
 OF_DEVICES: Final = (*REGISTERING, "GetDevicePluginOptions", "ListAndWatch")
 STARTING: Final = ("GetPreferredAllocation", "Allocate", "PreStartContainer")
+REJECTING: Final = ("GetPreferredAllocation", "Allocate")
+"""An error of these rejects the pod for good, as with a kubelet; whoever made it makes it again."""
 OF_DRIVERS: Final = (*REGISTERING, "NodePrepareResources", "NodeUnprepareResources")
-CALLS: Final = (*(("devices", one) for one in (*OF_DEVICES, *STARTING)), *(("driver", one) for one in OF_DRIVERS))
+CALLS: Final = (
+    *(("devices", one) for one in (REGISTER, *OF_DEVICES, *STARTING)),
+    *(("driver", one) for one in OF_DRIVERS),
+)
 IN_TESTS: Final = {
     ("devices", "ListAndWatch", "worker", Where.AFTER),
     ("devices", "Allocate", "worker", Where.AFTER),
@@ -47,13 +54,21 @@ def test_nothing_is_given_twice_or_leaked(
     """A pod has a CPU, a device and a claim, another one the other device; both settle, restart with the same, and leave nothing."""
     name = f"p{zlib.crc32(request.node.name.encode())}"
     plugin = node.devices if kind == "devices" else node.driver
-    plugin.proxy.strike_at(call, where, lambda: node.kill(victim, plugin))
+    if call == REGISTER:
+        register(node.node.root_dir, plugin.proxy.socket, where, lambda: node.kill(victim, plugin))
+        plugin.proxy.open()  # as a plugin does when the kubelet is new, or has not answered
+        node.back(victim, plugin)
+        node.until_registered()
+    else:
+        plugin.proxy.strike_at(call, where, lambda: node.kill(victim, plugin), loses=victim == "plugin")
     if call in OF_DEVICES or call in REGISTERING:
         plugin.proxy.open()  # as a plugin that has started again
         struck(node, plugin, victim)
     node.create(name, whole=True)
     if call in STARTING or call == "NodePrepareResources":
         struck(node, plugin, victim)
+    if call in REJECTING and victim == "plugin":
+        name = made_again(node, name)
     node.create(f"{name}b", whole=False)
     first, second = node.node.until_running(name), node.node.until_running(f"{name}b")
     given, other = node.given(first), node.given(second)
@@ -74,6 +89,17 @@ def test_nothing_is_given_twice_or_leaked(
         node.node.until_pod_gone(one)
     node.node.until(lambda: not node.left(), "nothing is left")
     node.forget_claim(name)
+
+
+def made_again(node: PluginNode, name: str) -> str:
+    """Wait until a pod is rejected, and make another one; returns its name."""
+    rejected = node.node.until_pod(name, lambda one: one.phase == "Failed", "it is rejected")
+    assert rejected.reason == "UnexpectedAdmissionError"
+    node.delete(name)
+    node.node.until_pod_gone(name)
+    node.forget_claim(name)
+    node.create(f"{name}c", whole=True)
+    return f"{name}c"
 
 
 def struck(node: PluginNode, plugin: Plugin, victim: str) -> None:
