@@ -194,7 +194,7 @@ class PlainCodec(PayloadCodec, WithSerializationContext):
         return list(payloads)
 
 
-class EncryptingConverter(DataConverter):
+class CachingConverter(DataConverter):
     """A converter that caches its copies for recent workflows and activities.
 
     The SDK asks for a copy three times for each payload of a command, and creating one takes 11 µs.
@@ -221,7 +221,7 @@ class EncryptingConverter(DataConverter):
 
 def data_converter(keys: KeyFile, *, sends_only: bool = False) -> DataConverter:
     """Build the data converter of our Temporal clients; `sends_only` avoids loading pydantic."""
-    return EncryptingConverter(
+    return CachingConverter(
         payload_converter_class=SendingConverter if sends_only else _reading_converter(),
         payload_codec=EncryptionCodec(PayloadCipher(keys)),
         failure_converter_class=ShortFailures,
@@ -230,7 +230,7 @@ def data_converter(keys: KeyFile, *, sends_only: bool = False) -> DataConverter:
 
 def plain_data_converter() -> DataConverter:
     """Build the same without encryption, for decoded histories that are kept as tests."""
-    return DataConverter(
+    return CachingConverter(
         payload_converter_class=_reading_converter(),
         payload_codec=PlainCodec(),
         failure_converter_class=ShortFailures,
