@@ -71,19 +71,33 @@ def write(path: Path, runs: Sequence[RecordedRun]) -> None:
         file.write(content)
 
 
+def seeds(path: Path) -> set[int]:
+    """Return the seeds in an archive, from the names of its members: no history is parsed."""
+    with _opened(path) as tar:
+        return {_seed_and_number(member)[0] for member in tar}
+
+
 def read(path: Path) -> Iterator[RecordedRun]:
     """Read an archive's runs, in the order of their seeds."""
-    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW)
-    with path.open("rb") as file, decompressor.stream_reader(file) as plain:
-        packed = io.BytesIO(plain.read())
-    with tarfile.open(fileobj=packed) as tar:
+    with _opened(path) as tar:
         for member in tar:
-            seed, _, number = member.name.partition("/")
+            seed, number = _seed_and_number(member)
             content = tar.extractfile(member)
             assert content is not None
             events = History.FromString(content.read()).events
             started = events[0].workflow_execution_started_event_attributes
-            yield RecordedRun(int(seed), int(number), WorkflowHistory(started.workflow_id, events))
+            yield RecordedRun(seed, number, WorkflowHistory(started.workflow_id, events))
+
+
+def _opened(path: Path) -> tarfile.TarFile:
+    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW)
+    with path.open("rb") as file, decompressor.stream_reader(file) as plain:
+        return tarfile.open(fileobj=io.BytesIO(plain.read()))
+
+
+def _seed_and_number(member: tarfile.TarInfo) -> tuple[int, int]:
+    seed, _, number = member.name.partition("/")
+    return int(seed), int(number)
 
 
 def clean(message: Message) -> None:
