@@ -59,9 +59,9 @@ conformance:  ## the official node and storage tests (root, Go or TEMPOLET_KUBE_
 	@$(BIN)/python -m tests.cluster conformance $(if $(PEER),--peer $(PEER)) $(if $(PROCS),--procs $(PROCS)) \
 		$(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)
 
-test-node-official:  ## the official node tests on a machine of their own (root, Go); FOCUS, PEER=kubelet, ARGS="--skip …"
+test-node-official:  ## the official node tests on a machine of their own (root, Go); FOCUS, PEER=kubelet, BOOTED=1 (under QEMU), ARGS="--skip …"
 	@$(SETUP) --dev --root-for "make test-node-official"
-	@$(BIN)/python -m tests.cluster.node_tests $(if $(PEER),--peer $(PEER)) $(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)
+	@$(BIN)/python -m $(if $(BOOTED),tests.machine.node_tests,tests.cluster.node_tests) $(if $(PEER),--peer $(PEER)) $(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)
 
 bench:  ## how fast, beside the raw CRI calls and the real kubelet (root); ARGS="…" goes to the benchmark
 	@$(SETUP) --dev --root-for "make bench"

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import platform
-import shutil
 from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
@@ -12,13 +11,8 @@ import pytest
 from deploy.debian.root import NotHere
 from tests.machine.failures import evidence
 from tests.machine.hardware import Hardware
-from tests.machine.images import checkout, disks
-from tests.machine.images.guest import CHECKOUT, find_guest
-from tests.machine.images.qemu import find_qemu
-from tests.machine.machine import Machine, Parts, machine_of
-from tests.machine.run_folders import run_folder
+from tests.machine.machine import Machine, Parts, machine_of, parts_of_this_checkout
 
-CHECKOUT_MIB = 128
 FAILED: Final = pytest.StashKey[bool]()
 
 
@@ -38,16 +32,12 @@ def machine_parts() -> Iterator[Parts]:
         pytest.skip("needs root: the guest's root file system is made in a chroot")
     if platform.machine() != "x86_64":
         pytest.skip(f"the guest is x86_64, this machine is {platform.machine()}")
-    try:
-        qemu, guest = find_qemu(), find_guest()
-    except NotHere as error:
-        pytest.skip(str(error))
-    with run_folder() as folder:
-        checkout.copy(CHECKOUT, folder / "checkout")
-        checkout.compile_for_guest(folder / "checkout", guest.python)
-        disks.make_disk(folder / "checkout.img", folder / "checkout", CHECKOUT_MIB)
-        shutil.rmtree(folder / "checkout")
-        yield Parts(qemu, guest, folder / "checkout.img")
+    with contextlib.ExitStack() as stack:
+        try:
+            parts = stack.enter_context(parts_of_this_checkout())
+        except NotHere as error:
+            pytest.skip(str(error))
+        yield parts
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ Made by the fixtures of `conftest`. What it costs is QEMU's emulation, so a comm
 
 import contextlib
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,14 +15,16 @@ from typing import Final
 from tests.machine import qmp
 from tests.machine.emulator import Console, accelerator, start_qemu
 from tests.machine.hardware import Hardware, Places, arguments
-from tests.machine.images.guest import Guest
-from tests.machine.images.qemu import Qemu
+from tests.machine.images import checkout, disks
+from tests.machine.images.guest import CHECKOUT, Guest, find_guest
+from tests.machine.images.qemu import Qemu, find_qemu
 from tests.machine.run_folders import run_folder
 from tests.machine.shell import Ran, Shell, ShellFailed
 
 PATIENCE: Final = float(os.environ.get("MACHINE_PATIENCE", "600"))
 """Seconds for what only has to happen: emulation is ten times slower. A machine that is busy with other things needs more."""
 TAIL: Final = 4000
+CHECKOUT_MIB: Final = 128
 
 
 class MachineFailed(Exception):
@@ -187,6 +190,18 @@ class Machine:
     @property
     def _environment(self) -> dict[str, str]:
         return {**os.environ, **self.parts.qemu.environment}
+
+
+@contextlib.contextmanager
+def parts_of_this_checkout() -> Iterator[Parts]:
+    """Find or build QEMU and the guest, and make a disk of the checkout as it is now; raises NotHere."""
+    qemu, guest = find_qemu(), find_guest()
+    with run_folder() as folder:
+        checkout.copy(CHECKOUT, folder / "checkout")
+        checkout.compile_for_guest(folder / "checkout", guest.python)
+        disks.make_disk(folder / "checkout.img", folder / "checkout", CHECKOUT_MIB)
+        shutil.rmtree(folder / "checkout")
+        yield Parts(qemu, guest, folder / "checkout.img")
 
 
 @contextlib.contextmanager

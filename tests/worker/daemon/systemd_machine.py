@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 import worker
 from tests.patience import PATIENCE
 
@@ -258,6 +256,8 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -
 
 def skip_unless_possible() -> None:
     """Name what is missing for such a machine."""
+    import pytest  # noqa: PLC0415 - a booted machine that runs the official node tests has none
+
     if os.geteuid() != 0:
         pytest.skip("needs root")
     missing = [name for name in ("unshare", "nsenter", "systemctl") if shutil.which(name) is None]
