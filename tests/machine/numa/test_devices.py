@@ -175,12 +175,19 @@ def start_plugins(machine: Machine) -> None:
 def start(node: Joined) -> Any:
     """Create a pod and its claim, as the scheduler leaves them; returns it once it is ready."""
     claimant = Claimant(node.plane.api)
+    until(lambda: allocatable(node).get(RESOURCE) == str(len(DEVICES)), "the node has the devices")
     claim(claimant, "one", DRIVER)
     resources = {"limits": {"cpu": "2", "memory": "64Mi", RESOURCE: "1"}, "claims": [{"name": "gpu"}]}
     claims = [{"name": "gpu", "resourceClaimName": "one"}]
     pod = node.create("aligned", COMMAND, resources, resourceClaims=claims, automountServiceAccountToken=False)
     reserve(claimant, "one", pod)
     return node.until("aligned", ready, "it is ready")
+
+
+def allocatable(node: Joined) -> dict[str, str]:
+    """Return what the scheduler may give on the node: it sends no pod of a resource that the node does not have."""
+    found: dict[str, str] = node.plane.api.get(f"/api/v1/nodes/{NAME}")["status"]["allocatable"]
+    return found
 
 
 def kill_all(machine: Machine, temporal: RestartedTemporal) -> None:
