@@ -197,6 +197,12 @@ def _show_device(volume: Path, target: Path) -> None:
         mounts.bind(Path(device), target)
 
 
+def detach_all(driver: Path) -> None:
+    """Detach the loop devices of all volumes of a driver's folder, also of those that were never unpublished."""
+    for volume in (driver / "volumes").glob("*"):
+        _detach(volume)
+
+
 def _detach(volume: Path) -> None:
     for device in _loop_devices(volume / "disk"):
         subprocess.run(["losetup", "--detach", device], check=True)

@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from activities.files import mounts
 from tests import patience
+from tests.csi.driver import detach_all
 from tests.csi.orders import DriverFolder, Setup
 
 ROOT: Final = Path(__file__).parents[2]
@@ -41,6 +42,7 @@ class DriverProcess:
         self.stop()
         for point in mounts.mounts_below(self.path):
             mounts.unmount(Path(point))
+        detach_all(self.path)
 
     def start(self, *, registered: bool = True) -> None:
         """Start it, and wait until the kubelet has confirmed the registration."""

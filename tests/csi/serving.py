@@ -9,7 +9,7 @@ import grpc.aio
 
 from proto.csi.v1 import csi_pb2_grpc
 from proto.pluginregistration.v1 import api_pb2_grpc as registration_grpc
-from tests.csi.driver import Node, Registrar
+from tests.csi.driver import Node, Registrar, detach_all
 from tests.csi.orders import DriverFolder, Setup
 
 
@@ -36,4 +36,5 @@ async def serving(path: Path, registration: Path, setup: Setup | None = None) ->
     finally:
         await registrar.stop(None)
         await node.stop(None)
+        await asyncio.to_thread(detach_all, path)
         registration.unlink(missing_ok=True)  # noqa: ASYNC240 - a test's own folder
