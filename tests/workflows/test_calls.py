@@ -26,12 +26,12 @@ for one in activities(Mock()):  # signatures only: nothing is called
 
 @pytest.mark.parametrize("action", [*get_args(Action), *get_args(NodeAction)], ids=lambda kind: kind.__name__)
 def test_every_action_is_called_as_its_activity_wants(action: type) -> None:
-    """One row for each action: the activity takes this request and returns this result."""
+    """One row for each action: the activity takes this request and returns this result; an earlier release may have returned another."""
     call = ALL_ACTIONS[action]
     hints = typing.get_type_hints(HOSTED[call.name])
     answer = hints.pop("return")
     assert list(hints.values()) == [action]
-    assert answer in (call.result, type(call.result))
+    assert answer in (call.result, type(call.result), *get_args(call.result))
 
 
 def test_every_hosted_activity_is_called() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from worker.commands.access.exits import is_unforeseen
 from worker.daemon.config import NodeConfig, load_node_config
 from worker.daemon.lean_imports import bare_aiohttp, bare_kubernetes, bare_temporalio, without
 from worker.daemon.node_lock import hold_lock_file
@@ -79,7 +80,12 @@ def _start(name: str, config: NodeConfig) -> None:
     with contextlib.ExitStack() as stack:
         if name == "worker" and config.lock_file is not None:
             stack.enter_context(hold_lock_file(config.lock_file, name))
-        asyncio.run(_RUN[name](config))
+        try:
+            asyncio.run(_RUN[name](config))
+        except Exception as error:
+            if is_unforeseen(error):  # nobody can run a service again to see its traceback
+                log.exception("ended by a defect", command=name)
+            raise
 
 
 async def _worker(config: NodeConfig) -> None:

@@ -246,6 +246,23 @@ def test_each_error_has_its_line(
     assert line in capsys.readouterr().err
 
 
+def test_a_service_that_ends_by_a_defect_logs_where(tmp_path: Path) -> None:
+    """Nobody can run it again with --debug: it may have been a chance."""
+    program = (
+        "from worker.commands import serve\n"
+        "async def odd(config): raise RuntimeError('odd')\n"
+        "serve._RUN['poller'] = odd\n"
+        "try: serve.serve('poller', ['--root-dir', '.', '--hostname-override', 'n1'])\n"
+        "except RuntimeError: pass\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
+    )
+    assert "ended by a defect" in done.stderr
+    assert "in odd\n\tRuntimeError: odd" in done.stderr
+
+
 def test_debug_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
     """The traceback comes before the line."""
     assert run(["replay", "/nowhere", "--debug"]) == Exit.FAILED

@@ -60,8 +60,7 @@ def report_error(error: BaseException, *, debug: bool) -> int:
     """Print an error as one line (with --debug, its traceback first) and return the exit code."""
     if debug and not isinstance(error, KeyboardInterrupt):
         traceback.print_exception(error)
-    while isinstance(error, BaseExceptionGroup):  # tasks of a group: report the first that failed
-        error = error.exceptions[0]
+    error = _first(error)
     match error:
         case KeyboardInterrupt():
             return Exit.INTERRUPTED
@@ -70,17 +69,35 @@ def report_error(error: BaseException, *, debug: bool) -> int:
                 os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
             )  # otherwise Python reports the closed pipe again on exit
             return Exit.FAILED
-        case CommandFailed():
-            line, code = str(error), error.code
-        case _ if (known := _CODES.get(type(error).__name__)) is not None:
-            line, code = str(error), known
-        case _ if type(error).__module__.startswith(("worker.", "activities.", "proto.", "deploy.")):
-            line, code = str(error), Exit.FAILED
-        case OSError() if error.strerror:
-            what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-            line, code = what, Exit.FAILED
-        case _:
-            line = f"{type(error).__name__}: {str(error).strip() or 'no message'}" + ("" if debug else _DEBUG_HINT)
-            code = Exit.FAILED
+    line, code = _foreseen(error) or (
+        f"{type(error).__name__}: {str(error).strip() or 'no message'}" + ("" if debug else _DEBUG_HINT),
+        Exit.FAILED,
+    )
     print(f"tempolet: {line}", file=sys.stderr)
     return code
+
+
+def is_unforeseen(error: Exception) -> bool:
+    """Report whether an error is a defect of tempolet, whose traceback is needed."""
+    return _foreseen(_first(error)) is None
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the first that failed of a group's tasks."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _foreseen(error: BaseException) -> tuple[str, int] | None:
+    """Return the line and the exit code of an error that says itself what is wrong."""
+    match error:
+        case CommandFailed():
+            return str(error), error.code
+        case _ if (known := _CODES.get(type(error).__name__)) is not None:
+            return str(error), known
+        case _ if type(error).__module__.startswith(("worker.", "activities.", "proto.", "deploy.")):
+            return str(error), Exit.FAILED
+        case OSError() if error.strerror:
+            return (f"{error.filename}: {error.strerror}" if error.filename else error.strerror), Exit.FAILED
+    return None
