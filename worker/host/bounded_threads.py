@@ -53,13 +53,14 @@ class BoundedThreadPool(ThreadPoolExecutor):
             self._begun.pop(threading.get_ident(), None)
 
     def _look(self) -> None:
-        """Start a thread for each that hangs, while work is queued."""
-        self._looks = waiting = self._work_queue.qsize() > 0
-        if not waiting:
-            return
-        since = monotonic() - HUNG_AFTER
-        hung = sum(begun < since for begun in list(self._begun.values()))
-        self._max_workers = min(self._usual + hung, MOST)
-        for _ in range(self._usual):
-            self._adjust_thread_count()
+        """Start a thread for each that hangs, while work is queued; none once the pool is shut down, which iterates over them."""
+        with self._shutdown_lock:
+            self._looks = waiting = not self._shutdown and self._work_queue.qsize() > 0
+            if not waiting:
+                return
+            since = monotonic() - HUNG_AFTER
+            hung = sum(begun < since for begun in list(self._begun.values()))
+            self._max_workers = min(self._usual + hung, MOST)
+            for _ in range(self._usual):
+                self._adjust_thread_count()
         self._loop.call_later(HUNG_AFTER, self._look)
