@@ -235,12 +235,14 @@ def written(node: Joined, file: str) -> Any:
 
 
 def left(node: Joined) -> list[str]:
-    """List what the kubelet's files still know of pods, and the driver's CDI files."""
+    """List what the kubelet's files still know of pods.
+
+    Not the driver's CDI file: it forgets its claims when it is killed, and removes then nothing for them.
+    """
     found = [name for name, key in NONE if written(node, name).get(key)]
     devices = written(node, "device-plugins/kubelet_internal_checkpoint")["Data"]["PodDeviceEntries"]
     claims = json.loads(written(node, "dra_manager_state")["Data"])["ClaimInfoStateList"]
-    cdi = node.machine.run(f"ls /var/run/cdi/{DRIVER}-* 2>/dev/null", check=False).stdout.split()
-    return [*found, *(["devices"] if devices else []), *(["claims"] if claims else []), *cdi]
+    return [*found, *(["devices"] if devices else []), *(["claims"] if claims else [])]
 
 
 def ready(pod: Any) -> bool:

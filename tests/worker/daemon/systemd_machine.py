@@ -107,7 +107,7 @@ class Machine:
         for cgroup in self._cgroups:
             cgroup.mkdir()
             for inherited in ("cpuset.cpus", "cpuset.mems"):  # v1: empty in a new one, which then takes no process
-                if (cgroup / inherited).exists():
+                if (cgroup.parent / inherited).exists():
                     (cgroup / inherited).write_text((cgroup.parent / inherited).read_text())
         try:
             self._start()
