@@ -16,6 +16,8 @@ from enum import IntFlag
 from pathlib import Path
 from typing import Final
 
+from activities.files.selinux import selinux_enabled
+
 
 class MountFlag(IntFlag):
     """Flags of mount(2), besides a file system's own options (linux/mount.h)."""
@@ -48,7 +50,6 @@ _KEPT: Final = (
     | MountFlag.NO_DIR_ATIME
 )
 """Flags that statvfs(3) reports with the numbers of mount(2)."""
-_SELINUX: Final = Path("/sys/fs/selinux/enforce")
 _LABELS: Final = "seclabel"
 _TABLE: Final = Path("/proc/self/mountinfo")
 _MOUNT_ID: Final = re.compile(r"^mnt_id:\s*(\d+)$", re.MULTILINE)
@@ -148,12 +149,12 @@ def mount_at(point: Path) -> Mount | None:
     return next((_read_line(line) for line in reversed(_lines()) if _point_of(line) == own), None)
 
 
-def labels_files(point: Path, system: Path = _SELINUX) -> bool:
+def labels_files(point: Path, root: Path = Path("/")) -> bool:
     """Report whether SELinux labels the files of what is mounted at a point (hostutil_linux.go GetSELinuxSupport).
 
     Without SELinux the table is not read.
     """
-    found = mount_at(point) if system.exists() else None
+    found = mount_at(point) if selinux_enabled(root) else None
     return found is not None and _LABELS in {*found.options, *found.super_options}
 
 

@@ -14,8 +14,6 @@ from proto.temporal.pod import PodKey
 CLAIMS: Final = "plugins/tempolet.dev~claims"
 """In a pod's folder: the PersistentVolume of each of its claims, for as long as the pod exists."""
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})", re.ASCII)
-
-
 _LONGEST_COMPONENT: Final = 255
 
 

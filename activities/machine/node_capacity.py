@@ -55,11 +55,6 @@ def apparmor_enabled(system: Path = Path("/sys")) -> bool:
         return False
 
 
-def selinux_enabled(system: Path = Path("/sys")) -> bool:
-    """Report whether SELinux is on."""
-    return (system / "fs/selinux/enforce").exists()
-
-
 def huge_page_sizes(folder: Path = _HUGE_PAGES) -> tuple[int, ...]:
     """List the sizes of huge pages that the kernel supports, in bytes."""
     if not folder.is_dir():

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from activities.files.selinux import ENFORCE
 from activities.machine.cgroup_hierarchies import Hierarchies
 
 LEAST_BYTES: Final = 64 << 20
@@ -20,7 +21,6 @@ RELEASED: Final = datetime(2026, 4, 1, tzinfo=UTC)
 _CONTROLLERS_V1: Final = ("cpu", "cpuacct", "cpuset", "memory")
 """Of a kubelet's node (pkg/kubelet/cm/container_manager_linux.go validateSystemRequirements)."""
 _CONTROLLERS_V2: Final = ("cpu", "cpuset", "memory")
-_ENFORCE: Final = Path("/sys/fs/selinux/enforce")
 _PRESSURE: Final = Path("/proc/pressure")
 """Missing where the kernel has PSI switched off, as Red Hat's has by default."""
 
@@ -94,7 +94,7 @@ def selinux_warnings(state: MachineState) -> Iterator[str]:
     """Say what is known of a machine on which SELinux decides."""
     if state.selinux_enforcing:
         yield (
-            f"SELinux is enforcing here ({_ENFORCE}), with which this release was not tried: set enable_selinux = true in containerd's "
+            f"SELinux is enforcing here ({ENFORCE}), with which this release was not tried: set enable_selinux = true in containerd's "
             "configuration, or pods may be denied their volumes; `ausearch -m avc -ts recent` shows what was denied"
         )
 
@@ -119,7 +119,7 @@ def refuse_unfit_machine(root_dir: Path, *, new: bool) -> list[str]:
 
 
 def machine_state(
-    root_dir: Path, hierarchies: Hierarchies | None = None, *, enforce: Path = _ENFORCE, pressure: Path = _PRESSURE
+    root_dir: Path, hierarchies: Hierarchies | None = None, *, enforce: Path = ENFORCE, pressure: Path = _PRESSURE
 ) -> MachineState:
     """Look at this machine; blocks briefly. Raises OSError."""
     found = hierarchies or Hierarchies.of_this_node()

@@ -2,7 +2,8 @@
 
 import os
 
-from activities.machine.node_capacity import apparmor_enabled, selinux_enabled
+from activities.files.selinux import selinux_enabled
+from activities.machine.node_capacity import apparmor_enabled
 from proto.temporal.pod import NodeSettings
 from worker.daemon.config import NodeConfig
 from worker.machine.addresses import pod_host_addresses

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from activities.files.selinux import selinux_enabled
 from activities.volumes.plugin.volume_type import VolumeFailed
 from proto.kubernetes.pod_containers import every_container
 
@@ -52,7 +53,7 @@ def file_label(options: Mapping[str, Any], default: str) -> str:
 
 def default_file_label(root: Path = Path("/")) -> str:
     """Return the system's label for containers' files; "" without SELinux, and if it says none (selinux_linux.go loadLabels)."""
-    if not (root / "sys/fs/selinux/enforce").exists():
+    if not selinux_enabled(root):
         return ""
     kind = _assigned(root / "etc/selinux/config").get("SELINUXTYPE", "")
     of_policy = root / "etc/selinux" / kind / "contexts/lxc_contexts"

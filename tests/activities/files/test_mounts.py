@@ -40,15 +40,16 @@ def test_whether_selinux_labels_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, super_options: str, enabled: bool, labelled: bool
 ) -> None:
     """As the mount table says (hostutil_linux_test.go TestGetSELinuxSupport)."""
-    enforce, point = tmp_path / "enforce", tmp_path / "volume"
+    point = tmp_path / "volume"
     if enabled:
-        enforce.touch()
+        (tmp_path / "sys/fs/selinux").mkdir(parents=True)
+        (tmp_path / "sys/fs/selinux/enforce").touch()
     (tmp_path / "table").write_text(
         f"1 0 8:1 / / rw,seclabel - ext4 /dev/sda rw\n2 1 8:2 / {point} {options} - xfs /dev/sdb {super_options}\n"
     )
     monkeypatch.setattr(mounts, "_TABLE", tmp_path / "table")
-    assert mounts.labels_files(point, enforce) is labelled
-    assert not mounts.labels_files(tmp_path / "nothing", enforce)
+    assert mounts.labels_files(point, tmp_path) is labelled
+    assert not mounts.labels_files(tmp_path / "nothing", tmp_path)
 
 
 def test_a_tmpfs_is_mounted_with_its_options_and_undone(place: Path) -> None:

@@ -111,9 +111,8 @@ def capability(asking: VolumeRequest) -> csi.VolumeCapability:
     if volume.block:
         return csi.VolumeCapability(access_mode=mode, block=csi.VolumeCapability.BlockVolume())
     group = str(asking.fs_group) if asking.driver_applies_group and asking.fs_group is not None else ""
-    label = (
-        [f"context={json.dumps(volume.label)}"] if volume.label else []
-    )  # quoted: it may have commas, and is the pod's
+    # quoted: it may have commas, and is the pod's
+    label = [f"context={json.dumps(volume.label)}"] if volume.label else []
     mounted = csi.VolumeCapability.MountVolume(
         fs_type=volume.fs_type, mount_flags=[*volume.mount_options, *label], volume_mount_group=group
     )
