@@ -1,4 +1,4 @@
-"""Are folders small, without import cycles between them? `python -m tests.folders`, a part of `make lint`.
+"""Are folders small, without import cycles between them, and their READMEs short? `python -m tests.folders`, a part of `make lint`.
 
 Imports of modules can be free of cycles while those of folders are not: one module of each folder imports the other folder.
 A folder and its own subfolder that import each other are a cycle, too.
@@ -15,6 +15,8 @@ import grimp
 PACKAGES: Final = ("proto", "workflows", "activities", "worker")
 MOST: Final = 14
 """Modules in a folder; `__init__.py`, `conftest.py` and generated files do not count."""
+LONGEST: Final = 60
+"""Lines of a folder's README: what belongs here, what it may import, how to add one more. Depth goes into a file beside it."""
 _NOT_COUNTED: Final = ("__init__.py", "conftest.py")
 _GENERATED: Final = ("_pb2.py", "_pb2_grpc.py")
 _NAMED: Final = 3
@@ -26,7 +28,11 @@ Arrows = Mapping[tuple[str, str], Sequence[tuple[str, str]]]
 
 def main() -> int:
     """Print what is wrong; returns the exit code."""
-    found = [*crowded(Path.cwd(), (*PACKAGES, "deploy", "tests")), *circles(arrows(PACKAGES))]
+    found = [
+        *crowded(Path.cwd(), (*PACKAGES, "deploy", "tests")),
+        *wordy(Path.cwd(), (*PACKAGES, "tests")),
+        *circles(arrows(PACKAGES)),
+    ]
     for fault in found:
         print(fault)
     return 1 if found else 0
@@ -40,6 +46,15 @@ def crowded(root: Path, packages: Sequence[str]) -> Iterator[str]:
             if len(modules) > MOST:
                 name = folder.relative_to(root)
                 yield f"{name}: {len(modules)} modules, at most {MOST}: move those of one subject to a folder of their own"
+
+
+def wordy(root: Path, packages: Sequence[str]) -> Iterator[str]:
+    """Name every README that is too long."""
+    for package in packages:
+        for readme in sorted((root / package).rglob("README.md")):
+            lines = len(readme.read_text().splitlines())
+            if lines > LONGEST:
+                yield f"{readme.relative_to(root)}: {lines} lines, at most {LONGEST}: move details to a file beside it"
 
 
 def is_counted(name: str) -> bool:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.folders import MOST, arrows, circles, crowded
+from tests.folders import LONGEST, MOST, arrows, circles, crowded, wordy
 
 
 def write(root: Path, files: dict[str, str]) -> None:
@@ -94,3 +94,12 @@ def test_crowded(tmp_path: Path, names: list[str], is_crowded: bool) -> None:
     found = [*crowded(tmp_path, ("tree",))]
     assert bool(found) is is_crowded
     assert not found or found[0].startswith(f"tree/pod: {MOST + 1} modules")
+
+
+def test_a_long_readme_is_named(tmp_path: Path) -> None:
+    """Its folder, its lines and what to do."""
+    for folder, lines in (("short", LONGEST), ("long", LONGEST + 1)):
+        (tmp_path / "pod" / folder).mkdir(parents=True)
+        (tmp_path / "pod" / folder / "README.md").write_text("a line\n" * lines)
+    [fault] = wordy(tmp_path, ("pod",))
+    assert fault.startswith(f"pod/long/README.md: {LONGEST + 1} lines")

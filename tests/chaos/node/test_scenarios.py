@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_a_scenario(fault: str, seed: int, tmp_path: Path, stages: Stages) -> None:
-    """See the table in tests/chaos/README.md."""
+    """See the table in tests/chaos/faults.md."""
     try:
         stage = stages.at(FAULTS[fault].place)
     except NoCompiler as error:
