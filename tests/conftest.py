@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -25,6 +24,7 @@ from tests.free_ports import free_port, free_ports
 from tests.killed_sessions import remove_leftovers
 from tests.own_number import own_number
 from tests.patience import PATIENCE
+from tests.waiting import wait_until
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces
 from worker.standalone.pod_network.network import PodNetwork
@@ -86,14 +86,15 @@ def temporal_program() -> str:
 
 
 def until_listening(port: int, server: "subprocess.Popen[bytes]") -> None:
-    """Wait until a server listens; raises RuntimeError."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and server.poll() is None:
+    """Wait until a server listens; raises TimeoutError and RuntimeError."""
+
+    def listens() -> bool:
+        if server.poll() is not None:
+            raise RuntimeError(f"temporal server start-dev has ended with exit code {server.poll()}")
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)  # another process: there is no event to await
-    raise RuntimeError(f"temporal server start-dev does not listen on {port}, exit code {server.poll()}")
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_until(listens, f"temporal server start-dev listens on {port}")
 
 
 @contextlib.contextmanager

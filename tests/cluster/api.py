@@ -3,7 +3,6 @@
 import http.client
 import json
 import ssl
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any, Final
 
 from tests.cluster.certificates import Signed
 from tests.node.tempolet_node import PATIENCE
+from tests.waiting import wait_until
 
-LOOK_AGAIN: Final = 0.02
+LOOKS: Final = (0.02, 0.02)
 MERGE_PATCH: Final = "application/merge-patch+json"
 
 
@@ -90,12 +90,12 @@ class Api:
         self, path: str, holds: Callable[[Any], Any], what: str = "", patience: float = PATIENCE, *, gone: bool = False
     ) -> Any:
         """Poll an object until it satisfies a condition (or is gone); raises TimeoutError with its last state."""
-        deadline = time.monotonic() + patience
-        while True:
+        found: Any = None
+
+        def is_so() -> bool:
+            nonlocal found
             found = self.find(path)
-            if found is None if gone else found is not None and holds(found):
-                return found
-            if time.monotonic() > deadline:
-                last = json.dumps(found, indent=1)[-4000:]
-                raise TimeoutError(f"not within {patience:g} s: {what or path}; it is:\n{last}")
-            time.sleep(LOOK_AGAIN)
+            return found is None if gone else found is not None and bool(holds(found))
+
+        wait_until(is_so, lambda: f"{what or path}; it is:\n{json.dumps(found, indent=1)[-4000:]}", patience, LOOKS)
+        return found

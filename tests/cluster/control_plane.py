@@ -5,10 +5,10 @@ folder, the processes have pid files, and nothing is left when it has stopped. A
 as in real clusters.
 """
 
+import contextlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ from tests.cluster.api import Api, Refused
 from tests.cluster.binaries import find_binaries, find_etcd
 from tests.cluster.certificates import Authority, Signed, make_key_pair
 from tests.free_ports import free_ports
+from tests.waiting import wait_until
 from worker.standalone.machine.process import Command, Supervised
 from worker.standalone.machine.process_log import last_lines
 from worker.standalone.temporal_server import LOOPBACK
 
 READY_WITHIN: Final = 120.0
-BETWEEN_LOOKS: Final = 0.05
 STOP_WITHIN: Final = 3.0
 """Seconds until a process is killed: no test needs its data later, and an API server waits for its watches to end."""
 SERVICES: Final = "10.96.0.0/16"
@@ -250,18 +250,19 @@ class ControlPlane:
         return self.directory / f"{name}.log"
 
     def _until_ready(self) -> None:
-        deadline = time.monotonic() + READY_WITHIN
-        while time.monotonic() < deadline:
-            try:
-                if self.api.get("/readyz") == "ok":
-                    return
-            except (OSError, Refused):
-                pass  # not up yet
-            if gone := next((name for name in PROCESSES[:2] if not self._process(name).running()), ""):
-                raise ControlPlaneFailed(f"{gone} has ended; {self._log(gone)} ends:\n{last_lines(self._log(gone))}")
-            time.sleep(BETWEEN_LOOKS)
         log = self._log("kube-apiserver")
-        raise ControlPlaneFailed(f"no API server after {READY_WITHIN:g} s; {log} ends:\n{last_lines(log)}")
+        try:
+            wait_until(self._is_ready, "the API server is ready", READY_WITHIN)
+        except TimeoutError as error:
+            raise ControlPlaneFailed(f"{error}; {log} ends:\n{last_lines(log)}") from None
+
+    def _is_ready(self) -> bool:
+        with contextlib.suppress(OSError, Refused):  # not up yet
+            if self.api.get("/readyz") == "ok":
+                return True
+        if gone := next((name for name in PROCESSES[:2] if not self._process(name).running()), ""):
+            raise ControlPlaneFailed(f"{gone} has ended; {self._log(gone)} ends:\n{last_lines(self._log(gone))}")
+        return False
 
 
 def write_kubeconfig(path: Path, server: str, authority: Path, identity: Signed) -> Path:

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -12,6 +11,7 @@ from activities.files import mounts
 from tests import patience
 from tests.csi.driver import detach_all
 from tests.csi.orders import DriverFolder, Setup
+from tests.waiting import wait_until
 
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE: Final = patience.PATIENCE
@@ -48,18 +48,21 @@ class DriverProcess:
         """Start it, and wait until the kubelet has confirmed the registration."""
         before = self.folder.count("NotifyRegistrationStatus")
         self.registry.mkdir(parents=True, exist_ok=True)
-        with (self.path / "driver.log").open("ab") as log:
+        with (self.path / "driver.log").open("ab") as said:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.csi.driver", str(self.path), str(self.registry)],
                 cwd=ROOT,
-                stdout=log,
-                stderr=log,
+                stdout=said,
+                stderr=said,
             )
-        deadline = time.monotonic() + PATIENCE
-        while registered and self.folder.count("NotifyRegistrationStatus") == before:
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                raise TimeoutError(f"the driver has not registered: {(self.path / 'driver.log').read_text()}")
-            time.sleep(0.01)  # another process: there is no event to await
+        if registered:
+            process, log = self.process, self.path / "driver.log"
+
+            def has_registered() -> bool:
+                assert process.poll() is None, f"the driver has ended: {log.read_text()}"
+                return self.folder.count("NotifyRegistrationStatus") > before
+
+            wait_until(has_registered, lambda: f"the driver has registered: {log.read_text()}")
 
     def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
         """Stop it with a signal."""

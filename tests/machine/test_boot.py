@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from tests.machine.hardware import Cable, Disk, Hardware
 from tests.machine.machine import Machine, Parts
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 essential = pytest.mark.machine(essential=True)
@@ -154,7 +154,4 @@ def test_qemu_dies_with_a_session_that_is_killed(machine_parts: Parts) -> None: 
         assert qemu.exists()
         session.kill()
         session.wait()
-    deadline = time.monotonic() + 60
-    while qemu.exists() and "State:\tZ" not in (qemu / "status").read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # another process: there is no event to await
+    wait_until(lambda: not qemu.exists() or "State:\tZ" in (qemu / "status").read_text(), "QEMU has ended")

@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.temporal.names import NAMESPACE, PodWorkflowId
 from tests import patience
 from tests.node.forked_service import ForkedService
+from tests.waiting import wait_until
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import leftovers as remains
 from worker.standalone.temporal_server import TemporalServer
@@ -34,7 +34,7 @@ PATIENCE: Final = patience.PATIENCE
 COMPARES_EVERY: Final = "10m"
 """More than `PATIENCE`: what a test waits for must come from an event, not from the regular resync."""
 STARTS_WITHIN: Final = 240.0
-LOOK_AGAIN: Final = (0.01, 0.03)
+LOOKS: Final = (0.01, 0.03)
 """Seconds between two looks: the first, and the longest, for each look of a long wait takes CPU time from the node."""
 ROOT: Final = Path(__file__).parents[2]
 RELEASE: Final = "worker.cli"
@@ -233,18 +233,15 @@ class TempoletNode:
 
     def until(self, holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
         """Wait until something holds; raises TimeoutError with its name and the ends of the logs."""
-        deadline = time.monotonic() + patience
-        pause, longest = LOOK_AGAIN
-        while time.monotonic() < deadline:
-            if answer := holds():
-                return answer
-            time.sleep(pause)
-            pause = min(pause * 1.1, longest)
-        logs = "\n".join(f"--- {role}\n{self.log(role)[-3000:]}" for role in self.roles)
-        shown = "\n".join(
-            f"{one.name} {one.lifecycle} {one.phase} {one.reason} {one.message}" for one in self.snapshots()
-        )
-        raise TimeoutError(f"not within {patience:g} s: {what}\n{shown}\n{logs}")
+
+        def told() -> str:
+            logs = "\n".join(f"--- {role}\n{self.log(role)[-3000:]}" for role in self.roles)
+            shown = "\n".join(
+                f"{one.name} {one.lifecycle} {one.phase} {one.reason} {one.message}" for one in self.snapshots()
+            )
+            return f"{what}\n{shown}\n{logs}"
+
+        return wait_until(holds, told, patience, LOOKS)
 
     def until_pod(self, name: str, holds: Callable[[PodSnapshot], Any], what: str = "") -> PodSnapshot:
         """Wait until a pod's snapshot satisfies a condition; returns the snapshot."""

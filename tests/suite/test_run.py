@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.suite.session import HERE, Session
+from tests.waiting import until, wait_until
 
 INI = "[pytest]\nmarkers =\n    node: a node\n"
 CONFTEST = "from tests.conftest import pytest_keyboard_interrupt, pytest_runtest_setup\n"
@@ -186,20 +186,16 @@ async def test_a_session_that_hangs_at_its_end_is_killed(tree: Callable[..., Pat
     root = tree(node_a=HANGS)
     session = Session(root, ["tests/node"], root / "log", ends_within=1)
     running = asyncio.create_task(session.run(lambda _: None))
+    await until((root / "waits").exists, "it waits")
+    session.interrupt()
     async with asyncio.timeout(PATIENCE):
-        while not (root / "waits").exists():  # noqa: ASYNC110 - a file of another process
-            await asyncio.sleep(0.05)
-        session.interrupt()
         assert await running == -signal.SIGKILL
 
 
 def _until_both_wait(root: Path, process: "subprocess.Popen[str]") -> None:
     """Wait until both sessions are in their test."""
-    deadline = time.monotonic() + 60
-    while len(list(root.glob("waits-*"))) < 2:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # other processes: there is no event to await
+    wait_until(lambda: len(list(root.glob("waits-*"))) == 2 or process.poll() is not None, "both wait")
+    assert process.poll() is None
 
 
 def _is_running(pid: str) -> bool:

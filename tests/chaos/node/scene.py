@@ -25,9 +25,10 @@ from tests.chaos.node.stepped_clock import SteppedClock
 from tests.chaos.node.temporal_proxy import TemporalProxy
 from tests.csi.process import DriverProcess
 from tests.node.tempolet_node import TempoletNode
+from tests.waiting import wait_until
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine.leftovers import shims_of
-from worker.standalone.temporal_server import TemporalServer
+from worker.standalone.temporal_server import TemporalFailed, TemporalServer
 
 PHASES: Final = ("starting", "running", "deleting")
 MOST_CALLS: Final = {"starting": 12, "running": 3, "deleting": 9}
@@ -237,6 +238,25 @@ class Scene:
 def gateway_pid(temporal: TemporalServer) -> int:
     """Return the pid of Temporal's gateway, whose end is the server's, too."""
     return int(json.loads(temporal.process.pid_file.read_text())["pid"])
+
+
+def start_again(temporal: TemporalServer) -> None:
+    """Start a Temporal whose server was killed, once its gateway has ended, too, and its ports are free."""
+    with contextlib.suppress(FileNotFoundError, ValueError):  # there is none
+        gateway = gateway_pid(temporal)
+        wait_until(lambda: has_ended(gateway), "Temporal's gateway has ended")
+    why = ""
+
+    def starts() -> bool:
+        nonlocal why
+        try:
+            temporal.start()
+        except TemporalFailed as error:
+            why = str(error)
+            return False
+        return True
+
+    wait_until(starts, lambda: f"Temporal starts: {why}", looks=(0.5, 0.5))
 
 
 def has_ended(pid: int) -> bool:

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Final
 
 from proto.node_devices import DeviceCount, read_node_devices
 from proto.pod_snapshot import PodSnapshot
-from tests.chaos.node.scene import gateway_pid, has_ended
+from tests.chaos.node.scene import has_ended, start_again
 from tests.chaos.plugins.plugin_proxy import PluginProxy
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.cluster.dra.claims import CLAIMS, claim, device_class, reserve
@@ -24,10 +23,10 @@ from tests.node.hardware.cpus import KEYS as CPU_KEYS
 from tests.node.hardware.cpus import allowed
 from tests.node.hardware.numa_plugin import RESOURCE, VARIABLE, find_numa_plugin
 from tests.node.recordings.recorded_node import status
-from tests.node.tempolet_node import PATIENCE, pod_manifest
+from tests.node.tempolet_node import pod_manifest
+from tests.waiting import wait_until
 from worker.devices.device_manager import load_checkpoint
 from worker.dra.claim_manager import load_accounts
-from worker.standalone.temporal_server import TemporalFailed
 from workflows.decide.cpus.state_file import STATE_FILE as CPU_STATE
 
 KEYS: Final = {
@@ -67,10 +66,7 @@ class Plugin:
             left.unlink()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
-        deadline = time.monotonic() + PATIENCE
-        while self.socket() is None:
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.02)  # another process: there is no event to await
+        wait_until(lambda: self.socket() is not None, lambda: f"it listens: {self.log.read_text()}")
         self.proxy.open()
 
     def kill(self) -> None:
@@ -99,7 +95,7 @@ class PluginNode:
             running = self.node.containerd.process.running()
             assert running, "containerd runs"
             os.kill(running.pid, signal.SIGKILL)
-            _until(lambda: has_ended(running.pid))
+            wait_until(lambda: has_ended(running.pid), "containerd has ended")
         else:
             plugin.kill()
 
@@ -109,26 +105,11 @@ class PluginNode:
             self.node.processes.pop("worker").wait()
             self.node.start("worker")
         elif victim == "temporal":
-            self._temporal_back()
+            start_again(self.node.temporal)
         elif victim == "containerd":
             self.node.containerd.start()
         else:
             plugin.start()
-
-    def _temporal_back(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            gateway = gateway_pid(self.node.temporal)
-            _until(lambda: has_ended(gateway))
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self.node.temporal.start()
-            except TemporalFailed:  # the ports of the one that was killed may not be free yet
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.5)
-            else:
-                return
 
     def until_registered(self) -> None:
         """Wait until the node has the devices."""
@@ -245,10 +226,3 @@ def plugin_node(node: ClusterNode, folder: Path, driver: str) -> Iterator[Plugin
                     plugin.process.wait()
             for file in cdi_files(driver):
                 file.unlink(missing_ok=True)
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)  # another process: there is no event to await

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,8 @@ import pytest
 from activities.files import mounts
 from tests.cluster.csi.programs import SANITY, find_sanity, why_not
 from tests.csi.orders import Order, Setup
-from tests.csi.process import PATIENCE, DriverProcess
+from tests.csi.process import DriverProcess
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the driver mounts")
 
@@ -61,9 +61,7 @@ def driver() -> Iterator[DriverProcess]:
         driver = DriverProcess(path / "driver", path / "registry", Setup(capabilities=ABLE))
         driver.start(registered=False)
         try:
-            deadline = time.monotonic() + PATIENCE
-            while not (driver.path / "csi.sock").exists() and time.monotonic() < deadline:
-                time.sleep(0.01)  # another process: there is no event to await
+            wait_until((driver.path / "csi.sock").exists, "the driver listens")
             yield driver
         finally:
             driver.__exit__()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,7 @@ from tests.cluster.certificates import Authority
 from tests.cluster.cluster_node import ClusterNode
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kubectl import Kubectl
-from tests.node.tempolet_node import PATIENCE
+from tests.waiting import wait_until
 from tests.worker.api.node_api import NODE_NAME, REFUSED, NodeApi, node_around, node_config
 from tests.worker.api.reviews import Reviews
 from worker.api.access import review
@@ -54,10 +53,11 @@ def until_taken_up(plane: ControlPlane, name: str, verb: str, subresource: str) 
         "user": f"system:serviceaccount:default:{name}",
         "resourceAttributes": {"verb": verb, "resource": "nodes", "subresource": subresource},
     }
-    deadline = time.monotonic() + PATIENCE
-    while not plane.api.create(f"{AUTHORIZATION}/subjectaccessreviews", {"spec": asked})["status"]["allowed"]:
-        assert time.monotonic() < deadline, f"{name} may not {verb} nodes/{subresource}"
-        time.sleep(0.02)  # another process: there is no event to await
+    reviews = f"{AUTHORIZATION}/subjectaccessreviews"
+    wait_until(
+        lambda: plane.api.create(reviews, {"spec": asked})["status"]["allowed"],
+        f"{name} may {verb} nodes/{subresource}",
+    )
 
 
 @pytest_asyncio.fixture

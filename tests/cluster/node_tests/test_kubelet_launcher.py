@@ -11,7 +11,8 @@ import pytest
 
 from tests.cluster.node_tests.kubelet_launcher import ROLES
 from tests.patience import PATIENCE
-from tests.worker.daemon.systemd_machine import CHECKOUT, wait_until
+from tests.waiting import wait_until
+from tests.worker.daemon.systemd_machine import CHECKOUT
 
 FAILS = 7
 PLAYED = f"""

@@ -1,6 +1,5 @@
 """A state file of the resource managers, written by the kubelet or given to it, on the node that the kubelet runs."""
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from tests.cluster.cluster_node import condition, pods_path
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.peers.kubelet_node import NAME, KubeletNode
 from tests.node.tempolet_node import PATIENCE
+from tests.waiting import wait_until
 
 Json = dict[str, Any]
 
@@ -57,12 +57,8 @@ def until_ready(plane: ControlPlane, path: str) -> None:
 
 def until_told(log: Path, words: str) -> str:
     """Wait until a log has these words; raises TimeoutError."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if log.exists() and words in (told := log.read_text()):
-            return told
-        time.sleep(0.2)  # another process: there is no event to await
-    raise TimeoutError(f"{log} does not say {words!r}")
+    wait_until(lambda: log.exists() and words in log.read_text(), f"{log} says {words!r}")
+    return log.read_text()
 
 
 def until_gone(plane: ControlPlane) -> None:

@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,8 @@ import pytest
 from tests.cluster.kubectl import WITHIN, Kubectl
 from tests.cluster.node.metrics_api import metrics_api
 from tests.cluster.one_node import NODE, OneNode
-from tests.node.tempolet_node import BUSYBOX, PATIENCE
+from tests.node.tempolet_node import BUSYBOX
+from tests.waiting import wait_until
 
 
 def container(command: str, **more: Any) -> dict[str, Any]:
@@ -138,10 +138,7 @@ def test_a_pod_deleted_by_force_is_gone_from_the_api_and_soon_from_the_node(
     administrator.ok("delete", "pod", "stubborn", "-n", namespace, "--force", "--grace-period=0")
     assert pods(administrator, namespace) == []
     folder = one_node.settings.root_dir / "pods" / uid
-    deadline = time.monotonic() + PATIENCE
-    while folder.exists():
-        assert time.monotonic() < deadline, f"{folder} is still there"
-        time.sleep(0.1)  # other processes: there is no event to await
+    wait_until(lambda: not folder.exists(), f"{folder} is gone")
 
 
 def test_a_node_is_drained_and_taken_back(administrator: Kubectl, apply: Apply) -> None:
@@ -164,15 +161,18 @@ def test_a_node_is_drained_and_taken_back(administrator: Kubectl, apply: Apply) 
 
 def knowing_metrics(administrator: Kubectl, homes: Path) -> Kubectl:
     """Return a kubectl that has discovered the metrics API, which appears some seconds after its registration."""
-    deadline = time.monotonic() + WITHIN
-    for number in itertools.count():
-        kubectl = replace(administrator, home=homes / str(number))
+    numbers, said = itertools.count(), ""
+
+    def knows() -> Kubectl | None:
+        nonlocal said
+        kubectl = replace(administrator, home=homes / str(next(numbers)))
         ended = kubectl("top", "node")
-        if ended.code == 0:
-            return kubectl
-        assert time.monotonic() < deadline, ended.err
-        time.sleep(0.2)  # another process: there is no event to await
-    raise AssertionError
+        said = ended.err
+        return kubectl if ended.code == 0 else None
+
+    found = wait_until(knows, lambda: f"kubectl knows the metrics API: {said}", WITHIN, looks=(0.2, 0.2))
+    assert found is not None
+    return found
 
 
 def test_top_shows_what_node_and_pods_use(

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,9 +15,10 @@ from tests.machine.hardware import HOST
 from tests.machine.machine import PATIENCE, Machine
 from tests.machine.shell import Ran
 from tests.node.tempolet_node import pod_manifest
+from tests.waiting import wait_until
 
 NAME: Final = "machine"
-BETWEEN_LOOKS: Final = 0.5
+LOOKS: Final = (0.5, 0.5)
 """Seconds: the emulated machine needs this machine's processors."""
 JOIN_SECONDS: Final = 900.0
 FILES: Final = (
@@ -75,25 +75,25 @@ class Joined:
 
     def until(self, name: str, holds: Callable[[Any], Any], what: str) -> Any:
         """Wait until a pod of the API is so; raises TimeoutError with its last state."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
+        pod: Any = None
+
+        def is_so() -> bool:
+            nonlocal pod
             pod = self.plane.api.find(pods_path(name=name))
-            if pod is not None and holds(pod):
-                return pod
-            if time.monotonic() > deadline:
-                said = self.machine.run(
-                    f"TEMPORAL_ADDRESS={self.temporal} tempolet history default/{name} 2>&1 | tail -40", check=False
-                ).stdout
-                raise TimeoutError(f"{name}: {what}; it is {json.dumps(pod, indent=1)[-3000:]}\n{said}")
-            time.sleep(BETWEEN_LOOKS)
+            return pod is not None and bool(holds(pod))
+
+        def told() -> str:
+            told = f"TEMPORAL_ADDRESS={self.temporal} tempolet history default/{name} 2>&1 | tail -40"
+            said = self.machine.run(told, check=False).stdout
+            return f"{name}: {what}; it is {json.dumps(pod, indent=1)[-3000:]}\n{said}"
+
+        wait_until(is_so, told, PATIENCE, LOOKS)
+        return pod
 
     def until_gone(self, name: str) -> None:
         """Delete a pod, and wait until the API has it no more."""
         self.plane.api.delete(pods_path(name=name))
-        deadline = time.monotonic() + PATIENCE
-        while self.plane.api.find(pods_path(name=name)) is not None:
-            assert time.monotonic() < deadline, f"{name} is still there"
-            time.sleep(BETWEEN_LOOKS)
+        wait_until(lambda: self.plane.api.find(pods_path(name=name)) is None, f"the API has no {name}", PATIENCE, LOOKS)
 
     def events(self, name: str) -> list[str]:
         """Return the messages of a pod's events."""

@@ -1,11 +1,11 @@
 """Pods of a node of `tempolet up` in a guest: two that reboots are tried with, and ways to wait until they run and nothing else is left."""
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from tests.machine.machine import PATIENCE, Machine
+from tests.waiting import wait_until
 
 UP_SECONDS: Final = PATIENCE
 HISTORY: Final = "tempolet history default/hello-machine"
@@ -113,7 +113,4 @@ def until_clean(machine: Machine) -> list[str]:
 
 def until(true: Callable[[], bool], what: str, told: Callable[[], str] = lambda: "") -> None:
     """Wait for something in the guest."""
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, f"waited {PATIENCE:.0f} s for {what}: {told()}"
-        time.sleep(1)  # in the guest: there is no event to await
+    wait_until(true, lambda: f"{what}: {told()}", PATIENCE, looks=(1, 1))

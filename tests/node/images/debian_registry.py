@@ -6,7 +6,6 @@ import http.client
 import json
 import subprocess
 import tarfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 from tests import patience
 from tests.free_ports import free_ports
+from tests.waiting import wait_until
 from worker.standalone.machine import programs
 from worker.standalone.parts.fetch import REGISTRY
 
@@ -110,12 +110,11 @@ class DebianRegistry:
 
     def _await(self) -> None:
         """Wait until it answers; raises TimeoutError with its log."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            try:
-                self._ask("GET", "/v2/")
-            except OSError:
-                time.sleep(0.02)
-            else:
-                return
-        raise TimeoutError((self.folder / "log").read_text())
+        wait_until(self._answers, (self.folder / "log").read_text)
+
+    def _answers(self) -> bool:
+        try:
+            self._ask("GET", "/v2/")
+        except OSError:
+            return False
+        return True

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from tests import patience
 from tests.free_ports import free_ports
+from tests.waiting import wait_until
 
 PROGRAMS: Final = ("chromium", "chromedriver")
 FLAGS: Final = (
@@ -126,16 +127,13 @@ def browser() -> Iterator[Browser]:
 def _open_session(driver: str, profile: Path) -> str:
     arguments = [*FLAGS, f"--user-data-dir={profile}"]
     wanted = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": {"args": arguments}}}
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            answer = _ask("POST", f"{driver}/session", {"capabilities": wanted})
-        except ConnectionError:  # it does not listen yet
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(LOOK_AGAIN)
-        else:
-            return f"{driver}/session/{answer['sessionId']}"
+
+    def opened() -> str:
+        with contextlib.suppress(ConnectionError):  # it does not listen yet
+            return str(_ask("POST", f"{driver}/session", {"capabilities": wanted})["sessionId"])
+        return ""
+
+    return f"{driver}/session/{wait_until(opened, 'chromedriver listens', looks=(LOOK_AGAIN, LOOK_AGAIN))}"
 
 
 def _ask(method: str, url: str, body: dict[str, Any] | None = None) -> Any:

@@ -4,7 +4,6 @@ import contextlib
 import shutil
 import socket
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from proto.cri.v1 import api_pb2 as cri
 from tests.killed_sessions import remove_leftovers
 from tests.node.conftest import BUSYBOX
 from tests.node.tempolet_node import PATIENCE
+from tests.waiting import wait_until
 from worker.standalone.containerd import CNI_CACHE, Containerd
 from worker.standalone.containerd_config import ContainerdPlaces
 from worker.standalone.cri_client import CriClient
@@ -88,13 +88,13 @@ def run_pod(daemon: Containerd, name: str, host_port: int = 0) -> tuple[str, str
 def fetch(address: str) -> bytes:
     """Read a page once something listens."""
     host, _, port = address.partition(":")
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+
+    def listens() -> bool:
         with socket.socket() as probe:
             probe.settimeout(1)
-            if probe.connect_ex((host, int(port))) == 0:
-                break
-        time.sleep(0.01)  # another process: there is no event to await
+            return probe.connect_ex((host, int(port))) == 0
+
+    wait_until(listens, f"something listens at {address}")
     with urllib.request.urlopen(f"http://{address}/index.html", timeout=PATIENCE) as answer:
         body: bytes = answer.read()
     return body

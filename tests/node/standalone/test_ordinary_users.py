@@ -13,7 +13,6 @@ import signal
 import socket
 import stat
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from tests.node.standalone.standalone_node import silent, standalone_node
 from tests.open_files import open_files
 from tests.patience import PATIENCE
 from tests.unprivileged import as_nobody
+from tests.waiting import wait_until
 from worker.standalone.gateway.places import FRONTEND_PORT, UI_PORT
 from worker.standalone.given_configuration import GivenConfiguration
 from worker.standalone.machine import programs
@@ -241,14 +241,13 @@ def test_root_in_a_pod_of_the_hosts_network_does_not_reach_temporal(node: Settin
 
 def logged_to_the_end(logs: Path) -> list[str]:
     """Wait until the attacking pod has logged `end`, and return its lines."""
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        for path in logs.glob("default_attacks-n1_*/main/0.log"):
-            lines = [line.split(" ", 3)[3] for line in path.read_text().splitlines()]
-            if lines[-1:] == ["end"]:
-                return lines
-        time.sleep(0.05)
-    raise TimeoutError("the attacking pod did not end")
+
+    def lines() -> list[str]:
+        logged = [path.read_text().splitlines() for path in logs.glob("default_attacks-n1_*/main/0.log")]
+        said = [line.split(" ", 3)[3] for one in logged for line in one]
+        return said if said[-1:] == ["end"] else []
+
+    return wait_until(lines, "the attacking pod has ended")
 
 
 def test_worker_and_poller_find_a_temporal_that_was_killed(node: Settings, tmp_path: Path) -> None:
@@ -267,15 +266,17 @@ def test_worker_and_poller_find_a_temporal_that_was_killed(node: Settings, tmp_p
 
 def answer_of(request: urllib.request.Request) -> str:
     """Read an answer of the UI, which says 503 until it has found the Temporal that was just started."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
+
+    def answer() -> str:
         try:
             with urllib.request.urlopen(request) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
-            if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
+            if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
                 raise
-        time.sleep(0.1)  # another process: there is no event to await
+            return ""
+
+    return wait_until(answer, "the UI answers")
 
 
 def test_whoever_has_the_token_sees_the_ui(node: Settings) -> None:

@@ -19,7 +19,8 @@ import pytest
 
 from proto.pod_snapshot import read_snapshots
 from tests.node.standalone.standalone_node import manifest, standalone_node
-from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible, wait_until
+from tests.waiting import wait_until
+from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible
 from tests.worker.standalone.temporal.earlier_temporal import earlier, make_namespace, operator, status, temporal_pid
 from worker.standalone.containerd import CNI_CACHE
 from worker.standalone.gateway.kept_capability import CAP_BLOCK_SUSPEND

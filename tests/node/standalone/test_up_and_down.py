@@ -8,7 +8,7 @@ import signal
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from proto.pod_snapshot import read_snapshots
 from tests.node.conftest import BUSYBOX
 from tests.node.secrets.searched_files import content_of
 from tests.node.standalone.standalone_node import POD, kill, manifest, pids, silent, standalone_node
-from tests.patience import PATIENCE
+from tests.waiting import wait_until
 from worker.settings.flags import Flags
 from worker.standalone.containerd import Containerd
 from worker.standalone.cri_client import CriClient
@@ -36,14 +36,6 @@ def node(slot: int, node_dir: Path) -> Iterator[Settings]:
     """Return the settings of a node that is not up yet; it is removed after the test."""
     with standalone_node(slot, node_dir) as settings:
         yield settings
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Poll until something holds."""
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def test_a_node_comes_up_is_found_again_and_goes(node: Settings, tmp_path: Path) -> None:
@@ -104,7 +96,10 @@ def test_a_node_comes_up_while_temporal_is_silent(
     finally:
         os.killpg(temporal.pid, signal.SIGCONT)
     assert "does not answer yet, the node starts without it" in output.getvalue()
-    wait_until(lambda: [(pod.name, pod.phase) for pod in read_snapshots(node.root_dir)] == [("web-n1", "Running")])
+    wait_until(
+        lambda: [(pod.name, pod.phase) for pod in read_snapshots(node.root_dir)] == [("web-n1", "Running")],
+        "the pod runs",
+    )
 
 
 def test_a_node_comes_back_after_a_crash_of_everything(node: Settings, tmp_path: Path) -> None:
@@ -160,7 +155,7 @@ def test_a_node_has_the_configuration_that_was_given(node: Settings, tmp_path: P
     given = dataclasses.replace(node, given_configuration=read_given(Flags(config=file))[0])
     loud = POD.replace("sleep 3600 & wait", "while true; do echo 123456789 123456789; usleep 20000; done")
     up(given, [manifest(tmp_path, "loud", loud)], silent())
-    wait_until(lambda: any(given.logs.glob("pods/*/main/0.log.*")))
+    wait_until(lambda: any(given.logs.glob("pods/*/main/0.log.*")), "its log is rotated")
     assert max(len(content_of(path)) for path in given.logs.glob("pods/*/main/0.log.*")) < 1024 * 1024
     up(given, [], silent())
     with pytest.raises(UpFailed, match=r"\(kubelet_configuration: .*containerLogMaxSize.*\): run `tempolet down`"):

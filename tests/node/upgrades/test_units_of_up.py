@@ -14,7 +14,8 @@ from tests.node.standalone.standalone_node import manifest
 from tests.node.standalone.test_under_systemd import BOOTED, CHECKOUT, Booted, node_of_units, up
 from tests.node.upgrades.releases import PATIENT, release, release_of
 from tests.node.upgrades.test_upgrade_command import DIES
-from tests.worker.daemon.systemd_machine import NoProcess, wait_until
+from tests.waiting import wait_until
+from tests.worker.daemon.systemd_machine import NoProcess
 from worker.standalone.machine.units import NodeUnits
 from worker.standalone.settings import Settings
 

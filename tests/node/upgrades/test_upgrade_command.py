@@ -20,9 +20,9 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from tests.node.standalone.standalone_node import manifest, pids, silent, standalone_node
-from tests.node.standalone.test_up_and_down import wait_until
 from tests.node.tempolet_node import ROOT
 from tests.node.upgrades.releases import PATIENT, release, release_of, upgrade
+from tests.waiting import wait_until
 from worker.behaviours.commitment import NEWEST, UPGRADE, Behaviours, Commitment
 from worker.commands.access.exits import Exit
 from worker.standalone import node_config
@@ -126,7 +126,7 @@ def restarts_work(node: Settings) -> None:
     """Kill the container, and wait until the pod is ready again."""
     restarts = pod(node).restarts
     os.kill(container_pid(node), signal.SIGKILL)
-    wait_until(lambda: pod(node).ready and pod(node).restarts == restarts + 1)
+    wait_until(lambda: pod(node).ready and pod(node).restarts == restarts + 1, "the container runs again")
 
 
 def hosts(node: Settings, pid: int) -> bool:
@@ -176,7 +176,7 @@ def test_the_release_before_is_brought_back(
     assert {release_of(after[role]) for role in ROLES} == {str(release_before)}
     assert committed(node) == Behaviours(NEWEST.pods - 1, NEWEST.node - 1)
     assert not (node.root_dir / "tempolet" / UPGRADE).exists()
-    wait_until(lambda: hosts(node, after["worker"]))
+    wait_until(lambda: hosts(node, after["worker"]), "the worker hosts the pods")
 
 
 def test_a_node_is_switched_to_this_release(node: Settings, release_before: Path) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from tests.waiting import until
 from tests.worker.api.node_api import NodeApi, client_context, node_api
-from tests.worker.api.waiting import descriptors, until
+from tests.worker.api.open_descriptors import descriptors
 from worker.api import listener, middleware, server
 from worker.api.access.route import Route
 from worker.api.access.timed_cache import TimedCache

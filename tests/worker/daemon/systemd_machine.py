@@ -9,13 +9,13 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import worker
-from tests.patience import PATIENCE
+from tests.waiting import wait_until
 
 CHECKOUT: Final = Path(worker.__file__).resolve().parents[1]
 UNITS: Final = CHECKOUT / "deploy" / "systemd"
@@ -243,15 +243,6 @@ def remove_tree(cgroup: Path) -> bool:
         with contextlib.suppress(OSError):
             Path(folder).rmdir()
     return not cgroup.exists()
-
-
-def wait_until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    """Wait for another process; there is no event to await."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds} s for {what}")
-        time.sleep(0.05)
 
 
 def skip_unless_possible() -> None:

@@ -15,7 +15,8 @@ from typing import Final
 import pytest
 
 from tests.free_ports import free_port
-from tests.worker.daemon.systemd_machine import UNITS, Machine, our_unit, skip_unless_possible, wait_until
+from tests.waiting import wait_until
+from tests.worker.daemon.systemd_machine import UNITS, Machine, our_unit, skip_unless_possible
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from worker.temporal.temporal_client import TemporalSettings
 

@@ -6,7 +6,8 @@ from typing import Final
 
 import pytest
 
-from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible, wait_until
+from tests.waiting import wait_until
+from tests.worker.daemon.systemd_machine import Machine, skip_unless_possible
 from worker.joining.refusal import JoinRefused
 from worker.joining.systemd import Systemd
 

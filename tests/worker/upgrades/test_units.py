@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.daemon.systemd_machine import CHECKOUT, UNITS, Machine, skip_unless_possible, wait_until
+from tests.waiting import wait_until
+from tests.worker.daemon.systemd_machine import CHECKOUT, UNITS, Machine, skip_unless_possible
 from worker.telemetry.process_state import ProcessState
 from worker.upgrades.services import CannotUpgrade
 from worker.upgrades.units import Units, unit_of

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.chaos.node.cri_proxy import CallFault, Where
-from tests.chaos.node.scene import Scene, gateway_pid, has_ended
+from tests.chaos.node.scene import Scene, gateway_pid, has_ended, start_again
 from tests.node.away.stopped_temporal import server_pid
-from tests.patience import PATIENCE
-from worker.standalone.temporal_server import TemporalFailed
 
 STARTS: Final = ("RunPodSandbox", "CreateContainer", "StartContainer")
 STOPS: Final = ("StopContainer", "StopPodSandbox", "RemovePodSandbox")
@@ -119,15 +117,5 @@ def _kill_temporal(scene: Scene) -> None:
 
 
 def _start_temporal(scene: Scene) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            scene.temporal.start()
-        except TemporalFailed as error:  # the ports of the one that was killed may not be free yet
-            scene.note(f"Temporal does not start: {error}")
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.5)
-        else:
-            break
+    start_again(scene.temporal)
     scene.note("Temporal started again")

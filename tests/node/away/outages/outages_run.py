@@ -16,6 +16,7 @@ from tests.node.away.outages.temporal_outages import KINDS, Outage, copy_databas
 from tests.node.away.stopped_temporal import RETURNED
 from tests.node.containerd_view import containers_of
 from tests.node.tempolet_node import PATIENCE, TempoletNode
+from tests.waiting import wait_until
 
 LOOK_AGAIN: Final = 0.25
 """Seconds: a run of many pods leaves the machine to them."""
@@ -218,18 +219,17 @@ class OutagesRun:
             running.add(key)
 
     def _until(self, holds: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + SETTLES_WITHIN
-        while True:
+        def looked() -> object:
             self._look()
-            if holds():
-                return
-            if time.monotonic() > deadline:
-                open_lives = [
-                    f"{one.name}: stage {one.begun}, was in {one.reached}" for one in self._alive() if not one.is_over
-                ]
-                led = sorted(self._led() or ())
-                raise TimeoutError(f"not within {SETTLES_WITHIN:g} s: {what}; {'; '.join(open_lives)}; led: {led}")
-            time.sleep(LOOK_AGAIN)
+            return holds()
+
+        def told() -> str:
+            open_lives = [
+                f"{one.name}: stage {one.begun}, was in {one.reached}" for one in self._alive() if not one.is_over
+            ]
+            return f"{what}; {'; '.join(open_lives)}; led: {sorted(self._led() or ())}"
+
+        wait_until(looked, told, SETTLES_WITHIN, looks=(LOOK_AGAIN, LOOK_AGAIN))
 
     def _counted(self, text: str) -> int:
         self._read_log()

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from tests.worker.daemon.systemd_machine import wait_until
+from tests.waiting import wait_until
 
 FS_IOC_SHUTDOWN: Final = 0x8004587D  # linux/fs.h: _IOR('X', 125, __u32)
 NO_LOG_FLUSH: Final = 2  # EXT4_GOING_FLAGS_NOLOGFLUSH

@@ -17,7 +17,7 @@ from tests.machine.reboots.pods import COUNTED, FACTS, RESTARTED, SECRET, WITH_V
 from tests.node.standalone.power.lossy_disk import LossyDisk, NoDisk
 from tests.node.standalone.standalone_node import manifest
 from tests.node.standalone.test_under_systemd import BOOTED, CHECKOUT, Booted, node_of_units, up
-from tests.worker.daemon.systemd_machine import wait_until
+from tests.waiting import wait_until
 from worker.standalone.containerd import CNI_CACHE
 from worker.standalone.machine import links
 from worker.standalone.settings import Settings
@@ -92,10 +92,7 @@ class Powered(Booted):
             found[:] = self.pods()
             return len(found) == PODS and all(pod["phase"] == "Running" and pod["ready"] for pod in found)
 
-        try:
-            wait_until(run, "the pods to run", BACK_WITHIN)
-        except AssertionError as error:
-            raise AssertionError(f"{error}: {self.told()}") from error
+        wait_until(run, lambda: f"the pods run: {self.told()}", BACK_WITHIN)
 
     def until_clean(self) -> list[str]:
         """Wait until nothing of a former boot is left, and check that Temporal's database is whole; returns the node's mount points."""
@@ -111,10 +108,7 @@ class Powered(Booted):
                 return False
             return {name: len(facts[name]) for name in COUNTED} == dict.fromkeys(COUNTED, PODS)
 
-        try:
-            wait_until(is_clean, "what two pods have, and nothing else", BACK_WITHIN)
-        except AssertionError as error:
-            raise AssertionError(f"{error}: {facts}\n{self.told()}") from error
+        wait_until(is_clean, lambda: f"what two pods have, and nothing else: {facts}\n{self.told()}", BACK_WITHIN)
         assert facts["whole"] == [["ok"]], facts
         mounts: list[str] = facts["mounts"]
         return mounts

@@ -11,8 +11,9 @@ import structlog
 
 from activities.clients.api_server.kubeconfig import Material
 from tests.cluster.certificates import Authority
+from tests.patience import PATIENCE
+from tests.waiting import until
 from tests.worker.api.node_api import REFUSED, NodeApi, client_context, node_api
-from tests.worker.api.waiting import PATIENCE, until
 from worker.api.access import rate_limited_log, review
 from worker.api.access.authentication import bearer_token, check_authentication
 from worker.api.access.timed_cache import TASK_NAME, TimedCache

@@ -18,8 +18,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tests.cluster.certificates import Authority, Signed
 from tests.patience import PATIENCE
+from tests.waiting import until
 from tests.worker.api.node_api import NodeApi, client_context, node_api
-from tests.worker.api.waiting import until
 from worker.api import server
 from worker.api.access import authentication
 from worker.api.access.client_certificates import CertificateRefused, user_of

@@ -16,9 +16,11 @@ from aiohttp import web
 from activities.clients.api_server.kubeconfig import Kubeconfig
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, pod_path, snapshot_path
 from tests.cluster.certificates import Signed
+from tests.patience import PATIENCE
+from tests.waiting import until
 from tests.worker.api.node_api import node_around, node_config
+from tests.worker.api.open_descriptors import descriptors
 from tests.worker.api.streams.streaming_ends import Served
-from tests.worker.api.waiting import PATIENCE, descriptors, until
 from tests.worker.commands.test_pods_command import WEB
 from tests.worker.poller.snapshots import write
 from worker.api.container_logs import endpoint as container_logs

@@ -13,8 +13,9 @@ import pytest_asyncio
 from multidict import MultiDict
 
 from tests.patience import PATIENCE
+from tests.waiting import until
 from tests.worker.api.node_api import NodeApi, client_context, node_api
-from tests.worker.api.waiting import descriptors, until
+from tests.worker.api.open_descriptors import descriptors
 from worker.api.node_logs import endpoint as node_logs
 from worker.api.node_logs import files as log_files
 from worker.api.node_logs import journal

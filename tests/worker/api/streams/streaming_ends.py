@@ -10,7 +10,7 @@ from typing import Final
 from aiohttp import web
 
 from tests.cluster.certificates import Signed
-from tests.worker.api.waiting import PATIENCE
+from tests.patience import PATIENCE
 from worker.api.responses.responses import Refused
 
 SWITCHED: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"

@@ -13,8 +13,10 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from tests.cluster.certificates import Signed
+from tests.patience import PATIENCE
+from tests.waiting import until
+from tests.worker.api.open_descriptors import descriptors
 from tests.worker.api.streams.streaming_ends import SWITCHED, Script, Served, StreamingServer
-from tests.worker.api.waiting import PATIENCE, descriptors, until
 from worker.api.streams import relay
 from worker.api.streams.upgrade_proxy import forwarded_headers, proxy_upgrade
 

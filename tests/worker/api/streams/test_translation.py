@@ -14,8 +14,9 @@ import pytest
 from aiohttp import web
 
 from tests.cluster.certificates import Signed
+from tests.patience import PATIENCE
+from tests.waiting import until
 from tests.worker.api.streams.streaming_ends import SWITCHED, Served, StreamingServer
-from tests.worker.api.waiting import PATIENCE, until
 from worker.api.streams import spdy
 from worker.api.streams.options import StreamOptions
 from worker.api.streams.translation import (
