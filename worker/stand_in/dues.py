@@ -65,11 +65,12 @@ class Dues:
             self._committed = True
 
     def forget(self, workflow_id: str) -> None:
-        """Expect nothing any more: the workflow has ended, or something else leads it."""
+        """Expect nothing any more: the workflow has ended, or something else leads it. What it does later is due from then on."""
         with self._lock:
             self._expected.pop(workflow_id, None)
             self._failed.pop(workflow_id, None)
             self._messages = {what: times for what, times in self._messages.items() if what[0] != workflow_id}
+        self._since = {what: since for what, since in self._since.items() if what[0] != workflow_id}
 
     def failed(self, workflow_id: str, count: int) -> None:
         """Take how many tasks of a workflow have failed in a row."""

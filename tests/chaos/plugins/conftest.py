@@ -27,8 +27,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@pytest.fixture
+def node(shared: PluginNode) -> Iterator[PluginNode]:
+    """Leave no pod of a row that failed: it would have the only CPU for all rows after it."""
+    yield shared
+    shared.node.delete_all_pods()
+
+
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory, new_node: NewNode, slot: int) -> Iterator[PluginNode]:
+def shared(tmp_path_factory: pytest.TempPathFactory, new_node: NewNode, slot: int) -> Iterator[PluginNode]:
     """Run a node with a device plugin and a DRA driver."""
     try:
         find_driver(), find_numa_plugin()

@@ -114,3 +114,14 @@ def test_what_something_else_leads_is_not_due(dues: Dues) -> None:
     dues.message(WEB, "PodListed", 6.0, 10.0)
     dues.forget(WEB)
     assert dues.look([(WEB, "sandbox")], 11.0, NOON)[0] == []
+
+
+def test_what_is_due_after_a_hand_back_is_new(dues: Dues) -> None:
+    """The run that takes a workflow back decides before the next look, and has its own 30 seconds to commit an answer."""
+    found = [(WEB, "sandbox"), (DB, "sandbox")]
+    dues.decided(DB, IDLE)
+    dues.look(found, 1.0, NOON)
+    dues.forget(WEB)
+    dues.decided(WEB, replace(IDLE, run_id="run2"))
+    answer = "the answer of sandbox"
+    assert dues.look(found, 31.0, NOON)[0] == [Due(WEB, answer, 31.0), Due(DB, answer, 1.0)]
