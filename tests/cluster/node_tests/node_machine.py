@@ -14,6 +14,7 @@ from typing import Final
 
 from tests.bench.peers.kubelet import TUNABLES
 from tests.cluster.node_tests import node_bus
+from tests.cluster.node_tests.huge_pages import HugePageCgroups
 from tests.worker.daemon.systemd_machine import Machine
 
 ADDRESS: Final = "10.89.255.1"
@@ -27,7 +28,7 @@ PREPARED: Final = """
 mkdir /run/cgroups
 mount --rbind /sys/fs/cgroup /run/cgroups
 mount -t sysfs sysfs /sys
-mount --rbind /run/cgroups /sys/fs/cgroup
+{cgroups}
 umount --recursive /run/cgroups
 rmdir /run/cgroups
 ip link set lo up
@@ -53,7 +54,11 @@ class NodeMachine(Machine):
         self.own_network = True
         self._disk = folder / "disk"
         gateway = ADDRESS.rpartition(".")[0] + ".254"
-        self.prepared = PREPARED.format(device=DEVICE, address=ADDRESS, gateway=gateway, disk=self._disk)
+        self._huge_page_cgroups = HugePageCgroups(folder)
+        cgroups = self._huge_page_cgroups.prepared
+        self.prepared = PREPARED.format(
+            cgroups=cgroups, device=DEVICE, address=ADDRESS, gateway=gateway, disk=self._disk
+        )
         self.prepared += node_bus.PREPARED
         bus = folder / "bus.conf"
         bus.write_text(node_bus.CONFIGURATION)
@@ -68,7 +73,8 @@ class NodeMachine(Machine):
             disk.truncate(DISK_BYTES)
         subprocess.run(["mkfs.ext4", "-q", "-m", "0", self._disk], check=True, capture_output=True)
         self._kernel = {name: Path("/proc/sys", name).read_text() for name in TUNABLES}
-        super().__enter__()
+        with self._huge_page_cgroups.mounted():
+            super().__enter__()
         try:
             self.systemctl("start", *node_bus.SERVICES)
         except BaseException:
@@ -78,7 +84,8 @@ class NodeMachine(Machine):
 
     def __exit__(self, *failure: object) -> None:
         try:
-            super().__exit__(*failure)
+            with self._huge_page_cgroups.mounted():
+                super().__exit__(*failure)
         finally:
             for name, value in self._kernel.items():  # the only things in it that are the whole kernel's
                 Path("/proc/sys", name).write_text(value)

@@ -19,6 +19,7 @@ from proto.temporal.names import NAMESPACE
 from tests.cluster.binaries import KUBELET, OFFICIAL_TESTS, find_binaries
 from tests.cluster.conformance.conformance_run import ConformanceFailed, named_in, read_result
 from tests.cluster.conformance.official_images import OfficialImages
+from tests.cluster.node_tests.huge_pages import huge_pages_kept
 from tests.cluster.node_tests.node_machine import ADDRESS, NodeMachine
 from tests.cluster.node_tests.node_runtime import SETTINGS, UNIT
 from tests.cluster.node_tests.program import find_node_tests
@@ -77,7 +78,7 @@ def run_node_tests(choice: Choice) -> int:
     out.mkdir(parents=True)
     OfficialImages(OUT / "images", programs).build()
     begun = time.monotonic()
-    with NodeMachine(out / "machine") as machine:
+    with huge_pages_kept(), NodeMachine(out / "machine") as machine:
         try:
             _start_runtime(machine, programs, choice)
             _give_kubelet(machine, programs, choice)

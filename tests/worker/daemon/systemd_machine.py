@@ -90,7 +90,7 @@ class Machine:
         self.log = folder / "systemd.log"
         self.units.mkdir()
         self._unit_path = ":".join([*OF_SYSTEMD_ITSELF, str(self.units)])
-        self._cgroups = [at / f"tempolet-systemd-{os.getpid()}-{time.monotonic_ns()}" for at in hierarchies()]
+        self._cgroups: list[Path] = []
         for target in TARGETS:
             self.write(f"{target}.target", "[Unit]\nDefaultDependencies=no\nAllowIsolate=yes\n")
         self._shell: subprocess.Popen[bytes] | None = None
@@ -104,6 +104,7 @@ class Machine:
         if has_unified_hierarchy():
             controllers = (UNIFIED / "cgroup.controllers").read_text().split()
             (UNIFIED / "cgroup.subtree_control").write_text(" ".join(f"+{one}" for one in controllers))
+        self._cgroups = [at / f"tempolet-systemd-{os.getpid()}-{time.monotonic_ns()}" for at in hierarchies()]
         for cgroup in self._cgroups:
             cgroup.mkdir()
             for inherited in ("cpuset.cpus", "cpuset.mems"):  # v1: empty in a new one, which then takes no process
