@@ -17,7 +17,7 @@ from typing import Any
 from activities.clients.csi_driver import CsiError, CsiNode, connected
 from activities.clients.csi_drivers import DriverNotRegistered
 from activities.files import mounts
-from activities.volumes.csi.drivers.attachment import wait_attached, wait_reported
+from activities.volumes.csi.drivers.attachment import wait_attached
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
 from activities.volumes.csi.drivers.pod_tokens import pod_tokens
 from activities.volumes.csi.drivers.requests import VolumeRequest, publish_request, stage_request
@@ -26,6 +26,7 @@ from activities.volumes.csi.records.layout import unique_name
 from activities.volumes.csi.records.places import FilesPlace, Place, VolumeRecord
 from activities.volumes.csi.records.republishing import Republished, record_republished
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, lock_of
+from activities.volumes.plugin.attaching import wait_reported
 from activities.volumes.plugin.ownership import fs_group_of
 from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.volume_type import VolumeFailed
@@ -128,8 +129,9 @@ class NodeVolumes:
             return {}
         settings, record = self._services.settings, await asyncio.to_thread(place.record)
         if record is None or record.unpublished:  # else it was listed when it was mounted, and is
-            self._drivers.wanted.add(str(place.target), unique_name(volume.driver, volume.handle))
-            await wait_reported(settings.root_dir, volume, settings.node_name)
+            name, shown = unique_name(volume.driver, volume.handle), f"kubernetes.io/csi: volume {volume.handle}"
+            self._drivers.wanted.add(str(place.target), name)
+            await wait_reported(settings.root_dir, name, settings.node_name, shown=shown)
         no_place = partial(self._drivers.exhausted.set, volume.driver) if rules.counts_places else None
         return await wait_attached(self._services.objects, volume, settings.node_name, no_place)
 

@@ -13,7 +13,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.volumes.csi.drivers import attachment
+from activities.volumes.plugin import attaching
 from activities.volumes.plugin.volume_type import VolumeFailed
 from activities.volumes.pod_volumes import VolumeActivities
 from proto.temporal.activities.volumes import MountVolumes
@@ -174,7 +174,7 @@ async def test_all_volumes_of_a_pod_by_its_activity(node: Node) -> None:
 
 async def test_a_pod_whose_volume_has_no_place_here(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its activity fails with the reason of a rejection and the kubelet's message, but not for a volume that it has already."""
-    monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.2))
+    monkeypatch.setattr(attaching, "ATTACHED_WITHIN", timedelta(seconds=0.2))
     node.attaching(nodeAllocatableUpdatePeriodSeconds=60)
     node.attachment(attachError={"message": "no slot", "errorCode": 8})
     node.report_in_use("vol-1")

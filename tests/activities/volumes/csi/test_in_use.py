@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from activities.volumes.csi.drivers import attachment
 from activities.volumes.csi.records.in_use import volumes_in_use
+from activities.volumes.plugin import attaching
 from activities.volumes.plugin.volume_type import NotAttached
 from proto.volumes_in_use import write_wanted_volumes
 from tests.activities.volumes.csi.csi_node import NAME, Node
@@ -44,7 +44,7 @@ async def test_a_volume_is_mounted_when_it_is_known_to_be_in_use(node: Node) -> 
 
 async def test_a_volume_that_nobody_reports_fails(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a message; it stays wanted for the next try, until its pod goes. Nothing has to be undone by the driver."""
-    monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.2))
+    monkeypatch.setattr(attaching, "ATTACHED_WITHIN", timedelta(seconds=0.2))
     node.attaching()
     node.attachment(attached=True)
     words = "kubernetes.io/csi: volume vol-1 is not marked in-use in the status of node n1 after 0.2 s"

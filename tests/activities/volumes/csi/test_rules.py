@@ -28,6 +28,7 @@ from activities.volumes.csi.records.volume import (
     ephemeral_handle,
     persistent_fields,
 )
+from activities.volumes.plugin import attaching
 from activities.volumes.plugin.volume_type import AttachLimitExceeded, NotAttached, VolumeFailed
 from proto.csi.v1 import csi_pb2 as csi
 from tests.activities.stored_objects import ObjectsInMemory
@@ -224,7 +225,7 @@ def test_no_place_for_one_more_volume(error: dict[str, Any], exhausted: bool) ->
 async def test_an_attachment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also before it exists; the timeout's message has the last state."""
     objects, of = ObjectsInMemory(), volume()
-    monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.5))
+    monkeypatch.setattr(attaching, "ATTACHED_WITHIN", timedelta(seconds=0.5))
     name = attachment_name(of.handle, of.driver, "n1")
     with pytest.raises(
         VolumeFailed, match=f'is not attached to node n1 after 0.5 s: volumeattachment "{name}" not found'
@@ -252,8 +253,8 @@ async def test_a_place_on_the_node_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, counts: bool, states: list[dict[str, Any]], end: type[Exception] | None
 ) -> None:
     """Only of a driver that counts its places; the lack of one is told once, at once."""
-    monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.5))
-    monkeypatch.setattr(attachment, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(attaching, "ATTACHED_WITHIN", timedelta(seconds=0.5))
+    monkeypatch.setattr(attaching, "_LONGEST_PAUSE", 0.01)
     of, name, told = volume(), attachment_name("h", "d", "n1"), []
 
     class Turning(ObjectsInMemory):

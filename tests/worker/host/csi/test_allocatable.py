@@ -12,7 +12,7 @@ import pytest
 
 from activities.clients.csi_drivers import CsiDrivers, Driver
 from activities.objects.objects import ObjectKind
-from activities.volumes.csi.drivers import attachment
+from activities.volumes.plugin import attaching
 from activities.volumes.plugin.volume_type import AttachLimitExceeded
 from tests.activities.volumes.csi.csi_node import NAME, Node, NodeWithDriver
 from tests.csi.orders import Order, Setup
@@ -92,7 +92,7 @@ async def test_a_driver_that_does_not_want_it_is_not_asked(node: Node, monkeypat
 
 async def test_no_place_for_a_volume_asks_at_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without waiting for the period, while the pod still waits for a place; then its mount fails."""
-    monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.5))
+    monkeypatch.setattr(attaching, "ATTACHED_WITHIN", timedelta(seconds=0.5))
     monkeypatch.setattr(allocatable, "update_period", lambda one: 3600.0 if update_period(one) else None)
     node.attaching(nodeAllocatableUpdatePeriodSeconds=60)
     node.attachment(attachError={"message": "too many", "errorCode": 8})
