@@ -1,4 +1,4 @@
-"""Callbacks that record how long operations on volumes, cgroups and sandboxes took, and which images went, for the kubelet's metrics.
+"""Callbacks that record how long operations on volumes, cgroups and sandboxes took, which images went, and what was found about volumes' labels, for the kubelet's metrics.
 
 The worker sets them.
 """
@@ -31,6 +31,8 @@ class Timings:
     """The runtime's handler, the seconds that RunPodSandbox took, failed."""
     image_removed: Callable[[str], None] = _ignore
     """`space` or `age`."""
+    labelled: Callable[[str, str, str, bool], None] = _ignore
+    """What was found about the SELinux label of a volume, plugin, access mode, whether it is an error."""
 
     hook_fell_back: Callable[[], None] = _ignore
     """A hook's HTTPS request got an answer in plain HTTP, and was repeated in it."""

@@ -33,6 +33,8 @@ class ActivitySettings:
     """The node's allocatable resources: they replace limits that a container does not set."""
     selinux_file_label: str = ""
     """The system's label for files of containers; empty: SELinux is off."""
+    selinux_mount: bool = False
+    """Volumes of every access mode are mounted with a label (the feature gate SELinuxMount)."""
     monitors_quotas: bool = False
     """Project quotas count emptyDir volumes of pods in user namespaces, where the file system has them."""
     name_reserved_wait: timedelta = timedelta(seconds=5)

@@ -33,7 +33,7 @@ from worker.host.image_access import image_logins, pull_rights
 from worker.machine.cgroup_driver import recorded_names
 from worker.machine.machine import own_labels
 from worker.objects.folder import ObjectFolder
-from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE, QUOTA_GATE, TRUST_BUNDLES_GATE
+from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE, QUOTA_GATE, SELINUX_MOUNT_GATE, TRUST_BUNDLES_GATE
 from worker.settings.reserved import allocatable, allocatable_resources
 from worker.settings.user_namespaces import id_ranges
 
@@ -117,6 +117,7 @@ def activity_settings(config: NodeConfig) -> ActivitySettings:
         security=NodeSecurity(config.seccomp_default, str(config.root_dir / "seccomp"), throttle_paths()),
         resources=node_resources(config),
         selinux_file_label=default_file_label(),
+        selinux_mount=config.feature_gates.enabled(SELINUX_MOUNT_GATE),
         monitors_quotas=config.feature_gates.enabled(QUOTA_GATE),
     )
 

@@ -28,6 +28,7 @@ from worker.telemetry.kubelet.pods import START_BUCKETS, PodCounts
 from worker.telemetry.kubelet.relists import RelistTimes
 from worker.telemetry.kubelet.resizes import ResizeCounts
 from worker.telemetry.kubelet.resource_managers import ResourceManagerCounts
+from worker.telemetry.kubelet.selinux import LabelCounts
 from worker.telemetry.kubelet.steps import StepCounts
 from worker.telemetry.workflow_engine import WorkflowEngine
 
@@ -55,6 +56,7 @@ class Metrics:
         self.dra = DraCounts(self._registry)
         self.resource_managers = ResourceManagerCounts(self._registry)
         self.pod_certificates = PodCertificateStates(self._registry)
+        self.labels = LabelCounts(self._registry)
         self._make_pods()
         self._make_logs()
         self._make_hints()
@@ -176,6 +178,7 @@ class Metrics:
             cgroup=times.cgroup,
             sandbox=counts.sandbox,
             image_removed=counts.image_removed,
+            labelled=self.labels.labelled,
             hook_fell_back=counts.hook_fell_back,
             sleep_ended_early=counts.sleep_ended_early,
         )

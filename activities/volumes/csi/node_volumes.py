@@ -23,11 +23,12 @@ from activities.volumes.csi.drivers.pod_tokens import pod_tokens
 from activities.volumes.csi.drivers.requests import VolumeRequest, publish_request, stage_request
 from activities.volumes.csi.drivers.secrets import read_secret
 from activities.volumes.csi.records.layout import unique_name
-from activities.volumes.csi.records.places import FilesPlace, Place, VolumeRecord
+from activities.volumes.csi.records.places import PLUGIN, FilesPlace, Place, VolumeRecord
 from activities.volumes.csi.records.republishing import Republished, record_republished
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, lock_of
 from activities.volumes.plugin.attaching import wait_reported
 from activities.volumes.plugin.ownership import fs_group_of
+from activities.volumes.plugin.selinux import AskedLabel, LabelledVolume, LabelUser, check_label
 from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.volume_type import VolumeFailed
 
@@ -52,6 +53,7 @@ class _Mounting:
     place: Place
     rules: DriverRules
     pod: Mapping[str, Any]
+    asked: AskedLabel | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -66,14 +68,19 @@ class NodeVolumes:
         self._services = services
         self._drivers = services.csi
 
-    async def mount(self, volume: CsiVolume, place: Place, pod: Mapping[str, Any]) -> Published:
-        """Stage and publish a volume unless that is done. Raises VolumeFailed and OSError, which contain no secret."""
+    async def mount(
+        self, volume: CsiVolume, place: Place, pod: Mapping[str, Any], asked: AskedLabel | None = None
+    ) -> Published:
+        """Stage and publish a volume unless that is done. Raises VolumeFailed and OSError, which contain no secret.
+
+        With `asked`, no other pod may have it with another SELinux label.
+        """
         rules = await driver_rules(self._services.objects, volume.driver)
         check_rules(rules, volume, standalone=self._services.api is None)
         context = await self._attached(rules, volume, place)
         async with self.driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node:
             async with self._services.locks.hold(volume.lock):
-                mounting = _Mounting(await _asking(node, volume, pod, context), place, rules, pod)
+                mounting = _Mounting(await _asking(node, volume, pod, context), place, rules, pod, asked)
                 found = await self._stage_and_publish(node, mounting)
             by_us = rules.needs_fs_group(volume) and not mounting.asking.driver_applies_group
             return Published(by_us, found)
@@ -151,6 +158,8 @@ class NodeVolumes:
         known = str(place.target) in self._drivers.published and not mounting.rules.republish
         if known and await asyncio.to_thread(mounts.is_mount_point, place.target):
             return True
+        if mounting.asked is not None:
+            await self._check_label(mounting, mounting.asked)
         if volume.access_mode == "ReadWriteOncePod" and await asyncio.to_thread(place.used_by_others, *mounting.key):
             raise VolumeFailed(_IN_USE)
         await asyncio.to_thread(place.remember, volume, self._services.settings.node_name)
@@ -162,6 +171,14 @@ class NodeVolumes:
         if mounting.rules.republish and isinstance(place, FilesPlace):
             await asyncio.to_thread(record_republished, place, volume, mounting.pod)
         return False
+
+    async def _check_label(self, mounting: _Mounting, asked: AskedLabel) -> None:
+        """Refuse a volume that another pod has with another SELinux label; raises VolumeFailed."""
+        labels = await asyncio.to_thread(mounting.place.labels_of_others, *mounting.key)
+        users = [LabelUser(label, self._services.terminating.has(uid)) for uid, label in labels.items()]
+        driver, _ = mounting.key
+        named = LabelledVolume(mounting.asking.volume.name, unique_name(*mounting.key), f"{PLUGIN}/{driver}")
+        check_label(named, asked, users, self._services.timings.labelled)
 
     async def _stage(self, node: CsiNode, mounting: _Mounting) -> str:
         """Stage the volume; returns the staging path."""

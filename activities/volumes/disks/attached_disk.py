@@ -9,22 +9,25 @@ mount table; for devices passed to containers, in a folder with a file for each 
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from activities.files import mounts
 from activities.files.atomic_files import write_json
-from activities.files.pod_paths import plain_name
+from activities.files.pod_paths import plain_name, plugin_folder
 from activities.volumes.disks.mounting import bind_into_pod, mount_disk, other_mounts, unmount_and_remove
 from activities.volumes.plugin.persistent_type import PersistentVolume
+from activities.volumes.plugin.selinux import LabelledVolume, LabelUser, check_label, label_option
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume
 
 Disk = dict[str, Any]
 """Identifies a disk, as recorded."""
 _MODE: Final = 0o750
+_LABEL: Final = "label"
+_ASKED_LABEL: Final = "asked_label"
 
 
 class DiskKind(Protocol):
@@ -62,6 +65,8 @@ class _Wanted:
     """Of the file system."""
     options: Sequence[str] = ()
     block: bool = False
+    label: str = ""
+    """The SELinux label that it is mounted with."""
 
 
 class AttachedDisk:
@@ -82,7 +87,9 @@ class AttachedDisk:
         if persistent:
             wanted = _Wanted(disk, read_only, wanted.kind, persistent.mount_options, persistent.block)
         async with volume.services.locks.hold(str(self._point(volume, disk))):
-            await asyncio.to_thread(_remember, self._record(volume), {"disk": disk, "block": wanted.block})
+            labels = await asyncio.to_thread(self._labels, volume, disk, persistent)
+            wanted = replace(wanted, label=labels.get(_LABEL, ""))
+            await asyncio.to_thread(_remember, self._record(volume), {"disk": disk, "block": wanted.block, **labels})
             return await (self._give(volume, wanted) if wanted.block else self._show(volume, wanted))
 
     async def unmount(self, volume: PodVolume, *, block: bool = False) -> None:  # noqa: ARG002 - it is written down
@@ -109,11 +116,38 @@ class AttachedDisk:
                 point.mkdir, _MODE, parents=True, exist_ok=True
             )  # a concurrent `detach` looks for it
             device = await self._kind.attach(volume, wanted.disk)
-            options = [*wanted.options, *(["ro"] if wanted.read_only else [])]
+            options = [*wanted.options, *(["ro"] if wanted.read_only else []), *label_option(wanted.label)]
             await mount_disk(device, point, wanted.kind, options)
         found = await bind_into_pod(point, target, read_only=wanted.read_only)
-        mounted = MountedVolume(volume.name, str(target), read_only=wanted.read_only, selinux_relabel=True)
+        mounted = MountedVolume(volume.name, str(target), read_only=wanted.read_only, selinux_relabel=not wanted.label)
         return Mounted(mounted, found=found, needs_fs_group=not wanted.read_only)
+
+    def _labels(self, volume: PodVolume, disk: Disk, persistent: PersistentVolume | None) -> dict[str, str]:
+        """Choose the SELinux label to mount a disk with, as recorded; raises VolumeFailed.
+
+        A disk that the pod has already keeps its label. An empty one is not recorded.
+        """
+        if (before := _recorded(self._record(volume))) is not None:
+            return {key: str(before[key]) for key in (_LABEL, _ASKED_LABEL) if before.get(key)}
+        if persistent is None or persistent.block or (asked := persistent.label) is None:
+            return {}
+        named = LabelledVolume(
+            persistent.name, f"{self._kind.plugin}/{'-'.join(self._kind.place(disk))}", self._kind.plugin
+        )
+        check_label(named, asked, list(self._users(volume, disk)), volume.services.timings.labelled)
+        labels = {_LABEL: asked.mounted, _ASKED_LABEL: asked.label}
+        return {key: label for key, label in labels.items() if label}
+
+    def _users(self, volume: PodVolume, disk: Disk) -> Iterator[LabelUser]:
+        """Yield the pods that have a disk's files; a damaged record is skipped."""
+        point = self._kind.place(disk)
+        pattern = f"pods/*/plugins/{plugin_folder(self._kind.plugin)}/*.json"
+        for file in volume.services.settings.root_dir.glob(pattern):
+            with contextlib.suppress(OSError, LookupError, TypeError, AttributeError, VolumeFailed):
+                written = _recorded(file)
+                if written and not written.get("block") and self._kind.place(written["disk"]) == point:
+                    leaving = volume.services.terminating.has(file.parents[2].name)
+                    yield LabelUser(str(written.get(_ASKED_LABEL, "")), leaving)
 
     async def _give(self, volume: PodVolume, wanted: _Wanted) -> Mounted:
         used_by = self._devices(volume, wanted.disk) / volume.pod.uid

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from activities.volumes.plugin.selinux import AskedLabel
 from activities.volumes.plugin.volume_type import Mounted, PodVolume
 
 
@@ -28,8 +29,8 @@ class PersistentVolume:
     """It is a device (volumeMode Block)."""
     group_id: int | None = None
     """Processes that use it must be in this group."""
-    used_as: str = ""
-    """The pod's name for it."""
+    label: AskedLabel | None = None
+    """The SELinux label that the pod asks for its files; None: nothing is asked."""
     objects: tuple[Mapping[str, Any], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
     """The PersistentVolume and its claim, as they are stored."""
 

@@ -16,7 +16,7 @@ from activities.volumes.csi.records.block_places import BlockPlace
 from activities.volumes.csi.records.places import FilesPlace, Place
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, ephemeral_volume, persistent_fields
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
-from activities.volumes.plugin.selinux import container_labels, mount_label
+from activities.volumes.plugin.selinux import AskedLabel
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeType
 from proto.temporal.mounted import MountedVolume
 
@@ -45,9 +45,9 @@ class PersistentCsi:
 
     async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
         """Let the driver stage it, unless it is staged, publish it to the pod, and expand it where that is due."""
-        wanted = await _labelled(volume, persistent_csi(persistent), persistent.used_as)
         place = place_of(volume, block=persistent.block)
-        mounted = await _mount(volume, wanted, place)
+        wanted, asked = await _labelled(volume, persistent_csi(persistent), place, persistent.label)
+        mounted = await _mount(volume, wanted, place, asked)
         if volume.services.api is not None and persistent.objects is not None:
             await _expand(volume, wanted, place, persistent.objects)
         return mounted
@@ -70,14 +70,21 @@ def persistent_csi(persistent: PersistentVolume) -> CsiVolume:
     )
 
 
-async def _labelled(volume: PodVolume, wanted: CsiVolume, used_as: str) -> CsiVolume:
-    """Choose the SELinux label to mount a volume with; raises VolumeFailed."""
-    if not (default := volume.services.settings.selinux_file_label) or wanted.block:
-        return wanted
-    rules = await driver_rules(volume.services.objects, wanted.driver)
-    policy = ((volume.pod_spec.get("spec") or {}).get("securityContext") or {}).get("seLinuxChangePolicy") or ""
-    labels = tuple(container_labels(volume.pod_spec, used_as, default))
-    return replace(wanted, label=mount_label(labels, wanted.access_modes, policy, by_driver=rules.mounts_labels))
+async def _labelled(
+    volume: PodVolume, wanted: CsiVolume, place: Place, asked: AskedLabel | None
+) -> tuple[CsiVolume, AskedLabel | None]:
+    """Choose the SELinux label to mount a volume with; returns also what has to be compared with other pods. Raises VolumeFailed.
+
+    A volume that the pod has already keeps the label that it was mounted with, which is recorded.
+    """
+    if asked is None or wanted.block:
+        return wanted, None
+    record = await asyncio.to_thread(place.record)
+    if record is not None and not record.unpublished:
+        return replace(wanted, label=record.label, asked_label=record.asked_label), None
+    if not (await driver_rules(volume.services.objects, wanted.driver)).mounts_labels:
+        return wanted, None
+    return replace(wanted, label=asked.mounted, asked_label=asked.label), asked
 
 
 async def _expand(
@@ -90,8 +97,8 @@ async def _expand(
     await Expander(volume.services).expand_mounting(ClaimedVolume(volume.pod, wanted, place, claim, persistent))
 
 
-async def _mount(volume: PodVolume, wanted: CsiVolume, place: Place) -> Mounted:
-    published = await _node_volumes(volume).mount(wanted, place, volume.pod_spec)
+async def _mount(volume: PodVolume, wanted: CsiVolume, place: Place, asked: AskedLabel | None = None) -> Mounted:
+    published = await _node_volumes(volume).mount(wanted, place, volume.pod_spec, asked)
     labelled = wanted.label or wanted.read_only or wanted.block
     relabelled = not labelled and await asyncio.to_thread(mounts.labels_files, place.target)
     mounted = MountedVolume(

@@ -16,6 +16,7 @@ from activities.objects.objects import ObjectRefused
 from activities.volumes.claims.claims import ClaimUnusable
 from activities.volumes.claims.lookup import find_bound_volume
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
+from activities.volumes.plugin.selinux import asked_label
 from activities.volumes.plugin.table import persistent_type
 from activities.volumes.plugin.volume_type import Mounted, NotProcessed, PodVolume, VolumeFailed, VolumeType
 from proto.kubernetes.claims import ephemeral_claim
@@ -72,7 +73,7 @@ async def mount_persistent(volume: PodVolume, persistent: PersistentVolume) -> M
     """Mount a PersistentVolume for a volume of a pod, after recording it."""
     kind, there = _type_of(persistent), _as_persistent(volume, _folder_of(persistent))
     await asyncio.to_thread(_remember, volume, persistent)
-    mounted = await kind.mount(there, replace(persistent, used_as=volume.name))
+    mounted = await kind.mount(there, replace(persistent, label=asked_label(volume, persistent.access_modes)))
     shown = replace(
         mounted.volume,
         name=volume.name,

@@ -34,6 +34,7 @@ VOLUME_HEALTH_GATE: Final = "CSIVolumeHealth"
 POD_LEVEL_RESIZES_GATE: Final = "InPlacePodLevelResourcesVerticalScaling"
 RESOURCE_HEALTH_GATE: Final = "ResourceHealthStatus"
 HEALTH_MESSAGE_GATE: Final = "ResourceHealthStatusMessage"
+SELINUX_MOUNT_GATE: Final = "SELinuxMount"
 
 ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "KubeletCrashLoopBackOffMax": frozenset({True, False}),
@@ -58,6 +59,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     POD_RESOURCES_GATE: frozenset({False}),
     RESOURCE_HEALTH_GATE: frozenset({False}),
     HEALTH_MESSAGE_GATE: frozenset({False}),
+    SELINUX_MOUNT_GATE: frozenset({True}),
     PROVIDER_TOKENS_GATE: frozenset({False}),
     "ClusterTrustBundle": frozenset({True}),  # the API server's part of it
     "ComponentFlagz": frozenset({False}),

@@ -3,12 +3,12 @@
 Imported with the first call to a driver: the message descriptors cost memory.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from activities.volumes.csi.records.volume import CsiVolume
+from activities.volumes.plugin.selinux import label_option
 from proto.csi.v1 import csi_pb2 as csi
 
 _Rpc: Final = csi.NodeServiceCapability.RPC
@@ -111,9 +111,9 @@ def capability(asking: VolumeRequest) -> csi.VolumeCapability:
     if volume.block:
         return csi.VolumeCapability(access_mode=mode, block=csi.VolumeCapability.BlockVolume())
     group = str(asking.fs_group) if asking.driver_applies_group and asking.fs_group is not None else ""
-    # quoted: it may have commas, and is the pod's
-    label = [f"context={json.dumps(volume.label)}"] if volume.label else []
     mounted = csi.VolumeCapability.MountVolume(
-        fs_type=volume.fs_type, mount_flags=[*volume.mount_options, *label], volume_mount_group=group
+        fs_type=volume.fs_type,
+        mount_flags=[*volume.mount_options, *label_option(volume.label)],
+        volume_mount_group=group,
     )
     return csi.VolumeCapability(access_mode=mode, mount=mounted)

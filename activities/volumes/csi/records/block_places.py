@@ -83,6 +83,10 @@ class BlockPlace:
         """Report whether another pod uses it or may use it."""
         return any(one != self.shown for one in self._links())
 
+    def labels_of_others(self, driver: str, handle: str) -> dict[str, str]:  # noqa: ARG002 - as `Place`
+        """Return none: a device has no files to be labelled."""
+        return {}
+
     def record_staging(self, driver: str, handle: str) -> Path:
         """Make the folder in which it is staged; returns it."""
         staging = self.staging(driver, handle)

@@ -21,6 +21,8 @@ from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, attachme
 
 PLUGIN: Final = "kubernetes.io/csi"
 _UNPUBLISHED: Final = "tempolet.dev/unpublished"
+_LABEL: Final = "seLinuxMountContext"
+_ASKED_LABEL: Final = "tempolet.dev/seLinuxLabel"
 _MODE: Final = 0o750
 
 
@@ -33,6 +35,10 @@ class VolumeRecord:
     lifecycle: str = ""
     unpublished: bool = False
     """Its driver has refused for good to publish it, so there is nothing to unpublish."""
+    label: str = ""
+    """The SELinux label that it was mounted with."""
+    asked_label: str = ""
+    """The one that its pod asked for."""
 
 
 class Place(Protocol):
@@ -66,6 +72,10 @@ class Place(Protocol):
 
     def used_by_others(self, driver: str, handle: str) -> bool:
         """Report whether another pod uses it or may use it."""
+        ...
+
+    def labels_of_others(self, driver: str, handle: str) -> dict[str, str]:
+        """Return the SELinux labels that other pods asked for it, by their UIDs."""
         ...
 
     def record_staging(self, driver: str, handle: str) -> Path:
@@ -122,7 +132,12 @@ class FilesPlace:
 
     def used_by_others(self, driver: str, handle: str) -> bool:
         """Report whether another pod uses it or may use it."""
-        return any(one != self.directory for one in self._users(driver, handle))
+        return any(one != self.directory for one, _ in self._users(driver, handle))
+
+    def labels_of_others(self, driver: str, handle: str) -> dict[str, str]:
+        """Return the SELinux labels that other pods asked for it, by their UIDs."""
+        users = self._users(driver, handle)
+        return {one.parents[2].name: found.asked_label for one, found in users if one != self.directory}
 
     def record_staging(self, driver: str, handle: str) -> Path:
         """Record that it is about to be staged, and make the folder for that; returns the folder."""
@@ -137,17 +152,20 @@ class FilesPlace:
         remove_folder(staging)
         forget_record(staging.parent)
 
-    def _users(self, driver: str, handle: str) -> Iterator[Path]:
+    def _users(self, driver: str, handle: str) -> Iterator[tuple[Path, VolumeRecord]]:
         for data in (self.root_dir / "pods").glob(f"*/volumes/{ESCAPED_PLUGIN}/*/{DATA}"):
             found = read_record(data.parent)
             if found and (found.driver, found.handle) == (driver, handle) and found.lifecycle != Lifecycle.EPHEMERAL:
-                yield data.parent
+                yield data.parent, found
 
 
 def record_of(volume: CsiVolume, node: str) -> dict[str, str]:
     """Build the content of a volume's record, as the kubelet does."""
-    label = {"seLinuxMountContext": volume.label} if volume.label else {}
-    return label | {
+    label = {_LABEL: volume.label} if volume.label else {}
+    asked = {_ASKED_LABEL: volume.asked_label} if volume.asked_label != volume.label else {}
+    return {
+        **label,
+        **asked,
         "specVolID": volume.name,
         "volumeHandle": volume.handle,
         "driverName": volume.driver,
@@ -173,8 +191,15 @@ def read_record(directory: Path) -> VolumeRecord | None:
     """Read a folder's vol_data.json; None if there is none."""
     try:
         data = json.loads((directory / DATA).read_bytes())
-        lifecycle = str(data.get("volumeLifecycleMode", ""))
-        return VolumeRecord(str(data["driverName"]), str(data["volumeHandle"]), lifecycle, _UNPUBLISHED in data)
+        lifecycle, label = str(data.get("volumeLifecycleMode", "")), str(data.get(_LABEL, ""))
+        return VolumeRecord(
+            driver=str(data["driverName"]),
+            handle=str(data["volumeHandle"]),
+            lifecycle=lifecycle,
+            unpublished=_UNPUBLISHED in data,
+            label=label,
+            asked_label=str(data.get(_ASKED_LABEL, label)),
+        )
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -53,6 +53,8 @@ class CsiVolume:
     expand_secret: SecretReference | None = None
     label: str = ""
     """The SELinux label that it is mounted with."""
+    asked_label: str = ""
+    """The one that its pod asks for, also where it is not mounted with one."""
 
     @property
     def access_mode(self) -> str:

@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 
 from activities.files import mounts
-from activities.volumes.plugin.volume_type import VolumeFailed
+from activities.volumes.plugin.volume_type import NotProcessed, VolumeFailed
 from tests.activities.volumes.csi.csi_node import PUBLISH, STAGE, Node
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 DEFAULT = "system_u:object_r:container_file_t:s0"
 
 
-def with_selinux(node: Node) -> None:
+def with_selinux(node: Node, *, gate: bool = False) -> None:
     """Have SELinux on."""
-    node.services = replace(node.services, settings=replace(node.services.settings, selinux_file_label=DEFAULT))
+    settings = replace(node.services.settings, selinux_file_label=DEFAULT, selinux_mount=gate)
+    node.services = replace(node.services, settings=settings)
 
 
 def labelled(level: str) -> dict[str, Any]:
@@ -75,11 +76,53 @@ async def test_a_pod_with_two_labels(node: Node) -> None:
     assert node.left() == []
 
 
+async def test_pods_that_share_a_volume(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the gate the first one's label holds; one with another label waits until it is gone, also after a restart."""
+    monkeypatch.setattr(mounts, "labels_files", lambda _: True)
+    with_selinux(node, gate=True)
+    node.driver_object(seLinuxMount=True)
+    first, second = [labelled("s0:c1")], [labelled("s0:c2")]
+    await node.mount(node.pod("uid-1"), containers=first)
+    there = node.restarted()
+    await there.mount(there.pod("uid-2"), containers=first)
+    conflict = f'conflicting SELinux labels of volume pv1: "{DEFAULT}:c1" and "{DEFAULT}:c2"'
+    with pytest.raises(NotProcessed) as refused:
+        await there.mount(there.pod("uid-3"), containers=second)
+    assert str(refused.value) == conflict
+    await there.unmount(there.pod("uid-1"))
+    there.services.terminating.set("uid-2", terminating=True)
+    with pytest.raises(VolumeFailed, match=r'waiting for unmount of volume "kubernetes.io/csi/.*\^vol-1", because'):
+        await there.mount(there.pod("uid-3"), containers=second)
+    await there.unmount(there.pod("uid-2"))
+    mounted = await there.mount(there.pod("uid-3"), containers=second)
+    assert mounted.volume.selinux_relabel is False
+    flags = [one["volumeCapability"]["mount"]["mountFlags"] for one in node.driver.calls(STAGE)]
+    assert flags == [[f'context="{DEFAULT}:{one}"'] for one in ("c1", "c1", "c2")]
+    await there.unmount(there.pod("uid-3"))
+    assert there.left() == []
+
+
+async def test_a_volume_keeps_its_label_when_the_gate_is_set(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that runs has what it was mounted with, and is published so again; the next pod begins anew."""
+    monkeypatch.setattr(mounts, "labels_files", lambda _: True)
+    with_selinux(node)
+    node.driver_object(seLinuxMount=True)
+    await node.mount(node.pod("uid-1"), containers=[labelled("s0:c1")])
+    there = node.restarted()
+    with_selinux(there, gate=True)
+    mounted = await there.mount(there.pod("uid-1"), containers=[labelled("s0:c1")])
+    assert mounted.volume.selinux_relabel is True
+    assert [one["volumeCapability"]["mount"] for one in node.driver.calls(STAGE, PUBLISH)] == [{}] * 4
+    await there.unmount(there.pod("uid-1"))
+    mounted = await there.mount(there.pod("uid-2"), containers=[labelled("s0:c1")])
+    assert mounted.volume.selinux_relabel is False
+
+
 async def test_a_label_that_wants_to_be_more(node: Node) -> None:
-    """It stays one option: it is the pod's, whose author may not mount as he likes."""
+    """It is refused: it is the pod's, whose author may not mount as he likes."""
     with_selinux(node)
     node.driver_object(seLinuxMount=True)
     node.bind(accessModes=["ReadWriteOncePod"])
-    await node.mount(node.pod("uid-1"), containers=[labelled('s0",exec,dev,x="')])
-    [flags, _] = [one["volumeCapability"]["mount"]["mountFlags"] for one in node.driver.calls(STAGE, PUBLISH)]
-    assert flags == [f'context="{DEFAULT[:-2]}s0\\",exec,dev,x=\\""']
+    with pytest.raises(NotProcessed, match="failed to construct SELinux label from context"):
+        await node.mount(node.pod("uid-1"), containers=[labelled('s0",exec,dev,x="')])
+    assert node.life() == []

@@ -7,6 +7,7 @@ a loop device.
 import asyncio
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ import pytest
 
 from activities.files import mounts
 from activities.node_services import NodeServices
+from activities.volumes.disks import attached_disk, mounting
 from activities.volumes.disks.attached_disk import AttachedDisk
 from activities.volumes.disks.scsi import ScsiTree
 from activities.volumes.plugin.persistent_type import PersistentVolume
-from activities.volumes.plugin.volume_type import PodVolume, VolumeFailed
+from activities.volumes.plugin.selinux import AskedLabel
+from activities.volumes.plugin.volume_type import NotProcessed, PodVolume, VolumeFailed
 from activities.volumes.types import iscsi
 from activities.volumes.types.fc import FibreChannel
 from activities.volumes.types.iscsi import Iscsi
@@ -155,6 +158,41 @@ async def test_a_device_is_shared_like_files(
     await disk.unmount(of_pod(services, "uid-2", source={}), block=True)
     assert called(programs, "--logout") == 1
     assert not below(services, f"plugins/kubernetes.io/iscsi/volumeDevices/{PLACE}").exists()
+
+
+LABEL = "system_u:object_r:container_file_t:s0:c1,c2"
+
+
+async def test_a_disk_is_mounted_with_the_label_of_its_pods(
+    services: NodeServices, tree: ScsiTree, programs: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mounted once: a pod with another one waits until they are gone; a pod that runs keeps the label that its disk was mounted with."""
+    options: list[Sequence[str]] = []
+
+    async def mount(device: Path, target: Path, kind: str, given: Sequence[str]) -> None:
+        options.append(given)
+        await mounting.mount_disk(device, target, kind, [one for one in given if not one.startswith("context=")])
+
+    monkeypatch.setattr(attached_disk, "mount_disk", mount)
+    disk = AttachedDisk(Iscsi(tree))
+
+    def persistent(label: str, *, mounts: bool = True) -> PersistentVolume:
+        return PersistentVolume(name="pv1", type="iscsi", source=SOURCE, label=AskedLabel(label, "RWO", mounts))
+
+    for uid, asked in (("uid-1", LABEL), ("uid-2", LABEL), ("uid-1", "other")):
+        mounted = await disk.mount(of_pod(services, uid), persistent(asked))
+        assert mounted.volume.selinux_relabel is False
+    assert options == [[f'context="{LABEL}"']]
+    assert called(programs, "--login") == 1
+    with pytest.raises(NotProcessed, match=f'^conflicting SELinux labels of volume pv1: "{LABEL}" and "other"$'):
+        await disk.mount(of_pod(services, "uid-3"), persistent("other"))
+    for uid in ("uid-1", "uid-2"):
+        await disk.unmount(of_pod(services, uid, source={}))
+    mounted = await disk.mount(of_pod(services, "uid-3"), persistent("other", mounts=False))
+    assert mounted.volume.selinux_relabel is True
+    assert options[1:] == [[]]
+    await disk.unmount(of_pod(services, "uid-3", source={}))
+    assert mounts.mounts_below(services.settings.root_dir) == []
 
 
 async def test_an_initiator_of_its_own_has_an_interface_of_its_own(
