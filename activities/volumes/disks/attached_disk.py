@@ -18,6 +18,7 @@ from activities.files import mounts
 from activities.files.atomic_files import write_json
 from activities.files.pod_paths import plain_name, plugin_folder
 from activities.volumes.disks.mounting import bind_into_pod, mount_disk, other_mounts, unmount_and_remove
+from activities.volumes.plugin.attaching import wait_in_node_status, wait_reported
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.selinux import LabelledVolume, LabelUser, check_label, label_option
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
@@ -26,6 +27,8 @@ from proto.temporal.mounted import MountedVolume
 Disk = dict[str, Any]
 """Identifies a disk, as recorded."""
 _MODE: Final = 0o750
+UNIQUE_NAME: Final = "uniqueName"
+"""The field of its record that has its name in the Node's status.volumesInUse."""
 _LABEL: Final = "label"
 _ASKED_LABEL: Final = "asked_label"
 
@@ -37,6 +40,10 @@ class DiskKind(Protocol):
 
     def read(self, source: Mapping[str, Any], name: str) -> Disk:
         """Read which disk a volume refers to; raises VolumeFailed."""
+        ...
+
+    def volume_name(self, source: Mapping[str, Any]) -> str:
+        """Return the name that the attach/detach controller makes of a source which `read` takes (GetVolumeName)."""
         ...
 
     def place(self, disk: Disk) -> tuple[str, ...]:
@@ -86,15 +93,19 @@ class AttachedDisk:
         wanted = _Wanted(disk, read_only, str(source.get("fsType") or ""))
         if persistent:
             wanted = _Wanted(disk, read_only, wanted.kind, persistent.mount_options, persistent.block)
+        name = f"{self._kind.plugin}/{self._kind.volume_name(source)}"
+        await self._attached(volume, name)
         async with volume.services.locks.hold(str(self._point(volume, disk))):
-            labels = await asyncio.to_thread(self._labels, volume, disk, persistent)
+            labels = await asyncio.to_thread(self._labels, volume, disk, name, persistent)
             wanted = replace(wanted, label=labels.get(_LABEL, ""))
-            await asyncio.to_thread(_remember, self._record(volume), {"disk": disk, "block": wanted.block, **labels})
+            record = {"disk": disk, "block": wanted.block, UNIQUE_NAME: name, **labels}
+            await asyncio.to_thread(_remember, self._record(volume), record)
             return await (self._give(volume, wanted) if wanted.block else self._show(volume, wanted))
 
     async def unmount(self, volume: PodVolume, *, block: bool = False) -> None:  # noqa: ARG002 - it is written down
         """Unmount it from the pod, and detach it if no other pod uses it."""
         target, record = volume.directory(self._kind.plugin), self._record(volume)
+        volume.services.csi.wanted.discard(str(target))
         written = await asyncio.to_thread(_recorded, record)
         await asyncio.to_thread(unmount_and_remove, target)
         if written is None:
@@ -109,6 +120,19 @@ class AttachedDisk:
                 await self._kind.detach(volume, disk)
             await asyncio.to_thread(record.unlink, missing_ok=True)
 
+    async def _attached(self, volume: PodVolume, name: str) -> None:
+        """Wait until the cluster lists a disk as in use and attached, unless the pod has it; raises NotAttached.
+
+        The controller has nothing to do for such a disk but to list it.
+        """
+        services, settings = volume.services, volume.services.settings
+        if services.api is None or await asyncio.to_thread(self._record(volume).exists):
+            return
+        shown = f"volume {name}"
+        services.csi.wanted.add(str(volume.directory(self._kind.plugin)), name)
+        await wait_reported(settings.root_dir, name, settings.node_name, shown=shown)
+        await wait_in_node_status(services.api, name, settings.node_name, shown=shown)
+
     async def _show(self, volume: PodVolume, wanted: _Wanted) -> Mounted:
         point, target = self._point(volume, wanted.disk), volume.directory(self._kind.plugin)
         if not await asyncio.to_thread(mounts.is_mount_point, point):
@@ -122,7 +146,7 @@ class AttachedDisk:
         mounted = MountedVolume(volume.name, str(target), read_only=wanted.read_only, selinux_relabel=not wanted.label)
         return Mounted(mounted, found=found, needs_fs_group=not wanted.read_only)
 
-    def _labels(self, volume: PodVolume, disk: Disk, persistent: PersistentVolume | None) -> dict[str, str]:
+    def _labels(self, volume: PodVolume, disk: Disk, name: str, persistent: PersistentVolume | None) -> dict[str, str]:
         """Choose the SELinux label to mount a disk with, as recorded; raises VolumeFailed.
 
         A disk that the pod has already keeps its label. An empty one is not recorded.
@@ -131,9 +155,7 @@ class AttachedDisk:
             return {key: str(before[key]) for key in (_LABEL, _ASKED_LABEL) if before.get(key)}
         if persistent is None or persistent.block or (asked := persistent.label) is None:
             return {}
-        named = LabelledVolume(
-            persistent.name, f"{self._kind.plugin}/{'-'.join(self._kind.place(disk))}", self._kind.plugin
-        )
+        named = LabelledVolume(persistent.name, name, self._kind.plugin)
         check_label(named, asked, list(self._users(volume, disk)), volume.services.timings.labelled)
         labels = {_LABEL: asked.mounted, _ASKED_LABEL: asked.label}
         return {key: label for key, label in labels.items() if label}

@@ -9,10 +9,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from activities.clients.api_server.errors import ApiAway, ApiRefused
+from activities.clients.api_server.resources import NODES
 from activities.volumes.plugin.volume_type import NotAttached
 from proto.volumes_in_use import reported_volumes
+
+if TYPE_CHECKING:
+    from activities.clients.api_server.api_server import ApiServer
 
 ATTACHED_WITHIN: Final = timedelta(minutes=2)
 """Of one try to mount; the next try waits as long again."""
@@ -43,4 +48,26 @@ async def wait_reported(root_dir: Path, name: str, node: str, *, shown: str) -> 
     await wait_for(
         look,
         lambda seconds: NotAttached(f"{shown} is not marked in-use in the status of node {node} after {seconds:g} s"),
+    )
+
+
+async def wait_in_node_status(api: "ApiServer", name: str, node: str, *, shown: str) -> None:
+    """Wait until the Node lists a volume as attached, which the controller writes there; raises NotAttached.
+
+    Source: operation_generator.go GenerateVerifyControllerAttachedVolumeFunc.
+    """
+    why = ""
+
+    async def look() -> bool | None:
+        nonlocal why
+        try:
+            status = (await api.get(NODES.path(node))).get("status") or {}
+        except (ApiAway, ApiRefused) as error:
+            why = f"failed fetching node from API server: {error}"
+            return None
+        why = "volume not attached according to node status"
+        return any(one.get("name") == name for one in status.get("volumesAttached") or ()) or None
+
+    await wait_for(
+        look, lambda seconds: NotAttached(f"{shown} is not attached to node {node} after {seconds:g} s: {why}")
     )

@@ -34,6 +34,11 @@ class FibreChannel:
             return {"wwids": [one.replace(" ", "_") for one in wwids]}
         raise VolumeFailed(f"fc: no fc disk information found for volume {name}: it needs targetWWNs and lun, or wwids")
 
+    def volume_name(self, source: Mapping[str, Any]) -> str:
+        """`[<wwn> <wwn>]:<lun>` or `[<wwid> <wwid>]`, as Go prints lists."""
+        wwns = source.get("targetWWNs")
+        return f"[{' '.join(wwns)}]:{source['lun']}" if wwns else f"[{' '.join(source['wwids'])}]"
+
     def place(self, disk: Disk) -> tuple[str, ...]:
         """`<wwn>-<wwn>-lun-<lun>` or `<wwid>-<wwid>`."""
         if "wwids" in disk:

@@ -51,6 +51,10 @@ class Iscsi:
         disk = {"portals": list(dict.fromkeys(portals)), "iqn": iqn, "lun": lun, "interface": interface}
         return disk | ({"made_of": made_of, "initiator": initiator} if initiator else {})
 
+    def volume_name(self, source: Mapping[str, Any]) -> str:
+        """`<portal>:<iqn>:<lun>`, the portal as it is written."""
+        return f"{source['targetPortal']}:{source['iqn']}:{source.get('lun', 0)}"
+
     def place(self, disk: Disk) -> tuple[str, ...]:
         """`iface-<interface>/<portal>-<iqn>-lun-<lun>`."""
         return path_component(f"iface-{disk['interface']}"), path_component(f"{_target(disk)}{disk['lun']}")

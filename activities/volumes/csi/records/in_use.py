@@ -1,4 +1,4 @@
-"""Lists the CSI volumes in use on this node, for the Node's status.volumesInUse.
+"""Lists the attachable volumes in use on this node, for the Node's status.volumesInUse: CSI's, and disks of iSCSI and Fibre Channel.
 
 Used by the node process for each status. While a volume is listed, the attach/detach controller does not detach it
 (pkg/kubelet/nodestatus VolumesInUse). Read from the records that the worker writes before it calls a driver, and from its list of
@@ -6,8 +6,9 @@ volumes that pods wait for.
 """
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from activities.volumes.csi.records.layout import DATA, ESCAPED_PLUGIN, unique_name
 from proto.volumes_in_use import wanted_volumes
@@ -17,18 +18,28 @@ _EPHEMERAL: Final = "Ephemeral"
 
 A constant of its own, so that the node process need not import `volume`.
 """
+_DISKS: Final = ("pods/*/plugins/kubernetes.io~iscsi/*.json", "pods/*/plugins/kubernetes.io~fc/*.json")
+"""Records of disks, which have their names (`activities.volumes.disks.attached_disk`)."""
+_NAME: Final = "uniqueName"
 _PLACES: Final = (f"pods/*/volumes/{ESCAPED_PLUGIN}/*/{DATA}", f"plugins/kubernetes.io/csi/volumeDevices/*/data/{DATA}")
 
 
 def volumes_in_use(root_dir: Path) -> list[str]:
     """List them by the controller's names, each once; an unreadable record is skipped. Blocks on files."""
     found = set(wanted_volumes(root_dir))
-    for pattern in _PLACES:
+    for pattern in (*_PLACES, *_DISKS):
         for file in root_dir.glob(pattern):
             try:
                 record = json.loads(file.read_bytes())
-                if record.get("volumeLifecycleMode") != _EPHEMERAL:
-                    found.add(unique_name(record["driverName"], record["volumeHandle"]))
+                found.update(_names(record, disk=pattern in _DISKS))
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 continue
     return sorted(found)
+
+
+def _names(record: Mapping[str, Any], *, disk: bool) -> Iterator[str]:
+    """Yield the name of a recorded volume; none of an ephemeral one, or of a disk that an earlier version has recorded."""
+    if disk:
+        yield from (one for one in [record.get(_NAME)] if isinstance(one, str))
+    elif record.get("volumeLifecycleMode") != _EPHEMERAL:
+        yield unique_name(record["driverName"], record["volumeHandle"])

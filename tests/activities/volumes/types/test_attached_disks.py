@@ -7,7 +7,6 @@ a loop device.
 import asyncio
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,74 +14,18 @@ import pytest
 
 from activities.files import mounts
 from activities.node_services import NodeServices
-from activities.volumes.disks import attached_disk, mounting
 from activities.volumes.disks.attached_disk import AttachedDisk
 from activities.volumes.disks.scsi import ScsiTree
 from activities.volumes.plugin.persistent_type import PersistentVolume
-from activities.volumes.plugin.selinux import AskedLabel
-from activities.volumes.plugin.volume_type import NotProcessed, PodVolume, VolumeFailed
+from activities.volumes.plugin.volume_type import VolumeFailed
 from activities.volumes.types import iscsi
 from activities.volumes.types.fc import FibreChannel
 from activities.volumes.types.iscsi import Iscsi
 from proto.temporal.mounted import MountedVolume
-from proto.temporal.pod import PodKey
 from tests.activities.volumes.stand_ins import StandIns
+from tests.activities.volumes.types.disk_node import IQN, PLACE, SHOW, SOURCE, below, called, of_pod
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
-
-IQN = "iqn.2015-02.example.com:test"
-SOURCE = {"targetPortal": "192.0.2.1", "iqn": IQN, "lun": 0}
-PLACE = f"iface-default/192.0.2.1:3260-{IQN}-lun-0"
-SESSION = "class/iscsi_host/host7/device/session1"
-SHOW = 'case "$*" in *show*) echo "iface.iscsi_ifacename = default"; echo "iface.transport_name = tcp"; exit 0;; esac'
-
-
-@pytest.fixture
-def tree(tmp_path: Path, device: Path) -> ScsiTree:
-    """Return a tree of the kernel's files: one SCSI host, and the disk once it was scanned for."""
-    made = ScsiTree(tmp_path / "sys", tmp_path / "dev")
-    for folder in ("class/scsi_host/host7", f"block/{device.name}/device"):
-        (made.sys / folder).mkdir(parents=True)
-    (made.sys / "class/scsi_host/host7/scan").touch()
-    for folder in ("by-path", "by-id"):
-        (made.dev / "disk" / folder).mkdir(parents=True)
-    return made
-
-
-@pytest.fixture
-def programs(tmp_path: Path, tree: ScsiTree, device: Path, monkeypatch: pytest.MonkeyPatch) -> StandIns:
-    """Put an iscsiadm on PATH whose login creates a session and the disk's link."""
-    made = StandIns(tmp_path / "bin")
-    session = tree.sys / SESSION
-    files = {"iscsi_session/session1/targetname": IQN, "address": "192.0.2.1", "port": "3260"}
-    files |= {"persistent_address": "192.0.2.1", "persistent_port": "3260"}
-    written = [
-        f"f={session}/{name if '/' in name else f'connection1:0/iscsi_connection/connection1:0/{name}'};"
-        f' mkdir -p $(dirname $f); echo "{content}" > $f'
-        for name, content in files.items()
-    ]
-    link = f"ln -sfn {device} {tree.dev}/disk/by-path/ip-192.0.2.1:3260-iscsi-{IQN}-lun-0"
-    login = f'case "$*" in *--login*) {"; ".join([*written, link])};; *--logout*) rm -r {session};; esac'
-    made.put("iscsiadm", f"{SHOW}\n{login}")
-    monkeypatch.setenv("PATH", f"{made.folder}:{os.environ['PATH']}")
-    return made
-
-
-def of_pod(services: NodeServices, uid: str = "uid-1", source: dict[str, Any] | None = None) -> PodVolume:
-    """Return a volume of a pod."""
-    return PodVolume(
-        PodKey("default", "web", uid), "data", SOURCE if source is None else source, {"spec": {}}, services
-    )
-
-
-def below(services: NodeServices, path: str) -> Path:
-    """Return a path below the node's root."""
-    return services.settings.root_dir / path
-
-
-def called(programs: StandIns, word: str) -> int:
-    """Count the calls of iscsiadm that contain a word."""
-    return sum(word in one for one in programs.asked("iscsiadm"))
 
 
 async def test_a_disk_is_logged_in_to_once_and_out_after_its_last_pod(
@@ -158,41 +101,6 @@ async def test_a_device_is_shared_like_files(
     await disk.unmount(of_pod(services, "uid-2", source={}), block=True)
     assert called(programs, "--logout") == 1
     assert not below(services, f"plugins/kubernetes.io/iscsi/volumeDevices/{PLACE}").exists()
-
-
-LABEL = "system_u:object_r:container_file_t:s0:c1,c2"
-
-
-async def test_a_disk_is_mounted_with_the_label_of_its_pods(
-    services: NodeServices, tree: ScsiTree, programs: StandIns, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Mounted once: a pod with another one waits until they are gone; a pod that runs keeps the label that its disk was mounted with."""
-    options: list[Sequence[str]] = []
-
-    async def mount(device: Path, target: Path, kind: str, given: Sequence[str]) -> None:
-        options.append(given)
-        await mounting.mount_disk(device, target, kind, [one for one in given if not one.startswith("context=")])
-
-    monkeypatch.setattr(attached_disk, "mount_disk", mount)
-    disk = AttachedDisk(Iscsi(tree))
-
-    def persistent(label: str, *, mounts: bool = True) -> PersistentVolume:
-        return PersistentVolume(name="pv1", type="iscsi", source=SOURCE, label=AskedLabel(label, "RWO", mounts))
-
-    for uid, asked in (("uid-1", LABEL), ("uid-2", LABEL), ("uid-1", "other")):
-        mounted = await disk.mount(of_pod(services, uid), persistent(asked))
-        assert mounted.volume.selinux_relabel is False
-    assert options == [[f'context="{LABEL}"']]
-    assert called(programs, "--login") == 1
-    with pytest.raises(NotProcessed, match=f'^conflicting SELinux labels of volume pv1: "{LABEL}" and "other"$'):
-        await disk.mount(of_pod(services, "uid-3"), persistent("other"))
-    for uid in ("uid-1", "uid-2"):
-        await disk.unmount(of_pod(services, uid, source={}))
-    mounted = await disk.mount(of_pod(services, "uid-3"), persistent("other", mounts=False))
-    assert mounted.volume.selinux_relabel is True
-    assert options[1:] == [[]]
-    await disk.unmount(of_pod(services, "uid-3", source={}))
-    assert mounts.mounts_below(services.settings.root_dir) == []
 
 
 async def test_an_initiator_of_its_own_has_an_interface_of_its_own(
