@@ -5,6 +5,7 @@ not query 110 workflows. It contains no env value and no secret.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -129,6 +130,14 @@ def is_active(snapshot: PodSnapshot) -> bool:
 def is_counted(snapshot: PodSnapshot) -> bool:
     """Say whether a pod counts among those that hold resources: it is active, and its spec is known here."""
     return bool(snapshot.pod) and is_active(snapshot)
+
+
+def pod_folders(root_dir: Path) -> list[str]:
+    """List the UIDs of the pods that have a folder, also those of a kubelet that was here before."""
+    try:
+        return os.listdir(root_dir / "pods")  # noqa: PTH208 - names only
+    except OSError:
+        return []
 
 
 def snapshot_path(root_dir: Path, pod_uid: str) -> Path:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activities.execution.timings import Timings
+from activities.files.pod_paths import UnsafeName
 from activities.machine.cgroup_files import (
     Files,
     LimitFiles,
@@ -88,6 +89,14 @@ class Cgroups:
     def pod_cgroup(self, pod_uid: str, qos: QosClass) -> str:
         """Return a pod's cgroup as the runtime takes it for cgroup_parent."""
         return self.names.pod(pod_uid, qos)
+
+    def is_guaranteed(self, pod_uid: str) -> bool:
+        """Report whether a pod has a cgroup among those of guaranteed pods."""
+        try:
+            cgroup = self.pod_cgroup(pod_uid, QosClass.GUARANTEED)
+        except (UnsafeName, ValueError):
+            return False
+        return any(folder.is_dir() for folder in self._hierarchies.folders(cgroup))
 
     def make_tiers(self) -> None:
         """Create kubepods and the two tiers; best-effort pods together get the least weight."""

@@ -1,27 +1,32 @@
 """The CPUs that containers have to themselves, and the shared ones of all others: the kubelet's CPU manager.
 
 The rules are pure (`workflows/decide/cpus/`). The state is on disk in the kubelet's own file, `<root-dir>/cpu_manager_state`, so that a
-kubelet can be replaced by this node, and back. A file that does not suit the configuration or the machine refuses the start.
+kubelet can be replaced by this node, and back. A file that does not suit the configuration or the machine refuses the start. If there is
+none, running containers keep the CPUs that the runtime says they have for themselves.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import structlog
 
 from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
+from proto.cri.runtime_container import RuntimeContainer
 from proto.temporal.hardware.ledger import SMT_ALIGNMENT, UNEXPECTED, ContainerAssignment, PodAssignment
 from proto.temporal.pod import PodJson
 from worker.hardware.provider import Affinity, Hints
-from worker.hardware.state_files import kept_state
+from worker.hardware.state_files import Left, kept_state
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.telemetry.kubelet.resource_managers import CpuManagerCounts, ResourceManagerCounts
 from workflows.decide.cpus.cpu_sets import NONE, CpuListError, Cpus, parse_cpus, written_cpus
 from workflows.decide.cpus.hints import container_hints, pod_hints
 from workflows.decide.cpus.packed import CpusError
+from workflows.decide.cpus.recovery import recovered
 from workflows.decide.cpus.requests import pod_request
 from workflows.decide.cpus.state_file import STATE_FILE, Containers, none_known, read_state, written_state
 from workflows.decide.cpus.static_policy import (
@@ -33,6 +38,8 @@ from workflows.decide.cpus.static_policy import (
     begun,
     released,
 )
+
+_log: Final = structlog.get_logger(__name__)
 
 
 class ExclusiveCpus:
@@ -165,19 +172,23 @@ def load_cpus(
     root_dir: Path,
     counts: CpuManagerCounts | None = None,
     known_containers: Containers = none_known,
+    *,
+    left: Left = tuple,
 ) -> ExclusiveCpus | None:
     """Read what an earlier process or a kubelet has left, and write the file anew; None with the policy none.
 
-    `known_containers` is asked for a file of version 1.
-    Raises ConfigurationRefused in the kubelet's words, and OSError.
+    `known_containers` is asked for a file of version 1, `left` if there is no file.
+    Raises ConfigurationRefused in the kubelet's words, OSError, and what these two raise.
     """
     file, policy = root_dir / STATE_FILE, settings.static
-    known = kept_state("CPU", file, partial(read_state, settings.policy, known=known_containers)) or Assignments()
+    known = kept_state("CPU", file, partial(read_state, settings.policy, known=known_containers))
     if policy is None:
         if not file.exists():
             root_dir.mkdir(parents=True, exist_ok=True)
-            write_atomically(file, written_state(settings.policy, known).encode())
+            write_atomically(file, written_state(settings.policy, Assignments()).encode())
         return None
+    if known is None:
+        known = _recovered(policy, left())
     counts = counts or ResourceManagerCounts().cpus
     try:
         cpus = ExclusiveCpus(settings, policy, begun(policy, known), file, counts=counts)
@@ -187,6 +198,16 @@ def load_cpus(
     root_dir.mkdir(parents=True, exist_ok=True)
     cpus.save()
     return cpus
+
+
+def _recovered(policy: StaticPolicy, left: Sequence[RuntimeContainer]) -> Assignments:
+    found = recovered(policy, left)
+    for uid, containers in found.assignments.containers.items():
+        for name, cpus in containers.items():
+            _log.info("a container keeps its CPUs", podUID=uid, container=name, cpus=written_cpus(cpus))
+    for why in found.ignored:
+        _log.warning("a container does not keep its CPUs", why=why)
+    return found.assignments
 
 
 def _cpus_of(pod: PodAssignment) -> dict[str, Cpus]:

@@ -2,10 +2,10 @@
 
 The rules are pure (`workflows/decide/memory_nodes/`). The state is on disk in the kubelet's own file,
 `<root-dir>/memory_manager_state`, so that a kubelet can be replaced by this node, and back. A file that does not suit the
-configuration or the machine refuses the start.
+configuration or the machine refuses the start. If there is none, containers keep the memory that the runtime says they have.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,17 +15,19 @@ import structlog
 
 from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
+from proto.cri.runtime_container import RuntimeContainer
 from proto.kubernetes.resources.quantity import bytes_quantity
 from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, MemoryBlock, PodAssignment
 from proto.temporal.pod import PodJson
 from worker.hardware.provider import Affinity, Hints
-from worker.hardware.state_files import kept_state
+from worker.hardware.state_files import Left, kept_state
 from worker.settings.hardware.memory_manager import MemoryManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.telemetry.kubelet.resource_managers import MemoryManagerCounts, ResourceManagerCounts
 from workflows.decide.cpus.cpu_sets import written_cpus
 from workflows.decide.memory_nodes.amounts import Assignments, Block, Blocks, Machine, with_block
 from workflows.decide.memory_nodes.hints import container_hints, pod_hints
+from workflows.decide.memory_nodes.recovery import recovered
 from workflows.decide.memory_nodes.requests import MemoryNodesError, PodRequest, pod_request
 from workflows.decide.memory_nodes.reservations import STATIC
 from workflows.decide.memory_nodes.state_file import STATE_FILE, read_state, written_state
@@ -147,19 +149,21 @@ class MemoryOfNodes:
 
 
 def load_memory(
-    settings: MemoryManager, root_dir: Path, counts: MemoryManagerCounts | None = None
+    settings: MemoryManager, root_dir: Path, counts: MemoryManagerCounts | None = None, *, left: Left = tuple
 ) -> MemoryOfNodes | None:
     """Read what an earlier process or a kubelet has left, and write the file anew; None with the policy None.
 
-    Raises ConfigurationRefused in the kubelet's words, and OSError.
+    `left` is asked if there is no file. Raises ConfigurationRefused in the kubelet's words, OSError, and what `left` raises.
     """
     file = root_dir / STATE_FILE
-    known = kept_state("memory", file, partial(read_state, settings.policy)) or Assignments()
+    known = kept_state("memory", file, partial(read_state, settings.policy))
     if settings.idle is None:
         if not file.exists():
             root_dir.mkdir(parents=True, exist_ok=True)
-            write_atomically(file, written_state(settings.policy, known).encode())
+            write_atomically(file, written_state(settings.policy, Assignments()).encode())
         return None
+    if known is None:
+        known = _recovered(settings.idle, left())
     try:
         known = begun(settings.idle, known)
     except StateError as error:
@@ -172,6 +176,17 @@ def load_memory(
     root_dir.mkdir(parents=True, exist_ok=True)
     memory.save()
     return memory
+
+
+def _recovered(idle: Machine, left: Sequence[RuntimeContainer]) -> Assignments:
+    found = recovered(idle, left)
+    for uid, containers in found.assignments.containers.items():
+        for name in containers:
+            nodes = written_cpus(found.assignments.nodes_of(uid, name))
+            _log.info("a container keeps its memory", podUID=uid, container=name, nodes=nodes)
+    for why in found.ignored:
+        _log.warning("a container does not keep its memory", why=why)
+    return found.assignments
 
 
 def _blocks_of(pod: PodAssignment, machine: Machine) -> dict[str, Blocks]:

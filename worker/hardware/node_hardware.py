@@ -31,6 +31,8 @@ from workflows.decide.topology.scopes import CONTAINER, POD, TopologyAffinityErr
 
 ALLOCATED_WITHIN: Final = 240.0
 """Seconds for a whole pod: less than the activity has, which would be tried again, while other pods wait for their turn."""
+FOUND_FOR: Final = 300.0
+"""Seconds in which a pod that was found in the runtime keeps what it has, though its source has not listed it yet."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -53,13 +55,18 @@ class NodeHardware:
         """Pods that were admitted, and have not been seen on the node since."""
         self.changed: Callable[[], None] = lambda: None
         """Called when somebody was given something, or something is free again."""
+        self._found, self._found_until = frozenset[str](), 0.0
+
+    def found(self, uids: Collection[str]) -> None:
+        """Take the pods that were found in the runtime because a state file was lost: their sources may not have listed them yet."""
+        self._found, self._found_until = frozenset(uids), monotonic() + FOUND_FOR
 
     async def allocate(self, request: AllocateHardware) -> PodAssignment:
         """Choose for a pod; raises HardwareRefused."""
         self._counts.asked()
         async with self._turn:
             began, metadata = monotonic(), request.pod["metadata"]
-            counting = {*request.counting, metadata["uid"]}
+            counting = {*request.counting, metadata["uid"], *(self._found if began < self._found_until else ())}
             for one in self._providers:
                 one.keep(request.assigned, counting)
             before = [one.state() for one in self._providers]

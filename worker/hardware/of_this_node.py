@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from activities.clients.runtime import RuntimeClient
+from proto.cri.runtime_container import RuntimeContainer
 from proto.pod_snapshot import PodSnapshot
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
@@ -14,6 +15,7 @@ from worker.hardware.exclusive_cpus import load_cpus
 from worker.hardware.memory_of_nodes import load_memory
 from worker.hardware.node_hardware import NodeHardware
 from worker.hardware.provider import Provider
+from worker.hardware.state_files import Left
 from worker.telemetry.kubelet.resource_managers import ResourceManagerCounts
 from workflows.decide.cpus.state_file import Containers, none_known
 
@@ -30,18 +32,28 @@ class HardwareOfThisNode:
 
 
 def exclusive_hardware(
-    config: NodeConfig, counts: ResourceManagerCounts | None = None, known_containers: Containers = none_known
+    config: NodeConfig,
+    counts: ResourceManagerCounts | None = None,
+    known_containers: Containers = none_known,
+    left: Left = tuple,
 ) -> HardwareOfThisNode:
-    """Make what chooses hardware, from what is on disk.
+    """Make what chooses hardware, from what is on disk, or from what the runtime says where that is lost (`left`).
 
-    Raises ConfigurationRefused if the files do not suit the configuration or the machine.
+    Raises ConfigurationRefused if the files do not suit the configuration or the machine, and what these two functions raise.
     """
-    counts = counts or ResourceManagerCounts()
-    cpus = load_cpus(config.cpu_manager, config.root_dir, counts.cpus, known_containers)
-    memory = load_memory(config.memory_manager, config.root_dir, counts.memory)
+    counts, found = counts or ResourceManagerCounts(), set[str]()
+
+    def found_left() -> Sequence[RuntimeContainer]:
+        containers = left()
+        found.update(one.uid for one in containers)
+        return containers
+
+    cpus = load_cpus(config.cpu_manager, config.root_dir, counts.cpus, known_containers, left=found_left)
+    memory = load_memory(config.memory_manager, config.root_dir, counts.memory, left=found_left)
     devices = NodeDevices(config.root_dir, counts.devices)
     providers: list[Provider] = [one for one in (cpus, memory, devices.manager) if one]
     hardware = NodeHardware(providers, config.topology_manager, counts.topology)
+    hardware.found(found)
 
     def loops(
         runtime: RuntimeClient, snapshots: Callable[[], Iterable[PodSnapshot]]

@@ -1,37 +1,135 @@
-"""The containers that the runtime has, by their ids: who had CPUs by a `cpu_manager_state` of version 1.
+"""The containers that the runtime has: who had CPUs by a `cpu_manager_state` of version 1, and what each has if a state file is lost.
 
-Asked while the hardware's state is read, in a thread, and only for such a file.
+Asked while the hardware's state is read, in a thread, and only then.
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
+import structlog
+
+from activities.clients.cri_error import CriError, Remedy
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
+from proto.cri.ownership import HOOK_LABEL, is_of_node
+from proto.cri.runtime_container import RuntimeContainer, newest
+from proto.cri.v1 import api_pb2 as cri
 
 WITHIN: Final = 60.0
 """Seconds."""
+TRIES: Final = 3
+PAUSE: Final = 1.0
+"""Seconds between the tries to read one container."""
+AT_A_TIME: Final = 8
+_LONGEST_NAME: Final = 253
+_UP: Final = (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED)
+_Answer = TypeVar("_Answer")
+
+_log: Final = structlog.get_logger(__name__)
 
 
 class RuntimeContainers:
     """Those of one runtime; made on the event loop, called from a thread."""
 
-    def __init__(self, endpoint: str) -> None:
-        """Take the runtime's endpoint; it is not asked yet."""
+    def __init__(
+        self,
+        endpoint: str,
+        node: str = "",
+        folders: Callable[[], Collection[str]] = tuple,
+        is_guaranteed: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """Take the runtime's endpoint, which is not asked yet, and the node's name.
+
+        `folders` returns the uids of pods with folders, `is_guaranteed` reports whether a pod has a cgroup among those of guaranteed ones.
+        """
         self._endpoint, self._loop = endpoint, asyncio.get_running_loop()
+        self._node, self._folders, self._is_guaranteed = node, folders, is_guaranteed
+        self._left: Sequence[RuntimeContainer] | None = None
 
     def __call__(self) -> Mapping[str, tuple[str, str]]:
         """Return the uid of the pod and the name of each container, by its id; raises CriError and TimeoutError."""
-        return asyncio.run_coroutine_threadsafe(self._listed(), self._loop).result(WITHIN)
+        return self._waited(self._listed)
 
-    async def _listed(self) -> Mapping[str, tuple[str, str]]:
+    def left(self) -> Sequence[RuntimeContainer]:
+        """Return what this node's containers have, those that have ended only of pods with a sandbox; raises CriError and TimeoutError."""
+        if self._left is None:
+            folders = self._folders()
+            self._left = self._waited(lambda runtime: self._read(runtime, folders))
+        return self._left
+
+    def _waited(self, ask: Callable[[RuntimeClient], Coroutine[Any, Any, _Answer]]) -> _Answer:
+        return asyncio.run_coroutine_threadsafe(self._asked(ask), self._loop).result(WITHIN + 1)
+
+    async def _asked(self, ask: Callable[[RuntimeClient], Awaitable[_Answer]]) -> _Answer:
         runtime = RuntimeClient(self._endpoint, StartLimit(1))
         try:
-            uids = {one.id: str(one.metadata.uid) for one in await runtime.list_pod_sandbox()}
-            found = await runtime.list_containers()
+            async with asyncio.timeout(WITHIN):
+                return await ask(runtime)
         finally:
             await runtime.close()
+
+    @staticmethod
+    async def _listed(runtime: RuntimeClient) -> Mapping[str, tuple[str, str]]:
+        uids = {one.id: str(one.metadata.uid) for one in await runtime.list_pod_sandbox()}
+        found = await runtime.list_containers()
         return {
             one.id: (uids[one.pod_sandbox_id], str(one.metadata.name)) for one in found if one.pod_sandbox_id in uids
         }
+
+    async def _read(self, runtime: RuntimeClient, folders: Collection[str]) -> Sequence[RuntimeContainer]:
+        sandboxes = {
+            one.id: one
+            for one in await runtime.list_pod_sandbox()
+            if is_of_node(one.annotations, one.metadata.uid, self._node, folders)
+        }
+        listed = [
+            one
+            for one in await runtime.list_containers()
+            if (sandbox := sandboxes.get(one.pod_sandbox_id))
+            and HOOK_LABEL not in one.labels
+            and (one.state in _UP or sandbox.state == cri.SANDBOX_READY)
+            and max(len(sandbox.metadata.uid), len(one.metadata.name)) <= _LONGEST_NAME
+        ]
+        guaranteed = {uid for uid in {one.metadata.uid for one in sandboxes.values()} if self._is_guaranteed(uid)}
+        turn = asyncio.Semaphore(AT_A_TIME)
+
+        async def read(one: cri.Container) -> RuntimeContainer | None:
+            async with turn:
+                status = await _status(runtime, one)
+            uid = str(sandboxes[one.pod_sandbox_id].metadata.uid)
+            return _container(uid, status, is_guaranteed=uid in guaranteed) if status else None
+
+        return newest(filter(None, await asyncio.gather(*map(read, listed))))
+
+
+async def _status(runtime: RuntimeClient, one: cri.Container) -> cri.ContainerStatus | None:
+    """Ask some times; None for a container that is gone, or of which the runtime does not tell."""
+    for attempt in range(TRIES):
+        try:
+            return await runtime.container_status(one.id)
+        except CriError as error:
+            if error.remedy is Remedy.GONE:
+                return None
+            if attempt == TRIES - 1:
+                _log.warning("could not read which CPUs and memory a container has", containerID=one.id, err=str(error))
+        await asyncio.sleep(PAUSE)
+    return None
+
+
+def _container(uid: str, status: cri.ContainerStatus, *, is_guaranteed: bool) -> RuntimeContainer:
+    linux = status.resources.linux
+    return RuntimeContainer(
+        uid=uid,
+        name=status.metadata.name,
+        created_at=status.created_at,
+        is_up=status.state in _UP,
+        is_guaranteed=is_guaranteed,
+        cpu_shares=linux.cpu_shares,
+        cpuset_cpus=linux.cpuset_cpus,
+        cpuset_mems=linux.cpuset_mems,
+        memory_limit=linux.memory_limit_in_bytes,
+        huge_pages={one.page_size: one.limit for one in linux.hugepage_limits if one.limit},
+        has_succeeded=status.state == cri.CONTAINER_EXITED and status.exit_code == 0,
+        finished_at=status.finished_at,
+    )

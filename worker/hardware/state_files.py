@@ -1,11 +1,14 @@
 """What an earlier process or a kubelet has left in a state file; a refusal is in the kubelet's words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from proto.cri.runtime_container import RuntimeContainer
 from worker.settings.kubelet.configuration import ConfigurationRefused
 
+Left = Callable[[], Sequence[RuntimeContainer]]
+"""Returns what the runtime says of this node's containers, if a file is lost."""
 _State = TypeVar("_State")
 
 

@@ -15,7 +15,7 @@ from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
 from activities.machine.process_cgroups import ProcessCgroups
 from activities.node_services import NodeServices
-from proto.pod_snapshot import PodSnapshot
+from proto.pod_snapshot import PodSnapshot, pod_folders
 from worker.behaviours.commitment import Commitment
 from worker.daemon.api_access import kubeconfig_awaited, open_api
 from worker.daemon.config import NodeConfig
@@ -94,8 +94,10 @@ async def work(  # noqa: PLR0913 - the parts of the process
     cluster = _cluster_worker(api, config, telemetry) if api else None
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
-        managers, known = telemetry.metrics.resource_managers, RuntimeContainers(config.container_runtime_endpoint)
-        chosen = await asyncio.to_thread(exclusive_hardware, config, managers, known)
+        folders = partial(pod_folders, config.root_dir)
+        known = RuntimeContainers(config.container_runtime_endpoint, config.node_name, folders, cgroups.is_guaranteed)
+        managers = telemetry.metrics.resource_managers
+        chosen = await asyncio.to_thread(exclusive_hardware, config, managers, known, known.left)
         if cluster and config.feature_gates.enabled(RESOURCE_HEALTH_GATE):
             with_messages = config.feature_gates.enabled(HEALTH_MESSAGE_GATE)
             cluster.tell_health_of(chosen.devices, cache.pod, with_messages=with_messages)

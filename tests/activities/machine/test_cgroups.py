@@ -66,6 +66,16 @@ def test_a_cgroup_is_there_once_its_limits_have_a_place(version: str, request: p
     assert hierarchies.limits("/elsewhere")
 
 
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_whose_pod_is_guaranteed(version: str, request: pytest.FixtureRequest) -> None:
+    """By where its cgroup is; no name leads out."""
+    cgroups = Cgroups("/", hierarchies=request.getfixturevalue(version))
+    cgroups.make_tiers()
+    for uid, qos in (("g", QosClass.GUARANTEED), ("b", QosClass.BURSTABLE)):
+        cgroups.make_pod(uid, qos, PodResources(cpu_shares=2))
+    assert [uid for uid in ("g", "b", "unknown", "../x") if cgroups.is_guaranteed(uid)] == ["g"]
+
+
 def test_no_name_leads_out(v1: Hierarchies) -> None:
     """Neither the configuration nor a manifest."""
     with pytest.raises(ValueError, match="leads upward"):

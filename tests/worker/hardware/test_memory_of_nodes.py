@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from activities.hardware.services import HardwareRefused
+from proto.cri.runtime_container import RuntimeContainer
 from proto.temporal.hardware.ledger import AllocateHardware, ContainerAssignment, MemoryBlock, PodAssignment
 from tests.worker.settings.hardware.machines import Shape, machine
 from worker.hardware.exclusive_cpus import load_cpus
@@ -215,6 +216,23 @@ def test_a_node_without_the_policy_writes_the_kubelets_file(root_dir: Path) -> N
         '"Static" differs from state checkpoint policy "None", please drain this node and delete the memory manager '
         f'checkpoint file "{root_dir / STATE_FILE}" before restarting Kubelet'
     )
+
+
+async def test_a_lost_file_is_written_again(root_dir: Path) -> None:
+    """From what the runtime says; the pod that has memory keeps it when it is admitted again, and others get the rest."""
+    left = [
+        RuntimeContainer("a", "c0", is_guaranteed=True, cpuset_mems="1", memory_limit=2 * GIB),
+        RuntimeContainer("b", "c0", is_guaranteed=True, cpuset_mems="9", memory_limit=2 * GIB),
+    ]
+    found = load_memory(SETTINGS, root_dir, left=lambda: left)
+    assert found is not None
+    assert on_disk(root_dir) == {"a": {"c0": [[1]]}}
+    hardware = NodeHardware([found])
+    assert hardware.of("a", "c0").cpuset_mems == "1"
+    again = await hardware.allocate(AllocateHardware(pod("a", 2)))
+    assert again.containers["c0"].memory == (MemoryBlock("memory", (1,), 2 * GIB),)
+    other = await hardware.allocate(AllocateHardware(pod("b", 7), counting=("a",)))
+    assert other.containers["c0"].memory == (MemoryBlock("memory", (0,), 7 * GIB),)
 
 
 async def test_a_machine_that_has_a_little_less_memory_after_a_reboot(root_dir: Path) -> None:

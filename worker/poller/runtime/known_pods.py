@@ -8,7 +8,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from proto.pod_snapshot import PodSnapshot, has_ended, snapshot_path
+from proto.pod_snapshot import PodSnapshot, has_ended, pod_folders, snapshot_path
 from proto.temporal.pod import ContainerState
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.calls.open_workflows import is_pod_of
@@ -45,10 +45,7 @@ class KnownPods:
 
     def folders(self) -> list[str]:
         """List the UIDs of the pods that have a folder, also those of a kubelet that was here before."""
-        try:
-            return os.listdir(self._root_dir / "pods")  # noqa: PTH208 - names only
-        except OSError:
-            return []
+        return pod_folders(self._root_dir)
 
     def with_object(self, object_id: str) -> PodSnapshot | None:
         """Find the pod whose newest sandbox or container this is, among the snapshots read so far."""
