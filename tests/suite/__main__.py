@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.suite.files import find_test_files, read_durations, write_durations
 from tests.suite.plan import expected, plan
-from tests.suite.run import LANES, Run
+from tests.suite.run import PROCESSORS, Run
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ def main() -> int:
     given = _arguments()
     measured = read_durations()
     every, files = find_test_files(given.root), find_test_files(given.root, given.below)
-    run = Run(given.root, given.root / ".build" / "suite", lanes=given.lanes)
+    run = Run(given.root, given.root / ".build" / "suite", processors=given.processors)
     code = asyncio.run(run.all(plan(files, expected(files, measured))))
     if given.record:
         new = {file: seconds for one in run.results for file, seconds in one.seconds.items()}
@@ -35,7 +35,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("below", nargs="*", default=["tests"], help="folders or files of tests [tests]")
     parser.add_argument("--record", action="store_true", help="write down how long each file took")
-    parser.add_argument("--lanes", type=int, default=LANES, help="sessions side by side")
+    parser.add_argument("--processors", type=int, default=PROCESSORS, help="plan for so many")
     parser.add_argument("--root", type=Path, default=ROOT, help="another checkout than this")
     return parser.parse_args()
 

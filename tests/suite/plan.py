@@ -1,8 +1,9 @@
-"""Which test files run in one pytest session, and which session runs next. Pure.
+"""Which test files run in one pytest session, and which sessions run side by side. Pure.
 
-Sessions of one kind share what starts once a session: containerd and Temporal for `node`, a control plane too for `cluster`. Those of
-`chaos` kill and suspend it, so no other test may share it.
-A kind that takes long is split, so that no lane works on alone at the end.
+Sessions of one kind share what starts once a session: containerd and Temporal for `node`, a control plane too for `cluster`, one with
+controllers and a scheduler for `one-node`. Those of `chaos` kill and suspend it, so no other test may share it.
+A session waits most of its time for processes, or else it works all the time. Those that wait may need all processors together, and no
+more, so that what they wait for comes as on a machine of their own. Those that work yield to them and get what they leave.
 """
 
 import math
@@ -18,22 +19,36 @@ class Kind:
     """Test files that share fixtures of a session."""
 
     name: str
-    folder: str
+    below: tuple[str, ...]
+    """Folders, and files."""
     longest: float
     """Seconds that one session should take at most."""
     guess: float
     """Seconds of a file, where no file of this kind was measured."""
-    at_once: int
-    """Sessions side by side, as long as sessions of other kinds wait."""
+    cores: float
+    """Processors that a session keeps busy on an idle machine, with all processes that it starts."""
+    yields: bool = False
+    """Whether it works all the time: it runs at a lower priority."""
 
 
-KINDS: Final = (
-    Kind("cluster", "tests/cluster/", longest=700, guess=30, at_once=1),
-    Kind("chaos", "tests/chaos/node/", longest=400, guess=300, at_once=1),
-    Kind("node", "tests/node/", longest=1200, guess=20, at_once=3),
-    Kind("rest", "", longest=240, guess=2, at_once=2),
+ONE_NODE: Final = (
+    "tests/cluster/conformance/test_conformance_quick.py",
+    "tests/cluster/streams/test_kubectl.py",
+    "tests/cluster/test_one_node.py",
 )
-"""The first whose folder a file is in. With these numbers the lanes end at about the same time. A session costs 5 s of CPU time by itself, one of a cluster 30."""
+"""Whose tests have the fixture `one_node`."""
+KINDS: Final = (
+    Kind("node", ("tests/node/",), longest=1300, guess=20, cores=0.3),
+    Kind("one-node", ONE_NODE, longest=700, guess=60, cores=0.5),
+    Kind("cluster", ("tests/cluster/",), longest=700, guess=30, cores=0.45),
+    Kind("chaos", ("tests/chaos/node/",), longest=400, guess=300, cores=0.35),
+    Kind("rest", ("",), longest=240, guess=2, cores=0.6, yields=True),
+)
+"""The first whose folder a file is in, and that begins first: what comes last should be short. A session costs 5 s of CPU time by itself, one of a cluster 30."""
+MOST_WAITING: Final = 0.95
+"""The part of the processors that sessions may need which wait: more, and tests of other processes fail by chance."""
+MOST: Final = 1.25
+"""The same of all sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +62,7 @@ class Planned:
 
 def kind_of(file: str) -> Kind:
     """Return the kind of a test file from its path below the checkout."""
-    return next(kind for kind in KINDS if file.startswith(kind.folder))
+    return next(kind for kind in KINDS if file.startswith(kind.below))
 
 
 def expected(files: Collection[str], measured: Mapping[str, float]) -> dict[str, float]:
@@ -57,7 +72,7 @@ def expected(files: Collection[str], measured: Mapping[str, float]) -> dict[str,
 
 
 def plan(files: Collection[str], seconds: Mapping[str, float]) -> list[Planned]:
-    """Divide the files into sessions, the longest first; every file is in exactly one."""
+    """Divide the files into sessions: those of the first kinds first, of one kind the longest; every file is in exactly one."""
     sessions = []
     for kind in KINDS:
         ours = [file for file in files if kind_of(file) is kind]
@@ -66,7 +81,7 @@ def plan(files: Collection[str], seconds: Mapping[str, float]) -> list[Planned]:
             Planned(kind, tuple(sorted(part)), sum(seconds[file] for file in part))
             for part in split(ours, seconds, math.ceil(total / kind.longest) or 1)
         ]
-    return sorted(sessions, key=lambda one: one.seconds, reverse=True)
+    return sorted(sessions, key=lambda one: (KINDS.index(one.kind), -one.seconds))
 
 
 def split(files: Iterable[str], seconds: Mapping[str, float], number: int) -> list[list[str]]:
@@ -80,9 +95,15 @@ def split(files: Iterable[str], seconds: Mapping[str, float], number: int) -> li
     return [part for part in parts if part]
 
 
-def next_session(waiting: Sequence[Planned], running: Sequence[Kind]) -> Planned:
-    """Choose what a free lane runs: the longest of a kind that may have one more session, else the longest."""
-    return next((one for one in waiting if running.count(one.kind) < one.kind.at_once), waiting[0])
+def next_session(waiting: Sequence[Planned], running: Sequence[Kind], processors: int) -> Planned | None:
+    """Choose the first that may run beside what runs; None: nothing may until a session has ended."""
+    return next((one for one in waiting if _fits(one.kind, running, processors)), None)
+
+
+def _fits(kind: Kind, running: Sequence[Kind], processors: int) -> bool:
+    others = [one for one in running if kind.yields or not one.yields]
+    most = (MOST if kind.yields else MOST_WAITING) * processors
+    return kind.yields not in {one.yields for one in running} or sum(one.cores for one in others) + kind.cores <= most
 
 
 def _moved(file: str, gone: Iterable[str], measured: Mapping[str, float]) -> float | None:

@@ -1,4 +1,4 @@
-"""All sessions of a run, in lanes side by side, then the failed tests that may run once more, each alone.
+"""All sessions of a run, some side by side, then the failed tests that may run once more, each alone.
 
 Asked by `python -m tests.suite`. Prints a line for each file that has ended, failures at once and in full, and at the end what the run
 comes to: skips with their reasons, what failed, `flaky:` lines, and a last line as pytest's.
@@ -19,8 +19,7 @@ from tests.suite.results import MOST_FLAKY, SessionResult, Verdict, file_of, jud
 from tests.suite.session import Session
 
 INTERRUPTED: Final = 2
-LANES: Final = (os.cpu_count() or 1) + 3
-"""Sessions side by side: more than processors, since most of them wait for a node."""
+PROCESSORS: Final = os.cpu_count() or 1
 _TAIL: Final = 4000
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -31,10 +30,10 @@ class Run:
 
     root: Path
     logs: Path
-    lanes: int = LANES
+    processors: int = PROCESSORS
+    """How many the sessions are planned for."""
     results: list[SessionResult] = field(default_factory=list)
     _sessions: list[Session] = field(default_factory=list)
-    _running: list[Kind] = field(default_factory=list)
     _interrupted: bool = False
     _started: float = field(default_factory=time.monotonic)
     _files: int = 0
@@ -47,7 +46,16 @@ class Run:
         self.logs.mkdir(parents=True, exist_ok=True)
         self._files = sum(len(one.files) for one in planned)
         waiting = list(planned)
-        await asyncio.gather(*(self._lane(waiting) for _ in range(self.lanes)))
+        running: dict[asyncio.Task[None], Kind] = {}
+        while waiting or running:
+            while chosen := next_session(waiting, list(running.values()), self.processors):
+                waiting.remove(chosen)
+                running[asyncio.create_task(self._session(chosen))] = chosen.kind
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for ended in done:
+                del running[ended]
+                ended.result()
+            waiting = [] if self._interrupted else waiting
         again = {} if self._interrupted else await self._again(to_run_again(self.results))
         verdict = judge(self.results, again)
         self._close(verdict)
@@ -61,20 +69,15 @@ class Run:
             for one in self._sessions:
                 one.interrupt()
 
-    async def _lane(self, waiting: list[Planned]) -> None:
-        while waiting and not self._interrupted:
-            chosen = next_session(waiting, self._running)
-            waiting.remove(chosen)
-            self._running.append(chosen.kind)
-            await self._session(chosen)
-            self._running.remove(chosen.kind)
-
     async def _session(self, planned: Planned) -> None:
+        if self._interrupted:
+            return
         result = SessionResult(planned.files)
         name = f"{len(self._sessions)}-{planned.kind.name}"
         self._say(f"{name} begins: {len(planned.files)} files, about {planned.seconds:.0f} s")
         self.results.append(result)
-        await self._listened(result, Session(self.root, planned.files, self.logs / f"{name}.log"), quiet=False)
+        session = Session(self.root, planned.files, self.logs / f"{name}.log", yields=planned.kind.yields)
+        await self._listened(result, session, quiet=False)
         self._say(f"{name} has ended: {summary(result.counts, sum(result.seconds.values()))}, CPU {result.cpu:.0f} s")
 
     async def _again(self, tests: Sequence[str]) -> dict[str, SessionResult]:

@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ INTERRUPTED_SECONDS: Final = 5 * 60.0
 """How long an interrupted session may take to end, before it is killed."""
 _ENDING_SECONDS: Final = 5.0
 _LAST_WORDS_SECONDS: Final = 10.0
+_YIELDS: Final = 5
+"""Niceness: a third of the time that a session has which does not yield."""
 _LONGEST_LINE: Final = 1 << 30
 _PR_SET_PDEATHSIG: Final = 1
 _LIBC: Final = ctypes.CDLL(None)
@@ -42,6 +45,8 @@ class Session:
     root: Path
     wanted: Sequence[str]
     log: Path
+    yields: bool = False
+    """Whether it, and what it starts, has a lower priority than other sessions."""
     process: asyncio.subprocess.Process | None = None
     ends_within: float = INTERRUPTED_SECONDS
     interrupted: bool = False
@@ -67,7 +72,7 @@ class Session:
                         stderr=log,
                         pass_fds=(writing,),
                         start_new_session=True,
-                        preexec_fn=_end_with_runner,
+                        preexec_fn=partial(_prepare, _YIELDS if self.yields else 0),
                     )
             finally:
                 os.close(writing)
@@ -140,5 +145,6 @@ def _python_path() -> str:
     return os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-def _end_with_runner() -> None:
+def _prepare(yields: int) -> None:
+    os.nice(yields)
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,5 +1,6 @@
 """Is every test file in exactly one session, and do the sessions end at about the same time?"""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +12,14 @@ from tests.suite.plan import KINDS, Planned, expected, kind_of, next_session, pl
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("tests/deploy", "tests/suite")
-CLUSTER, CHAOS, NODE, REST = KINDS
+NODE, ONE_NODE, CLUSTER, CHAOS, REST = KINDS
 
 
 @pytest.mark.parametrize(
     ("file", "kind"),
     [
-        pytest.param("tests/cluster/streams/test_kubectl.py", CLUSTER, id="of-the-cluster"),
+        pytest.param("tests/cluster/streams/test_streams.py", CLUSTER, id="of-the-cluster"),
+        pytest.param("tests/cluster/streams/test_kubectl.py", ONE_NODE, id="of-the-cluster-with-one-node"),
         pytest.param("tests/chaos/node/test_scenarios.py", CHAOS, id="with-a-runtime-that-is-killed"),
         pytest.param("tests/node/volumes/test_csi.py", NODE, id="of-a-node-in-a-folder"),
         pytest.param("tests/worker/node/object/test_own_node.py", REST, id="only-the-first-folder-counts"),
@@ -89,19 +91,35 @@ def planned(name: str, seconds: float) -> Planned:
 
 
 @pytest.mark.parametrize(
-    ("waiting", "running", "chosen"),
+    ("waiting", "running", "processors", "chosen"),
     [
-        pytest.param(["cluster", "node"], [], "cluster", id="the-longest"),
-        pytest.param(["cluster", "node"], ["cluster"], "node", id="another-kind-than-one-that-has-its-share"),
-        pytest.param(["cluster"], ["cluster"], "cluster", id="nothing-else-waits"),
-        pytest.param(["rest", "node"], ["rest"], "rest", id="a-kind-that-may-run-twice"),
-        pytest.param(["rest", "node"], ["rest", "rest"], "node", id="and-not-three-times"),
+        pytest.param(["cluster", "node"], [], 2, "cluster", id="the-longest"),
+        pytest.param(["cluster", "node"], ["node"] * 3, 2, "cluster", id="there-is-room"),
+        pytest.param(["cluster", "chaos"], ["node", "node", "node", "cluster"], 2, "cluster", id="and-for-one-more"),
+        pytest.param(["cluster", "node"], ["node"] * 5, 2, "node", id="the-longest-that-fits"),
+        pytest.param(["cluster", "node"], ["node"] * 6, 2, None, id="more-would-crowd-the-machine"),
+        pytest.param(["cluster", "node"], ["node"] * 6, 4, "cluster", id="which-may-be-larger"),
+        pytest.param(["cluster"], [], 0, "cluster", id="one-runs-on-any-machine"),
+        pytest.param(["rest"], ["node"] * 6, 2, "rest", id="one-that-yields-fits-in-always"),
+        pytest.param(["rest"], ["rest", *["node"] * 6], 2, None, id="and-not-two"),
+        pytest.param(["rest"], ["rest"] * 3, 2, "rest", id="without-others-there-are-more"),
+        pytest.param(["rest"], ["rest"] * 4, 2, None, id="and-not-too-many"),
+        pytest.param(["node"], ["rest"] * 4, 2, "node", id="nobody-waits-for-those-that-yield"),
     ],
 )
-def test_a_free_lane_takes_a_session(waiting: list[str], running: list[str], chosen: str) -> None:
-    """So that sessions of the cluster do not wait together for one build, and nodes do not crowd a machine."""
+def test_sessions_run_side_by_side(waiting: list[str], running: list[str], processors: int, chosen: str | None) -> None:
+    """As many as keep the processors busy, and no more."""
     sessions = [planned(name, 10 - index) for index, name in enumerate(waiting)]
-    assert next_session(sessions, [planned(name, 1).kind for name in running]).kind.name == chosen
+    found = next_session(sessions, [planned(name, 1).kind for name in running], processors)
+    assert (found and found.kind.name) == chosen
+
+
+def test_sessions_that_start_a_whole_cluster_are_a_kind() -> None:
+    """Every file that has the fixture, and no other."""
+    files = [
+        one for one in find_test_files(ROOT, ("tests/cluster",)) if re.search(r"\bone_node: ", (ROOT / one).read_text())
+    ]
+    assert files == [one for one in find_test_files(ROOT) if kind_of(one) is ONE_NODE]
 
 
 def test_durations_are_read_as_they_were_written(tmp_path: Path) -> None:

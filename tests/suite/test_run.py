@@ -80,7 +80,7 @@ def tree(tmp_path: Path) -> Callable[..., Path]:
 
 def started(root: Path, *words: str) -> "subprocess.Popen[str]":
     """Start the runner on a checkout, with a pipe for what it prints."""
-    command = [sys.executable, "-u", "-m", "tests.suite", "--root", str(root), "--lanes=2", *words]
+    command = [sys.executable, "-u", "-m", "tests.suite", "--root", str(root), "--processors=2", *words]
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # of which these small tests need none
     return subprocess.Popen(
         command, cwd=HERE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
