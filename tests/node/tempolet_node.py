@@ -34,8 +34,6 @@ PATIENCE: Final = patience.PATIENCE
 COMPARES_EVERY: Final = "10m"
 """More than `PATIENCE`: what a test waits for must come from an event, not from the regular resync."""
 STARTS_WITHIN: Final = 240.0
-LOOKS: Final = (0.01, 0.03)
-"""Seconds between two looks: the first, and the longest, for each look of a long wait takes CPU time from the node."""
 ROOT: Final = Path(__file__).parents[2]
 RELEASE: Final = "worker.cli"
 Service = subprocess.Popen[bytes] | ForkedService
@@ -241,7 +239,7 @@ class TempoletNode:
             )
             return f"{what}\n{shown}\n{logs}"
 
-        return wait_until(holds, told, patience, LOOKS)
+        return wait_until(holds, told, patience)
 
     def until_pod(self, name: str, holds: Callable[[PodSnapshot], Any], what: str = "") -> PodSnapshot:
         """Wait until a pod's snapshot satisfies a condition; returns the snapshot."""

@@ -3,11 +3,9 @@
 import dataclasses
 import io
 import os
-import re
 import signal
 import socket
 import stat
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -28,7 +26,7 @@ from worker.standalone.down import DownFailed, down, what_is_left
 from worker.standalone.given_configuration import read_given
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Settings, recorded
-from worker.standalone.up import PODS_WITHIN, UpFailed, up
+from worker.standalone.up import UpFailed, up
 
 
 @pytest.fixture
@@ -112,41 +110,6 @@ def test_a_node_comes_back_after_a_crash_of_everything(node: Settings, tmp_path:
     assert down(node, silent()) == []
 
 
-def test_a_refused_manifest_is_named_and_the_other_pod_runs(node: Settings, tmp_path: Path) -> None:
-    """`up` returns the reason instead of waiting; the node is up, and the given pod runs."""
-    node.manifests.mkdir(parents=True)
-    manifest(node.manifests, "bad", POD.replace("containers:", "container:"))
-    shown = Progress(Console(file=(output := io.StringIO()), width=200))
-    assert up(node, [manifest(tmp_path, "web")], shown) == []
-    assert "does not run bad.yaml: " in output.getvalue()
-    assert [pod.name for pod in read_snapshots(node.root_dir) if pod.phase == "Running"] == ["web-n1"]
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        pytest.param((f"image: {BUSYBOX}", "image: 127.0.0.1:1/nobody:1"), "ErrImagePull|ImagePullBackOff", id="pull"),
-        pytest.param(
-            ("  containers:", "  volumes: [{name: v, configMap: {name: absent}}]\n  containers:"),
-            "FailedMount",
-            id="mount",
-        ),
-        pytest.param(("command: [sh", "command: [/nowhere"), "RunContainerError|CrashLoopBackOff", id="start"),
-    ],
-)
-def test_a_pod_that_says_why_it_does_not_run_is_not_waited_for(
-    node: Settings, tmp_path: Path, change: tuple[str, str], reason: str
-) -> None:
-    """Each `up` reports it, the first and the second; only the one that was given its manifest counts it as missing."""
-    until = time.monotonic() + PODS_WITHIN.total_seconds()
-    (words,) = up(node, [manifest(tmp_path, "bad", POD.replace(*change)), manifest(tmp_path, "web")], silent())
-    assert re.fullmatch(rf"default/bad-n1 is \w+ \(({reason}): .*\)", words)
-    shown = Progress(Console(file=(output := io.StringIO()), width=200))
-    assert up(node, [], shown) == []
-    assert "does not run default/bad-n1" in output.getvalue()
-    assert time.monotonic() < until
-
-
 def test_a_node_has_the_configuration_that_was_given(node: Settings, tmp_path: Path) -> None:
     """Worker and poller use it, and the worker its log rotation; other keys count as other settings."""
     file = tmp_path / "kubelet.yaml"
@@ -187,15 +150,6 @@ def test_down_says_where_it_looked(node: Settings) -> None:
     assert f"no node known at {node.run_dir}" in said
     assert "TEMPOLET_RUN_DIR" in said
     assert f"no state was in {node.state_dir}" in said
-
-
-def test_other_settings_are_refused_while_a_node_runs(node: Settings, tmp_path: Path) -> None:
-    """Otherwise half the node would have new settings and half old ones."""
-    up(node, [], silent())
-    other = Settings(state_dir=tmp_path, run_dir=node.run_dir)
-    with pytest.raises(UpFailed, match=r"with other settings \(state_dir, .*\): run `tempolet down` first"):
-        up(other, [], silent())
-    assert not any(tmp_path.iterdir()), "the other folder is not touched"
 
 
 @pytest.mark.parametrize(
