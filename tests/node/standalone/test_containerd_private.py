@@ -1,16 +1,19 @@
 """Does a private containerd start with its images, run pods with host ports, and leave nothing behind?"""
 
+import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from proto.cri.v1 import api_pb2 as cri
 from tests.free_ports import free_ports
 from tests.node.conftest import BUSYBOX
 from tests.node.standalone.private_containerd import fetch, private_containerd, run_pod, what_is_left
-from worker.standalone.containerd import Containerd
+from worker.standalone.containerd import CNI_CACHE, Containerd
 from worker.standalone.containerd_config import PAUSE_IMAGE
 from worker.standalone.cri_client import CriClient
 from worker.standalone.machine.process import wait_for_end
@@ -42,6 +45,19 @@ def test_a_pod_answers_on_its_address_and_on_the_nodes_port(own: Containerd) -> 
     before = own.process.running()
     assert own.start().startswith("containerd ")
     assert own.process.running() == before
+
+
+def test_a_pod_has_a_loopback_without_the_plugin(own: Containerd) -> None:
+    """It is set up by containerd: the plugin would have left its result in the cache."""
+    sandbox, _ = run_pod(own, "web")
+    with CriClient(own.socket) as runtime:
+        asked = cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox, verbose=True)
+        pid = json.loads(runtime.runtime.PodSandboxStatus(asked).info["info"])["pid"]
+    command = ["nsenter", "--net", "--target", str(pid), "ip", "-json", "address", "show", "lo"]
+    (lo,) = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert "UP" in lo["flags"]
+    assert "127.0.0.1" in {one["local"] for one in lo["addr_info"]}
+    assert not list(CNI_CACHE.glob(f"cni-loopback-{sandbox}-*"))
 
 
 def test_pods_outlive_their_containerd_and_go_with_it_when_it_stops(own: Containerd) -> None:

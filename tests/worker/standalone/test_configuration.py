@@ -38,7 +38,7 @@ def test_containerd_keeps_to_its_own_folders() -> None:
     assert cri["image_pull_with_sync_fs"] is True
     assert config["plugins"]["io.containerd.service.v1.diff-service"] == {"sync_fs": True}
     assert cri["netns_mounts_under_state_dir"] is True
-    assert cri["cni"] == {"bin_dir": "/parts/cni", "conf_dir": "/run/x/cni"}
+    assert cri["cni"] == {"bin_dir": "/parts/cni", "conf_dir": "/run/x/cni", "use_internal_loopback": True}
     assert cri["containerd"]["runtimes"]["runc"]["options"] == {"BinaryName": "/parts/runc", "SystemdCgroup": False}
 
 
