@@ -33,6 +33,7 @@ from activities.volumes.plugin.volume_type import (
     NotAttached,
     NotProcessed,
     PodVolume,
+    Step,
     VolumeFailed,
     VolumeType,
 )
@@ -43,6 +44,7 @@ from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, Unmo
 from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT, VOLUME_ATTACHMENT_LIMIT_EXCEEDED
 from proto.temporal.pod import PodJson, PodKey
 
+_UNPROCESSED: Final = "Unable to attach or mount volumes:"
 _GIVEN: Final = "tempolet.dev/fs-group"
 _EXPECTED: Final = (VolumeFailed, StillMounted, OSError, CriError, ApplicationError)
 
@@ -107,7 +109,7 @@ class VolumeActivities:
         found = pod_volumes(self._services, request)
         ends = await asyncio.gather(*(self._mount(kind, one) for kind, one in found), return_exceptions=True)
         volumes = [one for _, one in found]
-        if failures := failure_message(_mounting, volumes, ends):
+        if failures := mount_failures(volumes, ends):
             if request.refresh is None and (limit := limit_message(volumes, ends)):
                 raise non_retryable_failure(VOLUME_ATTACHMENT_LIMIT_EXCEEDED, limit)
             raise non_retryable_failure(FAILED_MOUNT, failures)
@@ -179,15 +181,28 @@ def type_named(kind: str, name: str) -> VolumeType:
     return found
 
 
-def failure_message(doing: Callable[[PodVolume], str], volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
+def mount_failures(volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
+    """Build the kubelet's message of a pod whose volumes could not all be mounted; unexpected errors are raised unchanged."""
+    unprocessed = [one for one in ends if isinstance(one, NotProcessed)]
+    others = [None if isinstance(one, NotProcessed) else one for one in ends]
+    failures = [one for one in (failure_message(_mounting, volumes, others),) if one]
+    if unprocessed:
+        failures.append(f"{_UNPROCESSED} {_lists(volumes, ends)}: {'; '.join(map(str, unprocessed))}")
+    return "; ".join(failures)
+
+
+def failure_message(
+    doing: Callable[[PodVolume, object], str], volumes: Sequence[PodVolume], ends: Sequence[object]
+) -> str:
     """Build the kubelet's message with every failed volume; unexpected errors are raised unchanged."""
     failures = []
     for volume, end in zip(volumes, ends, strict=True):
+        name = end.volume or volume.name if isinstance(end, VolumeFailed) else volume.name
         match end:
             case ApplicationError(message=message):
-                failures.append(f'{doing(volume)} failed for volume "{volume.name}" : {message}')
+                failures.append(f'{doing(volume, end)} for volume "{name}" : {message}')
             case BaseException() if isinstance(end, _EXPECTED):
-                failures.append(f'{doing(volume)} failed for volume "{volume.name}" : {end}')
+                failures.append(f'{doing(volume, end)} for volume "{name}" : {end}')
             case BaseException():
                 raise end
     return "; ".join(failures)
@@ -197,22 +212,27 @@ def limit_message(volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
     """Build the kubelet's message if the node has no place for one of the volumes; else empty (VolumeAttachLimitExceededError)."""
     if not any(isinstance(end, AttachLimitExceeded) for end in ends):
         return ""
+    return f"Node has reached its volume attachment limit, rejecting pod. {_lists(volumes, ends)}: context deadline exceeded"
+
+
+def _lists(volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
+    """List the volumes that failed, as the kubelet does (WaitForAttachAndMount)."""
     unmounted, unattached, unprocessed = (
         " ".join(sorted(one.name for one, end in zip(volumes, ends, strict=True) if isinstance(end, failed)))
         for failed in (Exception, NotAttached, NotProcessed)
     )
     return (
-        f"Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[{unmounted}], "
-        f"unattached volumes=[{unattached}], failed to process volumes=[{unprocessed}]: context deadline exceeded"
+        f"unmounted volumes=[{unmounted}], unattached volumes=[{unattached}], failed to process volumes=[{unprocessed}]"
     )
 
 
-def _mounting(volume: PodVolume) -> str:
-    """Say what fails if a volume cannot be mounted, or a block device not be had (operation_generator.go)."""
+def _mounting(volume: PodVolume, end: object) -> str:
+    """Say what failed of a volume that cannot be mounted, or of a block device (operation_generator.go)."""
     spec = volume.pod_spec.get("spec") or {}
     uses = (one for container in every_container(spec) for one in container.get("volumeDevices") or ())
-    return "MapVolume.SetUpDevice" if any(one["name"] == volume.name for one in uses) else "MountVolume.SetUp"
+    files, device = (end.step if isinstance(end, VolumeFailed) else Step.SET_UP).value
+    return device if any(one["name"] == volume.name for one in uses) else files
 
 
-def _unmounting(_: PodVolume) -> str:
-    return "UnmountVolume.TearDown"
+def _unmounting(_: PodVolume, __: object) -> str:
+    return "UnmountVolume.TearDown failed"

@@ -46,7 +46,9 @@ LOGIN_MISSING: Final = "FailedToRetrieveImagePullSecret"
 _NOT_PULLED: Final = frozenset({"ErrImageNeverPull"})
 _NOT_INSPECTED: Final = frozenset({"InvalidImageName", "ImageInspectError"})
 _NO_DIRECTORIES: Final = "FailedToMakePodDataDirectories"
-_NEXT_VOLUME: Final = re.compile(r'; (?=(?:MountVolume\.SetUp|MapVolume\.SetUpDevice) failed for volume ")')
+_NEXT_VOLUME: Final = re.compile(
+    r'; (?=(?:Mount|Map)Volume\.\w+ (?:check )?failed (?:while expanding volume )?for volume "|Unable to attach or mount volumes: )'
+)
 _OF_A_DEVICE: Final = "MapVolume."
 
 

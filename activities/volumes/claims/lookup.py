@@ -11,11 +11,11 @@ from activities.volumes.migration.handles import MigrationError
 from activities.volumes.migration.translation import migrated_volume
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.services import VolumeServices
-from activities.volumes.plugin.volume_type import PodVolume
+from activities.volumes.plugin.volume_type import PodVolume, Step, failed_at
 
 
 async def find_bound_volume(volume: PodVolume, claim: str, *, own: bool) -> PersistentVolume:
-    """Look up a claim and its volume; raises ClaimUnusable and ObjectRefused."""
+    """Look up a claim and its volume; raises ClaimUnusable, ObjectRefused, and VolumeFailed if it is for other nodes."""
     objects, namespace = volume.services.objects, volume.pod.namespace
     stored = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUME_CLAIMS, namespace, claim), "PVC")
     name = volume_name(stored.json)
@@ -27,7 +27,7 @@ async def find_bound_volume(volume: PodVolume, claim: str, *, own: bool) -> Pers
     check_use(volume.name, persistent, volume.pod_spec["spec"])
     spec, node = migrated["spec"], volume.services.settings.node_name
     if spec.get("nodeAffinity") and not reachable(spec, await _node_labels(volume.services), node):
-        raise ClaimUnusable(f"MountVolume.NodeAffinity check failed for volume {name}: no matching NodeSelectorTerms")
+        raise failed_at(Step.AFFINITY, "no matching NodeSelectorTerms", name)
     return persistent
 
 

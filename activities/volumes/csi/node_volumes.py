@@ -30,7 +30,7 @@ from activities.volumes.plugin.attaching import wait_reported
 from activities.volumes.plugin.ownership import fs_group_of
 from activities.volumes.plugin.selinux import AskedLabel, LabelledVolume, LabelUser, check_label
 from activities.volumes.plugin.services import VolumeServices
-from activities.volumes.plugin.volume_type import VolumeFailed
+from activities.volumes.plugin.volume_type import Step, VolumeFailed, failed_at
 
 _IN_USE = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
 
@@ -192,7 +192,7 @@ class NodeVolumes:
         except CsiError as error:
             if error.is_final:
                 await asyncio.to_thread(_forget_unstaged, place, key)
-            raise VolumeFailed(f"NodeStageVolume: {error}") from None
+            raise failed_at(Step.DEVICE, str(error)) from None
         self._drivers.staged.add(key)
         return staging
 
@@ -202,7 +202,8 @@ class NodeVolumes:
         secrets = await read_secret(self._services.objects, volume.publish_secret, "NodePublishSecretRef")
         rules = mounting.rules
         about_pod = pod_attributes(mounting.pod, volume.lifecycle) if rules.pod_info else {}
-        tokens = await pod_tokens(self._services.tokens, rules, mounting.pod)
+        # a kubelet gives none to the driver of a device (csi_block.go publishVolumeForBlock)
+        tokens = {} if volume.block else await pod_tokens(self._services.tokens, rules, mounting.pod)
         about_pod, secrets = (about_pod, secrets | tokens) if rules.tokens_in_secrets else (about_pod | tokens, secrets)
         places = (staging, str(place.target))
         try:
@@ -210,7 +211,7 @@ class NodeVolumes:
         except CsiError as error:
             if error.is_final:
                 await asyncio.to_thread(self._forget_unpublished, mounting)
-            raise VolumeFailed(f"NodePublishVolume: {error}") from None
+            raise failed_at(Step.PUBLISH, str(error)) from None
         if not await asyncio.to_thread(place.target.exists):
             raise VolumeFailed(f"its driver says that it is published, and there is nothing at {place.target}")
 

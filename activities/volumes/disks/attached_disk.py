@@ -21,7 +21,7 @@ from activities.volumes.disks.mounting import bind_into_pod, mount_disk, other_m
 from activities.volumes.plugin.attaching import wait_in_node_status, wait_reported
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.selinux import LabelledVolume, LabelUser, check_label, label_option
-from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, Step, VolumeFailed, failing_at
 from proto.temporal.mounted import MountedVolume
 
 Disk = dict[str, Any]
@@ -139,9 +139,11 @@ class AttachedDisk:
             await asyncio.to_thread(
                 point.mkdir, _MODE, parents=True, exist_ok=True
             )  # a concurrent `detach` looks for it
-            device = await self._kind.attach(volume, wanted.disk)
+            with failing_at(Step.ATTACH):
+                device = await self._kind.attach(volume, wanted.disk)
             options = [*wanted.options, *(["ro"] if wanted.read_only else []), *label_option(wanted.label)]
-            await mount_disk(device, point, wanted.kind, options)
+            with failing_at(Step.DEVICE):
+                await mount_disk(device, point, wanted.kind, options)
         found = await bind_into_pod(point, target, read_only=wanted.read_only)
         mounted = MountedVolume(volume.name, str(target), read_only=wanted.read_only, selinux_relabel=not wanted.label)
         return Mounted(mounted, found=found, needs_fs_group=not wanted.read_only)
@@ -175,7 +177,8 @@ class AttachedDisk:
         used_by = self._devices(volume, wanted.disk) / volume.pod.uid
         found = await asyncio.to_thread(used_by.exists)
         await asyncio.to_thread(used_by.parent.mkdir, _MODE, parents=True, exist_ok=True)  # as in `_show`
-        device = await self._kind.attach(volume, wanted.disk)
+        with failing_at(Step.ATTACH):
+            device = await self._kind.attach(volume, wanted.disk)
         await asyncio.to_thread(used_by.touch)
         return Mounted(MountedVolume(volume.name, str(device), device=True, read_only=wanted.read_only), found=found)
 

@@ -1,7 +1,9 @@
 """The protocol of volume types, and what they get and return."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,8 +13,27 @@ from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson, PodKey
 
 
+class Step(Enum):
+    """At what a volume failed, in the kubelet's words: for files, and for a device (operation_generator.go)."""
+
+    AFFINITY = ("MountVolume.NodeAffinity check failed", "MapVolume.NodeAffinity check failed")
+    ATTACH = ("MountVolume.WaitForAttach failed", "MapVolume.WaitForAttach failed")
+    DEVICE = ("MountVolume.MountDevice failed", "MapVolume.SetUpDevice failed")
+    """What is done once for all pods of the node."""
+    SET_UP = ("MountVolume.SetUp failed", "MapVolume.SetUpDevice failed")
+    PUBLISH = ("MountVolume.SetUp failed", "MapVolume.MapPodDevice failed")
+    EXPAND = (
+        "MountVolume.Setup failed while expanding volume",
+        "MapVolume.MarkVolumeAsMounted failed while expanding volume",
+    )
+
+
 class VolumeFailed(Exception):
     """A volume cannot be mounted or unmounted now. The message is the kubelet's and never quotes a volume's content."""
+
+    step: Step = Step.SET_UP
+    volume: str = ""
+    """The PersistentVolume's name, which the kubelet tells instead of the pod's for it; empty: it is none."""
 
 
 class NotProcessed(VolumeFailed):
@@ -22,9 +43,32 @@ class NotProcessed(VolumeFailed):
 class NotAttached(VolumeFailed):
     """A volume is not attached to this node."""
 
+    step = Step.ATTACH
+
 
 class AttachLimitExceeded(NotAttached):
     """It was not attached in time, because its driver has no place for one more volume on this node."""
+
+
+def failed_at(step: Step, message: str, volume: str = "") -> VolumeFailed:
+    """Return a failure at a step, of a PersistentVolume if it is named."""
+    failed = VolumeFailed(message)
+    failed.step, failed.volume = step, volume
+    return failed
+
+
+@contextmanager
+def failing_at(step: Step) -> Iterator[None]:
+    """Let failures of the block say at what the volume failed."""
+    try:
+        yield
+    except NotAttached:
+        raise
+    except VolumeFailed as failed:
+        failed.step = step
+        raise
+    except OSError as error:
+        raise failed_at(step, str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

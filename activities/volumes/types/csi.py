@@ -17,7 +17,7 @@ from activities.volumes.csi.records.places import FilesPlace, Place
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, ephemeral_volume, persistent_fields
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.plugin.selinux import AskedLabel
-from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeType
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, Step, VolumeType, failing_at
 from proto.temporal.mounted import MountedVolume
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class PersistentCsi:
         wanted, asked = await _labelled(volume, persistent_csi(persistent), place, persistent.label)
         mounted = await _mount(volume, wanted, place, asked)
         if volume.services.api is not None and persistent.objects is not None:
-            await _expand(volume, wanted, place, persistent.objects)
+            with failing_at(Step.EXPAND):
+                await _expand(volume, wanted, place, persistent.objects)
         return mounted
 
     async def unmount(self, volume: PodVolume, *, block: bool) -> None:

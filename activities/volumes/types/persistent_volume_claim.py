@@ -73,7 +73,12 @@ async def mount_persistent(volume: PodVolume, persistent: PersistentVolume) -> M
     """Mount a PersistentVolume for a volume of a pod, after recording it."""
     kind, there = _type_of(persistent), _as_persistent(volume, _folder_of(persistent))
     await asyncio.to_thread(_remember, volume, persistent)
-    mounted = await kind.mount(there, replace(persistent, label=asked_label(volume, persistent.access_modes)))
+    asked = asked_label(volume, persistent.access_modes)
+    try:
+        mounted = await kind.mount(there, replace(persistent, label=asked))
+    except VolumeFailed as failed:
+        failed.volume = persistent.name
+        raise
     shown = replace(
         mounted.volume,
         name=volume.name,

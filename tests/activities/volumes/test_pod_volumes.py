@@ -18,7 +18,15 @@ from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind
 from activities.volumes import pod_volumes
 from activities.volumes.plugin.table import VOLUME_PLUGINS
-from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
+from activities.volumes.plugin.volume_type import (
+    Mounted,
+    NotAttached,
+    NotProcessed,
+    PodVolume,
+    Step,
+    VolumeFailed,
+    failed_at,
+)
 from activities.volumes.pod_volumes import VolumeActivities
 from activities.volumes.types.host_path import check
 from proto.cri.v1 import api_pb2 as cri
@@ -74,6 +82,11 @@ async def test_an_empty_dir_is_made_once(services: NodeServices) -> None:
     assert (folder(services) / "file").read_text() == "kept"
 
 
+def at(step: Step) -> VolumeFailed:
+    """Fail at a step."""
+    return failed_at(step, "two", "pv")
+
+
 async def test_an_empty_dir_goes_with_its_pod(services: NodeServices) -> None:
     """With its content; repeated, and for a pod without one, it does nothing."""
     await mount(services, DATA)
@@ -103,6 +116,53 @@ def test_a_block_device_is_mapped_not_mounted(services: NodeServices) -> None:
     assert message == (
         'MountVolume.SetUp failed for volume "files" : one; MapVolume.SetUpDevice failed for volume "disk" : two'
     )
+
+
+@pytest.mark.parametrize(
+    ("failures", "message"),
+    [
+        pytest.param([None, None], "", id="none"),
+        pytest.param(
+            [NotAttached("one"), at(Step.DEVICE)],
+            'MountVolume.WaitForAttach failed for volume "files" : one; MapVolume.SetUpDevice failed for volume "pv" : two',
+            id="attached-staged",
+        ),
+        pytest.param(
+            [at(Step.DEVICE), at(Step.PUBLISH)],
+            'MountVolume.MountDevice failed for volume "pv" : two; MapVolume.MapPodDevice failed for volume "pv" : two',
+            id="staged-published",
+        ),
+        pytest.param(
+            [at(Step.AFFINITY), at(Step.AFFINITY)],
+            'MountVolume.NodeAffinity check failed for volume "pv" : two; '
+            'MapVolume.NodeAffinity check failed for volume "pv" : two',
+            id="for-other-nodes",
+        ),
+        pytest.param(
+            [at(Step.EXPAND), at(Step.EXPAND)],
+            'MountVolume.Setup failed while expanding volume for volume "pv" : two; '
+            'MapVolume.MarkVolumeAsMounted failed while expanding volume for volume "pv" : two',
+            id="expanded",
+        ),
+        pytest.param(
+            [NotAttached("one"), NotProcessed("no claim")],
+            'MountVolume.WaitForAttach failed for volume "files" : one; Unable to attach or mount volumes: '
+            "unmounted volumes=[disk files], unattached volumes=[files], failed to process volumes=[disk]: no claim",
+            id="not-processed",
+        ),
+        pytest.param(
+            [NotProcessed("one"), NotProcessed("two")],
+            "Unable to attach or mount volumes: unmounted volumes=[disk files], unattached volumes=[], "
+            "failed to process volumes=[disk files]: one; two",
+            id="nothing-processed",
+        ),
+    ],
+)
+def test_at_what_volumes_fail(services: NodeServices, failures: list[Exception | None], message: str) -> None:
+    """operation_generator.go, volume_manager.go WaitForAttachAndMount: files, and a device."""
+    containers = [{"name": "main", "volumeMounts": [{"name": "files"}], "volumeDevices": [{"name": "disk"}]}]
+    found = [PodVolume(POD, name, {}, {"spec": {"containers": containers}}, services) for name in ("files", "disk")]
+    assert pod_volumes.mount_failures(found, failures) == message
 
 
 async def test_a_volume_becomes_the_groups_once_and_to_the_end(

@@ -159,7 +159,7 @@ def test_a_pod_waits_for_a_driver_that_is_not_there(node: TempoletNode, driver: 
     node.apply(claiming("late", "late"))
     node.apply(pod_manifest("beside"))
     words = (
-        'MountVolume.SetUp failed for volume "data" : kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: '
+        'MountVolume.SetUp failed for volume "late" : kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: '
         f"driver name {driver.setup.name} not found in the list of registered CSI drivers"
     )
     # the first attempt may precede the worker's notice that the driver is gone, and fails with another message
@@ -178,7 +178,7 @@ def test_a_driver_that_dies_between_stage_and_publish(node: TempoletNode, driver
     node.apply(claiming("dying", "dying"))
     driver.died()
     failed = node.until_pod("dying", lambda one: one.reason == "FailedMount")
-    assert "NodeStageVolume: rpc error: code = Unavailable" in failed.message
+    assert 'MountVolume.MountDevice failed for volume "dying" : rpc error: code = Unavailable' in failed.message
     driver.start()
     printed(node, node.until_running("dying"), "content of dying")
     node.take_away("dying")
@@ -253,6 +253,6 @@ def test_a_pod_that_waits_for_its_claim_goes_on_at_once(node: TempoletNode, driv
     bind(node, driver, "early")
     printed(node, node.until_running("early"), "content of early")
     told = story(node, node.until_running("early"))
-    assert sum("FailedMount: MountVolume" in line for line in told) <= 3
+    assert 1 <= sum("FailedMount: " in line for line in told) <= 3
     node.take_away("early")
     assert left(node, driver) == []

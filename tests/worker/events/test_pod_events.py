@@ -266,6 +266,19 @@ def test_what_goes_well(events: PodEvents, told: Told, request_: Any, answer: An
         pytest.param(
             MountVolumes(POD, (), {}),
             "FailedMount",
+            'MountVolume.WaitForAttach failed for volume "a" : one; MountVolume.NodeAffinity check failed for volume "d" : five; MapVolume.MarkVolumeAsMounted failed while expanding volume for '
+            'volume "b" : two; Unable to attach or mount volumes: unmounted volumes=[c], three; four',
+            [
+                'W FailedMount: MountVolume.WaitForAttach failed for volume "a" : one',
+                'W FailedMount: MountVolume.NodeAffinity check failed for volume "d" : five',
+                'W FailedMapVolume: MapVolume.MarkVolumeAsMounted failed while expanding volume for volume "b" : two',
+                "W FailedMount: Unable to attach or mount volumes: unmounted volumes=[c], three; four",
+            ],
+            id="at-other-steps",
+        ),
+        pytest.param(
+            MountVolumes(POD, (), {}),
+            "FailedMount",
             'MapVolume.SetUpDevice failed for volume "a" : one; MountVolume.SetUp failed for volume "b" : two; '
             'MapVolume.SetUpDevice failed for volume "c" : three',
             [

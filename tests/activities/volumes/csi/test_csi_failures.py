@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.volumes.plugin import attaching
-from activities.volumes.plugin.volume_type import VolumeFailed
+from activities.volumes.plugin.volume_type import Step, VolumeFailed
 from activities.volumes.pod_volumes import VolumeActivities
 from proto.temporal.activities.volumes import MountVolumes
 from tests.activities.volumes.csi.csi_node import CANARY, CLAIM, NAME, PUBLISH, STAGE, UNPUBLISH, UNSTAGE, Node
@@ -77,13 +77,29 @@ async def test_what_a_driver_refuses(node: Node, call: str, code: str, left: boo
     node.driver.order(call, Order(times=1, code=code, details="not today"))
     pod = node.pod("uid-1")
     said = code.title().replace("_", "")
-    with pytest.raises(VolumeFailed, match=f"{call}: rpc error: code = {said} desc = not today"):
+    with pytest.raises(VolumeFailed, match=f"^rpc error: code = {said} desc = not today") as refused:
         await node.mount(pod)
+    assert refused.value.step is (Step.DEVICE if call == STAGE else Step.PUBLISH)
     assert bool(list(node.services.settings.root_dir.glob("pods/uid-1/volumes/*/*/vol_data.json"))) is left
     node.driver.forget_calls()
     node.driver.order(call, None)
     await node.unmount(pod)
     assert node.life() == undone
+    assert node.left() == []
+
+
+@pytest.mark.parametrize("mode", ["Filesystem", "Block"])
+async def test_who_gets_tokens(node: Node, mode: str) -> None:
+    """Nobody issues one here, so files cannot be published; the driver of a device gets none, as under a kubelet."""
+    node.services = replace(node.services, api=object())  # type: ignore[arg-type]
+    node.driver_object(tokenRequests=[{"audience": "a"}])
+    node.bind(volumeMode=mode)
+    if mode == "Filesystem":
+        with pytest.raises(VolumeFailed, match="failed to get service account token attributes"):
+            await node.mount(node.pod("uid-1"))
+    else:
+        assert (await node.mount(node.pod("uid-1"))).volume.device
+    await node.unmount(node.pod("uid-1"))
     assert node.left() == []
 
 
@@ -155,16 +171,19 @@ async def test_only_one_pod_may_have_a_volume_for_one_pod(node: Node) -> None:
 
 
 async def test_all_volumes_of_a_pod_by_its_activity(node: Node) -> None:
-    """The failure has the pod's name for the volume."""
+    """The failure has the PersistentVolume's name and the step, as under a kubelet."""
+    node.driver.order(STAGE, Order(times=1, code="INTERNAL", details="no"))
     node.driver.order(PUBLISH, Order(times=1, code="INTERNAL", details="not today"))
     pod = node.pod("uid-1")
     told = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, "spec": {}}
     mount = VolumeActivities(node.services).mount_volumes
+    with pytest.raises(ApplicationError, match=r'MountVolume\.MountDevice failed for volume "pv1" : rpc error: '):
+        await ActivityEnvironment().run(mount, MountVolumes(pod, (CLAIM,), told))
     with pytest.raises(ApplicationError) as refused:
         await ActivityEnvironment().run(mount, MountVolumes(pod, (CLAIM,), told))
     assert refused.value.type == "FailedMount"
     assert refused.value.message == (
-        'MountVolume.SetUp failed for volume "data" : NodePublishVolume: rpc error: code = Internal desc = not today'
+        'MountVolume.SetUp failed for volume "pv1" : rpc error: code = Internal desc = not today'
     )
     answer = await ActivityEnvironment().run(mount, MountVolumes(pod, (CLAIM,), told))
     assert [one.name for one in answer.volumes] == ["data"]

@@ -91,7 +91,10 @@ async def test_a_claim_that_is_not_there_and_one_that_is_not_bound(
     services: NodeServices, objects: ObjectsInMemory, tmp_path: Path
 ) -> None:
     """The kubelet's words, and the pod goes on when both are there."""
-    start = 'MountVolume.SetUp failed for volume "data" : error processing PVC default/mine: '
+    start = (
+        "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], failed to process volumes=[data]: "
+        "error processing PVC default/mine: "
+    )
     with pytest.raises(ApplicationError) as missing:
         await mount(services)
     assert missing.value.type == "FailedMount"
