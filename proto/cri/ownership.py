@@ -10,6 +10,9 @@ from typing import Final
 
 NODE_ANNOTATION: Final = "tempolet.dev/node"
 
+DEVICES_ANNOTATION: Final = "tempolet.dev/devices"
+"""On a container that has devices of plugins: which, as JSON, by resource and NUMA node; read if the node has lost its checkpoint."""
+
 HOOK_LABEL: Final = "tempolet.dev/hook"
 """On the container that runs a hook's command: the hook. Readers of the runtime must not take it for one of the pod's."""
 HOOK_POD_UID: Final = "tempolet.dev/hook-pod-uid"

@@ -1,4 +1,4 @@
-"""What the runtime says of a container's CPUs and memory, as plain values: for what is decided by it when all else is lost."""
+"""What the runtime says of a container's CPUs, memory and devices, as plain values: for what is decided by it when all else is lost."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +24,8 @@ class RuntimeContainer:
     """In bytes."""
     huge_pages: Mapping[str, int] = field(default_factory=dict)
     """Limits in bytes, by the runtime's name of the size (2MB)."""
+    devices: str = ""
+    """What its annotation says of the devices of plugins (`DEVICES_ANNOTATION`)."""
     has_succeeded: bool = False
     """It has exited with 0."""
     finished_at: int = 0

@@ -16,6 +16,7 @@ import structlog
 
 from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
+from proto.cri.ownership import DEVICES_ANNOTATION
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, GivenDevices, PodAssignment
 from proto.temporal.pod import PodJson
@@ -41,6 +42,7 @@ from workflows.decide.devices.checkpoint import (
 )
 from workflows.decide.devices.hints import Wish, device_hints
 from workflows.decide.devices.inventory import Listed, is_of_plugins
+from workflows.decide.devices.recovery import written_devices
 from workflows.decide.devices.requests import (
     NOT_REGISTERED,
     ContainerWants,
@@ -66,6 +68,8 @@ class DeviceManager:
         self._plugins, self._file, self._numa_nodes = plugins, root_dir / STATE_FILE, numa_nodes
         self._known = known.assignments
         self._writing = threading.Lock()
+        self._has_ledger = False
+        """It was told once what the ledger says."""
         self._usages: dict[tuple[str, str], tuple[Mapping[str, Assigned], Usage]] = {}
 
     @property
@@ -77,8 +81,9 @@ class DeviceManager:
         """Take what the ledger says, and free what pods have that do not count.
 
         What only the file knows of pods that count stays, as far as nobody else has it. What the ledger knows and the file has lost
-        is given anew when its pod is admitted.
+        is asked for again when its pod is admitted, or a container of it starts.
         """
+        self._has_ledger = True
         kept = self._known.only(counting)
         for uid, pod in assigned.items():
             for container, resource, told in _told(pod):
@@ -187,6 +192,7 @@ class DeviceManager:
         if not found:
             return made
         uses = self._usage(pod_uid, container, found)
+        which = {DEVICES_ANNOTATION: text} if (text := written_devices(found)) else {}
         return replace(
             made,
             environment={**uses.env, **made.environment},
@@ -204,22 +210,49 @@ class DeviceManager:
                     for one in uses.devices
                 ),
             ),
-            annotations={**uses.annotations, **made.annotations},
+            annotations={**uses.annotations, **made.annotations, **which},
             cdi_devices=(*made.cdi_devices, *uses.cdi_devices),
         )
+
+    def has_lost(self, pod_uid: str, container: Mapping[str, Any]) -> bool:
+        """Report whether a container has devices of which nobody knows any more which, or how they are used."""
+        has = self._known.pods.get(pod_uid, {}).get(str(container["name"]), {})
+        return any(name not in has or has[name].answer is None for name in self._wanted(container))
+
+    async def regain(self, pod_uid: str, container: Mapping[str, Any]) -> None:
+        """Ask plugins again for devices that a container has, or, as a kubelet does, for others if it is lost which it has.
+
+        Which others are free is known once the ledger has been heard; raises HardwareRefused.
+        """
+        name = str(container["name"])
+        for resource, count in self._wanted(container).items():
+            assigned = self._known.pods.get(pod_uid, {}).get(name, {}).get(resource)
+            if assigned is None and not self._has_ledger:
+                continue
+            if assigned is None or assigned.answer is None:
+                request = Request(
+                    uid=pod_uid,
+                    container=name,
+                    resource=resource,
+                    wanted=count,
+                    has=self._known.of(pod_uid, name, resource),
+                    in_use=self._known.used(resource),
+                )
+                await self._give(request)
+
+    def _wanted(self, container: Mapping[str, Any]) -> dict[str, int]:
+        wanted = wanted_by(container)
+        return {name: wanted[name] for name in sorted(wanted) if wanted[name] and self._is_of_plugins(name)}
 
     async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
         """Have plugins prepare the devices of a container that is about to start; raises HardwareRefused.
 
-        A container does not start without its devices: neither before its plugin has registered again, nor if nobody knows any more
-        what the plugin answered.
+        A container does not start without its devices: neither before its plugin has registered again, nor if nobody knows which
+        it has.
         """
         name = str(container["name"])
         has = self._known.pods.get(pod_uid, {}).get(name, {})
-        wanted = [
-            resource for resource, count in wanted_by(container).items() if count and self._is_of_plugins(resource)
-        ]
-        for resource in sorted(wanted):
+        for resource in self._wanted(container):
             assigned = has.get(resource)
             if assigned is None or assigned.answer is None:
                 raise HardwareRefused(

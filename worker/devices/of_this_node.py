@@ -6,12 +6,14 @@ Called by the worker process.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
+from proto.cri.runtime_container import RuntimeContainer
 from proto.node_devices import DeviceCount, read_node_devices, write_healthy_devices, write_node_devices
 from worker.daemon.background import in_background
 from worker.devices.counts import Counts, Uncounted
@@ -19,8 +21,10 @@ from worker.devices.device_manager import DeviceManager, load_checkpoint
 from worker.devices.plugins import DevicePlugins
 from worker.settings.hardware.numa_nodes import FOLDER
 from worker.settings.hardware.numbered_folders import numbered_folders
+from workflows.decide.devices.checkpoint import Checkpoint
 from workflows.decide.devices.health import resources_status
 from workflows.decide.devices.inventory import Inventory
+from workflows.decide.devices.recovery import recovered
 
 WRITE_PAUSE: Final = 0.5
 """Seconds between two writes."""
@@ -33,18 +37,33 @@ def numa_nodes(folder: Path = FOLDER) -> tuple[int, ...]:
     return tuple(sorted(numbered_folders(folder, "node"))) or (0,)
 
 
+def _completed(checkpoint: Checkpoint, left: Sequence[RuntimeContainer]) -> Checkpoint:
+    """Add what containers have beside it."""
+    found = recovered(checkpoint.assignments, left)
+    for why in found.ignored:
+        _log.warning("a container does not keep its devices", why=why)
+    return replace(checkpoint, assignments=found.assignments)
+
+
 class NodeDevices:
     """The device plugins of one node; used from one event loop."""
 
-    def __init__(self, root_dir: Path, counts: Counts | None = None) -> None:
-        """Read what was known before."""
+    def __init__(
+        self, root_dir: Path, counts: Counts | None = None, left: Callable[[], Sequence[RuntimeContainer]] = tuple
+    ) -> None:
+        """Read what was known before; `left` returns the node's containers with their annotations of devices, for what the checkpoint lacks."""
         self._root_dir, self._counts = root_dir, counts or Uncounted()
         self._event = asyncio.Event()
         self.health_changed: Callable[[Collection[str]], None] = lambda _: None
         """Called with the uids of pods whose devices are healthy no more, or again."""
         self._told: Inventory = {}
         """What was listed when pods were last told."""
-        checkpoint = load_checkpoint(root_dir)
+        kept = load_checkpoint(root_dir)
+        checkpoint = _completed(kept, left())
+        self.found = frozenset(
+            uid for uid, had in checkpoint.assignments.pods.items() if kept.assignments.pods.get(uid) != had
+        )
+        """The pods of whose devices only the runtime knew."""
         self.plugins = DevicePlugins(self._event.set)
         self._before = tuple(checkpoint.registered)
         self.plugins.removed.update(set(read_node_devices(root_dir)) - set(self._before))

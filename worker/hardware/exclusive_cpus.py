@@ -143,6 +143,13 @@ class ExclusiveCpus:
         """Free nothing: the CPUs of init containers are the next containers' or stay with the pod until it is over."""
         return False
 
+    def has_lost(self, pod_uid: str, container: Mapping[str, Any]) -> bool:  # noqa: ARG002 - the Protocol's signature
+        """Report that nothing is lost that could be regained now."""
+        return False
+
+    async def regain(self, pod_uid: str, container: Mapping[str, Any]) -> None:
+        """Regain nothing."""
+
     async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
         """Prepare nothing."""
 

@@ -128,6 +128,13 @@ class MemoryOfNodes:
             self._known = released(self._known, pod_uid, [one for one in pod.ended_before(container) if one in had])
         return self._known is not before
 
+    def has_lost(self, pod_uid: str, container: Mapping[str, Any]) -> bool:  # noqa: ARG002 - the Protocol's signature
+        """Report that nothing is lost that could be regained now."""
+        return False
+
+    async def regain(self, pod_uid: str, container: Mapping[str, Any]) -> None:
+        """Regain nothing."""
+
     async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
         """Prepare nothing."""
 

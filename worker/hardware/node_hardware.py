@@ -6,7 +6,8 @@ that dies in between finds there what it has chosen.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
@@ -108,13 +109,9 @@ class NodeHardware:
         return chosen
 
     async def _give(self, pod: PodJson, container: str, affinity: Affinity, *, until: float) -> None:
-        try:
-            async with asyncio.timeout_at(until):
-                for one in self._providers:
-                    await one.allocate(pod, container, affinity)
-        except TimeoutError:
-            why = f"device plugins that have not answered within {ALLOCATED_WITHIN:g} s"
-            raise HardwareRefused(UNEXPECTED, f"Allocate failed due to {why}, which is unexpected") from None
+        async with _within(until):
+            for one in self._providers:
+                await one.allocate(pod, container, affinity)
 
     @property
     def _is_aligned(self) -> bool:
@@ -134,14 +131,26 @@ class NodeHardware:
 
     async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
         """Prepare what a container has, and free what the pod's init containers have that ended; raises HardwareRefused."""
-        for one in self._providers:  # a plugin that hangs here stops nobody else
-            await one.starting(pod_uid, container)
+        for one in self._providers:
+            if one.has_lost(pod_uid, container):
+                await self._regain(one, pod_uid, container)
+            await one.starting(pod_uid, container)  # a plugin that hangs here stops nobody else
         if pod_uid not in self.holders():
             return
         async with self._turn:
             freed = [one.started(pod_uid, str(container["name"])) for one in self._providers]
             if any(freed):
                 await self._save()
+
+    async def _regain(self, provider: Provider, pod_uid: str, container: Mapping[str, Any]) -> None:
+        until = asyncio.get_running_loop().time() + ALLOCATED_WITHIN
+        async with self._turn:
+            try:
+                async with _within(until):
+                    await provider.regain(pod_uid, container)
+            finally:
+                await self._save()
+                self.changed()
 
     @property
     def is_idle(self) -> bool:
@@ -208,6 +217,17 @@ class _Asked:
 
     def pod_hints(self) -> Hints:
         return self.provider.pod_hints(self.pod)
+
+
+@asynccontextmanager
+async def _within(until: float) -> AsyncIterator[None]:
+    """Refuse the hardware if it is not given by a time of the loop's clock."""
+    try:
+        async with asyncio.timeout_at(until):
+            yield
+    except TimeoutError:
+        why = f"device plugins that have not answered within {ALLOCATED_WITHIN:g} s"
+        raise HardwareRefused(UNEXPECTED, f"Allocate failed due to {why}, which is unexpected") from None
 
 
 def _containers(pod: PodJson) -> list[str]:

@@ -36,8 +36,10 @@ def exclusive_hardware(
     counts: ResourceManagerCounts | None = None,
     known_containers: Containers = none_known,
     left: Left = tuple,
+    *,
+    devices_left: Left = tuple,
 ) -> HardwareOfThisNode:
-    """Make what chooses hardware, from what is on disk, or from what the runtime says where that is lost (`left`).
+    """Make what chooses hardware, from what is on disk, or from what the runtime says where that is lost (`left`, `devices_left`).
 
     Raises ConfigurationRefused if the files do not suit the configuration or the machine, and what these two functions raise.
     """
@@ -50,10 +52,10 @@ def exclusive_hardware(
 
     cpus = load_cpus(config.cpu_manager, config.root_dir, counts.cpus, known_containers, left=found_left)
     memory = load_memory(config.memory_manager, config.root_dir, counts.memory, left=found_left)
-    devices = NodeDevices(config.root_dir, counts.devices)
+    devices = NodeDevices(config.root_dir, counts.devices, devices_left)
     providers: list[Provider] = [one for one in (cpus, memory, devices.manager) if one]
     hardware = NodeHardware(providers, config.topology_manager, counts.topology)
-    hardware.found(found)
+    hardware.found(found | devices.found)
 
     def loops(
         runtime: RuntimeClient, snapshots: Callable[[], Iterable[PodSnapshot]]

@@ -60,6 +60,14 @@ class Provider(Protocol):
         """Free what init containers have that ended before a container starts; returns whether they had something."""
         ...
 
+    def has_lost(self, pod_uid: str, container: Mapping[str, Any]) -> bool:
+        """Report whether something that a container was given is not known any more, so that it must be regained before the start."""
+        ...
+
+    async def regain(self, pod_uid: str, container: Mapping[str, Any]) -> None:
+        """Give a container again what was lost, while nobody else is chosen for; raises HardwareRefused."""
+        ...
+
     async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
         """Prepare what a container has before it starts; raises HardwareRefused. Called for several containers at a time."""
         ...

@@ -1,6 +1,6 @@
 """The containers that the runtime has: who had CPUs by a `cpu_manager_state` of version 1, and what each has if a state file is lost.
 
-Asked while the hardware's state is read, in a thread, and only then.
+Asked while the hardware's state is read, in a thread, and only then. Which devices a container has is read at each start, by one list.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import structlog
 from activities.clients.cri_error import CriError, Remedy
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from proto.cri.ownership import HOOK_LABEL, is_of_node
+from proto.cri.ownership import DEVICES_ANNOTATION, HOOK_LABEL, is_of_node
 from proto.cri.runtime_container import RuntimeContainer, newest
 from proto.cri.v1 import api_pb2 as cri
 
@@ -58,6 +58,15 @@ class RuntimeContainers:
             self._left = self._waited(lambda runtime: self._read(runtime, folders))
         return self._left
 
+    def with_devices(self) -> Sequence[RuntimeContainer]:
+        """Return this node's containers that say which devices they have, and nothing else of them; none if the runtime does not answer."""
+        folders = self._folders()
+        try:
+            return self._waited(lambda runtime: self._read_devices(runtime, folders))
+        except (CriError, TimeoutError) as error:
+            _log.warning("could not read which devices containers have", err=str(error))
+            return ()
+
     def _waited(self, ask: Callable[[RuntimeClient], Coroutine[Any, Any, _Answer]]) -> _Answer:
         return asyncio.run_coroutine_threadsafe(self._asked(ask), self._loop).result(WITHIN + 1)
 
@@ -77,30 +86,45 @@ class RuntimeContainers:
             one.id: (uids[one.pod_sandbox_id], str(one.metadata.name)) for one in found if one.pod_sandbox_id in uids
         }
 
-    async def _read(self, runtime: RuntimeClient, folders: Collection[str]) -> Sequence[RuntimeContainer]:
+    async def _read_devices(self, runtime: RuntimeClient, folders: Collection[str]) -> Sequence[RuntimeContainer]:
+        return newest(
+            RuntimeContainer(
+                uid=uid,
+                name=one.metadata.name,
+                created_at=one.created_at,
+                is_up=one.state in _UP,
+                devices=one.annotations.get(DEVICES_ANNOTATION, ""),
+            )
+            for uid, one in await self._ours(runtime, folders)
+        )
+
+    async def _ours(self, runtime: RuntimeClient, folders: Collection[str]) -> Sequence[tuple[str, cri.Container]]:
+        """List this node's containers with the uids of their pods, those that have ended only of pods with a sandbox."""
         sandboxes = {
             one.id: one
             for one in await runtime.list_pod_sandbox()
             if is_of_node(one.annotations, one.metadata.uid, self._node, folders)
         }
-        listed = [
-            one
+        return [
+            (str(sandbox.metadata.uid), one)
             for one in await runtime.list_containers()
             if (sandbox := sandboxes.get(one.pod_sandbox_id))
             and HOOK_LABEL not in one.labels
             and (one.state in _UP or sandbox.state == cri.SANDBOX_READY)
             and max(len(sandbox.metadata.uid), len(one.metadata.name)) <= _LONGEST_NAME
         ]
-        guaranteed = {uid for uid in {one.metadata.uid for one in sandboxes.values()} if self._is_guaranteed(uid)}
+
+    async def _read(self, runtime: RuntimeClient, folders: Collection[str]) -> Sequence[RuntimeContainer]:
+        listed = await self._ours(runtime, folders)
+        guaranteed = {uid for uid in {uid for uid, _ in listed} if self._is_guaranteed(uid)}
         turn = asyncio.Semaphore(AT_A_TIME)
 
-        async def read(one: cri.Container) -> RuntimeContainer | None:
+        async def read(uid: str, one: cri.Container) -> RuntimeContainer | None:
             async with turn:
                 status = await _status(runtime, one)
-            uid = str(sandboxes[one.pod_sandbox_id].metadata.uid)
             return _container(uid, status, is_guaranteed=uid in guaranteed) if status else None
 
-        return newest(filter(None, await asyncio.gather(*map(read, listed))))
+        return newest(filter(None, await asyncio.gather(*(read(uid, one) for uid, one in listed))))
 
 
 async def _status(runtime: RuntimeClient, one: cri.Container) -> cri.ContainerStatus | None:

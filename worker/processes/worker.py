@@ -97,7 +97,9 @@ async def work(  # noqa: PLR0913 - the parts of the process
         folders = partial(pod_folders, config.root_dir)
         known = RuntimeContainers(config.container_runtime_endpoint, config.node_name, folders, cgroups.is_guaranteed)
         managers = telemetry.metrics.resource_managers
-        chosen = await asyncio.to_thread(exclusive_hardware, config, managers, known, known.left)
+        chosen = await asyncio.to_thread(
+            exclusive_hardware, config, managers, known, known.left, devices_left=known.with_devices
+        )
         if cluster and config.feature_gates.enabled(RESOURCE_HEALTH_GATE):
             with_messages = config.feature_gates.enabled(HEALTH_MESSAGE_GATE)
             cluster.tell_health_of(chosen.devices, cache.pod, with_messages=with_messages)

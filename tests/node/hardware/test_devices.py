@@ -9,14 +9,17 @@ import pytest
 
 from proto.node_devices import DeviceCount, read_node_devices
 from proto.refusals import read_refusals
+from proto.temporal import names
 from tests.cluster.binaries import NoBinaries
+from tests.node.away.test_without_temporal import kill_container
 from tests.node.containerd_view import runtime_spec
-from tests.node.hardware.sample_plugin import FILES, RESOURCE, find_plugin, sample_plugin
+from tests.node.hardware.sample_plugin import DEVICES, FILES, RESOURCE, find_plugin, sample_plugin
 from tests.node.operating import tempolet
-from tests.node.tempolet_node import TempoletNode, pod_manifest
+from tests.node.tempolet_node import TempoletNode, pod_manifest, wait
 from worker.devices.device_manager import load_checkpoint
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
+from workflows.decide.devices.checkpoint import STATE_FILE
 
 KEYS = {"cpuManagerReconcilePeriod": "1s"}
 """How often what pods had is freed."""
@@ -86,3 +89,33 @@ def test_devices_of_the_official_plugin(node: TempoletNode) -> None:
         node.until(lambda: load_checkpoint(node.root_dir).assignments.pods.keys() == {uid}, "its device is free again")
     counted(node, DeviceCount(2, 0))
     node.until_running("first")
+
+
+def test_a_lost_checkpoint(node: TempoletNode) -> None:
+    """And a lost ledger: the container keeps its device, another pod gets the other one, and a restart has the same again."""
+    with sample_plugin(node):
+        counted(node, DeviceCount(2, 2))
+        node.apply(wanting("first", 1))
+        own = mounted(node, "first")
+        first = node.until_running("first")
+        for role in reversed(node.roles):
+            node.stop(role, signal.SIGKILL)
+        wait(_forgotten(node))
+        (node.root_dir / STATE_FILE).unlink()
+        node.start_all()
+        node.until(lambda: node.log("worker").count(REGISTERED) == 2, "the plugin registers again by itself")
+        counted(node, DeviceCount(2, 2))
+        node.apply(wanting("second", 1))
+        assert mounted(node, "second") | own == {str(one) for one in FILES}
+        kill_container(node, first)
+        again = node.until_pod("first", lambda one: one.ready and one.restarts == 1, "it runs again")
+        assert again.containers != first.containers
+        assert mounted(node, "first") == own
+        has = load_checkpoint(node.root_dir).assignments
+        assert {has.of(one.uid, "main", RESOURCE) for one in node.snapshots()} == {frozenset({one}) for one in DEVICES}
+
+
+async def _forgotten(node: TempoletNode) -> None:
+    """End the node's workflow, whose successor has an empty ledger."""
+    client = await node.client()
+    await client.get_workflow_handle(names.node_workflow_id(node.name)).terminate("the ledger is lost")

@@ -11,11 +11,21 @@ from typing import Any
 import pytest
 
 from activities.hardware.services import NOTHING, HardwareRefused
+from proto.cri.ownership import DEVICES_ANNOTATION
+from proto.cri.runtime_container import RuntimeContainer
 from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.node_devices import DeviceCount, read_node_devices
-from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, GivenDevices, PodAssignment
+from proto.temporal.hardware.ledger import (
+    UNEXPECTED,
+    AllocateHardware,
+    ContainerAssignment,
+    GivenDevices,
+    PodAssignment,
+)
 from tests.worker.devices.lying_plugin import Faults, devices, serving
 from worker.devices.of_this_node import NodeDevices
+from worker.hardware import node_hardware
+from worker.hardware.node_hardware import NodeHardware
 from workflows.decide.devices.checkpoint import STATE_FILE
 from workflows.decide.devices.requests import NOT_REGISTERED
 from workflows.decide.topology.hints import ANY
@@ -43,9 +53,9 @@ def pod(uid: str, count: int = 1, init: int = 0) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def node(root: Path, socket: Path | None = None) -> AsyncIterator[NodeDevices]:
-    """Run a node's devices, with the plugin behind a socket."""
-    found = NodeDevices(root)
+async def node(root: Path, socket: Path | None = None, *left: RuntimeContainer) -> AsyncIterator[NodeDevices]:
+    """Run a node's devices, with the plugin behind a socket; the runtime has these containers."""
+    found = NodeDevices(root, left=lambda: left)
     found.plugins.known_before(found._before)
     try:
         if socket:
@@ -84,7 +94,8 @@ async def test_a_container_gets_what_the_plugin_says(tmp_path: Path) -> None:
     assert [(one.container_path, one.host_path, one.permissions) for one in made.devices] == [
         ("/dev/x", "/dev/y", "rw")
     ]
-    assert (made.annotations, made.cdi_devices) == ({"k": "v"}, ("example.com/gpu=0",))
+    assert made.annotations == {"k": "v", DEVICES_ANNOTATION: f'{{"{GPU}":{{"-1":["a"]}}}}'}
+    assert made.cdi_devices == ("example.com/gpu=0",)
     assert given.devices == (GivenDevices(GPU, ("a",)),)
     assert why == f"container app has {GPU} a: it asks for 1"
     assert plugin.calls[-1] == ("Allocate", ("a",))
@@ -245,6 +256,66 @@ async def test_no_container_starts_without_its_devices(tmp_path: Path) -> None:
         here.manager.release(["u"])
         with pytest.raises(HardwareRefused, match="no devices found allocated"):
             await here.manager.starting("u", app)
+
+
+async def test_devices_that_only_the_runtime_knows(tmp_path: Path) -> None:
+    """The container keeps them, another pod is given others, and the plugin is asked again only before a start."""
+    (app,) = pod("u")["spec"]["containers"]
+    faults = Faults(lists=[devices("a", "b")], answer=ANSWER)
+    async with serving(tmp_path / "p", faults) as plugin, node(tmp_path / "before", tmp_path / "p") as here:
+        await admit(here, pod("u"))
+        made = here.manager.of(NOTHING, "u", "app")
+        left = RuntimeContainer("u", "app", devices=made.annotations[DEVICES_ANNOTATION])
+        async with node(tmp_path / "root", None, left) as again:
+            assert (ids(again, "u"), again.found) == (frozenset("a"), frozenset("u"))
+            hardware = NodeHardware([again.manager])
+            with pytest.raises(HardwareRefused, match="waiting for its device plugin to register"):
+                await hardware.starting("u", app)
+        async with node(tmp_path / "root", tmp_path / "p", left) as again:
+            hardware = NodeHardware([again.manager])
+            other = await hardware.allocate(AllocateHardware(pod("v"), counting=("u",)))
+            assert other.containers["app"].devices == (GivenDevices(GPU, ("b",)),)
+            assert [one for name, one in plugin.calls if name == "Allocate"] == [("a",), ("b",)]
+            await hardware.starting("u", app)
+            await hardware.starting("u", app)
+            assert again.manager.of(NOTHING, "u", "app") == made
+        assert [one for name, one in plugin.calls if name == "Allocate"] == [("a",), ("b",), ("a",)]
+        async with node(tmp_path / "root") as again:
+            assert again.manager.of(NOTHING, "u", "app") == made
+
+
+async def test_a_container_of_which_nobody_knows_the_devices(tmp_path: Path) -> None:
+    """It is given others, as by a kubelet, once the ledger has said what is free."""
+    (app,) = pod("u")["spec"]["containers"]
+    ledger = {"v": PodAssignment("default", "v", {"app": ContainerAssignment(devices=(GivenDevices(GPU, ("a",)),))})}
+    async with (
+        serving(tmp_path / "p", Faults(lists=[devices("a", "b", "c")], answer=ANSWER)),
+        node(tmp_path / "root", tmp_path / "p") as here,
+    ):
+        hardware = NodeHardware([here.manager])
+        with pytest.raises(HardwareRefused, match="no devices found allocated in local cache"):
+            await hardware.starting("u", app)
+        await hardware.allocate(AllocateHardware(pod("w"), ledger, ("u", "v")))
+        await hardware.starting("u", app)
+        assert (ids(here, "u"), ids(here, "v"), ids(here, "w")) == (frozenset("c"), frozenset("a"), frozenset("b"))
+        assert here.manager.of(NOTHING, "u", "app").environment == {"GPU": "0"}
+
+
+async def test_a_plugin_that_hangs_when_it_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start fails, and the next one asks again; others are not held up for longer."""
+    monkeypatch.setattr(node_hardware, "ALLOCATED_WITHIN", 0.2)
+    (app,) = pod("u")["spec"]["containers"]
+    left = RuntimeContainer("u", "app", devices=f'{{"{GPU}":{{"-1":["a"]}}}}')
+    async with (
+        serving(tmp_path / "p", Faults(lists=[devices("a")], answer=ANSWER, hangs=frozenset({"Allocate"}))) as plugin,
+        node(tmp_path / "root", tmp_path / "p", left) as here,
+    ):
+        hardware = NodeHardware([here.manager])
+        with pytest.raises(HardwareRefused, match="device plugins that have not answered within"):
+            await hardware.starting("u", app)
+        plugin.hangs = frozenset()
+        await hardware.starting("u", app)
+        assert here.manager.of(NOTHING, "u", "app").environment == {"GPU": "0"}
 
 
 async def test_a_plugin_that_is_away_fails_the_start_if_it_prepares_starts(tmp_path: Path) -> None:

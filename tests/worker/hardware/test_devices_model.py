@@ -1,11 +1,13 @@
 """Is no device given twice, and none lost, whatever ends at which call of a plugin?
 
 A model: pods come and end, devices fail and recover, the worker is killed at each call of the plugin, before or after its checkpoint is
-written or while its answer is on its way, the checkpoint or the ledger is lost. The ledger's rules and the worker's choice are the real ones.
+written or while its answer is on its way, the checkpoint or the ledger is lost, both of them where containers have the annotation that
+names their devices. The ledger's rules and the worker's choice are the real ones.
 """
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 
 from activities.clients.device_plugins.device_plugin import DevicePluginError
 from activities.hardware.services import HardwareRefused
+from proto.cri.runtime_container import RuntimeContainer
 from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.temporal.hardware.ledger import AllocateHardware, PodAssignment
 from proto.temporal.node import NodeObserved
@@ -21,8 +24,10 @@ from tests.worker.hardware.ledger_model import Killed, LedgerModel
 from worker.devices.counts import Uncounted
 from worker.devices.device_manager import DeviceManager, load_checkpoint
 from worker.hardware.node_hardware import NodeHardware
+from workflows.decide.devices.assignments import Assigned
 from workflows.decide.devices.checkpoint import STATE_FILE
 from workflows.decide.devices.inventory import Inventory, Listed
+from workflows.decide.devices.recovery import recovered, written_devices
 
 SEEDS, STEPS, GPU = 150, 40, "example.com/gpu"
 ALL = frozenset(f"d{number}" for number in range(6))
@@ -65,13 +70,22 @@ class Model(LedgerModel):
     def __init__(self, seed: int, folder: Path) -> None:
         super().__init__(seed)
         self.root_dir, self.plugins, self.lost = folder, Plugins(self.rng), set[str]()
+        self.has_annotations = self.rng.random() < 0.5
         self.worker = self.started()
 
     def started(self) -> NodeHardware:
         """Start a worker on what is on disk."""
         known = load_checkpoint(self.root_dir)
+        if self.has_annotations:
+            known = replace(known, assignments=recovered(known.assignments, self._left()).assignments)
         plugins: Any = self.plugins
         return NodeHardware([DeviceManager(plugins, self.root_dir, (0,), known, counts=Uncounted())])
+
+    def _left(self) -> Iterator[RuntimeContainer]:
+        """Yield the containers that the runtime has."""
+        for uid, containers in self.running.items():
+            for name, had in containers.items():
+                yield RuntimeContainer(uid, name, devices=written_devices({GPU: Assigned({-1: tuple(had.split())})}))
 
     async def step(self) -> None:
         """Let something happen."""
@@ -128,8 +142,12 @@ class Model(LedgerModel):
         await self.worker.release(self.worker.holders() - {*self.running, *self.waiting})
 
     async def lose(self) -> None:
-        """The checkpoint or the ledger is lost, as long as the other one knows all pods that run."""
-        if self.rng.random() < 0.5 and self.running.keys() <= self.observed.assignments.keys():
+        """The checkpoint or the ledger is lost, as long as the other one knows all pods that run; both, if the runtime does."""
+        if self.has_annotations and self.rng.random() < 0.5:
+            (self.root_dir / STATE_FILE).unlink(missing_ok=True)
+            self.observed, self.worker = NodeObserved(), self.started()
+            self.lost = {*self.running, *self.waiting}
+        elif self.rng.random() < 0.5 and self.running.keys() <= self.observed.assignments.keys():
             (self.root_dir / STATE_FILE).unlink(missing_ok=True)
             self.worker = self.started()
             self.lost = {*self.running, *self.waiting}
@@ -149,8 +167,16 @@ class Model(LedgerModel):
                 if uid not in self.lost:
                     assert self.worker.of(uid, name).environment == {"HAS": had}
                 with contextlib.suppress(HardwareRefused):
-                    await self.worker.starting(uid, self._container(name, len(had.split())))
+                    await self.starting(uid, name, len(had.split()))
                     assert self.worker.of(uid, name).environment == {"HAS": had}
+
+    async def starting(self, uid: str, name: str, count: int) -> None:
+        """Prepare a start; a worker that is killed meanwhile begins anew, and the start is tried again."""
+        while True:
+            try:
+                return await self.worker.starting(uid, self._container(name, count))
+            except Killed:
+                self.worker = self.started()
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 50))

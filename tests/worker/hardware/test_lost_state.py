@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from activities.clients.cri_error import CriError
 from activities.hardware.services import HardwareRefused
-from proto.cri.ownership import HOOK_LABEL, NODE_ANNOTATION
+from proto.cri.ownership import DEVICES_ANNOTATION, HOOK_LABEL, NODE_ANNOTATION
 from proto.cri.runtime_container import RuntimeContainer
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.hardware.ledger import AllocateHardware
@@ -97,7 +97,15 @@ class Runtime:
         )
         named, created = cri.ContainerMetadata(name=name), of.get("created", 1)
         self.containers.append(
-            cri.Container(id=key, pod_sandbox_id=f"s-{key}", metadata=named, state=state, labels=of.get("labels", {}))
+            cri.Container(
+                id=key,
+                pod_sandbox_id=f"s-{key}",
+                metadata=named,
+                state=state,
+                created_at=created,
+                labels=of.get("labels", {}),
+                annotations={DEVICES_ANNOTATION: f"devices of {key}"},
+            )
         )
         linux = cri.LinuxContainerResources(cpuset_cpus=key, cpu_shares=1024)
         self.statuses[key] = cri.ContainerStatus(
@@ -136,6 +144,8 @@ async def left(*folders: str) -> dict[str, str]:
     known = RuntimeContainers("unix:///fake", "n", lambda: folders, lambda uid: uid == "ours")
     found = await asyncio.to_thread(known.left)
     assert await asyncio.to_thread(known.left) is found
+    devices = await asyncio.to_thread(known.with_devices)
+    assert {one.devices for one in devices} >= {f"devices of {one.cpuset_cpus}" for one in found}
     assert all(one.is_guaranteed is (one.uid == "ours") for one in found)
     return {f"{one.uid}/{one.name}": one.cpuset_cpus for one in found}
 
@@ -163,3 +173,16 @@ async def test_a_runtime_that_does_not_tell_of_a_container(runtime: Runtime) -> 
     with capture_logs() as logs:
         assert await left() == {"1/c": "1", "4/c": "4"}
     assert [one["containerID"] for one in logs] == ["2"]
+
+
+async def test_a_runtime_that_is_away_tells_of_no_devices(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker starts all the same: the checkpoint says who has which, as a rule."""
+
+    async def away() -> list[cri.PodSandbox]:
+        raise CriError("ListPodSandbox", grpc.StatusCode.UNAVAILABLE, "away")
+
+    monkeypatch.setattr(runtime, "list_pod_sandbox", away)
+    known = RuntimeContainers("unix:///fake", "n")
+    assert not await asyncio.to_thread(known.with_devices)
+    with pytest.raises(CriError):
+        await asyncio.to_thread(known.left)
