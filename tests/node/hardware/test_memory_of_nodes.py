@@ -91,6 +91,23 @@ def test_memory_of_one_node(node: TempoletNode) -> None:
     )
 
 
+def test_a_lost_file_is_written_again(node: TempoletNode) -> None:
+    """By what the runtime says of the running container; an init container that ended has nothing."""
+    manifest = pinned("pinned", "32Mi")
+    (main,) = manifest["spec"]["containers"]
+    manifest["spec"]["initContainers"] = [{**main, "name": "init", "command": ["true"]}]
+    node.apply(manifest)
+    pod = node.until_running("pinned")
+    node.stop("worker")
+    (node.root_dir / STATE_FILE).unlink()
+    node.start("worker")
+    file = node.root_dir / STATE_FILE
+    node.until(file.exists, "it is there again")
+    assert json.loads(file.read_text())["entries"] == {
+        pod.uid: {"main": [{"numaAffinity": [FIRST], "type": "memory", "size": 32 * 2**20}]}
+    }
+
+
 def test_memory_of_an_init_container_is_free_when_the_next_container_starts(node: TempoletNode) -> None:
     """As with the kubelet, whose AddContainer forgets init containers that ended."""
     manifest = pinned("twice", "32Mi", "100m")
