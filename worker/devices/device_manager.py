@@ -192,7 +192,9 @@ class DeviceManager:
         if not found:
             return made
         uses = self._usage(pod_uid, container, found)
-        which = {DEVICES_ANNOTATION: text} if (text := written_devices(found)) else {}
+        annotations = {**uses.annotations, **made.annotations, DEVICES_ANNOTATION: written_devices(found)}
+        if not annotations[DEVICES_ANNOTATION]:  # a plugin's own word does not count
+            del annotations[DEVICES_ANNOTATION]
         return replace(
             made,
             environment={**uses.env, **made.environment},
@@ -210,7 +212,7 @@ class DeviceManager:
                     for one in uses.devices
                 ),
             ),
-            annotations={**uses.annotations, **made.annotations, **which},
+            annotations=annotations,
             cdi_devices=(*made.cdi_devices, *uses.cdi_devices),
         )
 

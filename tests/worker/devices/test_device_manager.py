@@ -26,6 +26,7 @@ from tests.worker.devices.lying_plugin import Faults, devices, serving
 from worker.devices.of_this_node import NodeDevices
 from worker.hardware import node_hardware
 from worker.hardware.node_hardware import NodeHardware
+from workflows.decide.devices.assignments import Assigned, Assignments
 from workflows.decide.devices.checkpoint import STATE_FILE
 from workflows.decide.devices.requests import NOT_REGISTERED
 from workflows.decide.topology.hints import ANY
@@ -282,6 +283,17 @@ async def test_devices_that_only_the_runtime_knows(tmp_path: Path) -> None:
         assert [one for name, one in plugin.calls if name == "Allocate"] == [("a",), ("b",), ("a",)]
         async with node(tmp_path / "root") as again:
             assert again.manager.of(NOTHING, "u", "app") == made
+
+
+@pytest.mark.parametrize("ids", [("b",), ()])
+async def test_no_plugin_says_which_devices_a_container_has(tmp_path: Path, ids: tuple[str, ...]) -> None:
+    """Its annotation of that name is dropped."""
+    answer = api.ContainerAllocateResponse(annotations={DEVICES_ANNOTATION: "theirs", "k": "v"})
+    async with node(tmp_path) as here:
+        assigned = Assigned({-1: ids}, answer.SerializeToString())
+        here.manager.restore(Assignments().with_assigned("u", "app", GPU, assigned))
+        made = here.manager.of(NOTHING, "u", "app").annotations
+    assert made == {"k": "v"} | ({DEVICES_ANNOTATION: f'{{"{GPU}":{{"-1":["b"]}}}}'} if ids else {})
 
 
 async def test_a_container_of_which_nobody_knows_the_devices(tmp_path: Path) -> None:
