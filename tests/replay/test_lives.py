@@ -5,58 +5,71 @@ A failure here means that running pods would be handled differently: such a chan
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from temporalio.api.history.v1 import HistoryEvent
 
-from tests.replay.lives.archive import RecordedRun, archives, behaviour_of, read, seeds, write
+from tests.replay.lives.archive import FOLDER, SUFFIX, RecordedRun, archives, behaviour_of, read, seeds, write
+from tests.replay.lives.choosing import FEWEST, chosen, fewest, lives_of, owed
 from tests.replay.lives.replaying import replay_all
-from workflows.decide.versions import BEHAVIOURS, CURRENT, NODE_BEHAVIOURS
+from workflows.decide.versions import BEHAVIOURS, NODE_BEHAVIOURS
 
 FIRST = {"pod": 2, "node": 1}
 """The first behaviour for which lives were generated."""
 MOST_BYTES = 20_000_000
 """Bytes for each behaviour."""
-FEWEST_LIVES = {"pod": 500, "node": 40}
 
 
-def replayed_always(kind: str) -> set[Path]:
-    """Choose the newest archives that hold 500 lives of a number, or one archive of a pod's number that is two or more behind."""
-    chosen = set()
-    for number in {behaviour_of(path) for path in archives(kind)}:
-        mine = [path for path in reversed(archives(kind)) if behaviour_of(path) == number]
-        enough = 1 if kind == "pod" and number < CURRENT - 1 else FEWEST_LIVES["pod"]
-        while mine and enough > 0:
-            chosen.add(path := mine.pop(0))
-            enough -= len(seeds(path))
-    return chosen
+PATHS = (*archives("pod"), *archives("node"))
 
 
-ALWAYS = replayed_always("pod") | replayed_always("node")
+def name(path: Path) -> str:
+    """Return an archive's name in test results."""
+    return path.name.partition(".")[0]
 
 
-def parameter(path: Path) -> Any:
-    """Leave the rest to `make stress`; `test_replay` has the hand-picked lives of every number."""
-    return pytest.param(path, id=path.name.partition(".")[0], marks=[] if path in ALWAYS else [pytest.mark.stress])
-
-
-@pytest.mark.parametrize("path", [parameter(path) for path in (*archives("pod"), *archives("node"))])
-async def test_every_life_is_led_as_it_was(path: Path) -> None:
+@pytest.mark.parametrize("path", [pytest.param(path, id=name(path)) for path in PATHS if chosen(path)])
+async def test_every_chosen_life_is_led_as_it_was(path: Path) -> None:
     """A difference is named by seed and run: `python -m tests.replay.lives --show SEED/RUN` prints the history."""
-    verdicts = [f"{name}: {why}" async for name, why in replay_all(read(path)) if why]
-    assert not verdicts
+    assert not await told_otherwise(read(path, only=chosen(path)))
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("path", [pytest.param(path, id=name(path)) for path in PATHS])
+async def test_every_life_is_led_as_it_was(path: Path) -> None:
+    """The chosen ones show all that the others show (`choosing.py`); `test_replay` has the hand-picked lives of every number."""
+    assert not await told_otherwise(read(path))
+
+
+async def told_otherwise(runs: Iterator[RecordedRun]) -> list[str]:
+    """Replay these runs and return the differences."""
+    return [f"{name}: {why}" async for name, why in replay_all(runs) if why]
 
 
 @pytest.mark.parametrize("kind", ["pod", "node"])
 def test_every_behaviour_has_its_corpus(kind: str) -> None:
-    """Enough lives, and not too many bytes."""
+    """Enough lives, of which enough are replayed always, and not too many bytes."""
     known = BEHAVIOURS if kind == "pod" else NODE_BEHAVIOURS
     for behaviour in range(FIRST[kind], max(known) + 1):
         mine = [path for path in archives(kind) if behaviour_of(path) == behaviour]
-        assert len(set().union(*map(seeds, mine))) >= FEWEST_LIVES[kind], behaviour
+        assert len(set().union(*map(seeds, mine))) >= FEWEST[kind], behaviour
+        assert sum(len(chosen(path)) for path in mine) >= fewest(kind, behaviour), "choose anew: --choose"
         assert sum(path.stat().st_size for path in mine) <= MOST_BYTES
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [(kind, number) for kind in FIRST for number in sorted({behaviour_of(path) for path in archives(kind)})],
+)
+def test_the_chosen_lives_show_what_all_show(kind: str, number: int) -> None:
+    """Every word, every sequence of commands and every answer to an arrival."""
+    lives = lives_of(kind, number)
+    shown = {one for life in lives if life.seed in chosen(FOLDER / f"{life.archive}{SUFFIX}") for one in life.shows}
+    assert owed(lives, kind, number) <= shown
 
 
 def test_a_recorded_archive_is_not_replaced(tmp_path: Path) -> None:

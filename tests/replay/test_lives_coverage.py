@@ -1,6 +1,6 @@
 """Do the generated lives contain whatever can happen to a pod and a node, often enough to be combined with other things?
 
-Counted over the archives of the newest behaviour. If something is missing, let `tests/replay/lives` draw it before the
+Counted over the lives of the newest behaviour that `make test` replays. If something is missing, let `tests/replay/lives` draw it before the
 lives of that behaviour are recorded.
 """
 
@@ -11,6 +11,7 @@ import pytest
 
 from proto.temporal import names
 from tests.replay.lives.archive import archives, behaviour_of, read
+from tests.replay.lives.choosing import SELDOM, chosen
 from tests.replay.lives.tally import tally
 from workflows.decide.actions import ACTIONS
 from workflows.decide.node.actions import NODE_ACTIONS
@@ -20,7 +21,7 @@ from workflows.loops.node_loop import NodeLoop
 from workflows.loops.operator_requests import REQUESTS
 from workflows.loops.pod_loop import PodLoop
 
-OFTEN, SELDOM = 10, 3
+OFTEN = 10
 RARE = f"{names.MAKE_POD_DIRECTORIES} failed"
 """From behaviour 2 on this action runs only for a sandbox that was adopted, so its failure is drawn once in 400 lives."""
 ENDLESS = {names.PROBE_CONTAINER, names.WATCH_IMAGES}
@@ -64,9 +65,11 @@ NODE_FAILURES = [f"{call.name} failed" for call in NODE_ACTIONS.values()]
 
 @functools.cache
 def counted(kind: str) -> Counter[str]:
-    """Count over the archives of the newest behaviour."""
+    """Count over the chosen lives of the newest behaviour."""
     newest = CURRENT if kind == "pod" else CURRENT_NODE
-    return tally(run for path in archives(kind) if behaviour_of(path) == newest for run in read(path))
+    return tally(
+        run for path in archives(kind) if behaviour_of(path) == newest for run in read(path, only=chosen(path))
+    )
 
 
 @pytest.mark.parametrize("word", POD_WORDS)

@@ -10,6 +10,7 @@ import logging
 import sys
 
 from tests.replay.lives.archive import RecordedRun, archives, as_json, behaviour_of, path_of, read, write
+from tests.replay.lives.choosing import choose
 from tests.replay.lives.recording import record
 from tests.replay.lives.replaying import replay_all
 from workflows.decide.versions import CURRENT, CURRENT_NODE
@@ -26,7 +27,11 @@ def main() -> int:
     )
     parser.add_argument("--seeds", default="0:500", help="from:to, where to is not led any more")
     parser.add_argument("--show", metavar="SEED[/RUN]", help="write the recorded runs of a life to stdout as JSON")
+    parser.add_argument("--choose", action="store_true", help="choose anew the lives that `make test` replays")
     asked = parser.parse_args()
+    if asked.choose:
+        choose()
+        return 0
     behaviour = asked.behaviour or (CURRENT if asked.kind == "pod" else CURRENT_NODE)
     if asked.show:
         return show(asked.kind, behaviour, asked.show)
@@ -46,6 +51,7 @@ def main() -> int:
         write(path, mine)
         events = sum(len(run.history.events) for run in mine)
         print(f"{path.name}: {len(mine)} runs, {events} events, {path.stat().st_size:,} bytes")
+    choose()
     return 0
 
 

@@ -7,7 +7,7 @@ at most a hundred seeds, so a failed test names a part of the lives and the seed
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -77,11 +77,13 @@ def seeds(path: Path) -> set[int]:
         return {_seed_and_number(member)[0] for member in tar}
 
 
-def read(path: Path) -> Iterator[RecordedRun]:
-    """Read an archive's runs, in the order of their seeds."""
+def read(path: Path, only: Container[int] | None = None) -> Iterator[RecordedRun]:
+    """Read an archive's runs, all or those of some seeds, in the order of their seeds."""
     with _opened(path) as tar:
         for member in tar:
             seed, number = _seed_and_number(member)
+            if only is not None and seed not in only:
+                continue
             content = tar.extractfile(member)
             assert content is not None
             events = History.FromString(content.read()).events

@@ -24,20 +24,25 @@ def words(run: RecordedRun) -> Iterator[str]:
     """Return the names of what happened in a run."""
     asked: dict[int, str] = {}
     for event in run.history.events:
-        yield from _of_activity(event, asked)
-        match event.WhichOneof("attributes"):
-            case "workflow_execution_signaled_event_attributes":
-                yield from _of_signal(event.workflow_execution_signaled_event_attributes)
-            case "workflow_execution_update_accepted_event_attributes":
-                accepted = event.workflow_execution_update_accepted_event_attributes.accepted_request
-                yield f"update {accepted.input.name}"
-            case "workflow_execution_cancel_requested_event_attributes":
-                yield "cancel of the workflow"
-            case "timer_fired_event_attributes":
-                yield "timer fired"
-            case "timer_canceled_event_attributes":
-                yield "timer canceled"
+        yield from of_event(event, asked)
     yield from _of_ends(run)
+
+
+def of_event(event: HistoryEvent, asked: dict[int, str]) -> Iterator[str]:
+    """Return the names of what an event tells; `asked` holds the activities of the run's events before it."""
+    yield from _of_activity(event, asked)
+    match event.WhichOneof("attributes"):
+        case "workflow_execution_signaled_event_attributes":
+            yield from _of_signal(event.workflow_execution_signaled_event_attributes)
+        case "workflow_execution_update_accepted_event_attributes":
+            accepted = event.workflow_execution_update_accepted_event_attributes.accepted_request
+            yield f"update {accepted.input.name}"
+        case "workflow_execution_cancel_requested_event_attributes":
+            yield "cancel of the workflow"
+        case "timer_fired_event_attributes":
+            yield "timer fired"
+        case "timer_canceled_event_attributes":
+            yield "timer canceled"
 
 
 def _of_signal(signalled: WorkflowExecutionSignaledEventAttributes) -> Iterator[str]:
