@@ -30,6 +30,10 @@ _DEVICE_WITHIN: Final = 30.0
 _LOOK_AGAIN: Final = 0.1
 
 
+class ToolMissing(VolumeFailed):
+    """The node has no iscsiadm."""
+
+
 class Iscsi:
     """Disks of iSCSI targets."""
 
@@ -89,7 +93,11 @@ class Iscsi:
             await asyncio.to_thread(self._tree.forget, device)
         async with volume.services.locks.hold(f"iscsi/{disk['iqn']}"):
             if not await asyncio.to_thread(_has_others, folder, disk):
-                await self._log_out(disk)
+                try:
+                    await self._log_out(disk)
+                except ToolMissing:  # without it nobody has logged in here, unless it was removed since
+                    if await asyncio.to_thread(self._sessions, disk["iqn"]):
+                        raise
 
     async def _device(self, disk: Disk, portal: str, transport: str) -> Path:
         hosts = await asyncio.to_thread(self._sessions, disk["iqn"])
@@ -205,7 +213,9 @@ def _has_others(folder: Path, disk: Disk) -> bool:
 async def _ask(*words: str) -> Ended:
     try:
         ended = await run(("iscsiadm", *words), _ASK_WITHIN)
-    except (ProgramMissing, ProgramTimedOut) as error:
+    except ProgramMissing as error:
+        raise ToolMissing(str(error)) from error
+    except ProgramTimedOut as error:
         raise VolumeFailed(str(error)) from error
     if ended.code and _NO_MODULE in ended.output:
         raise VolumeFailed(f"iscsi: {ended.output.strip()}\n{_LOAD_IT}")

@@ -23,7 +23,7 @@ from activities.volumes.types.fc import FibreChannel
 from activities.volumes.types.iscsi import Iscsi
 from proto.temporal.mounted import MountedVolume
 from tests.activities.volumes.stand_ins import StandIns
-from tests.activities.volumes.types.disk_node import IQN, PLACE, SHOW, SOURCE, below, called, of_pod
+from tests.activities.volumes.types.disk_node import IQN, PLACE, SESSION, SHOW, SOURCE, below, called, of_pod
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 
@@ -171,10 +171,24 @@ async def test_a_module_that_is_not_loaded(services: NodeServices, tree: ScsiTre
 
 
 async def test_a_node_without_iscsiadm(services: NodeServices, tree: ScsiTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says what to install."""
+    """The message says what to install; the pod can be removed, unless there is a session that somebody has to end."""
     monkeypatch.setattr("activities.execution.programs.shutil.which", lambda *_, **__: None)
+    disk = AttachedDisk(Iscsi(tree))
     with pytest.raises(VolumeFailed, match=r"iscsiadm is not on this node: install open-iscsi \(Debian"):
-        await AttachedDisk(Iscsi(tree)).mount(of_pod(services))
+        await disk.mount(of_pod(services))
+    target = tree.sys / SESSION / "iscsi_session/session1/targetname"
+    target.parent.mkdir(parents=True)
+    target.write_text(IQN)
+    connection = tree.sys / SESSION / "connection1:0/iscsi_connection/connection1:0"
+    connection.mkdir(parents=True)
+    for name, content in {"address": "192.0.2.1", "port": "3260"}.items():
+        (connection / name).write_text(content)
+        (connection / f"persistent_{name}").write_text(content)
+    with pytest.raises(VolumeFailed, match="iscsiadm is not on this node"):
+        await disk.unmount(of_pod(services, source={}))
+    target.unlink()
+    await disk.unmount(of_pod(services, source={}))
+    assert not below(services, "pods/uid-1/plugins/kubernetes.io~iscsi/data.json").exists()
 
 
 @pytest.mark.parametrize(
