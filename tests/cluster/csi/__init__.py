@@ -1,1 +1,1 @@
-"""CSI by official programs: the sanity suite over our driver of the tests, and the official mock as a driver of our node."""
+"""CSI by official programs: the sanity suite over our driver of the tests, and the official mock as a driver of our node. Also disks that the cluster attaches."""
