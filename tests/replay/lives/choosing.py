@@ -23,6 +23,8 @@ CHOICE: Final = FOLDER / "chosen.json"
 """By archive: the seeds of the chosen lives. An archive without any is named, too, so that a new one is noticed."""
 FEWEST: Final = {"pod": 500, "node": 40}
 """Lives of a number, as far as it has so many; an older number of pods has no such limit."""
+BRANCHES: Final = {"v5-17": [1710], "v5-23": [2307]}
+"""By archive: lives that are chosen, too, as they alone of those replayed before were found to reach a branch of `workflows/`."""
 SELDOM: Final = 3
 """Lives that show a word, as far as there are so many; `test_lives_coverage` asks for them."""
 BEGIN, END = "begin", "end"
@@ -71,6 +73,8 @@ def choose() -> None:
             lives = lives_of(kind, number)
             for one in chosen_of(lives, owed(lives, kind, number), fewest(kind, number)):
                 choice[one.archive].append(one.seed)
+    for name, seeds in BRANCHES.items():
+        choice[name] = list({*choice[name], *seeds})
     rows = (f" {json.dumps(name)}: {json.dumps(sorted(seeds))}" for name, seeds in choice.items())
     CHOICE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
