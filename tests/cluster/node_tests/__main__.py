@@ -18,6 +18,9 @@ def main() -> int:
     parser.add_argument("--focus", default=FOCUS, help=f"regular expression of test names [{FOCUS}]")
     parser.add_argument("--skip", default="", help="regular expression of names to leave out")
     parser.add_argument("--out", type=Path, default=None, help="folder of log and junit file")
+    parser.add_argument(
+        "--huge-pages", action="store_true", help="limit huge pages by cgroups on a machine that does not"
+    )
     parser.add_argument("--prepull", action="store_true", help="pull every image before the first test")
     parser.add_argument("--timeout", default=TIMEOUT, help="limit of the whole run, as Go writes it")
     given = parser.parse_args()
@@ -26,7 +29,8 @@ def main() -> int:
         return 1
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the machine is removed as with Ctrl-C
     try:
-        return run_node_tests(Choice(given.peer, given.focus, given.skip, given.out, given.timeout, given.prepull))
+        choice = Choice(given.peer, given.focus, given.skip, given.out, given.timeout, given.prepull, given.huge_pages)
+        return run_node_tests(choice)
     except (NoBinaries, ConformanceFailed) as error:
         print(error, file=sys.stderr)
         return 1

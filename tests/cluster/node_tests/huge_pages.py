@@ -2,13 +2,17 @@
 
 HugePages and its like read limits below /sys/fs/cgroup/hugetlb, and set the huge pages of the whole kernel. cgroup v1 makes a hierarchy outside of
 cgroup namespaces only. It stays mounted out here for no longer than it takes to enter or leave it: every runtime that sees it puts its containers there.
+While the hierarchy exists, a containerd out here, which finds no mount of it, answers no stats of containers. So a run has to ask for it.
 """
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from tests.waiting import wait_until
 
 CONTROLLER: Final = "hugetlb"
 NUMBERS: Final = "hugepages/hugepages-*/nr_hugepages"
@@ -31,10 +35,10 @@ mount -o remount,bind,ro /sys/fs/cgroup
 class HugePageCgroups:
     """The hierarchy of one machine."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, wanted: bool) -> None:
         """Take where it is mounted while it is entered or left."""
         self._at = folder / CONTROLLER
-        self._missing = _is_missing()
+        self._missing = wanted and _is_missing()
 
     @property
     def prepared(self) -> str:
@@ -54,14 +58,31 @@ class HugePageCgroups:
         finally:
             subprocess.run(["umount", self._at], check=True)
 
+    def remove(self) -> None:
+        """End the hierarchy. The kernel keeps it if a cgroup in it was still dying when it was unmounted last."""
+        if self._missing:
+            wait_until(self._is_gone, f"the hierarchy of {CONTROLLER} to end", looks=(0.1, 1.0))
+
+    def _is_gone(self) -> bool:
+        if not is_unused():
+            with self.mounted():
+                for folder, _, _ in os.walk(self._at, topdown=False):  # a runtime out here may have seen it
+                    with contextlib.suppress(OSError):
+                        Path(folder).rmdir()
+        return is_unused()
+
 
 def _is_missing() -> bool:
     """Report whether the kernel has the controller, of cgroup v1, and nobody has mounted it."""
-    controllers = [line.split() for line in Path("/proc/cgroups").read_text().splitlines()]
-    unused = any(fields[0] == CONTROLLER and fields[1] == "0" for fields in controllers)
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     kinds = {fields[2] for fields in mounts}
-    return unused and "cgroup" in kinds
+    return is_unused() and "cgroup" in kinds
+
+
+def is_unused() -> bool:
+    """Report whether the kernel has the controller in no hierarchy of cgroup v1."""
+    controllers = [line.split() for line in Path("/proc/cgroups").read_text().splitlines()]
+    return any(fields[0] == CONTROLLER and fields[1] == "0" for fields in controllers)
 
 
 @contextlib.contextmanager

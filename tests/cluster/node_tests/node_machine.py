@@ -46,7 +46,7 @@ mount --bind /var/lib/log /var/log
 class NodeMachine(Machine):
     """One such machine; a context manager. `folder` becomes the place of its disk, units and programs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, huge_pages: bool = False) -> None:
         folder.mkdir(parents=True)
         super().__init__(folder)
         self.programs = folder / "bin"
@@ -54,7 +54,7 @@ class NodeMachine(Machine):
         self.own_network = True
         self._disk = folder / "disk"
         gateway = ADDRESS.rpartition(".")[0] + ".254"
-        self._huge_page_cgroups = HugePageCgroups(folder)
+        self._huge_page_cgroups = HugePageCgroups(folder, wanted=huge_pages)
         cgroups = self._huge_page_cgroups.prepared
         self.prepared = PREPARED.format(
             cgroups=cgroups, device=DEVICE, address=ADDRESS, gateway=gateway, disk=self._disk
@@ -86,6 +86,7 @@ class NodeMachine(Machine):
         try:
             with self._huge_page_cgroups.mounted():
                 super().__exit__(*failure)
+            self._huge_page_cgroups.remove()
         finally:
             for name, value in self._kernel.items():  # the only things in it that are the whole kernel's
                 Path("/proc/sys", name).write_text(value)

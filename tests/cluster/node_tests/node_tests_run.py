@@ -65,6 +65,7 @@ class Choice:
     out: Path | None = None
     timeout: str = TIMEOUT
     prepull: bool = False
+    huge_pages: bool = False
     """Whether the tests pull every image before the first test, as they do by default."""
 
 
@@ -78,7 +79,7 @@ def run_node_tests(choice: Choice) -> int:
     out.mkdir(parents=True)
     OfficialImages(OUT / "images", programs).build()
     begun = time.monotonic()
-    with huge_pages_kept(), NodeMachine(out / "machine") as machine:
+    with huge_pages_kept(), NodeMachine(out / "machine", huge_pages=choice.huge_pages) as machine:
         try:
             _start_runtime(machine, programs, choice)
             _give_kubelet(machine, programs, choice)
