@@ -16,11 +16,12 @@ from proto.temporal.hardware.ledger import AllocateHardware
 from proto.temporal.pod import ContainerState, Lifecycle
 from tests.worker.hardware.test_exclusive_cpus import loaded, pod, root_dir, settings
 from tests.worker.poller.snapshots import snapshot
-from worker.hardware.cpu_sets_in_force import GONE_FOR, CpuSetsInForce
+from worker.hardware.cpu_sets_in_force import EXPECTED_EVERY, EXPECTED_FOR, GONE_FOR, CpuSetsInForce
 from worker.hardware.node_hardware import NodeHardware
 from worker.settings.hardware.cpu_manager import CpuManager
 
 __all__ = ["root_dir", "settings"]  # fixtures
+EVERY = timedelta(seconds=10)
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Node:
             self.hardware,
             cast("RuntimeClient", self.runtime),
             self.pods.values,
-            timedelta(seconds=10),
+            EVERY,
             clock=lambda: self.now,
         )
 
@@ -109,6 +110,36 @@ async def test_a_pod_that_has_not_come_yet_keeps_its_cpus(node: Node) -> None:
     node.now += GONE_FOR.total_seconds()
     await node.told()
     assert node.hardware.holders() == set()
+
+
+async def test_an_expected_pod_is_looked_for_often(node: Node) -> None:
+    """Else one that is gone again before the next period is never seen, and keeps its CPUs."""
+    assert node.kept.pause == EVERY.total_seconds()
+    await node.admit("a", 2)
+    await node.told()
+    assert node.kept.pause == EXPECTED_EVERY.total_seconds()
+    node.runs("a")
+    await node.told()
+    assert node.kept.pause == EVERY.total_seconds()
+    del node.pods["a"]
+    await node.told()
+    node.now += GONE_FOR.total_seconds()
+    await node.told()
+    assert node.hardware.holders() == set()
+    assert node.kept.pause == EVERY.total_seconds()
+
+
+async def test_an_expected_pod_that_never_comes_has_nothing_after_a_while(node: Node) -> None:
+    """It was deleted before its life began, or between two looks."""
+    await node.admit("a", 2)
+    await node.told()
+    node.now += EXPECTED_FOR.total_seconds() - 1
+    await node.told()
+    assert node.hardware.holders() == {"a"}
+    node.now += 1
+    await node.told()
+    assert node.hardware.holders() == set()
+    assert node.kept.pause == EVERY.total_seconds()
 
 
 async def test_a_pod_that_was_rejected_after_all_has_none(node: Node) -> None:
