@@ -24,8 +24,6 @@ GONE_FOR: Final = timedelta(seconds=5)
 """How long a pod is missed before its CPUs are free: one that its source lists again while it stops is on the node again at once."""
 EXPECTED_FOR: Final = timedelta(minutes=5)
 """How long a pod that was admitted keeps what it was given without being seen on the node."""
-EXPECTED_EVERY: Final = timedelta(seconds=1)
-"""How often pods are looked at while one is expected, which may be gone again before the next period."""
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -61,21 +59,15 @@ class CpuSetsInForce:
             self._changed.clear()
             await self.reconcile()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.pause):
+                async with asyncio.timeout(None if self._hardware.is_idle else self._every.total_seconds()):
                     await self._changed.wait()
-
-    @property
-    def pause(self) -> float | None:
-        """Seconds until the next look; None if there is nothing to look for before somebody is given something."""
-        if self._hardware.is_idle:
-            return None
-        every = min(self._every, EXPECTED_EVERY) if self._hardware.expected else self._every
-        return every.total_seconds()
 
     async def reconcile(self) -> None:
         """Free what pods have that are over, then tell each running container its CPUs if they have changed."""
         pods = list(self._snapshots())
         active = {one.uid for one in pods if one.deleting or not has_ended(one)}
+        self._seen |= self._hardware.arrived
+        self._hardware.arrived.clear()
         missed = self._gone(active) | self._expected_for_long(active)
         over = self._hardware.holders() & ({one.uid for one in pods} - active | missed)
         self._seen = (self._seen | active) & (self._hardware.holders() | active)
@@ -99,7 +91,7 @@ class CpuSetsInForce:
         return {uid for uid, since in self._gone_since.items() if now - since >= GONE_FOR.total_seconds()}
 
     def _expected_for_long(self, active: set[str]) -> set[str]:
-        """Return the pods that were admitted and never came, or came and went between two looks."""
+        """Return the pods that were admitted and of which no container ever started."""
         now = self._clock()
         self._expected_since = {uid: self._expected_since.get(uid, now) for uid in self._hardware.expected - active}
         return {uid for uid, since in self._expected_since.items() if now - since >= EXPECTED_FOR.total_seconds()}

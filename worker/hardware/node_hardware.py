@@ -54,6 +54,8 @@ class NodeHardware:
         self._turn = asyncio.Lock()
         self.expected = set[str]()
         """Pods that were admitted, and have not been seen on the node since."""
+        self.arrived = set[str]()
+        """Pods of which a container was about to start. Whoever looks for them empties it: one may come and go between two looks."""
         self.changed: Callable[[], None] = lambda: None
         """Called when somebody was given something, or something is free again."""
         self._found, self._found_until = frozenset[str](), 0.0
@@ -137,6 +139,8 @@ class NodeHardware:
             await one.starting(pod_uid, container)  # a plugin that hangs here stops nobody else
         if pod_uid not in self.holders():
             return
+        self.arrived.add(pod_uid)
+        self.expected.discard(pod_uid)
         async with self._turn:
             freed = [one.started(pod_uid, str(container["name"])) for one in self._providers]
             if any(freed):

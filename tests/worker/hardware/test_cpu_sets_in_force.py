@@ -16,12 +16,11 @@ from proto.temporal.hardware.ledger import AllocateHardware
 from proto.temporal.pod import ContainerState, Lifecycle
 from tests.worker.hardware.test_exclusive_cpus import loaded, pod, root_dir, settings
 from tests.worker.poller.snapshots import snapshot
-from worker.hardware.cpu_sets_in_force import EXPECTED_EVERY, EXPECTED_FOR, GONE_FOR, CpuSetsInForce
+from worker.hardware.cpu_sets_in_force import EXPECTED_FOR, GONE_FOR, CpuSetsInForce
 from worker.hardware.node_hardware import NodeHardware
 from worker.settings.hardware.cpu_manager import CpuManager
 
 __all__ = ["root_dir", "settings"]  # fixtures
-EVERY = timedelta(seconds=10)
 
 
 @dataclass
@@ -50,7 +49,7 @@ class Node:
             self.hardware,
             cast("RuntimeClient", self.runtime),
             self.pods.values,
-            EVERY,
+            timedelta(seconds=10),
             clock=lambda: self.now,
         )
 
@@ -112,21 +111,16 @@ async def test_a_pod_that_has_not_come_yet_keeps_its_cpus(node: Node) -> None:
     assert node.hardware.holders() == set()
 
 
-async def test_an_expected_pod_is_looked_for_often(node: Node) -> None:
-    """Else one that is gone again before the next period is never seen, and keeps its CPUs."""
-    assert node.kept.pause == EVERY.total_seconds()
+async def test_a_pod_that_comes_and_goes_between_two_looks_has_nothing(node: Node) -> None:
+    """Its container has started, so it was on the node."""
     await node.admit("a", 2)
     await node.told()
-    assert node.kept.pause == EXPECTED_EVERY.total_seconds()
-    node.runs("a")
+    await node.hardware.starting("a", {"name": "c0"})
     await node.told()
-    assert node.kept.pause == EVERY.total_seconds()
-    del node.pods["a"]
-    await node.told()
+    assert node.hardware.holders() == {"a"}
     node.now += GONE_FOR.total_seconds()
     await node.told()
     assert node.hardware.holders() == set()
-    assert node.kept.pause == EVERY.total_seconds()
 
 
 async def test_an_expected_pod_that_never_comes_has_nothing_after_a_while(node: Node) -> None:
@@ -139,7 +133,6 @@ async def test_an_expected_pod_that_never_comes_has_nothing_after_a_while(node: 
     node.now += 1
     await node.told()
     assert node.hardware.holders() == set()
-    assert node.kept.pause == EVERY.total_seconds()
 
 
 async def test_a_pod_that_was_rejected_after_all_has_none(node: Node) -> None:
