@@ -26,6 +26,7 @@ from tests.node.secrets.searched_files import files_with
 from tests.node.tempolet_node import pod_manifest
 from worker.pod_certificates import issuing
 from worker.pod_certificates.issuing import PodCertificates, projections
+from worker.pod_certificates.record import DELETED_AFTER
 
 PATHS = {"credentialBundlePath": "bundle.pem", "keyPath": "key.pem", "certificateChainPath": "chain.pem"}
 VOLUME = {"name": "creds", "projected": {"sources": [projection(**PATHS)]}}
@@ -63,6 +64,7 @@ class Asking:
     node: ObjectsNode
     heard: Heard
     signer: PodSigner
+    patched: pytest.MonkeyPatch
     certificates: PodCertificates = field(init=False)
     later: timedelta = timedelta()
 
@@ -74,6 +76,11 @@ class Asking:
             now=lambda: datetime.now(UTC) + self.later,
             jitter=timedelta,
         )
+
+    def forward(self, **by: int) -> None:
+        """Set the clock forward. That of the API server, which writes when a request was made, stays: new requests are given up so much later."""
+        self.later = timedelta(**by)
+        self.patched.setattr(issuing, "DELETED_AFTER", DELETED_AFTER + self.later)
 
     def pod(self, name: str) -> PodSnapshot:
         """Bind a pod with a certificate that waits for it."""
@@ -121,7 +128,7 @@ async def asking(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     """Run one for a test; a mount does not wait for the signer."""
     monkeypatch.setattr(issuing, "AWAITED", timedelta(milliseconds=1))
     async with objects_node(plane, f"certified-{next(NUMBERS)}") as node:
-        made = Asking(node, Heard(), PodSigner(plane, node.namespace))
+        made = Asking(node, Heard(), PodSigner(plane, node.namespace), monkeypatch)
         running = asyncio.create_task(made.certificates.run(lambda: list(node.pods.values()), made.send))
         yield made
         running.cancel()
@@ -149,7 +156,7 @@ async def test_a_certificate_is_issued_and_renewed(asking: Asking) -> None:
     first = await asking.certificates.certificate(wanted)
     assert (first.chain, first.version, fits(first)) == (issued, version, True)
     asking.node.publish(replace(pod, objects={KEY: version}))
-    asking.later = timedelta(hours=1, minutes=1)
+    asking.forward(hours=1, minutes=1)
     await asking.look()
     renewal = await asking.request(pod)
     assert await asking.certificates.certificate(wanted) == first
@@ -184,7 +191,7 @@ async def test_a_renewal_that_nobody_answers_is_told(asking: Asking) -> None:
     pod = asking.pod("web")
     asking.signer.issue(await asking.request(pod))
     await asking.told()
-    asking.later = timedelta(hours=3)
+    asking.forward(hours=3)
     await asking.look()
     await asking.look()
     assert [reason for _, reason, _ in asking.heard.events] == ["CertificateOverdueForRefresh", "CertificateExpired"]
@@ -200,8 +207,7 @@ async def test_a_request_that_was_deleted_is_made_again(asking: Asking) -> None:
     asking.node.plane.api.delete(f"{path}/{metadata['name']}")
     await asking.look()
     assert asking.signer.requests("web") == []
-    asking.later = timedelta(minutes=11)
-
+    asking.forward(minutes=11)
     await asking.look()
     assert (await asking.request(pod))["metadata"]["name"] != metadata["name"]
 
@@ -225,7 +231,7 @@ async def test_a_pod_that_is_over_is_forgotten(asking: Asking) -> None:
     asking.node.publish(replace(pod, deleting=True))
     await asking.look()
     assert sum(asking.certificates.states().values()) == 1
-    asking.later = timedelta(minutes=11)
+    asking.forward(minutes=11)
     await asking.look()
     assert asking.certificates.states() == {}
 
