@@ -31,6 +31,10 @@ class RuntimeContainer:
     finished_at: int = 0
     """Nanoseconds since 1970."""
 
+    def __str__(self) -> str:
+        """Name it in a message."""
+        return f"container {self.name} of pod {self.uid}"
+
 
 def newest(found: Iterable[RuntimeContainer]) -> tuple[RuntimeContainer, ...]:
     """Return the newest container of each name and pod; one that is up before one that has exited."""
@@ -40,3 +44,8 @@ def newest(found: Iterable[RuntimeContainer]) -> tuple[RuntimeContainer, ...]:
         if key not in best or (one.is_up, one.created_at) > (best[key].is_up, best[key].created_at):
             best[key] = one
     return tuple(best.values())
+
+
+def as_believed(found: Iterable[RuntimeContainer]) -> list[RuntimeContainer]:
+    """Sort containers so that the first of two that claim the same thing keeps it: running ones first, then the older ones."""
+    return sorted(found, key=lambda one: (not one.is_up, one.created_at, one.uid, one.name))

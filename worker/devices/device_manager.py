@@ -218,8 +218,7 @@ class DeviceManager:
 
     def has_lost(self, pod_uid: str, container: Mapping[str, Any]) -> bool:
         """Report whether a container has devices of which nobody knows any more which, or how they are used."""
-        has = self._known.pods.get(pod_uid, {}).get(str(container["name"]), {})
-        return any(name not in has or has[name].answer is None for name in self._wanted(container))
+        return bool(self._lost(pod_uid, container))
 
     async def regain(self, pod_uid: str, container: Mapping[str, Any]) -> None:
         """Ask plugins again for devices that a container has, or, as a kubelet does, for others if it is lost which it has.
@@ -227,20 +226,20 @@ class DeviceManager:
         Which others are free is known once the ledger has been heard; raises HardwareRefused.
         """
         name = str(container["name"])
-        for resource, count in self._wanted(container).items():
-            assigned = self._known.pods.get(pod_uid, {}).get(name, {}).get(resource)
-            if assigned is None and not self._has_ledger:
+        for resource, count in self._lost(pod_uid, container).items():
+            has = self._known.of(pod_uid, name, resource)
+            if has is None and not self._has_ledger:
                 continue
-            if assigned is None or assigned.answer is None:
-                request = Request(
-                    uid=pod_uid,
-                    container=name,
-                    resource=resource,
-                    wanted=count,
-                    has=self._known.of(pod_uid, name, resource),
-                    in_use=self._known.used(resource),
-                )
-                await self._give(request)
+            request = Request(
+                uid=pod_uid, container=name, resource=resource, wanted=count, has=has, in_use=self._known.used(resource)
+            )
+            await self._give(request)
+
+    def _lost(self, pod_uid: str, container: Mapping[str, Any]) -> dict[str, int]:
+        """Return how many devices a container wants, by resource, where its plugin's answer is not known."""
+        has = self._known.pods.get(pod_uid, {}).get(str(container["name"]), {})
+        wanted = self._wanted(container)
+        return {name: count for name, count in wanted.items() if name not in has or has[name].answer is None}
 
     def _wanted(self, container: Mapping[str, Any]) -> dict[str, int]:
         wanted = wanted_by(container)

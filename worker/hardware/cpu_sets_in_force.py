@@ -86,15 +86,19 @@ class CpuSetsInForce:
 
     def _gone(self, active: set[str]) -> set[str]:
         """Return the pods that were on the node and are not any more; one may come again under its uid."""
-        gone, now = self._seen - active - self._hardware.expected, self._clock()
-        self._gone_since = {uid: self._gone_since.get(uid, now) for uid in gone}
-        return {uid for uid, since in self._gone_since.items() if now - since >= GONE_FOR.total_seconds()}
+        return self._missed(self._gone_since, self._seen - active - self._hardware.expected, GONE_FOR)
 
     def _expected_for_long(self, active: set[str]) -> set[str]:
         """Return the pods that were admitted and of which no container ever started."""
+        return self._missed(self._expected_since, self._hardware.expected - active, EXPECTED_FOR)
+
+    def _missed(self, since: dict[str, float], uids: set[str], at_least: timedelta) -> set[str]:
+        """Note since when each pod has been missed, and return those that have been for so long."""
         now = self._clock()
-        self._expected_since = {uid: self._expected_since.get(uid, now) for uid in self._hardware.expected - active}
-        return {uid for uid, since in self._expected_since.items() if now - since >= EXPECTED_FOR.total_seconds()}
+        noted = {uid: since.get(uid, now) for uid in uids}
+        since.clear()
+        since.update(noted)
+        return {uid for uid, begin in since.items() if now - begin >= at_least.total_seconds()}
 
     async def _tell(self, container_id: str, uid: str, name: str) -> None:
         cpus = self._hardware.of(uid, name).cpuset_cpus

@@ -52,7 +52,7 @@ class RuntimeContainers:
         return self._waited(self._listed)
 
     def left(self) -> Sequence[RuntimeContainer]:
-        """Return what this node's containers have, those that have ended only of pods with a sandbox; raises CriError and TimeoutError."""
+        """Return what this node's containers have; one that has exited counts while its pod's sandbox is ready. Raises CriError and TimeoutError."""
         if self._left is None:
             folders = self._folders()
             self._left = self._waited(lambda runtime: self._read(runtime, folders))
@@ -99,7 +99,7 @@ class RuntimeContainers:
         )
 
     async def _ours(self, runtime: RuntimeClient, folders: Collection[str]) -> Sequence[tuple[str, cri.Container]]:
-        """List this node's containers with the uids of their pods, those that have ended only of pods with a sandbox."""
+        """List this node's containers with the uids of their pods; one that has exited counts while its pod's sandbox is ready."""
         sandboxes = {
             one.id: one
             for one in await runtime.list_pod_sandbox()

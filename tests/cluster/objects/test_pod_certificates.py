@@ -24,6 +24,7 @@ from tests.node.operating import tempolet
 from tests.node.pod_story import history_text
 from tests.node.secrets.searched_files import files_with
 from tests.node.tempolet_node import pod_manifest
+from tests.waiting import wait_until
 from worker.pod_certificates import issuing
 from worker.pod_certificates.issuing import PodCertificates, projections
 from worker.pod_certificates.record import DELETED_AFTER
@@ -99,14 +100,7 @@ class Asking:
 
     async def until(self, holds: Callable[[], Any], what: str) -> Any:
         """Wait until something is so on the API server or here."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while True:
-                    if found := await asyncio.to_thread(holds):
-                        return found
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            raise AssertionError(what) from None
+        return await asyncio.to_thread(wait_until, holds, what, PATIENCE)
 
     async def request(self, pod: PodSnapshot) -> Any:
         """Look at everything, and wait for the one request of a pod that has no answer."""

@@ -8,7 +8,7 @@ its shares say, none of them reserved or shared. No CPU is left to two pods.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from proto.cri.runtime_container import RuntimeContainer
+from proto.cri.runtime_container import RuntimeContainer, as_believed
 from proto.kubernetes.resources.resources import cpu_shares
 from workflows.decide.cpus.cpu_sets import NONE, Cpus, written_cpus
 from workflows.decide.cpus.static_policy import Assignments, StaticPolicy
@@ -34,9 +34,9 @@ def recovered(policy: StaticPolicy, found: Iterable[RuntimeContainer]) -> Recove
     for one, cpus in _claims(policy, tuple(found), ignored):
         owner = next((owners[cpu] for cpu in sorted(cpus) if cpu in owners and not _may_share(one, owners[cpu])), None)
         if owner:
-            ignored.append(f"{_named(one)} has CPU {written_cpus(cpus)} as {_named(owner)} does, which keeps them")
+            ignored.append(f"{one} has CPU {written_cpus(cpus)} as {owner} does, which keeps them")
         elif not every - owners.keys() - cpus:
-            ignored.append(f"{_named(one)} has CPU {written_cpus(cpus)}: nothing would be left to share")
+            ignored.append(f"{one} has CPU {written_cpus(cpus)}: nothing would be left to share")
         else:
             containers.setdefault(one.uid, {})[one.name] = cpus
             owners.update({cpu: one for cpu in cpus if cpu not in owners})
@@ -50,10 +50,10 @@ def _claims(
 ) -> Iterator[tuple[RuntimeContainer, Cpus]]:
     """Yield the containers that look as if they had CPUs of their own, in the order in which they are believed."""
     read: list[tuple[RuntimeContainer, Cpus]] = []
-    for one in sorted(found, key=lambda one: (not one.is_up, one.created_at, one.uid, one.name)):
+    for one in as_believed(found):
         cpus = read_set(one.cpuset_cpus, policy.topology.places.cpus) if one.cpuset_cpus else NONE
         if cpus is None:
-            ignored.append(f"{_named(one)} has CPUs that this machine does not have, or that cannot be read")
+            ignored.append(f"{one} has CPUs that this machine does not have, or that cannot be read")
         elif cpus:
             read.append((one, cpus))
     shared = {cpus for one, cpus in read if not _asks_for(one, len(cpus))}
@@ -70,7 +70,3 @@ def _asks_for(one: RuntimeContainer, count: int) -> bool:
 def _may_share(one: RuntimeContainer, other: RuntimeContainer) -> bool:
     """Report whether one may have a CPU of the other's: what an init container had that has ended is the next one's."""
     return one.uid == other.uid and not (one.is_up and other.is_up)
-
-
-def _named(one: RuntimeContainer) -> str:
-    return f"container {one.name} of pod {one.uid}"

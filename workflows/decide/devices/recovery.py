@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from proto.cri.runtime_container import RuntimeContainer
+from proto.cri.runtime_container import RuntimeContainer, as_believed
 from workflows.decide.devices.assignments import Assigned, Assignments
 from workflows.decide.devices.inventory import WITHOUT_TOPOLOGY
 
@@ -42,19 +42,19 @@ def written_devices(found: Mapping[str, Assigned]) -> str:
 def recovered(known: Assignments, found: Iterable[RuntimeContainer]) -> Recovered:
     """Add to what is known what containers have beside it: first those that run, then the older ones. No device goes to two pods."""
     ignored: list[str] = []
-    for one in sorted(found, key=lambda one: (not one.is_up, one.created_at, one.uid, one.name)):
+    for one in as_believed(found):
         if not one.devices:
             continue
         try:
             devices = _read(one.devices)
         except (ValueError, TypeError, AttributeError, RecursionError):
-            ignored.append(f"the devices of {_named(one)} cannot be read")
+            ignored.append(f"the devices of {one} cannot be read")
             continue
         for resource, assigned in devices.items():
             if known.of(one.uid, one.name, resource) is not None:
                 continue
             if assigned.ids & (known.used(resource) - known.of_pod(one.uid, resource)):
-                ignored.append(f"{_named(one)} has devices of {resource} that another pod has, which keeps them")
+                ignored.append(f"{one} has devices of {resource} that another pod has, which keeps them")
             else:
                 known = known.with_assigned(one.uid, one.name, resource, assigned)
     return Recovered(known, tuple(ignored))
@@ -85,7 +85,3 @@ def _name(text: Any) -> str:
     if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_NAME:
         raise ValueError("no name")
     return text
-
-
-def _named(one: RuntimeContainer) -> str:
-    return f"container {one.name} of pod {one.uid}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from proto.cri.runtime_container import RuntimeContainer
+from proto.cri.runtime_container import RuntimeContainer, as_believed
 from proto.kubernetes.resources.huge_pages import page_size, page_size_name
 from proto.kubernetes.resources.pod_totals import HUGE_PAGES
 from workflows.decide.memory_nodes.amounts import MEMORY, Assignments, Block, Machine, with_block
@@ -32,13 +32,13 @@ def recovered(idle: Machine, found: Iterable[RuntimeContainer]) -> Recovered:
     """Return which containers have memory of which nodes: first those that run, then the older ones."""
     known, ignored = Assignments(idle), list[str]()
     everyone = tuple(found)
-    for one in sorted(everyone, key=lambda one: (not one.is_up, one.created_at, one.uid, one.name)):
+    for one in as_believed(everyone):
         if not one.is_guaranteed or not one.cpuset_mems or _has_ended(one, everyone):
             continue
         nodes = tuple(sorted(read_set(one.cpuset_mems, frozenset(idle)) or ()))
         sizes = _sizes(one, idle[nodes[0]].memory if nodes else ())
         if why := _why_not(known.machine, nodes, sizes):
-            ignored.append(f"container {one.name} of pod {one.uid} {why}")
+            ignored.append(f"{one} {why}")
             continue
         blocks = tuple(Block(nodes, resource, size) for resource, size in sizes.items())
         machine = known.machine

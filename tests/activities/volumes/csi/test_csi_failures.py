@@ -91,7 +91,7 @@ async def test_what_a_driver_refuses(node: Node, call: str, code: str, left: boo
 @pytest.mark.parametrize("mode", ["Filesystem", "Block"])
 async def test_who_gets_tokens(node: Node, mode: str) -> None:
     """Nobody issues one here, so files cannot be published; the driver of a device gets none, as under a kubelet."""
-    node.services = replace(node.services, api=object())  # type: ignore[arg-type]
+    node.services = replace(node.services, api=object())  # type: ignore[arg-type]  # only whether there is one is asked
     node.driver_object(tokenRequests=[{"audience": "a"}])
     node.bind(volumeMode=mode)
     if mode == "Filesystem":

@@ -57,7 +57,7 @@ ATTACHED: dict[str, Any] = {"status": {"volumesAttached": [{"name": "other"}, {"
 def in_cluster(services: NodeServices, *answers: dict[str, Any] | Exception) -> tuple[NodeServices, NodeStatus]:
     """Have an API server that answers so."""
     api = NodeStatus(list(answers))
-    return replace(services, api=api, settings=replace(services.settings, node_name="n1")), api  # type: ignore[arg-type]
+    return replace(services, api=api, settings=replace(services.settings, node_name="n1")), api  # type: ignore[arg-type]  # all that is asked of one
 
 
 @pytest.mark.parametrize("block", [False, True], ids=["files", "device"])
