@@ -11,6 +11,8 @@ from typing import Final
 
 from proto.node_files import write_node_file
 
+UNIQUE_NAME: Final = "uniqueName"
+"""The field of a disk's record that has its name in the Node's status.volumesInUse."""
 _WANTED: Final = "wanted.json"
 _REPORTED: Final = "reported.json"
 _MOST: Final = 4 * 1024 * 1024

@@ -23,12 +23,11 @@ from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.selinux import LabelledVolume, LabelUser, check_label, label_option
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, Step, VolumeFailed, failing_at
 from proto.temporal.mounted import MountedVolume
+from proto.volumes_in_use import UNIQUE_NAME
 
 Disk = dict[str, Any]
 """Identifies a disk, as recorded."""
 _MODE: Final = 0o750
-UNIQUE_NAME: Final = "uniqueName"
-"""The field of its record that has its name in the Node's status.volumesInUse."""
 _LABEL: Final = "label"
 _ASKED_LABEL: Final = "asked_label"
 

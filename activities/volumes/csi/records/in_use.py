@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.volumes.csi.records.layout import DATA, ESCAPED_PLUGIN, unique_name
-from proto.volumes_in_use import wanted_volumes
+from proto.volumes_in_use import UNIQUE_NAME, wanted_volumes
 
 _EPHEMERAL: Final = "Ephemeral"
 """The lifecycle of volumes that are never attached.
@@ -20,7 +20,6 @@ A constant of its own, so that the node process need not import `volume`.
 """
 _DISKS: Final = ("pods/*/plugins/kubernetes.io~iscsi/*.json", "pods/*/plugins/kubernetes.io~fc/*.json")
 """Records of disks, which have their names (`activities.volumes.disks.attached_disk`)."""
-_NAME: Final = "uniqueName"
 _PLACES: Final = (f"pods/*/volumes/{ESCAPED_PLUGIN}/*/{DATA}", f"plugins/kubernetes.io/csi/volumeDevices/*/data/{DATA}")
 
 
@@ -40,6 +39,6 @@ def volumes_in_use(root_dir: Path) -> list[str]:
 def _names(record: Mapping[str, Any], *, disk: bool) -> Iterator[str]:
     """Yield the name of a recorded volume; none of an ephemeral one, or of a disk that an earlier version has recorded."""
     if disk:
-        yield from (one for one in [record.get(_NAME)] if isinstance(one, str))
+        yield from (one for one in [record.get(UNIQUE_NAME)] if isinstance(one, str))
     elif record.get("volumeLifecycleMode") != _EPHEMERAL:
         yield unique_name(record["driverName"], record["volumeHandle"])
