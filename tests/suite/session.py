@@ -31,8 +31,9 @@ INTERRUPTED_SECONDS: Final = 5 * 60.0
 """How long an interrupted session may take to end, before it is killed."""
 _ENDING_SECONDS: Final = 5.0
 _LAST_WORDS_SECONDS: Final = 10.0
-_YIELDS: Final = 5
-"""Niceness: a third of the time that a session has which does not yield."""
+_YIELDS: Final = 10
+"""Niceness: a tenth of the time that a session has which does not yield."""
+_AUTOGROUP: Final = Path("/proc/self/autogroup")
 _LONGEST_LINE: Final = 1 << 30
 _PR_SET_PDEATHSIG: Final = 1
 _LIBC: Final = ctypes.CDLL(None)
@@ -147,4 +148,7 @@ def _python_path() -> str:
 
 def _prepare(yields: int) -> None:
     os.nice(yields)
+    if yields:  # a kernel that groups processes by their session compares the niceness of the groups
+        with contextlib.suppress(OSError):
+            _AUTOGROUP.write_text(str(yields))
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -101,10 +101,11 @@ def planned(name: str, seconds: float) -> Planned:
         pytest.param(["cluster", "node"], ["node"] * 6, 4, "cluster", id="which-may-be-larger"),
         pytest.param(["cluster"], [], 0, "cluster", id="one-runs-on-any-machine"),
         pytest.param(["rest"], ["node"] * 6, 2, "rest", id="one-that-yields-fits-in-always"),
-        pytest.param(["rest"], ["rest", *["node"] * 6], 2, None, id="and-not-two"),
-        pytest.param(["rest"], ["rest"] * 3, 2, "rest", id="without-others-there-are-more"),
-        pytest.param(["rest"], ["rest"] * 4, 2, None, id="and-not-too-many"),
-        pytest.param(["node"], ["rest"] * 4, 2, "node", id="nobody-waits-for-those-that-yield"),
+        pytest.param(["rest"], ["rest", *["node"] * 6], 2, "rest", id="and-a-second"),
+        pytest.param(["rest"], ["rest", "rest", *["node"] * 6], 2, None, id="and-not-three"),
+        pytest.param(["rest"], ["rest"] * 4, 2, "rest", id="without-others-there-are-more"),
+        pytest.param(["rest"], ["rest"] * 5, 2, None, id="and-not-too-many"),
+        pytest.param(["node"], ["rest"] * 5, 2, "node", id="nobody-waits-for-those-that-yield"),
     ],
 )
 def test_sessions_run_side_by_side(waiting: list[str], running: list[str], processors: int, chosen: str | None) -> None:
