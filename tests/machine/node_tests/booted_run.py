@@ -44,6 +44,18 @@ def _run(machine: Machine, arguments: Sequence[str], out: Path) -> int:
     inside = f"cd /{HOME} && exec {VENV}/bin/python -m tests.cluster.node_tests {words} > {RESULT}.log 2>&1"
     given = "--setenv=PYTHONDONTWRITEBYTECODE=1 --property=RemainAfterExit=yes"
     machine.run(f"systemd-run --unit={UNIT} {given} sh -c {shlex.quote(inside)}")
+    try:
+        state = _wait(machine)
+    except KeyboardInterrupt:  # what has run by then is worth hours
+        _keep(machine, out)
+        raise
+    machine.run(f"mkdir -p {RESULT}; cp {RESULT}.log {RESULT}/run.log")
+    print(machine.run(f"cat {RESULT}.log").stdout, end="")
+    _keep(machine, out)
+    return int(state["ExecMainStatus"])
+
+
+def _wait(machine: Machine) -> dict[str, str]:
     began, told = time.monotonic(), ""
     while (state := _state(machine))["SubState"] == "running":
         time.sleep(LOOK_SECONDS)  # another machine: there is no event to await
@@ -51,10 +63,7 @@ def _run(machine: Machine, arguments: Sequence[str], out: Path) -> int:
         if now != told:
             print(f"{(time.monotonic() - began) / 60:5.1f} min  {now}", flush=True)
             told = now
-    machine.run(f"mkdir -p {RESULT}; cp {RESULT}.log {RESULT}/run.log")
-    print(machine.run(f"cat {RESULT}.log").stdout, end="")
-    _keep(machine, out)
-    return int(state["ExecMainStatus"])
+    return state
 
 
 def _state(machine: Machine) -> dict[str, str]:
