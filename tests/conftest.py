@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import hypothesis
@@ -58,8 +59,10 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_setup() -> None:
     """Let SIGTERM end the session as Ctrl-C does, so that fixtures stop what they have started.
 
-    It is set before each test: a Service that a test runs installs its own handler and resets it to the default.
+    Both are set before each test: a Service that a test runs installs its own handler and resets it to the default, and a program that a
+    shell has started in the background ignores Ctrl-C.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
 
 
@@ -68,9 +71,12 @@ def pytest_keyboard_interrupt() -> None:
     signal.signal(signal.SIGTERM, _finish_first)
 
 
-def _interrupt(*_: object) -> None:
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does now: it cancels a coroutine; an error in whatever task runs could leave another that never ends."""
     signal.signal(signal.SIGTERM, _finish_first)
-    raise KeyboardInterrupt("SIGTERM")
+    ctrl_c = signal.getsignal(signal.SIGINT)
+    assert callable(ctrl_c)
+    ctrl_c(signal.SIGINT, frame)
 
 
 def _finish_first(*_: object) -> None:
