@@ -23,6 +23,7 @@ from activities.sandbox.isolation import Isolation, isolation_of
 from activities.sandbox.sandbox import describe_sandbox
 from activities.volumes.types.image import check_image_sub_paths
 from proto.cri.v1 import api_pb2 as cri
+from proto.dra.pod_claims import container_without_claimed
 from proto.kubernetes.resources.resources import container_resources, without_quota
 from proto.temporal.activities.requests import StartContainer
 
@@ -54,7 +55,8 @@ async def prepare(services: ContainerServices, request: StartContainer, attempt:
     Raises OSError, ValueError, UnresolvedVariable, CriError.
     """
     try:
-        await services.hardware.starting(request.pod.uid, request.container)
+        plain = container_without_claimed(request.sandbox_spec, request.container)
+        await services.hardware.starting(request.pod.uid, plain)
     except HardwareRefused as refused:
         raise ValueError(str(refused)) from None
     await check_image_sub_paths(services.runtime, request.container, request.volumes)

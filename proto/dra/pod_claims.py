@@ -113,16 +113,20 @@ def without_claimed(pod: dict[str, Any]) -> dict[str, Any]:
 
     As isDRAExtendedResource in pkg/kubelet/cm/devicemanager, and removeMissingExtendedResources in pkg/kubelet/lifecycle.
     """
-    if (extended := _extended(pod)) is None:
+    if _extended(pod) is None:
         return pod
-    claimed = {(one.get("containerName"), one.get("resourceName")) for one in extended.get("requestMappings") or ()}
     spec = dict(pod["spec"])
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
-            spec[kind] = [
-                _without(one, {name for container, name in claimed if container == one["name"]}) for one in spec[kind]
-            ]
+            spec[kind] = [container_without_claimed(pod, one) for one in spec[kind]]
     return {**pod, "spec": spec}
+
+
+def container_without_claimed(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return one container of a pod likewise; of the pod only its status is read."""
+    mapped = (_extended(pod) or {}).get("requestMappings") or ()
+    claimed = {one.get("resourceName") for one in mapped if one.get("containerName") == container["name"]}
+    return _without(container, claimed)
 
 
 def _without(container: Mapping[str, Any], resources: Collection[str]) -> Mapping[str, Any]:
