@@ -50,6 +50,8 @@ class ExclusiveCpus:
     ) -> None:
         self._settings, self._policy, self._known, self._file = settings, policy, known, file
         self._counts = counts
+        self._lost = set[tuple[str, str]]()
+        """Containers whose CPUs are not all theirs any more, which was told once."""
 
     @property
     def shared(self) -> Cpus:
@@ -68,7 +70,7 @@ class ExclusiveCpus:
 
     def keep(self, assigned: Mapping[str, PodAssignment], counting: Collection[str]) -> None:
         """Take what the ledger says; what only the file knows of pods that count stays, as far as nobody else has it."""
-        told = {uid: given for uid, pod in assigned.items() if (given := _cpus_of(pod))}
+        told = {uid: given for uid, pod in assigned.items() if (given := self._still_theirs(uid, _cpus_of(pod)))}
         taken = NONE.union(*(cpus for given in told.values() for cpus in given.values()))
         for uid, had in self._known.containers.items():
             if uid not in told and uid in counting and not (NONE.union(*had.values()) & taken):
@@ -76,6 +78,25 @@ class ExclusiveCpus:
         every = self._known.shared.union(*(self._known.of_pod(uid) for uid in self._known.containers))
         left = every.difference(*(cpus for given in told.values() for cpus in given.values()))
         self._known = replace(self._known, shared=left, containers=told)
+
+    def _still_theirs(self, uid: str, given: Mapping[str, Cpus]) -> dict[str, Cpus]:
+        """Leave out what this machine does not have any more, or reserves now: with it the file would refuse the next start.
+
+        The ledger outlives the file, which an administrator deletes when CPUs or reservations change, as the refusal asks for.
+        """
+        found = {}
+        for name, cpus in given.items():
+            if left := cpus & self._policy.allocatable:
+                found[name] = left
+            if left != cpus and (uid, name) not in self._lost:
+                self._lost.add((uid, name))
+                _log.warning(
+                    "a container has lost CPUs that are reserved or gone; make its pod anew to give it others",
+                    podUID=uid,
+                    container=name,
+                    cpus=written_cpus(cpus - left),
+                )
+        return found
 
     def hints(self, pod: PodJson, container: str) -> Hints:
         """Return which NUMA nodes could give a container its CPUs."""

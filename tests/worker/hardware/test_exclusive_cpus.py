@@ -93,6 +93,29 @@ async def test_what_the_ledger_says_counts(settings: CpuManager, root_dir: Path)
     assert on_disk(root_dir) == ("0", {"a": {"c0": "1"}, "b": {"c0": "2-3"}})
 
 
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        pytest.param("1", {}, id="reserved-now"),
+        pytest.param("1-2", {"a": {"c0": "2"}}, id="one-of-two-is-reserved-now"),
+        pytest.param("2,7", {"a": {"c0": "2"}}, id="one-is-offline-now"),
+    ],
+)
+async def test_cpus_that_nobody_may_have_any_more(
+    settings: CpuManager, root_dir: Path, given: str, left: dict[str, dict[str, str]]
+) -> None:
+    """The ledger outlives the file that was deleted for other reservations; the node starts a second time, too."""
+    assert settings.static is not None
+    more = CpuManager(static_policy(settings.static.topology, Options(), 2))
+    ledger = {"a": PodAssignment("default", "a", {"c0": ContainerAssignment(given)})}
+    hardware = NodeHardware([loaded(more, root_dir)])
+    answer = await hardware.allocate(AllocateHardware(pod("b", 1), ledger, ("a",)))
+    cpus = answer.containers["c0"].cpus
+    assert cpus in {"2", "3"} - {left.get("a", {}).get("c0")}
+    assert on_disk(root_dir)[1] == left | {"b": {"c0": cpus}}
+    assert loaded(more, root_dir).known.of("b", "c0") == {int(cpus)}
+
+
 async def test_a_pod_that_is_refused_halfway_leaves_nothing(settings: CpuManager, root_dir: Path) -> None:
     """In the kubelet's words."""
     hardware = NodeHardware([loaded(settings, root_dir)])
