@@ -27,7 +27,7 @@ from worker.telemetry.kubelet.resource_managers import MemoryManagerCounts, Reso
 from workflows.decide.cpus.cpu_sets import written_cpus
 from workflows.decide.memory_nodes.amounts import Assignments, Block, Blocks, Machine, with_block
 from workflows.decide.memory_nodes.hints import container_hints, pod_hints
-from workflows.decide.memory_nodes.recovery import recovered
+from workflows.decide.memory_nodes.recovery import recovered, why_not
 from workflows.decide.memory_nodes.requests import MemoryNodesError, PodRequest, pod_request
 from workflows.decide.memory_nodes.reservations import STATIC
 from workflows.decide.memory_nodes.state_file import STATE_FILE, read_state, written_state
@@ -62,10 +62,20 @@ class MemoryOfNodes:
                 self._known = released(self._known, uid, list(had))
         for uid, given in told.items():
             for name, blocks in given.items():
-                machine = self._known.machine
-                for block in blocks:
-                    machine = with_block(machine, block)
-                self._known = replace(self._known.with_blocks(uid, name, blocks), machine=machine)
+                self._give_again(uid, name, blocks)
+
+    def _give_again(self, uid: str, name: str, blocks: Blocks) -> None:
+        """Take what the ledger says of a container, unless nodes reserve more than they did, or have less: then the file would refuse the next start.
+
+        The ledger outlives the file, which an administrator deletes when reservations change, as the refusal asks for.
+        """
+        machine = self._known.machine
+        for block in blocks:
+            if why := why_not(machine, block.nodes, {block.resource: block.size}):
+                _log.warning("a container does not keep its memory", podUID=uid, container=name, why=why)
+                return
+            machine = with_block(machine, block)
+        self._known = replace(self._known.with_blocks(uid, name, blocks), machine=machine)
 
     def hints(self, pod: PodJson, container: str) -> Hints:
         """Return which NUMA nodes could give a container its memory."""

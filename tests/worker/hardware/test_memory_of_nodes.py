@@ -124,6 +124,28 @@ async def test_another_assignment_in_the_ledger_counts(root_dir: Path) -> None:
     assert on_disk(root_dir) == {"a": {"c0": [[1]]}, "b": {"c0": [[0]]}}
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(MemoryBlock("memory", (0,), 4 * GIB), id="more-is-reserved-now"),
+        pytest.param(MemoryBlock("memory", (0, 1), 4 * GIB), id="the-node-serves-others-by-itself"),
+        pytest.param(MemoryBlock("hugepages-1Gi", (0,), GIB), id="there-are-no-such-pages-any-more"),
+    ],
+)
+async def test_memory_that_nodes_do_not_have_any_more(root_dir: Path, block: MemoryBlock) -> None:
+    """The ledger outlives the file that was deleted for other reservations; the node starts a second time, too."""
+    kept = MemoryBlock("memory", (0,), 6 * GIB)
+    ledger = {
+        name: PodAssignment("default", name, {"c0": ContainerAssignment(memory=(had,))})
+        for name, had in (("a", kept), ("b", block))
+    }
+    hardware = NodeHardware([loaded(root_dir)])
+    await hardware.allocate(AllocateHardware(pod("c", 1), ledger, ("a", "b")))
+    assert on_disk(root_dir) == {"a": {"c0": [[0]]}, "c": {"c0": [[0]]}}
+    await hardware.release({"a"})
+    assert loaded(root_dir).known.nodes_of("c", "c0") == (0,)
+
+
 async def test_a_pod_that_is_refused_halfway_leaves_nothing(root_dir: Path) -> None:
     """In the kubelet's words."""
     hardware = NodeHardware([loaded(root_dir)])

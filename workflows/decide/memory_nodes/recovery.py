@@ -37,7 +37,7 @@ def recovered(idle: Machine, found: Iterable[RuntimeContainer]) -> Recovered:
             continue
         nodes = tuple(sorted(read_set(one.cpuset_mems, frozenset(idle)) or ()))
         sizes = _sizes(one, idle[nodes[0]].memory if nodes else ())
-        if why := _why_not(known.machine, nodes, sizes):
+        if why := why_not(known.machine, nodes, sizes):
             ignored.append(f"{one} {why}")
             continue
         blocks = tuple(Block(nodes, resource, size) for resource, size in sizes.items())
@@ -48,7 +48,8 @@ def recovered(idle: Machine, found: Iterable[RuntimeContainer]) -> Recovered:
     return Recovered(known if known.containers else Assignments(), tuple(ignored))
 
 
-def _why_not(machine: Machine, nodes: tuple[int, ...], sizes: Sizes) -> str:
+def why_not(machine: Machine, nodes: tuple[int, ...], sizes: Sizes) -> str:
+    """Return why nodes do not have so much left for a container; empty if they do."""
     if not nodes or not sizes or any(resource not in machine[one].memory for one in nodes for resource in sizes):
         return _UNREADABLE
     if any(machine[one].assignments and machine[one].group != nodes for one in nodes):
