@@ -32,7 +32,7 @@ from workflows.decide.devices.allocation import (
     ordered,
 )
 from workflows.decide.devices.answers import Usage, conflicts, merged
-from workflows.decide.devices.assignments import Assigned, Assignments, per_node
+from workflows.decide.devices.assignments import Assigned, Assignments, PerNode, per_node, size_of
 from workflows.decide.devices.checkpoint import (
     STATE_FILE,
     Checkpoint,
@@ -52,6 +52,10 @@ from workflows.decide.devices.requests import (
 )
 from workflows.decide.topology.hints import Hint, ProviderHints
 
+MOST_BYTES: Final = 1_000_000
+"""Of the names of all devices that pods have, once for each NUMA node: the ledger hands all of them on, and Temporal takes 2 MB at a time."""
+MOST_TOLD: Final = 16
+"""Devices in a sentence."""
 WAITING: Final = "waiting for its device plugin to register"
 
 _log: Final = structlog.get_logger(__name__)
@@ -143,6 +147,7 @@ class DeviceManager:
                 chosen = request.has  # the checkpoint was lost: as the kubelet, ask for the same ones again
             if not chosen:
                 return
+            self._refuse_too_long(request, chosen)
             begun = monotonic()
             try:
                 answer = await self._plugins.allocate(request.resource, ordered(chosen))
@@ -154,10 +159,21 @@ class DeviceManager:
             raise HardwareRefused(NOT_REGISTERED, f"{error}: {WAITING}") from None
         except (DevicesUnavailable, DevicePluginError) as error:
             raise HardwareRefused(UNEXPECTED, _unexpected(error)) from None
-        listed = self._plugins.inventory.get(request.resource)
-        devices = per_node(listed, chosen) if listed else {-1: tuple(ordered(chosen))}
-        assigned = Assigned(devices, answer.SerializeToString(deterministic=True))
+        assigned = Assigned(self._per_node(request, chosen), answer.SerializeToString(deterministic=True))
         self._known = self._known.with_assigned(request.uid, request.container, request.resource, assigned)
+
+    def _per_node(self, request: Request, chosen: Collection[str]) -> PerNode:
+        listed = self._plugins.inventory.get(request.resource)
+        return per_node(listed, chosen) if listed else {-1: tuple(ordered(chosen))}
+
+    def _refuse_too_long(self, request: Request, chosen: Collection[str]) -> None:
+        """Raise DevicesUnavailable for devices that the ledger has no room for: a plugin may list other long names each time."""
+        this = request.uid, request.container, request.resource
+        others = sum(size_of(assigned.devices) for *other, assigned in self._known.entries() if tuple(other) != this)
+        if (mine := size_of(self._per_node(request, chosen))) + others > MOST_BYTES:
+            raise DevicesUnavailable(
+                f"the names of its devices have {mine} bytes, and of all others {others}: together more than {MOST_BYTES}"
+            )
 
     def _answer_of(self, request: Request) -> bool:
         assigned = self._known.pods[request.uid][request.container][request.resource]
@@ -364,4 +380,6 @@ def _unexpected(error: Exception) -> str:
 def _words(container: str, resource: str, assigned: Assigned) -> str:
     nodes = [str(node) for node in sorted(assigned.devices) if node >= 0]
     where = f" (NUMA node {', '.join(nodes)})" if nodes else ""
-    return f"container {container} has {resource} {', '.join(ordered(assigned.ids))}{where}: it asks for {len(assigned.ids)}"
+    ids = ordered(assigned.ids)
+    named = ", ".join(ids[:MOST_TOLD]) + (f" and {len(ids) - MOST_TOLD} more" if ids[MOST_TOLD:] else "")
+    return f"container {container} has {resource} {named}{where}: it asks for {len(ids)}"

@@ -27,6 +27,8 @@ STOP_GRACE: Final = timedelta(minutes=5)
 MOST_RESOURCES: Final = 128
 MOST_DEVICES: Final = 50_000
 """Of all plugins together."""
+MOST_BYTES: Final = 2_000_000
+"""Of all their devices' names, once for each NUMA node near a device: they are written and hashed at each change."""
 _LOWEST, _HIGHEST = 0, 63
 """NUMA nodes that a bit mask of the kubelet can have."""
 
@@ -50,6 +52,8 @@ class _Endpoint:
 @dataclass(slots=True)
 class _Resource:
     listed: Listed = UNREGISTERED
+    size: int = 0
+    """Bytes of the devices' names."""
     endpoint: _Endpoint | None = None
     going: asyncio.TimerHandle | None = None
     connecting: asyncio.Task[None] | None = None
@@ -231,11 +235,16 @@ class DevicePlugins:
     def _within_bounds(self, one: _Resource, found: Listed) -> Listed:
         from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
 
-        others = sum(other.listed.capacity for other in self._resources.values() if other is not one)
-        if others + found.capacity > MOST_DEVICES:
-            raise DevicePluginError(
-                f"it lists {found.capacity} devices, and the other plugins {others}: together more than {MOST_DEVICES}"
-            )
+        others = [other for other in self._resources.values() if other is not one]
+        for what, mine, theirs, most in (
+            ("devices", found.capacity, sum(other.listed.capacity for other in others), MOST_DEVICES),
+            ("bytes of names", size := _size(found), sum(other.size for other in others), MOST_BYTES),
+        ):
+            if mine + theirs > most:
+                raise DevicePluginError(
+                    f"it lists {mine} {what}, and the other plugins {theirs}: together more than {most}"
+                )
+        one.size = size
         return found
 
     async def _take(self, resource: str, one: _Resource, found: Listed) -> None:
@@ -263,6 +272,10 @@ class DevicePlugins:
         if one.going:
             one.going.cancel()
         one.going = asyncio.get_running_loop().call_later(self._stop_grace.total_seconds(), gone)
+
+
+def _size(found: Listed) -> int:
+    return sum(len(name.encode()) * max(1, len(nodes)) for name, nodes in found.nodes.items())
 
 
 async def _options(plugin: "DevicePlugin") -> Any:

@@ -23,6 +23,7 @@ from proto.temporal.hardware.ledger import (
     PodAssignment,
 )
 from tests.worker.devices.lying_plugin import Faults, devices, serving
+from worker.devices import device_manager
 from worker.devices.of_this_node import NodeDevices
 from worker.hardware import node_hardware
 from worker.hardware.node_hardware import NodeHardware
@@ -172,6 +173,37 @@ async def test_a_pod_is_rejected_in_the_kubelets_words(tmp_path: Path, faults: F
             f"Allocate failed due to {words}, which is unexpected",
         )
         assert not here.manager.holders()
+
+
+async def test_names_that_the_ledger_has_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin may list others each time, so what pods have counts; a pod that has them keeps them."""
+    monkeypatch.setattr(device_manager, "MOST_BYTES", 25)
+    names = [f"{number:010}" for number in range(4)]
+    async with (
+        serving(tmp_path / "p", Faults(lists=[devices(*names)], answer=ANSWER)) as plugin,
+        node(tmp_path / "root", tmp_path / "p") as here,
+    ):
+        hardware = NodeHardware([here.manager])
+        given = await hardware.allocate(AllocateHardware(pod("u", 2)))
+        with pytest.raises(HardwareRefused) as refused:
+            await hardware.allocate(AllocateHardware(pod("v", 1), counting=("u",)))
+        too_long = "the names of its devices have 10 bytes, and of all others 20: together more than 25"
+        assert refused.value.reason == UNEXPECTED
+        assert str(refused.value) == f"Allocate failed due to {too_long}, which is unexpected"
+        assert await hardware.allocate(AllocateHardware(pod("u", 2))) == given
+        assert len([name for name, _ in plugin.calls if name == "Allocate"]) == 1
+
+
+async def test_a_sentence_names_some_of_many_devices(tmp_path: Path) -> None:
+    """The ledger has all of them."""
+    names = [str(number) for number in range(20)]
+    async with (
+        serving(tmp_path / "p", Faults(lists=[devices(*names)], answer=ANSWER)),
+        node(tmp_path / "root", tmp_path / "p") as here,
+    ):
+        given = await NodeHardware([here.manager]).allocate(AllocateHardware(pod("u", 20)))
+        assert given.why == (f"container app has {GPU} {', '.join(names[:16])} and 4 more: it asks for 20",)
+        assert set(given.containers["app"].devices[0].ids) == set(names)
 
 
 async def test_an_init_containers_devices_are_used_again(tmp_path: Path) -> None:

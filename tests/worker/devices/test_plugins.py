@@ -23,6 +23,7 @@ from worker.devices.registration import FOLDER, serve_registration
 from workflows.decide.devices.inventory import Listed
 
 GPU, OTHER = "example.com/gpu", "example.com/other"
+EVERYWHERE = api.TopologyInfo(nodes=[api.NUMANode(ID=number) for number in range(60)])
 TWO = Listed({"a": (), "b": ()}, frozenset("ab"))
 
 
@@ -156,6 +157,11 @@ async def test_one_that_hangs_stops_nobody(
         pytest.param([devices(*map(str, range(100_000)))], id="100000-devices"),
         pytest.param([devices("x" * 300)], id="a-long-name"),
         pytest.param([devices("x" * 5_000_000)], id="a-message-of-5-MB"),
+        pytest.param([devices(*(f"{number:0250}" for number in range(9000)))], id="9000-long-names"),
+        pytest.param(
+            [[api.Device(ID=f"{number:030}", topology=EVERYWHERE) for number in range(2000)]],
+            id="2000-near-to-60-nodes",
+        ),
         pytest.param([[api.Device(ID="a", topology=api.TopologyInfo(nodes=[api.NUMANode()] * 65))]], id="65-nodes"),
     ],
 )

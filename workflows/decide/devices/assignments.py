@@ -82,6 +82,11 @@ class Assignments:
         return Assignments({uid: containers for uid, containers in self.pods.items() if uid in uids})
 
 
+def size_of(devices: PerNode) -> int:
+    """Count the bytes of the devices' names, once for each node near them, as they are written down."""
+    return sum(len(one.encode()) for ids in devices.values() for one in ids)
+
+
 def per_node(listed: Listed, devices: Collection[str]) -> PerNode:
     """Sort devices by the NUMA nodes near them."""
     found: dict[int, list[str]] = {}
