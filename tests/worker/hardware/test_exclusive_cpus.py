@@ -113,7 +113,7 @@ async def test_cpus_that_nobody_may_have_any_more(
     cpus = answer.containers["c0"].cpus
     assert cpus in {"2", "3"} - {left.get("a", {}).get("c0")}
     assert on_disk(root_dir)[1] == left | {"b": {"c0": cpus}}
-    assert loaded(more, root_dir).known.of("b", "c0") == {int(cpus)}
+    assert loaded(more, root_dir).known.of("b", "c0") == frozenset({int(cpus)})
 
 
 async def test_a_pod_that_is_refused_halfway_leaves_nothing(settings: CpuManager, root_dir: Path) -> None:

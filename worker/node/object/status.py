@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from proto.kubernetes.resources.extended import is_extended_resource
 from proto.kubernetes.resources.quantity import Quantity
 from proto.node_devices import DeviceCount
 from worker.machine.addresses import without_unspecified
@@ -73,6 +74,10 @@ def current_node(node: Json, settings: NodeSettings, facts: NodeFacts, now: date
     """Return the Node as of `now`, and the events of the change."""
     before: Json = node.get("status") or {}
     has = {name: text for name, text in (before.get("capacity") or {}).items() if not name.startswith(HUGE_PAGES)}
+    if _was_another(
+        before.get("nodeInfo") or {}, facts.machine
+    ):  # its devices: none until plugins of this one register
+        has = {name: "0" if is_extended_resource(name) else text for name, text in has.items()}
     has |= capacity(facts.machine, facts.storage_bytes, settings.max_pods) | device_capacity(facts.devices)
     troubles = (*facts.runtime.troubles(facts.found_at or now), *facts.troubles)
     found, events = conditions(
@@ -139,6 +144,12 @@ def _addresses(before: list[Json], settings: NodeSettings, found: tuple[str, ...
     if not found:
         return before
     return [*({"type": "InternalIP", "address": one} for one in found), hostname]
+
+
+def _was_another(before: Json, machine: Machine) -> bool:
+    """Report whether the Node was another machine's, or an earlier installation's (ShouldResetExtendedResourceCapacity)."""
+    known = before.get("machineID")
+    return bool(known and machine.machine_id) and known != machine.machine_id
 
 
 def _node_info(before: Json, settings: NodeSettings, facts: NodeFacts) -> Json:

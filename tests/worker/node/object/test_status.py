@@ -76,6 +76,24 @@ def test_devices_of_plugins() -> None:
     assert {name: told["allocatable"][name] for name in devices} == {"example.com/gpu": "3", "example.com/gone": "0"}
 
 
+@pytest.mark.parametrize(
+    ("machine_id", "left"),
+    [
+        pytest.param("m", "8", id="the-same-machine"),
+        pytest.param("", "8", id="not-known"),
+        pytest.param("another", "0", id="the-node-was-installed-anew"),
+    ],
+)
+def test_devices_of_another_machine(machine_id: str, left: str) -> None:
+    """Nobody is sent here for them until a plugin has registered; one that has is believed."""
+    had = {"cpu": "4", "example.com/gpu": "8", "example.com/nic": "2"}
+    known = {"status": {"capacity": had, "nodeInfo": {"machineID": machine_id}}, **EMPTY}
+    told = status(known, devices={"example.com/nic": DeviceCount(2, 1)})
+    for kind, of_plugin in (("capacity", "2"), ("allocatable", "1")):
+        assert (told[kind]["cpu"], told[kind]["example.com/gpu"]) == ("2", left)
+        assert told[kind]["example.com/nic"] == of_plugin
+
+
 def test_what_others_wrote_stays_and_gone_huge_pages_go() -> None:
     """Extended resources, volumesAttached, another condition, labels, annotations."""
     before = {
