@@ -1,7 +1,7 @@
 """Chooses exclusive hardware for one pod after the other, and knows what each container has.
 
-Used by the activity AllocateHardware and by the start of containers. Each kind of hardware is a `Provider`, asked in the kubelet's
-order. A pod that one of them refuses leaves nothing behind. The files of all of them are written before the answer, so that a worker
+Used by the activity AllocateHardware and by the start of containers. Each kind of hardware is a `Provider`, asked one after the
+other, devices last. A pod that one of them refuses leaves nothing behind. The files of all of them are written before the answer, so that a worker
 that dies in between finds there what it has chosen.
 """
 
