@@ -191,6 +191,20 @@ class DevicePlugins:
         if why := why_invalid(resource):
             raise RegistrationRefused(why)
 
+    async def _use(self, resource: str, one: _Resource, endpoint: _Endpoint, plugin: "DevicePlugin") -> None:
+        """Ask a plugin what it wants, and put it in the place of the one before; raises DevicePluginError."""
+        from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
+
+        options = await _options(plugin)
+        if self._resources.setdefault(resource, one) is not one:  # it was removed meanwhile, and made anew
+            raise DevicePluginError(f"{resource} was registered once more meanwhile")
+        endpoint.plugin, before = plugin, one.endpoint
+        endpoint.asks_preference = options.get_preferred_allocation_available
+        one.is_prestarted = options.pre_start_required
+        one.endpoint = endpoint
+        if before and before.task:
+            before.task.cancel()
+
     async def _follow(
         self, resource: str, one: _Resource, endpoint: _Endpoint, connected: "asyncio.Future[None]"
     ) -> None:
@@ -200,17 +214,12 @@ class DevicePlugins:
         why = "the stream ended"
         try:
             async with plugin_connected(endpoint.socket) as plugin:
-                options = await _options(plugin)
-                endpoint.plugin, before = plugin, one.endpoint
-                endpoint.asks_preference = options.get_preferred_allocation_available
-                one.is_prestarted = options.pre_start_required
-                one.endpoint = endpoint
-                if before and before.task:
-                    before.task.cancel()
+                await self._use(resource, one, endpoint, plugin)
                 if connected.cancelled():
                     return
                 connected.set_result(None)
                 one.connecting = None
+                self._await_list(resource, one)
                 _log.info("device plugin registered", resource=resource, socket=endpoint.socket)
                 async for devices in plugin.lists():
                     if one.endpoint is endpoint:
@@ -228,9 +237,14 @@ class DevicePlugins:
             endpoint.plugin = None
             if one.endpoint is endpoint:
                 _log.warning("device plugin is gone", resource=resource, socket=endpoint.socket, error=why)
-                one.endpoint, one.listed = None, one.listed.disconnected()
-                self._go(resource, one)
-                self._changed()
+                self._lost(resource, one)
+
+    def _lost(self, resource: str, one: _Resource) -> None:
+        one.endpoint, one.listed = None, one.listed.disconnected()
+        if one.listed.registered:
+            self._go(resource, one)
+        self._await_list(resource, one)
+        self._changed()
 
     def _within_bounds(self, one: _Resource, found: Listed) -> Listed:
         from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
@@ -259,14 +273,25 @@ class DevicePlugins:
         async with self._registered:
             self._registered.notify_all()
 
+    def _await_list(self, name: str, one: _Resource) -> None:
+        """Wait for the first list for the grace alone, however often a plugin connects meanwhile."""
+        if not one.listed.registered and one.going is None:
+            self._go(name, one)
+
     def _go(self, name: str, one: _Resource) -> None:
-        """Remove a resource after its grace, unless a plugin lists it by then."""
+        """Remove a resource after its grace, unless a plugin lists it by then; one that has connected and lists nothing has no devices."""
 
         def gone() -> None:
-            if self._resources.get(name) is one and one.endpoint is None:
+            one.going = None
+            if self._resources.get(name) is not one:
+                return
+            if one.endpoint is None:
                 del self._resources[name]
                 if len(self.removed) < MOST_RESOURCES:
                     self.removed.add(name)
+                self._changed()
+            elif not one.listed.registered:  # pods do not wait any longer for what it does not say
+                one.listed = Listed()
                 self._changed()
 
         if one.going:

@@ -47,8 +47,12 @@ class Node:
 
     async def until(self, resource: str, wanted: Listed | None) -> None:
         """Wait until a resource is listed so."""
+        await self.while_changing(lambda: self.plugins.inventory.get(resource) != wanted)
+
+    async def while_changing(self, waits: Callable[[], bool]) -> None:
+        """Wait while what is listed is still so."""
         async with asyncio.timeout(20):
-            while self.plugins.inventory.get(resource) != wanted:
+            while waits():
                 await self._event.wait()
                 self._event.clear()
 
@@ -87,6 +91,59 @@ async def test_one_that_comes_again_in_time_stays(tmp_path: Path) -> None:
                 await here.plugins.register(GPU, str(tmp_path / name), ["v1beta1"])
                 await here.until(GPU, TWO)
         assert await here.plugins.is_registered(GPU, timedelta())
+
+
+@pytest.mark.parametrize("known", [(), (GPU,)], ids=["new", "known-before"])
+async def test_one_that_registers_and_lists_nothing(tmp_path: Path, known: tuple[str, ...]) -> None:
+    """Nobody waits for it longer than for one that does not come; when it lists some, they count."""
+    async with node(timedelta(seconds=0.3)) as here, serving(tmp_path / "p", Faults()) as plugin:
+        here.plugins.known_before(known)
+        await here.plugins.register(GPU, str(tmp_path / "p"), ["v1beta1"])
+        await here.until(GPU, Listed())
+        plugin.more.put_nowait(devices("a", "b"))
+        await here.until(GPU, TWO)
+
+
+async def test_one_that_connects_while_its_resource_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not lost, though it took longer than the grace."""
+    asked, removed = asyncio.Event(), asyncio.Event()
+    options = plugins._options
+
+    async def slow(plugin: device_plugin.DevicePlugin) -> object:
+        asked.set()
+        await removed.wait()
+        return await options(plugin)
+
+    monkeypatch.setattr(plugins, "_options", slow)
+    async with (
+        node(timedelta(seconds=0.1)) as here,
+        serving(tmp_path / "p", Faults(lists=[devices("a", "b")])),
+    ):
+        here.plugins.known_before([GPU])
+        registers = asyncio.create_task(here.plugins.register(GPU, str(tmp_path / "p"), ["v1beta1"]))
+        await here.until(GPU, None)
+        await asked.wait()
+        removed.set()
+        await registers
+        await here.until(GPU, TWO)
+        assert not here.plugins.removed
+
+
+async def test_one_that_is_dropped_and_registers_again_and_again(tmp_path: Path) -> None:
+    """Nobody waits for it longer either."""
+
+    async def register(here: Node) -> None:
+        while True:
+            await here.plugins.register(GPU, str(tmp_path / "p"), ["v1beta1"])
+            if (endpoint := here.plugins._resources[GPU].endpoint) and endpoint.task:
+                await asyncio.wait([endpoint.task])
+
+    async with node(timedelta(seconds=0.5)) as here, serving(tmp_path / "p", Faults(lists=[devices("x" * 300)])):
+        here.plugins.known_before([GPU])
+        registers = asyncio.create_task(register(here))
+        await here.while_changing(lambda: not here.plugins.removed and not here.plugins.inventory[GPU].registered)
+        registers.cancel()
+        await asyncio.gather(registers, return_exceptions=True)
 
 
 async def test_a_second_registration_replaces_the_first_without_a_gap(tmp_path: Path) -> None:
