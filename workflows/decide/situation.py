@@ -61,6 +61,48 @@ def as_container(ephemeral: V1EphemeralContainer) -> V1Container:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathered:
+    """What decisions look up for every container, gathered once from a spec: most situations of a pod have the same one."""
+
+    spec: V1PodSpec
+    init_names: frozenset[str]
+    sidecar_names: frozenset[str]
+    ephemeral_containers: tuple[V1Container, ...]
+    all_containers: tuple[V1Container, ...]
+    ephemeral_names: frozenset[str]
+    companions: frozenset[str]
+    volume_images: Mapping[str, ImageRequest]
+    restart_all: tuple[V1Container, ...]
+
+
+def gathered(spec: V1PodSpec) -> Gathered:
+    """Gather them; nobody may change the spec afterwards."""
+    init = spec.init_containers or []
+    sidecars = frozenset(one.name for one in init if one.restart_policy == "Always")
+    ephemeral = tuple(as_container(one) for one in spec.ephemeral_containers or ())
+    everyone = (*init, *spec.containers, *ephemeral)
+    ephemeral_names = frozenset(one.name for one in ephemeral)
+    return Gathered(
+        spec=spec,
+        init_names=frozenset(one.name for one in init),
+        sidecar_names=sidecars,
+        ephemeral_containers=ephemeral,
+        all_containers=everyone,
+        ephemeral_names=ephemeral_names,
+        companions=sidecars | ephemeral_names,
+        volume_images={
+            one.name: (one.image.reference or "", one.image.pull_policy or "IfNotPresent")
+            for one in spec.volumes or ()
+            if one.image
+        },
+        restart_all=tuple(one for one in everyone if has_restart_all(one)),
+    )
+
+
+NOTHING: Final = gathered(V1PodSpec(containers=[]))
+
+
+@dataclass(frozen=True, slots=True)
 class Situation:
     """The input of every decision."""
 
@@ -77,37 +119,12 @@ class Situation:
     """Actions under way, by key."""
     from_api: bool = False
     """The pod came from an API server, which keeps its object until nothing of the pod is left here."""
-    init_names: frozenset[str] = field(init=False)
-    """The init containers' names, gathered once because they are looked up for every container."""
-    sidecar_names: frozenset[str] = field(init=False)
-    """The init containers whose own restartPolicy is Always."""
-    ephemeral_containers: tuple[V1Container, ...] = field(init=False)
-    """The ephemeral containers, in the order in which they were added."""
-    ephemeral_names: frozenset[str] = field(init=False)
-    companions: frozenset[str] = field(init=False)
-    """Sidecars and ephemeral containers; they do not keep a pod running."""
-    volume_images: Mapping[str, ImageRequest] = field(init=False)
-    """The images of the volumes of type image, by the volume's name."""
-    restart_all: tuple[V1Container, ...] = field(init=False)
-    """The containers with a restart rule that restarts all containers."""
+    gathered: Gathered = field(default=NOTHING, repr=False, compare=False)
+    """Of the spec; where that of another one is given, it is gathered anew."""
 
     def __post_init__(self) -> None:
-        init = self.init_containers
-        object.__setattr__(self, "init_names", frozenset(one.name for one in init))
-        sidecars = frozenset(one.name for one in init if one.restart_policy == "Always")
-        object.__setattr__(self, "sidecar_names", sidecars)
-        ephemeral = tuple(as_container(one) for one in self.spec.ephemeral_containers or ())
-        object.__setattr__(self, "ephemeral_containers", ephemeral)
-        object.__setattr__(self, "ephemeral_names", frozenset(one.name for one in ephemeral))
-        object.__setattr__(self, "companions", sidecars | self.ephemeral_names)
-        shown = {
-            one.name: (one.image.reference or "", one.image.pull_policy or "IfNotPresent")
-            for one in self.spec.volumes or ()
-            if one.image
-        }
-        object.__setattr__(self, "volume_images", shown)
-        asking = tuple(one for one in self.all_containers if has_restart_all(one))
-        object.__setattr__(self, "restart_all", asking)
+        if self.gathered.spec is not self.spec:
+            object.__setattr__(self, "gathered", gathered(self.spec))
 
     @property
     def init_containers(self) -> list[V1Container]:
@@ -120,9 +137,44 @@ class Situation:
         return self.spec.containers
 
     @property
+    def ephemeral_containers(self) -> tuple[V1Container, ...]:
+        """The ephemeral containers, in the order in which they were added."""
+        return self.gathered.ephemeral_containers
+
+    @property
     def all_containers(self) -> tuple[V1Container, ...]:
         """All containers: init, regular, ephemeral."""
-        return (*self.init_containers, *self.containers, *self.ephemeral_containers)
+        return self.gathered.all_containers
+
+    @property
+    def init_names(self) -> frozenset[str]:
+        """The init containers' names."""
+        return self.gathered.init_names
+
+    @property
+    def sidecar_names(self) -> frozenset[str]:
+        """The names of the init containers whose own restartPolicy is Always."""
+        return self.gathered.sidecar_names
+
+    @property
+    def ephemeral_names(self) -> frozenset[str]:
+        """The ephemeral containers' names."""
+        return self.gathered.ephemeral_names
+
+    @property
+    def companions(self) -> frozenset[str]:
+        """The names of sidecars and ephemeral containers; they do not keep a pod running."""
+        return self.gathered.companions
+
+    @property
+    def volume_images(self) -> Mapping[str, ImageRequest]:
+        """The images of the volumes of type image, by the volume's name."""
+        return self.gathered.volume_images
+
+    @property
+    def restart_all(self) -> tuple[V1Container, ...]:
+        """The containers with a restart rule that restarts all containers."""
+        return self.gathered.restart_all
 
     @property
     def generation(self) -> int | None:

@@ -33,7 +33,7 @@ from workflows.decide.record.hand_back import next_start
 from workflows.decide.record.listing import without_ephemeral
 from workflows.decide.record.numbers import already_taken
 from workflows.decide.refusal import Refusal
-from workflows.decide.situation import Situation
+from workflows.decide.situation import Gathered, Situation, gathered
 from workflows.decide.status import conditions, status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.steps.termination import is_stopping
@@ -51,11 +51,11 @@ Arrival = signals.Signal | tuple[Action, Answer | Failed]
 """What the loop waits for: a signal, an Update, or the answer of an action."""
 
 
-def spec_of(pod: PodJson) -> V1PodSpec:
-    """Convert the spec from its source's JSON; fields that this release does not know are dropped."""
+def gathered_of(pod: PodJson) -> Gathered:
+    """Convert the spec from its source's JSON, and gather from it; fields that this release does not know are dropped."""
     spec = V1PodSpec.from_dict(pod["spec"])
     assert spec is not None
-    return spec
+    return gathered(spec)
 
 
 class PodLoop(TakingBack[Arrival, PodDriver]):
@@ -72,8 +72,8 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
         meta = start.pod["metadata"]
         self.start = start
         self.pod = PodKey(meta["namespace"], meta["name"], meta["uid"])
-        self.spec = spec_of(start.pod)
-        self.observed = start.observed or initially_observed(start, self.spec, driver.now())
+        self.gathered = gathered_of(start.pod)
+        self.observed = start.observed or initially_observed(start, self.gathered.spec, driver.now())
         self.under_way: dict[str, tuple[Action, asyncio.Task[None]]] = {}
         self.has_begun = False
         """False: what the run was handed under way is still in its input alone."""
@@ -106,7 +106,7 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
         """Return everything that a decision depends on."""
         return Situation(
             key=self.pod,
-            spec=self.spec,
+            spec=self.gathered.spec,
             source=self.start.pod,
             observed=self.observed,
             now=self.driver.now(),
@@ -114,14 +114,17 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
             behaviour=self.start.behaviour,
             busy={name: action for name, (action, _) in self.under_way.items()},
             from_api=self.start.source == names.API_SOURCE,
+            gathered=self.gathered,
         )
 
     def advance_lifecycle(self) -> None:
         """Move through sync, terminating and terminated as far as the facts allow."""
-        while event := lifecycle.next_event(self.situation()):
-            lifecycle.happened(self.situation(), event)
+        situation = self.situation()
+        while event := lifecycle.next_event(situation):
+            lifecycle.happened(situation, event)
             self.cancel_waits()
-        self.cancel_actions([*hooks.abandoned(self.situation()), *own_hooks.abandoned(self.situation())])
+            situation = self.situation()
+        self.cancel_actions([*hooks.abandoned(situation), *own_hooks.abandoned(situation)])
 
     def cancel_waits(self) -> None:
         """Cancel waits for images and predecessors: a terminating pod needs none, and a new run begins them again."""
@@ -179,7 +182,7 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
     def take_back(self, handed: HandedBack) -> NoReturn:
         """Continue as new with what the node hands back, and with what else has arrived; what is under way ends here."""
         self.start = next_start(self.start, handed)
-        self.observed, self.spec = handed.observed, spec_of(handed.pod)
+        self.observed, self.gathered = handed.observed, gathered_of(handed.pod)
         self.under_way.clear()
         self.arrived = deque(one for one in self.arrived if not isinstance(one, tuple))
         self.record_all()
@@ -201,7 +204,7 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
 
     def replace_pod(self, pod: PodJson) -> None:
         """Replace the pod's definition after an edit in place; continue-as-new passes it on."""
-        self.start, self.spec = replace(self.start, pod=pod), spec_of(pod)
+        self.start, self.gathered = replace(self.start, pod=pod), gathered_of(pod)
 
     def is_long(self) -> bool:
         """Report whether this run's history has grown so long that it should continue as new."""
