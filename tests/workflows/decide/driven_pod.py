@@ -40,7 +40,7 @@ from workflows.decide.operator import ephemeral
 from workflows.decide.record import signals
 from workflows.decide.record.fold import Answer, fold, fold_failure
 from workflows.decide.record.listing import without_ephemeral
-from workflows.decide.situation import Situation
+from workflows.decide.situation import Situation, gathered
 from workflows.decide.status import conditions
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
@@ -83,7 +83,7 @@ class DrivenPod:
         """Use this spec from now on."""
         spec = V1PodSpec.from_dict(source["spec"])
         assert spec is not None
-        self.source, self.spec = source, spec
+        self.source, self.spec, self.gathered = source, spec, gathered(spec)
 
     def reset(self) -> None:
         """Start a life with nothing observed."""
@@ -114,6 +114,7 @@ class DrivenPod:
             self.behaviour,
             busy=dict(self.under_way),
             from_api=self.from_api,
+            gathered=self.gathered,
         )
 
     def step(self) -> None:
