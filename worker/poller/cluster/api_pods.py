@@ -49,6 +49,10 @@ class StillThere(Exception):
     """The API does not confirm that a pod is gone; checked again later."""
 
 
+class DeletedMeanwhile(Exception):
+    """A pod was deleted while it waited to be admitted: what it needs now is another call."""
+
+
 class DeletionCheck(Protocol):
     """Confirms that a pod is gone from the API."""
 
@@ -81,6 +85,8 @@ class ApiPods:
         self._known: dict[str, Known] = {}
         self._calls = Reconciler[Call](self)
         self._pace = SignalPace(self._converge)
+        self._admitting: dict[str, asyncio.Future[Rejected | None]] = {}
+        """The pods that may wait for a device plugin, by uid."""
         self._open_known = False
         self._listed = False
         self._doubted: set[str] = set()
@@ -199,6 +205,8 @@ class ApiPods:
         leads = known.leads
         try:
             await self._make(known, key, call)
+        except DeletedMeanwhile:
+            return
         finally:
             if known.leads != leads:
                 known.tell_anew()
@@ -286,6 +294,8 @@ class ApiPods:
 
     def _want(self, uid: str, pod: ApiPod | None, last: ApiPod | None = None) -> None:
         known = self._known.setdefault(uid, Known())
+        if (pod is None or pod.deleted) and (admitting := self._admitting.pop(uid, None)):
+            admitting.cancel()
         if pod is None:
             self._dependencies.resizes.removed(uid)
         else:
@@ -312,7 +322,7 @@ class ApiPods:
 
     async def _start_of(self, pod: ApiPod, known: Known) -> PodStart:
         """Return a workflow's input; of a pod that began before, nobody knows with which hooks this node took it."""
-        rejected = None if known.open or pod.ended or pod.deleted else await self._dependencies.admit(pod.pod)
+        rejected = None if known.open or pod.ended or pod.deleted else await self._admitted(pod)
         if rejected is None:
             self._dependencies.resizes.admitted(pod.pod)
         sight = FirstSight(
@@ -330,6 +340,20 @@ class ApiPods:
             settings=self._settings,
             first_sight=sight,
         )
+
+    async def _admitted(self, pod: ApiPod) -> Rejected | None:
+        """Ask whether this node takes a pod, which may wait for its hardware; raises DeletedMeanwhile."""
+        admitting = self._admitting[pod.uid] = asyncio.ensure_future(self._dependencies.admit(pod.pod))
+        try:
+            return await admitting
+        except asyncio.CancelledError:
+            here = asyncio.current_task()
+            if pod.uid in self._admitting or (here and here.cancelling()):
+                raise
+            raise DeletedMeanwhile from None
+        finally:
+            if self._admitting.get(pod.uid) is admitting:
+                del self._admitting[pod.uid]
 
 
 def _log_change(before: ApiPod | None, after: ApiPod | None) -> None:

@@ -217,6 +217,11 @@ class Node(NotedCalls):
         self.open: set[str] = set()
         self.gone: bool | Exception = True
         self.rejects: Rejected | None = None
+        self.admits = asyncio.Event()
+        self.admits.set()
+        self.waits = asyncio.Event()
+        """Set while a pod waits to be admitted."""
+        self.waited = asyncio.Event()
         self.last_image = ""
         self.refusals: dict[str, Refusal] = {}
         self.starts: list[tuple[PodStart, PodListed | DeletionRequested]] = []
@@ -246,8 +251,14 @@ class Node(NotedCalls):
             self.refusals.pop(name, None)
 
     async def admit(self, pod: PodJson) -> Rejected | None:
-        """Take it or not."""
+        """Take it or not, in time."""
         assert pod["metadata"]["uid"] == UID
+        self.waits.set()
+        try:
+            await self.admits.wait()
+        finally:
+            self.waits.clear()
+            self.waited.set()
         return self.rejects
 
     async def is_gone(self, namespace: str, name: str, uid: str) -> bool:
@@ -578,6 +589,43 @@ async def test_a_refused_pod_starts_with_its_refusal_and_an_open_one_is_not_aske
     await node.until_called("start OutOfcpu")
     node.pods.set_changed(EDITED)
     await node.until_called("start OutOfcpu", "start with its content")
+
+
+async def test_a_pod_that_is_deleted_while_it_waits_for_hardware_goes_at_once(node: Node) -> None:
+    """Its device plugin may not register for minutes, or hang."""
+    node.admits.clear()
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.waits.wait()
+    node.pods.set_changed(EDITED)
+    node.pods.set_changed(GOING)
+    await node.until_called("PodDeleted 0:00:30", "start to go")
+    assert not node.waits.is_set()
+
+
+async def test_a_pod_that_is_gone_while_it_waits_for_hardware_is_forgotten(node: Node) -> None:
+    """Nothing of it was begun; the next one of that uid is admitted."""
+    node.admits.clear()
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.waits.wait()
+    node.pods.set_changed(WEB, removed=True)
+    await node.waited.wait()
+    node.admits.set()
+    node.pods.set_listed([WEB])
+    await node.until_called("start")
+
+
+async def test_a_poller_that_ends_does_not_wait_for_a_pods_hardware(node: Node) -> None:
+    """Neither if the pod is deleted at that moment."""
+    node.admits.clear()
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.waits.wait()
+    closing = asyncio.ensure_future(node.pods.close())
+    node.pods.set_changed(GOING)
+    await closing
+    assert node.calls == []
 
 
 async def test_a_workflow_that_somebody_ended_is_started_again(node: Node) -> None:
