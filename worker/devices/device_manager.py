@@ -32,7 +32,7 @@ from workflows.decide.devices.allocation import (
     ordered,
 )
 from workflows.decide.devices.answers import Usage, conflicts, merged
-from workflows.decide.devices.assignments import Assigned, Assignments, PerNode, per_node, size_of
+from workflows.decide.devices.assignments import Assigned, Assignments, PerNode, per_node
 from workflows.decide.devices.checkpoint import (
     STATE_FILE,
     Checkpoint,
@@ -50,10 +50,9 @@ from workflows.decide.devices.requests import (
     pod_wants,
     wanted_by,
 )
+from workflows.decide.devices.room import refuse_long_answer, refuse_long_names
 from workflows.decide.topology.hints import Hint, ProviderHints
 
-MOST_BYTES: Final = 1_000_000
-"""Of the names of all devices that pods have, once for each NUMA node: the ledger hands all of them on, and Temporal takes 2 MB at a time."""
 MOST_TOLD: Final = 16
 """Devices in a sentence."""
 WAITING: Final = "waiting for its device plugin to register"
@@ -147,33 +146,26 @@ class DeviceManager:
                 chosen = request.has  # the checkpoint was lost: as the kubelet, ask for the same ones again
             if not chosen:
                 return
-            self._refuse_too_long(request, chosen)
+            refuse_long_names(self._known, request, self._per_node(request, chosen))
             begun = monotonic()
             try:
                 answer = await self._plugins.allocate(request.resource, ordered(chosen))
             finally:
                 self._counts.allocated(request.resource, monotonic() - begun)
+            encoded = answer.SerializeToString(deterministic=True)
+            refuse_long_answer(self._known, request, encoded)
         except NotYetRegistered as error:
             if request.resource in self._plugins.removed:  # it has come and gone
                 raise HardwareRefused(UNEXPECTED, _unexpected(error)) from None
             raise HardwareRefused(NOT_REGISTERED, f"{error}: {WAITING}") from None
         except (DevicesUnavailable, DevicePluginError) as error:
             raise HardwareRefused(UNEXPECTED, _unexpected(error)) from None
-        assigned = Assigned(self._per_node(request, chosen), answer.SerializeToString(deterministic=True))
+        assigned = Assigned(self._per_node(request, chosen), encoded)
         self._known = self._known.with_assigned(request.uid, request.container, request.resource, assigned)
 
     def _per_node(self, request: Request, chosen: Collection[str]) -> PerNode:
         listed = self._plugins.inventory.get(request.resource)
         return per_node(listed, chosen) if listed else {-1: tuple(ordered(chosen))}
-
-    def _refuse_too_long(self, request: Request, chosen: Collection[str]) -> None:
-        """Raise DevicesUnavailable for devices that the ledger has no room for: a plugin may list other long names each time."""
-        this = request.uid, request.container, request.resource
-        others = sum(size_of(assigned.devices) for *other, assigned in self._known.entries() if tuple(other) != this)
-        if (mine := size_of(self._per_node(request, chosen))) + others > MOST_BYTES:
-            raise DevicesUnavailable(
-                f"the names of its devices have {mine} bytes, and of all others {others}: together more than {MOST_BYTES}"
-            )
 
     def _answer_of(self, request: Request) -> bool:
         assigned = self._known.pods[request.uid][request.container][request.resource]

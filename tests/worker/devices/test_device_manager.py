@@ -23,10 +23,10 @@ from proto.temporal.hardware.ledger import (
     PodAssignment,
 )
 from tests.worker.devices.lying_plugin import Faults, devices, serving
-from worker.devices import device_manager
 from worker.devices.of_this_node import NodeDevices
 from worker.hardware import node_hardware
 from worker.hardware.node_hardware import NodeHardware
+from workflows.decide.devices import room
 from workflows.decide.devices.assignments import Assigned, Assignments
 from workflows.decide.devices.checkpoint import STATE_FILE
 from workflows.decide.devices.requests import NOT_REGISTERED
@@ -177,7 +177,7 @@ async def test_a_pod_is_rejected_in_the_kubelets_words(tmp_path: Path, faults: F
 
 async def test_names_that_the_ledger_has_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plugin may list others each time, so what pods have counts; a pod that has them keeps them."""
-    monkeypatch.setattr(device_manager, "MOST_BYTES", 25)
+    monkeypatch.setattr(room, "MOST_NAMES", 25)
     names = [f"{number:010}" for number in range(4)]
     async with (
         serving(tmp_path / "p", Faults(lists=[devices(*names)], answer=ANSWER)) as plugin,
@@ -187,11 +187,30 @@ async def test_names_that_the_ledger_has_no_room_for(tmp_path: Path, monkeypatch
         given = await hardware.allocate(AllocateHardware(pod("u", 2)))
         with pytest.raises(HardwareRefused) as refused:
             await hardware.allocate(AllocateHardware(pod("v", 1), counting=("u",)))
-        too_long = "the names of its devices have 10 bytes, and of all others 20: together more than 25"
+        too_long = "the names of its devices have 10 bytes, and those of others 20: together more than 25"
         assert refused.value.reason == UNEXPECTED
         assert str(refused.value) == f"Allocate failed due to {too_long}, which is unexpected"
         assert await hardware.allocate(AllocateHardware(pod("u", 2))) == given
         assert len([name for name, _ in plugin.calls if name == "Allocate"]) == 1
+
+
+async def test_an_answer_that_the_checkpoint_has_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is hashed at each change, with all others."""
+    size = len(ANSWER.container_responses[0].SerializeToString())
+    monkeypatch.setattr(room, "MOST_ANSWERS", 2 * size - 1)
+    async with (
+        serving(tmp_path / "p", Faults(lists=[devices("a", "b")], answer=ANSWER)),
+        node(tmp_path / "root", tmp_path / "p") as here,
+    ):
+        hardware = NodeHardware([here.manager])
+        await hardware.allocate(AllocateHardware(pod("u")))
+        too_much = (
+            f"the plugin's answer has {size} bytes, and those of others {size}: together more than {2 * size - 1}"
+        )
+        with pytest.raises(HardwareRefused, match=too_much) as refused:
+            await hardware.allocate(AllocateHardware(pod("v"), counting=("u",)))
+        assert refused.value.reason == UNEXPECTED
+        assert set(here.manager.holders()) == {"u"}
 
 
 async def test_a_sentence_names_some_of_many_devices(tmp_path: Path) -> None:
