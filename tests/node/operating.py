@@ -4,15 +4,22 @@ The commands run in the test's own process: starting Python and importing Tempor
 `tests/worker/commands/test_cli.py` starts them as programs.
 """
 
+import asyncio
 import contextlib
 import io
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 
+from temporalio.service import RPCError
+
 from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import NAMESPACE
 from tests.node.tempolet_node import TempoletNode
 from worker.cli import run
+from worker.standalone.machine import programs
+from worker.temporal.executions import describe_execution
 
 
 def tempolet(node: TempoletNode, command: str, *words: str) -> tuple[int, str]:
@@ -29,6 +36,26 @@ def history(node: TempoletNode, snapshot: PodSnapshot) -> str:
     code, said = tempolet(node, "history", f"{snapshot.namespace}/{snapshot.name}")
     assert code == 0, said
     return said
+
+
+def temporal(node: TempoletNode, workflow_id: str, *words: str) -> None:
+    """Run `temporal workflow` as an operator."""
+    program = programs.find_program(programs.TEMPORAL)
+    place = ["--address", node.temporal.address, "--namespace", NAMESPACE, "--workflow-id", workflow_id]
+    ran = subprocess.run([program, "workflow", *words, *place], check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def described(node: TempoletNode, workflow_id: str) -> tuple[str, int]:
+    """Return run id and status of a workflow's newest run; empty if there is none."""
+
+    async def ask() -> tuple[str, int]:
+        with contextlib.suppress(RPCError):
+            info = (await describe_execution(await node.client(), workflow_id)).workflow_execution_info
+            return info.execution.run_id, int(info.status)
+        return "", 0
+
+    return asyncio.run(ask())
 
 
 def _text() -> io.TextIOWrapper:

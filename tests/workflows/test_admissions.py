@@ -228,3 +228,25 @@ async def test_a_terminated_workflow_is_asked_again_when_it_is_back(host: Host) 
         except RPCError as error:  # pragma: no cover - says why
             pytest.fail(str(error))
     assert "a" in await host.ledger()
+
+
+async def test_a_workflow_that_somebody_has_ended_is_started_by_who_misses_it(host: Host) -> None:
+    """It was terminated before the request, and nobody else starts it."""
+    described, missed = await host.handle.describe(), list[asyncio.Task[Any]]()
+    start = NodeStart(host.handle.id.partition("/")[2], CURRENT_NODE)
+
+    def absent() -> None:
+        starting = host.client.start_workflow(
+            names.NODE_WORKFLOW, start, id=host.handle.id, task_queue=described.task_queue
+        )
+        missed.append(asyncio.create_task(starting))
+
+    host.requests.absent = absent
+    host.cpus.gate.set()
+    assert await host.requests.admit(lambda: Admit(pod("a"))) is None
+    assert not missed, "it is open"
+    await host.handle.terminate()
+    async with asyncio.timeout(PATIENCE):
+        assert await host.requests.admit(lambda: Admit(pod("b"), ("a",))) is None
+    assert await missed[0]
+    assert "b" in await host.ledger()

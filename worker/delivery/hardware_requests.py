@@ -1,7 +1,8 @@
 """Asks the node's workflow, or the worker that leads it, to give a new pod exclusive hardware.
 
 Used by the poller, for one pod after the other. The Update is accepted at once and answered when the hardware was chosen, which
-may take as long as a device plugin does. Whatever becomes of a try, the next one with the same number is the same request.
+may take as long as a device plugin does. Whatever becomes of a try, the next one with the same number is the same request. If somebody
+has ended the workflow, `absent` is called, so that it is started again.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
     WorkflowUpdateStage,
 )
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal import names
 from proto.temporal.hardware.ledger import FOR_GOOD, Admit
@@ -48,6 +49,8 @@ class HardwareRequests:
         self._client, self._budget, self._deliveries = client, budget, deliveries
         self._workflow_id = workflow_id
         self._turn = asyncio.Lock()
+        self.absent: Callable[[], None] = lambda: None
+        """Called at each try for which Temporal has no open workflow of the node."""
 
     async def admit(self, asked: Callable[[], Admit]) -> Rejected | None:
         """Return why a pod is rejected for good, None if it has its hardware; repeated until one of both is known.
@@ -96,6 +99,10 @@ class HardwareRequests:
                 )
             except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
                 raise LeadUnavailable(f"{self._workflow_id} does not answer") from error
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    self.absent()
+                raise
 
 
 async def _answer(accepted: WorkflowUpdateHandle[Any]) -> Rejection | None:

@@ -183,6 +183,7 @@ class Poller:
             cluster=self._cluster,
         )
         self._resync = Resync(compared)
+        self._workflows.hardware.absent = self._resync.node_absent
         self._workflows.deliveries.on_change(self._tell_anew)
         self._first_decisions = FirstDecisions(self._is_undecided, self._pods.tell_anew)
         self._workflows.started = self._first_decisions.started

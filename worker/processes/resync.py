@@ -1,7 +1,8 @@
 """The part of the poller that compares everything with everything: at the start, and once a minute (syncFrequency).
 
 It lists the open workflows, compares the runtime with the snapshots, looks for orphaned pods, starts the node's own workflow
-again where somebody has ended it, and tells what others did in Temporal.
+again where somebody has ended it, and tells what others did in Temporal. A message that does not find the node's workflow has it
+started at once.
 """
 
 import asyncio
@@ -40,7 +41,10 @@ FIRST_ANSWER: Final = timedelta(seconds=5)
 """If Temporal's visibility takes longer, pods are listed without knowing which are open."""
 RETRY_VISIBILITY: Final = timedelta(seconds=2)
 """The first pause after a failed list; it doubles up to syncFrequency."""
+START_AGAIN: Final = 10.0
+"""Seconds: no sooner after a start a message that does not find the node's workflow starts it again, however often somebody ends it."""
 JITTER: Final = 0.25
+NODE_ENDED: Final = "the node's own workflow is not open; starting it again"
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -68,6 +72,8 @@ class Resync:
         self._interventions = Interventions(config.root_dir, "poller")
         self._configured = NodeConfigured(config.image_policy, config.tempolet.images.prepull)
         self._node_started_at: float | None = None
+        self._node_tried_at: float | None = None
+        """When it was last tried, whatever came of it."""
         self._configure = asyncio.Event()
         self._configure.set()
         self._restart_told = False
@@ -88,6 +94,15 @@ class Resync:
     def tell_anew(self, workflow_ids: Collection[str]) -> None:
         """Send the configuration again if the lead of the node's own workflow has changed."""
         if node_workflow_id(self._deps.config.node_name) in workflow_ids:
+            self._configure.set()
+
+    def node_absent(self) -> None:
+        """Have the node's workflow started at once, because a message has not found it."""
+        is_settled = self._deps.workflows.deliveries.is_settled
+        now = asyncio.get_running_loop().time()
+        if not self._configure.is_set() and starts_again(now, self._node_tried_at, is_settled=is_settled):
+            _log.warning(NODE_ENDED)
+            self._node_tried_at = now
             self._configure.set()
 
     async def configure_node(self) -> None:
@@ -174,7 +189,7 @@ class Resync:
         """Start the node's workflow again if it was ended, and tell of paused and foreign workflows."""
         at = self._node_started_at
         if not found.node and at is not None and asyncio.get_running_loop().time() - at >= VISIBILITY_LAGS:
-            _log.warning("the node's own workflow is not open; starting it again")
+            _log.warning(NODE_ENDED)
             await self._start_node()
         told = [told_foreign(one) for one in found.foreign]
         told += [await self._told_paused(one) for one in found.paused]
@@ -185,9 +200,18 @@ class Resync:
         return known[0] if known else told_paused(workflow_id, await self._deps.workflows.described(workflow_id))
 
     async def _start_node(self) -> None:
-        at = asyncio.get_running_loop().time()
+        at = self._node_tried_at = asyncio.get_running_loop().time()
         await self._deps.workflows.configure_node(self._configured)
         self._node_started_at = at
+
+
+def starts_again(now: float, tried_at: float | None, *, is_settled: bool) -> bool:
+    """Report whether the node's workflow that a message has not found is started before the next comparison.
+
+    Not before the first start, which is repeated until it is accepted. Not while the worker compares what Temporal has with what the
+    node has: it may lead what Temporal lacks.
+    """
+    return is_settled and tried_at is not None and now - tried_at >= START_AGAIN
 
 
 def spread(pause: timedelta) -> float:

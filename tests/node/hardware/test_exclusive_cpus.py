@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import node_workflow_id
 from tests.node.hardware.cpus import ALL, CPUS, KEYS, OTHERS, allowed, quotas, whole
-from tests.node.operating import tempolet
+from tests.node.operating import described, tempolet, temporal
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
+from worker.temporal.executions import is_open
 from workflows.decide.cpus.state_file import STATE_FILE
 
 pytestmark = pytest.mark.skipif(CPUS < 2, reason="one CPU is reserved, and another one is given")
@@ -98,6 +100,22 @@ def test_its_cpus_cannot_be_resized(node: TempoletNode) -> None:
         'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"',
     )
     assert allowed(node, own) == OTHERS
+
+
+def test_a_pod_gets_its_cpus_though_somebody_terminates_the_nodes_workflow(node: TempoletNode) -> None:
+    """The workflow is started again by the request that does not find it; the CPUs of the pod before are still taken."""
+    workflow_id = node_workflow_id(node.name)
+    node.apply(whole("first", 1))
+    first = node.until_running("first")
+    temporal(node, workflow_id, "terminate", "--reason", "by hand")
+    node.apply(whole("late"))
+    late = node.until_pod("late", lambda one: one.phase == "Failed", "too few are left")
+    assert late.reason == "UnexpectedAdmissionError"
+    assert is_open(described(node, workflow_id)[1])
+    node.take_away("first", "late")
+    node.apply(whole("next"))
+    assert allowed(node, node.until_running("next")) == OTHERS
+    assert first.uid not in json.loads((node.root_dir / STATE_FILE).read_text())["entries"]
 
 
 def test_a_file_of_version_1_is_read(node: TempoletNode) -> None:

@@ -4,17 +4,14 @@ By Temporal's own command line, as an operator does it; the UI makes the same ca
 probes go on, and nothing is left afterwards.
 """
 
-import asyncio
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import grpc
 import pytest
-from temporalio.service import RPCError
 
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
@@ -22,13 +19,13 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import NAMESPACE, PodWorkflowId, node_workflow_id
 from tests.free_ports import free_ports
 from tests.node.containerd_view import containers_of, sandboxes_of
-from tests.node.operating import tempolet
+from tests.node.operating import described, tempolet, temporal
 from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
 from worker.standalone import temporal_server
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import programs
 from worker.standalone.temporal_server import TemporalServer
-from worker.temporal.executions import describe_execution, is_open
+from worker.temporal.executions import is_open
 
 RESET: Final = ("reset", "--reason", "a test", "--type")
 HANDS: Final = {
@@ -66,26 +63,6 @@ def node(
         for name in HANDS:
             made.until_running(name)
         yield made
-
-
-def temporal(node: TempoletNode, workflow_id: str, *words: str) -> None:
-    """Run `temporal workflow` as an operator."""
-    program = programs.find_program(programs.TEMPORAL)
-    place = ["--address", node.temporal.address, "--namespace", NAMESPACE, "--workflow-id", workflow_id]
-    ran = subprocess.run([program, "workflow", *words, *place], check=False, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-
-
-def described(node: TempoletNode, workflow_id: str) -> tuple[str, int]:
-    """Return run id and status of a workflow's newest run; empty if there is none."""
-
-    async def ask() -> tuple[str, int]:
-        with suppress(RPCError):
-            info = (await describe_execution(await node.client(), workflow_id)).workflow_execution_info
-            return info.execution.run_id, int(info.status)
-        return "", 0
-
-    return asyncio.run(ask())
 
 
 def run_inside(node: TempoletNode, container_id: str, *command: str) -> None:

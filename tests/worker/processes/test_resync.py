@@ -166,6 +166,47 @@ async def test_the_nodes_workflow_is_started_again_if_it_is_gone(
     assert workflows.started == 2
 
 
+@pytest.mark.parametrize(
+    ("now", "tried_at", "is_settled", "starts"),
+    [
+        pytest.param(100.0, 0.0, True, True, id="somebody-has-ended-it"),
+        pytest.param(resync.START_AGAIN, 0.0, True, True, id="ended-again-after-the-pause"),
+        pytest.param(9.9, 0.0, True, False, id="just-started"),
+        pytest.param(100.0, None, True, False, id="its-first-start-is-under-way"),
+        pytest.param(100.0, 0.0, False, False, id="the-worker-may-lead-it"),
+    ],
+)
+def test_what_no_message_finds_is_started(now: float, tried_at: float | None, is_settled: bool, starts: bool) -> None:
+    """At once, but not all the time."""
+    assert resync.starts_again(now, tried_at, is_settled=is_settled) == starts
+
+
+async def test_the_nodes_workflow_is_started_once_for_all_who_miss_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many pods wait, and however often each tries; also while the start has not been accepted."""
+    monkeypatch.setattr(resync, "RETRY_VISIBILITY", timedelta())
+    workflows = FakeWorkflows(OpenWorkflows())
+    compared = made(tmp_path, workflows)
+    configuring = asyncio.create_task(compared.configure_node())
+    await workflows.configured.wait()
+    compared.node_absent()
+    assert workflows.started == 1, "it was just started"
+    monkeypatch.setattr(resync, "START_AGAIN", 0.0)
+    workflows.configured.clear()
+    workflows.failures = [TemporalUnavailable("away")]
+    compared.node_absent()
+    monkeypatch.setattr(resync, "START_AGAIN", 10.0)
+    for _ in range(10):
+        compared.node_absent()
+        await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE):
+        await workflows.configured.wait()
+    compared.node_absent()
+    configuring.cancel()
+    assert workflows.started == 2
+
+
 async def test_the_node_is_configured_again_after_a_change_of_its_lead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
