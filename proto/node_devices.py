@@ -1,5 +1,7 @@
 """`<root-dir>/tempolet/devices.json`: how many devices of plugins the node has, by resource; and `healthy_devices.json`: which.
 
+`unanswered_devices.json` has what containers have though the answer of their plugin is lost: the kubelet's checkpoint can't have those.
+
 Written by the worker when they change (`worker/devices/`). Read by the node process for the Node's capacity and for PodResources, and by
 the poller, which gives pods devices.
 """
@@ -14,10 +16,13 @@ from proto.node_files import write_node_file
 
 FILE_NAME: Final = "devices.json"
 HEALTHY: Final = "healthy_devices.json"
+UNANSWERED: Final = "unanswered_devices.json"
 _MOST: Final = 4 * 1024 * 1024
-_MOST_HEALTHY: Final = 64 * 1024 * 1024
+_MOST_LISTED: Final = 64 * 1024 * 1024
 HealthyDevices = Mapping[str, Mapping[str, Sequence[int]]]
 """The NUMA nodes near each device, by resource and device."""
+UnansweredDevices = Mapping[str, Mapping[str, Mapping[str, Mapping[int, tuple[str, ...]]]]]
+"""Devices by NUMA node, by pod uid, container and resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +74,43 @@ def read_healthy_devices(root_dir: Path) -> HealthyDevices:
     """Read it; nothing if there is none, or it is damaged."""
     try:
         with healthy_devices_path(root_dir).open("rb") as file:
-            found = json.loads(file.read(_MOST_HEALTHY))
+            found = json.loads(file.read(_MOST_LISTED))
         return {
             str(resource): {str(name): tuple(map(int, nodes)) for name, nodes in devices.items()}
             for resource, devices in found.items()
         }
     except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def unanswered_devices_path(root_dir: Path) -> Path:
+    """Return the path of the third file."""
+    return root_dir / "tempolet" / UNANSWERED
+
+
+def write_unanswered_devices(root_dir: Path, devices: UnansweredDevices) -> None:
+    """Write it atomically; raises OSError. If there is nothing to say there is no file."""
+    path = unanswered_devices_path(root_dir)
+    if devices:
+        write_node_file(path, devices)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def read_unanswered_devices(root_dir: Path) -> UnansweredDevices:
+    """Read it; nothing if there is none, or it is damaged."""
+    try:
+        with unanswered_devices_path(root_dir).open("rb") as file:
+            found = json.loads(file.read(_MOST_LISTED))
+        return {
+            str(uid): {
+                str(container): {
+                    str(resource): {int(node): tuple(map(str, ids)) for node, ids in nodes.items()}
+                    for resource, nodes in resources.items()
+                }
+                for container, resources in containers.items()
+            }
+            for uid, containers in found.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}

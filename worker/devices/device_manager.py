@@ -18,6 +18,7 @@ from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
 from proto.cri.ownership import DEVICES_ANNOTATION
 from proto.cri.v1 import api_pb2 as cri
+from proto.node_devices import UnansweredDevices, write_unanswered_devices
 from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, GivenDevices, PodAssignment
 from proto.temporal.pod import PodJson
 from worker.devices.counts import Counts
@@ -69,8 +70,11 @@ class DeviceManager:
         """Take the plugins, --root-dir, the machine's NUMA nodes, and what the checkpoint said."""
         self._counts = counts
         self._plugins, self._file, self._numa_nodes = plugins, root_dir / STATE_FILE, numa_nodes
+        self._root_dir = root_dir
         self._known = known.assignments
         self._writing = threading.Lock()
+        self._unanswered: UnansweredDevices | None = None
+        """As written last."""
         self._has_ledger = False
         """It was told once what the ledger says."""
         self._usages: dict[tuple[str, str], tuple[Mapping[str, Assigned], Usage]] = {}
@@ -305,14 +309,23 @@ class DeviceManager:
         May be called by several threads; the last one writes the newest.
         """
         with self._writing:
-            self._save()
+            known = self._known
+            self._save(known)
+            self._save_unanswered(known)
 
-    def _save(self) -> None:
+    def _save_unanswered(self, known: Assignments) -> None:
+        """Leave to PodResources what the checkpoint can't have. Written after it, and read before it, so that nothing is missed."""
+        unanswered = known.unanswered()
+        if unanswered != self._unanswered:
+            write_unanswered_devices(self._root_dir, unanswered)
+            self._unanswered = unanswered
+
+    def _save(self, known: Assignments) -> None:
         registered = {name: ordered(one.healthy) for name, one in self._plugins.inventory.items()}
-        if not registered and not self._known.pods and not self._file.exists():
+        if not registered and not known.pods and not self._file.exists():
             return
         self._file.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        write_atomically(self._file, written_checkpoint(Checkpoint(self._known, registered)).encode())
+        write_atomically(self._file, written_checkpoint(Checkpoint(known, registered)).encode())
 
     def _mine(self, wanted: Mapping[str, int]) -> dict[str, int]:
         inventory, allocated = self._plugins.inventory, self._known.resources()

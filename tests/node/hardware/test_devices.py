@@ -17,6 +17,8 @@ from tests.node.hardware.sample_plugin import DEVICES, FILES, RESOURCE, find_plu
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest, wait
 from worker.devices.device_manager import load_checkpoint
+from worker.node.pod_resources.assigned import AssignedDevices
+from worker.node.pod_resources.listing import Listing
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 from workflows.decide.devices.checkpoint import STATE_FILE
@@ -49,6 +51,13 @@ def mounted(node: TempoletNode, name: str) -> set[str]:
     (container,) = node.until_running(name).containers.values()
     spec = runtime_spec(node.containerd, container.container_id)
     return {one["source"] for one in spec["mounts"]} & {str(one) for one in FILES}
+
+
+def told(node: TempoletNode, name: str) -> set[str]:
+    """Return the devices that PodResources tells of for a pod, as the node process reads them."""
+    found = wait(Listing(node.root_dir, (AssignedDevices(node.root_dir),)).pod("default", f"{name}-{node.name}"))
+    containers = found.containers if found else ()
+    return {one for container in containers for devices in container.devices for one in devices.device_ids}
 
 
 def counted(node: TempoletNode, count: DeviceCount) -> None:
@@ -105,6 +114,7 @@ def test_a_lost_checkpoint(node: TempoletNode) -> None:
         node.start_all()
         node.until(lambda: node.log("worker").count(REGISTERED) == 2, "the plugin registers again by itself")
         counted(node, DeviceCount(2, 2))
+        node.until(lambda: told(node, "first") == {Path(one).name for one in own}, "PodResources tells of its device")
         node.apply(wanting("second", 1))
         assert mounted(node, "second") | own == {str(one) for one in FILES}
         kill_container(node, first)

@@ -14,7 +14,7 @@ from activities.hardware.services import NOTHING, HardwareRefused
 from proto.cri.ownership import DEVICES_ANNOTATION
 from proto.cri.runtime_container import RuntimeContainer
 from proto.deviceplugin.v1beta1 import api_pb2 as api
-from proto.node_devices import DeviceCount, read_node_devices
+from proto.node_devices import DeviceCount, read_node_devices, read_unanswered_devices
 from proto.temporal.hardware.ledger import (
     UNEXPECTED,
     AllocateHardware,
@@ -320,6 +320,8 @@ async def test_devices_that_only_the_runtime_knows(tmp_path: Path) -> None:
         left = RuntimeContainer("u", "app", devices=made.annotations[DEVICES_ANNOTATION])
         async with node(tmp_path / "root", None, left) as again:
             assert (ids(again, "u"), again.found) == (frozenset("a"), frozenset("u"))
+            await again.write()
+            assert read_unanswered_devices(tmp_path / "root") == {"u": {"app": {GPU: {-1: ("a",)}}}}
             hardware = NodeHardware([again.manager])
             with pytest.raises(HardwareRefused, match="waiting for its device plugin to register"):
                 await hardware.starting("u", app)
@@ -328,7 +330,9 @@ async def test_devices_that_only_the_runtime_knows(tmp_path: Path) -> None:
             other = await hardware.allocate(AllocateHardware(pod("v"), counting=("u",)))
             assert other.containers["app"].devices == (GivenDevices(GPU, ("b",)),)
             assert [one for name, one in plugin.calls if name == "Allocate"] == [("a",), ("b",)]
+            assert read_unanswered_devices(tmp_path / "root") == {"u": {"app": {GPU: {-1: ("a",)}}}}
             await hardware.starting("u", app)
+            assert not read_unanswered_devices(tmp_path / "root"), "the checkpoint has it"
             await hardware.starting("u", app)
             assert again.manager.of(NOTHING, "u", "app") == made
         assert [one for name, one in plugin.calls if name == "Allocate"] == [("a",), ("b",), ("a",)]

@@ -15,7 +15,13 @@ import grpc.aio
 import pytest
 
 from proto.dra.claims import Claim, PreparedDevice
-from proto.node_devices import healthy_devices_path, write_healthy_devices
+from proto.node_devices import (
+    UnansweredDevices,
+    healthy_devices_path,
+    unanswered_devices_path,
+    write_healthy_devices,
+    write_unanswered_devices,
+)
 from proto.pod_snapshot import PodSnapshot, pod_path, snapshot_path
 from proto.podresources.v1 import api_pb2 as api
 from proto.podresources.v1 import api_pb2_grpc
@@ -368,11 +374,48 @@ async def test_devices_are_those_of_the_checkpoint(tmp_path: Path) -> None:
         assert not (await ask(tmp_path, "GetAllocatableResources", api.AllocatableResourcesRequest())).devices
 
 
+UNANSWERED = {"web": {"main": {GPU: {-1: ("d10",), 0: ("a",), 1: ("a",)}}}, "gone": {"main": {GPU: {0: ("c",)}}}}
+
+
+@pytest.mark.parametrize(
+    ("unanswered", "answered", "told"),
+    [
+        pytest.param(UNANSWERED, {}, [device("a", 0), device("a", 1), device("d10")], id="the-checkpoint-is-lost"),
+        pytest.param(UNANSWERED, {"web": {0: ("z",)}}, [device("z", 0)], id="the-plugin-has-answered-again"),
+        pytest.param({}, {"web": {0: ("z",)}}, [device("z", 0)], id="nothing-is-lost"),
+        pytest.param({"web": {"other": {GPU: {0: ("a",)}}}}, {}, [], id="another-container-has-it"),
+    ],
+)
+async def test_devices_whose_plugin_has_not_answered_again(
+    tmp_path: Path,
+    unanswered: UnansweredDevices,
+    answered: dict[str, dict[int, tuple[str, ...]]],
+    told: list[api.ContainerDevices],
+) -> None:
+    """They are told with their NUMA nodes, in both versions of the API; what the checkpoint says counts more."""
+    write_pod(tmp_path, "web")
+    async with serving(tmp_path):
+        assert list((await ask(tmp_path, "List", api.ListPodResourcesRequest())).pod_resources) == [WEB]
+        write_unanswered_devices(tmp_path, unanswered)
+        write_devices(tmp_path, **answered)
+        for _ in range(2):
+            (web,) = (await ask(tmp_path, "List", api.ListPodResourcesRequest())).pod_resources
+            assert list(web.containers[1].devices) == told
+        found = await ask(tmp_path, "Get", api.GetPodResourcesRequest(pod_name="web", pod_namespace="default"))
+        assert found.pod_resources == web
+        alphas = await ask(tmp_path, "List", alpha.ListPodResourcesRequest(), alpha_grpc.PodResourcesListerStub)
+        named = [list(one.device_ids) for one in alphas.pod_resources[0].containers[0].devices]
+        assert named == [list(one.device_ids) for one in told]
+        write_unanswered_devices(tmp_path, {})
+        write_devices(tmp_path)
+        assert list((await ask(tmp_path, "List", api.ListPodResourcesRequest())).pod_resources) == [WEB]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"Data":{},"Checksum":1}', "\x00"])
 async def test_damaged_files_of_devices_stop_nothing(tmp_path: Path, text: str) -> None:
     """As if there were none."""
     write_pod(tmp_path, "web")
-    for file in (tmp_path / DEVICES_FILE, healthy_devices_path(tmp_path)):
+    for file in (tmp_path / DEVICES_FILE, healthy_devices_path(tmp_path), unanswered_devices_path(tmp_path)):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
     async with serving(tmp_path):

@@ -11,7 +11,14 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from proto.node_devices import HealthyDevices, healthy_devices_path, read_healthy_devices
+from proto.node_devices import (
+    HealthyDevices,
+    UnansweredDevices,
+    healthy_devices_path,
+    read_healthy_devices,
+    read_unanswered_devices,
+    unanswered_devices_path,
+)
 from proto.podresources.v1 import api_pb2 as api
 from worker.machine.fingerprint import Fingerprint, fingerprint_of
 from worker.settings.hardware.cpu_manager import CpuManager
@@ -99,35 +106,41 @@ class AssignedMemory:
 
 @dataclass(slots=True)
 class AssignedDevices:
-    """The devices in `<root-dir>/device-plugins/kubelet_internal_checkpoint`, and the healthy ones that the worker tells of.
+    """The devices in `<root-dir>/device-plugins/kubelet_internal_checkpoint`, those that it lacks, and the healthy ones.
 
-    There may be many, so a file that is the same as before is not read again.
+    The worker tells of the latter two. There may be many, so a file that is the same as before is not read again.
     """
 
     root_dir: Path
     _known: Devices = Devices()  # noqa: RUF009 - it is frozen
     _healthy: HealthyDevices = field(default_factory=dict)
-    _seen: tuple[Fingerprint | None, Fingerprint | None] = (None, None)
+    _unanswered: UnansweredDevices = field(default_factory=dict)
+    _seen: tuple[Fingerprint | None, ...] = (None, None, None)
 
     def read(self) -> None:
-        """Read both files."""
-        seen = _fingerprint(self.root_dir / DEVICES_FILE), _fingerprint(healthy_devices_path(self.root_dir))
-        if seen[0] != self._seen[0]:
-            found = _read(self.root_dir / DEVICES_FILE, read_checkpoint) if seen[0] else None
+        """Read the files; what is moved from the first one to the checkpoint meanwhile is in both."""
+        root_dir = self.root_dir
+        files = unanswered_devices_path(root_dir), root_dir / DEVICES_FILE, healthy_devices_path(root_dir)
+        if (unanswered := _fingerprint(files[0])) != self._seen[0]:
+            self._unanswered = read_unanswered_devices(root_dir)
+        if (checkpoint := _fingerprint(files[1])) != self._seen[1]:
+            found = _read(files[1], read_checkpoint) if checkpoint else None
             self._known = found.assignments if found else Devices()
-        if seen[1] != self._seen[1]:
-            self._healthy = read_healthy_devices(self.root_dir)
-        self._seen = seen
+        if (healthy := _fingerprint(files[2])) != self._seen[2]:
+            self._healthy = read_healthy_devices(root_dir)
+        self._seen = unanswered, checkpoint, healthy
 
     def add(self, container: api.ContainerResources, pod: PodFile) -> None:
         """Add a container's devices, each once for each NUMA node near it."""
-        for resource, assigned in sorted(self._known.pods.get(pod.uid, {}).get(container.name, {}).items()):
-            nodes = sorted(assigned.devices)
+        answered = self._known.pods.get(pod.uid, {}).get(container.name, {})
+        unanswered = self._unanswered.get(pod.uid, {}).get(container.name, {})
+        found = {**unanswered, **{resource: one.devices for resource, one in answered.items()}}
+        for resource, devices in sorted(found.items()):
             container.devices.extend(
                 _device(resource, device, node)
-                for device in ordered(assigned.ids)
-                for node in nodes
-                if device in assigned.devices[node]
+                for device in ordered({one for near in devices.values() for one in near})
+                for node in sorted(devices)
+                if device in devices[node]
             )
 
     def add_allocatable(self, answer: api.AllocatableResourcesResponse) -> None:

@@ -56,6 +56,14 @@ class Assignments:
                 for resource, assigned in resources.items():
                     yield uid, container, resource, assigned
 
+    def unanswered(self) -> dict[str, dict[str, dict[str, PerNode]]]:
+        """Return what containers have of which the plugin's answer is not known."""
+        found: dict[str, dict[str, dict[str, PerNode]]] = {}
+        for uid, container, resource, assigned in self.entries():
+            if assigned.answer is None and assigned.ids:
+                found.setdefault(uid, {}).setdefault(container, {})[resource] = assigned.devices
+        return found
+
     def reusable(self, uid: str, resource: str, before: Collection[str]) -> frozenset[str]:
         """Return what the init containers before a container leave to it; `before` are those that have run to their end.
 
