@@ -20,8 +20,9 @@ from activities.files import mounts
 from activities.volumes.csi.drivers.attachment import wait_attached
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
 from activities.volumes.csi.drivers.pod_tokens import pod_tokens
-from activities.volumes.csi.drivers.requests import VolumeRequest, publish_request, stage_request
+from activities.volumes.csi.drivers.requests import STAGES, VolumeRequest, publish_request, stage_request
 from activities.volumes.csi.drivers.secrets import read_secret
+from activities.volumes.csi.records.block_places import BlockPlace
 from activities.volumes.csi.records.layout import unique_name
 from activities.volumes.csi.records.places import PLUGIN, FilesPlace, Place, VolumeRecord
 from activities.volumes.csi.records.republishing import Republished, record_republished
@@ -59,6 +60,16 @@ class _Mounting:
     def key(self) -> tuple[str, str]:
         """The volume's identity on this node."""
         return self.asking.volume.driver, self.asking.volume.handle
+
+    @property
+    def staged(self) -> bool:
+        """Its driver stages it before it is published."""
+        return self.asking.stages and self.asking.volume.lifecycle is Lifecycle.PERSISTENT
+
+    @property
+    def told_staging(self) -> str:
+        """The staging path in the request to publish: a device's also where its driver stages nothing (csi_block.go)."""
+        return str(self.place.staging(*self.key)) if self.staged or self.asking.volume.block else ""
 
 
 class NodeVolumes:
@@ -99,9 +110,7 @@ class NodeVolumes:
             if await asyncio.to_thread(place.record) is None:
                 return  # its pod has been removed meanwhile
             asking = await _asking(node, volume, one.pod, context)
-            staged = asking.stages and volume.lifecycle is Lifecycle.PERSISTENT
-            staging = str(place.staging(volume.driver, volume.handle)) if staged else ""
-            await self._publish(node, _Mounting(asking, place, rules, one.pod), staging)
+            await self._publish(node, _Mounting(asking, place, rules, one.pod))
 
     async def unmount(self, place: Place) -> None:
         """Unpublish a volume from a pod, and unstage it after the last pod; a missing one counts as unmounted.
@@ -163,10 +172,9 @@ class NodeVolumes:
         if volume.access_mode == "ReadWriteOncePod" and await asyncio.to_thread(place.used_by_others, *mounting.key):
             raise VolumeFailed(_IN_USE)
         await asyncio.to_thread(place.remember, volume, self._services.settings.node_name)
-        staging = ""
-        if mounting.asking.stages and volume.lifecycle is Lifecycle.PERSISTENT:
-            staging = await self._stage(node, mounting)
-        await self._publish(node, mounting, staging)
+        if mounting.staged:
+            await self._stage(node, mounting)
+        await self._publish(node, mounting)
         self._drivers.published.add(str(place.target))
         if mounting.rules.republish and isinstance(place, FilesPlace):
             await asyncio.to_thread(record_republished, place, volume, mounting.pod)
@@ -180,11 +188,11 @@ class NodeVolumes:
         named = LabelledVolume(mounting.asking.volume.name, unique_name(*mounting.key), f"{PLUGIN}/{driver}")
         check_label(named, asked, users, self._services.timings.labelled)
 
-    async def _stage(self, node: CsiNode, mounting: _Mounting) -> str:
-        """Stage the volume; returns the staging path."""
+    async def _stage(self, node: CsiNode, mounting: _Mounting) -> None:
+        """Stage the volume, unless it is."""
         place, key, volume = mounting.place, mounting.key, mounting.asking.volume
         if key in self._drivers.staged and await asyncio.to_thread(place.staging(*key).is_dir):
-            return str(place.staging(*key))
+            return
         secrets = await read_secret(self._services.objects, volume.stage_secret, "NodeStageSecretRef")
         staging = str(await asyncio.to_thread(place.record_staging, *key))
         try:
@@ -194,9 +202,8 @@ class NodeVolumes:
                 await asyncio.to_thread(_forget_unstaged, place, key)
             raise failed_at(Step.DEVICE, str(error)) from None
         self._drivers.staged.add(key)
-        return staging
 
-    async def _publish(self, node: CsiNode, mounting: _Mounting, staging: str) -> None:
+    async def _publish(self, node: CsiNode, mounting: _Mounting) -> None:
         """Publish the volume to the pod."""
         volume, place = mounting.asking.volume, mounting.place
         secrets = await read_secret(self._services.objects, volume.publish_secret, "NodePublishSecretRef")
@@ -205,7 +212,7 @@ class NodeVolumes:
         # a kubelet gives none to the driver of a device (csi_block.go publishVolumeForBlock)
         tokens = {} if volume.block else await pod_tokens(self._services.tokens, rules, mounting.pod)
         about_pod, secrets = (about_pod, secrets | tokens) if rules.tokens_in_secrets else (about_pod | tokens, secrets)
-        places = (staging, str(place.target))
+        places = (mounting.told_staging, str(place.target))
         try:
             await node.publish(publish_request(mounting.asking, places, about_pod, secrets))
         except CsiError as error:
@@ -234,10 +241,15 @@ class NodeVolumes:
         self._drivers.staged.discard(key)
         self._drivers.sizes.forget(key)
         try:
-            await node.unstage(record.handle, str(staging))
+            stages = STAGES in await node.capabilities()
+            if stages:
+                await node.unstage(record.handle, str(staging))
         except CsiError as error:
             raise VolumeFailed(f"kubernetes.io/csi: attacher.UnmountDevice failed: {error}") from None
-        await asyncio.to_thread(place.remove_staging_record, *key)
+        # a driver that stages nothing is told the path of a device, and what it may leave there holds up no pod
+        may_stay = not stages and isinstance(place, BlockPlace)
+        with contextlib.suppress(*((OSError,) if may_stay else ())):
+            await asyncio.to_thread(place.remove_staging_record, *key)
 
 
 async def _asking(

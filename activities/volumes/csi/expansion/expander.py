@@ -7,7 +7,7 @@ after a crash: a volume that has its size is expanded again, which CSI allows.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -50,6 +50,8 @@ class ClaimedVolume:
     place: Place
     claim: Mapping[str, Any]
     persistent: Mapping[str, Any]
+    in_use: bool = False
+    """The pod has it already."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -78,7 +80,7 @@ class Expander:
         if needed.verdict is Verdict.DONE:
             self._sizes.known[one.key] = needed.bytes
         elif needed.verdict is Verdict.EXPAND and one.key not in self._sizes.in_use:
-            await self._expand(one, needed)
+            await self._expand(replace(one, in_use=True), needed)
 
     async def _expand(self, one: ClaimedVolume, needed: Expansion) -> None:
         """Ask the driver, unless the pod has lost the volume meanwhile."""
@@ -116,7 +118,8 @@ class Expander:
             await self._patched(one, claim_status.failed(claim, why, _now(), infeasible=False))
             raise VolumeFailed(why)
         secrets = await read_secret(self._services.objects, one.volume.expand_secret, "NodeExpandSecretRef")
-        staging = str(one.place.staging(*one.key)) if asking.stages else ""
+        untold = one.volume.block and not one.in_use and not asking.stages  # what SetUpDevice answers (csi_block.go)
+        staging = "" if untold else str(one.place.staging(*one.key))
         await node.expand(expand_request(asking, (staging, str(one.place.target)), needed.bytes, secrets))
         return True
 

@@ -39,6 +39,7 @@ from tests.activities.volumes.csi.csi_node import (
     NodeWithDriver,
 )
 from tests.csi.orders import Order, Setup
+from tests.csi.serving import serving
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 
@@ -205,6 +206,43 @@ async def test_a_device(node: Node) -> None:
     await node.unmount(two)
     assert node.life() == [STAGE, PUBLISH, PUBLISH, UNPUBLISH, UNPUBLISH, UNSTAGE]
     assert node.left() == []
+
+
+@pytest.mark.parametrize("leaves", ["nothing", "a-folder", "a-file"])
+async def test_a_device_of_a_driver_that_does_not_stage(tmp_path: Path, leaves: str) -> None:
+    """It is told the staging path nevertheless (csi_block.go); what it leaves there holds up no pod, and is not unstaged."""
+    async with NodeWithDriver(tmp_path / "other", Setup(capabilities=())) as other:
+        other.bind(volumeMode="Block")
+        pod, root = other.pod("uid-1"), other.services.settings.root_dir
+        await other.mount(pod)
+        staging = root / "plugins/kubernetes.io/csi/volumeDevices/staging/pv1"
+        assert other.driver.calls(PUBLISH)[0]["stagingTargetPath"] == str(staging)
+        assert not staging.exists()
+        if leaves != "nothing":
+            staging.mkdir(parents=True)
+        if leaves == "a-file":
+            (staging / "its-own").touch()
+        await other.unmount(pod)
+        assert other.life() == [PUBLISH, UNPUBLISH]
+        assert other.left() == ([str(staging.relative_to(root))] if leaves == "a-file" else [])
+
+
+async def test_a_volume_whose_driver_stages_no_more(tmp_path: Path) -> None:
+    """Its new version has not the capability: only what is left on the node is removed, as by a kubelet (UnmountDevice)."""
+    new = serving(tmp_path / "new", tmp_path / "new.sock", Setup(capabilities=()))
+    async with NodeWithDriver(tmp_path, Setup()) as node, new as driver:
+        pod = node.pod("uid-1")
+        await node.mount(pod)
+        [staged] = node.driver.calls(STAGE)
+        await node.services.csi.add(Driver(NAME, str(driver.path / "csi.sock")))
+        with pytest.raises(ApplicationError, match="is still mounted"):
+            await node.unmount(pod)
+        mounts.unmount(Path(staged["stagingTargetPath"]))
+        await node.unmount(pod)
+        assert node.life() == [STAGE, PUBLISH]
+        assert driver.count(UNPUBLISH) == 2
+        assert driver.count(UNSTAGE) == 0
+        assert node.left() == []
 
 
 async def test_a_device_that_was_forgotten_by_half(node: Node) -> None:

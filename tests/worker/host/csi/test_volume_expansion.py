@@ -59,6 +59,21 @@ async def test_a_used_volume_grows_with_its_claim(grown: GrownClaim) -> None:
     assert grown.reasons == [("FileSystemResizeSuccessful", True)]
 
 
+@pytest.mark.parametrize("mode", ["Filesystem", "Block"])
+async def test_a_driver_that_does_not_stage(tmp_path: Path, mode: str) -> None:
+    """It is told the staging path of a used volume nevertheless, as by a kubelet (GenerateExpandInUseVolumeFunc)."""
+    async with NodeWithDriver(tmp_path, Setup(capabilities=EXPANDS[1:])) as node:
+        grown = GrownClaim(node)
+        grown.grow(to="1Gi", volumeMode=mode)
+        await use(grown, "u1")
+        expansion = VolumeExpansion(node.services)
+        await look(expansion)
+        grown.grow(volumeMode=mode)
+        await look(expansion)
+        [asked] = node.driver.calls(EXPAND)
+        assert "/plugins/kubernetes.io/csi/" in asked["stagingTargetPath"]
+
+
 async def test_a_claim_that_has_not_grown_costs_one_request(grown: GrownClaim) -> None:
     """Its volume is not read."""
     expansion = VolumeExpansion(grown.node.services)

@@ -70,6 +70,24 @@ async def test_a_device(grown: GrownClaim) -> None:
     assert grown.status == DONE
 
 
+@pytest.mark.parametrize(
+    ("stages", "mode", "told"),
+    [
+        pytest.param(True, "Filesystem", True, id="files"),
+        pytest.param(False, "Filesystem", True, id="files-of-a-driver-that-does-not-stage"),
+        pytest.param(True, "Block", True, id="a-device"),
+        pytest.param(False, "Block", False, id="a-device-of-a-driver-that-does-not-stage"),
+    ],
+)
+async def test_the_staging_path_before_a_pod_starts(tmp_path: Path, stages: bool, mode: str, told: bool) -> None:
+    """As a kubelet tells it: a device's is what staging it has answered (expandVolumeDuringMount)."""
+    async with NodeWithDriver(tmp_path, Setup(capabilities=EXPANDS if stages else EXPANDS[1:])) as node:
+        GrownClaim(node).grow(volumeMode=mode)
+        await node.mount(node.pod("u1"))
+        [asked] = node.driver.calls(EXPAND)
+        assert ("stagingTargetPath" in asked) is told
+
+
 async def test_with_an_old_controller(grown: GrownClaim) -> None:
     """Which keeps no state in the claim: only its end is written."""
     grown.grow(status=False)
