@@ -13,7 +13,7 @@ import pytest
 from pydantic_core import to_json
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
-from temporalio.worker import Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.execution.attempts import AttachingAttempts
 from activities.execution.present_attempts import PresentAttempts
@@ -28,7 +28,6 @@ from tests.patience import PATIENCE
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
 from worker.host.temporal.activation_limit import extend_activation_limit
-from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 from workflows.decide.versions import CURRENT
 from workflows.extern import Decided
@@ -215,7 +214,7 @@ async def node(client: Client) -> AsyncIterator[Node]:
         task_queue=names.node_task_queue(made.name),
         workflows=[PodWorkflow],
         activities=made.runtime.activities(),
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[
             publishing(made.publish, made.running.received, made.keep, made.end),
             AttachingAttempts(made.running, made.present),

@@ -11,7 +11,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError, WorkflowUpdateStage
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
-from temporalio.worker import Replayer, Worker
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
 from proto.temporal import names
 from proto.temporal.hardware.ledger import SMT_ALIGNMENT, Admit, AllocateHardware, ContainerAssignment, PodAssignment
@@ -23,7 +23,6 @@ from worker.delivery.deliveries import Deliveries
 from worker.delivery.hardware_requests import HardwareRequests
 from worker.delivery.lead import TemporalLeads
 from worker.delivery.workflow_signals import is_away
-from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.call_budget import CallBudget
 from workflows.decide.node.ledger import IN_FLIGHT
 from workflows.decide.versions import CURRENT_NODE, NODE_GIVES_HARDWARE
@@ -94,7 +93,7 @@ async def host(client: Client, behaviour: int) -> AsyncIterator[Host]:
         task_queue=queue,
         workflows=[NodeWorkflow],
         activities=[cpus.allocate],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
     ):
         workflow_id = names.node_workflow_id(name)
         await client.start_workflow(names.NODE_WORKFLOW, NodeStart(name, behaviour), id=workflow_id, task_queue=queue)
@@ -175,7 +174,7 @@ async def replay(host: Host, run_id: str | None) -> None:
     history = await host.client.get_workflow_handle(host.handle.id, run_id=run_id).fetch_history()
     replayer = Replayer(
         workflows=[NodeWorkflow],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         data_converter=host.client.data_converter,
         namespace=host.client.namespace,
     )

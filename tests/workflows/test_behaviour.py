@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 from temporalio.client import WorkflowHandle, WorkflowHistory
-from temporalio.worker import Replayer
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from proto.temporal import names
 from proto.temporal.signals import BehaviourCommitted
 from tests.workflows.conftest import QUICK, Node, container, pod_json
 from tests.workflows.test_node import Host, host
 from worker.behaviours.runs import behaviour_of
-from worker.processes.sdk_worker import sandbox_runner
 from workflows.decide.versions import CARRIED_ACTIONS, CURRENT, CURRENT_NODE, OLDEST, OLDEST_NODE, SHORT_RUNS
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
@@ -61,7 +60,7 @@ async def test_a_healthy_pod_takes_up_the_committed_behaviour(node: Node) -> Non
     assert len(node.runtime.named(names.START_CONTAINER)) == 1
     replayer = Replayer(
         workflows=[PodWorkflow],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         namespace=node.client.namespace,
         data_converter=node.client.data_converter,
     )
@@ -131,7 +130,7 @@ async def test_the_nodes_workflow_takes_up_its_own(host: Host) -> None:
     await host.images.until(lambda: len(host.images.watches) == 2)
     replayer = Replayer(
         workflows=[NodeWorkflow],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         namespace=host.client.namespace,
         data_converter=host.client.data_converter,
     )
@@ -166,7 +165,7 @@ async def test_a_run_is_short_enough_to_be_replayed_in_time(
     assert len(history.events) < 120 or not continues
     replayer = Replayer(
         workflows=[PodWorkflow],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         namespace=node.client.namespace,
         data_converter=node.client.data_converter,
     )

@@ -14,7 +14,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import Replayer, Worker
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
 from activities.execution.attempts import AttachingAttempts
 from activities.execution.present_attempts import PresentAttempts
@@ -40,7 +40,6 @@ from proto.temporal.pod import PodStart
 from proto.temporal.signals import PressureJudged
 from tests.patience import PATIENCE
 from worker.host.pod_cache import publishing
-from worker.processes.sdk_worker import sandbox_runner
 from workflows.decide.versions import CURRENT_NODE, NODE_BEHAVIOURS
 from workflows.extern import Decided
 from workflows.loops.node_loop import NodeLoop
@@ -138,7 +137,7 @@ async def host(client: Client) -> AsyncIterator[Host]:
         task_queue=names.node_task_queue(made.name),
         workflows=[NodeWorkflow],
         activities=[images.watch_images, images.remove_image, images.prepull_image],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[publishing(Mock(), running.received, keep), AttachingAttempts(running, PresentAttempts())],
     ):
         yield made
@@ -217,7 +216,7 @@ async def test_decisions_under_pressure_are_told_and_change_no_command(
     monkeypatch.delitem(NodeLoop.signal_shapes, names.PRESSURE_JUDGED)
     replayer = Replayer(
         workflows=[NodeWorkflow],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         data_converter=host.client.data_converter,
         namespace=host.client.namespace,
     )

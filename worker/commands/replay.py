@@ -18,7 +18,6 @@ from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.temporal_access import client_of, executions, namespace_of, quoted
 from worker.daemon.config import NodeConfig
 from worker.host.replays.replaying import Verdict, opened, replay
-from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.executions import OPEN
 from worker.temporal.keys import KeyFile
 
@@ -32,7 +31,7 @@ async def _run(config: NodeConfig, files: Sequence[Path]) -> Exit:
     histories = _from_files(config, files) if files else _live(config)
     verdicts = []
     async for name, history in histories:
-        verdict = await replay(name, history, sandbox_runner())
+        verdict = await replay(name, history)
         print(verdict, flush=True)
         verdicts.append(verdict)
     differing = sum(1 for one in verdicts if one.failure)
@@ -42,7 +41,7 @@ async def _run(config: NodeConfig, files: Sequence[Path]) -> Exit:
 
 async def live(config: NodeConfig) -> list[Verdict]:
     """Replay the node's open workflows; raises CommandFailed."""
-    return [await replay(name, history, sandbox_runner()) async for name, history in _live(config)]
+    return [await replay(name, history) async for name, history in _live(config)]
 
 
 def read_history(path: Path) -> WorkflowHistory:

@@ -7,7 +7,6 @@ from typing import Any, Final
 from temporalio.client import Client
 from temporalio.common import WorkerDeploymentVersion
 from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.execution.attempts import AttachingAttempts
 from activities.execution.unexpected import UnexpectedErrors
@@ -19,8 +18,6 @@ from worker.host.temporal.activation_limit import extend_activation_limit
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 
-PASSED_THROUGH: Final = ("proto", "workflows", "kubernetes", "pydantic", "pydantic_core", "yaml", "dateutil", "urllib3")
-"""Modules imported once a process instead of once a workflow: 6 ms and a megabyte each."""
 WORKFLOW_TASKS: Final = 8
 """Concurrent tasks: more would only queue on two cores, while Temporal counts their 3 s."""
 ACTIVITIES: Final = 5000
@@ -62,7 +59,7 @@ def node_worker(
         deployment_config=deployment(),
         workflows=[NodeWorkflow, PodWorkflow],
         activities=hosted,
-        workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
+        workflow_runner=UnsandboxedWorkflowRunner(),  # the sandbox costs a sixth of its CPU at a 110-pod start; the tests have it
         interceptors=interceptors,
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=ACTIVITIES,
@@ -78,12 +75,3 @@ def node_worker(
 def deployment() -> WorkerDeploymentConfig:
     """Return what Temporal shows of this build. Queues are not versioned: it allows 100 of them a version, which are 100 nodes."""
     return WorkerDeploymentConfig(WorkerDeploymentVersion(DEPLOYMENT, build_id()), use_worker_versioning=False)
-
-
-def sandbox_runner() -> SandboxedWorkflowRunner:
-    """Return the SDK's sandbox with our packages passed through: for tests and replays.
-
-    The worker itself runs without: the sandbox would cost a sixth of its CPU at a 110-pod start, and check none of our
-    code.
-    """
-    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))

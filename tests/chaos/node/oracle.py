@@ -17,7 +17,6 @@ from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.node.containerd_view import containers_of, sandboxes_of
 from tests.node.tempolet_node import TempoletNode
 from worker.host.replays.replaying import replay
-from worker.processes.sdk_worker import sandbox_runner
 from worker.standalone.machine import leftovers, links
 from worker.temporal.codec import PayloadCipher
 from worker.temporal.decoded_history import decode_history
@@ -164,7 +163,7 @@ async def histories_wrong(node: TempoletNode, workflow_ids: Iterable[str], folde
     client, cipher, found = await node.client(), PayloadCipher(KeyFile(node.temporal_settings().key_file)), []
     for workflow_id in workflow_ids:
         history = decode_history(await client.get_workflow_handle(workflow_id).fetch_history(), cipher, NAMESPACE)
-        verdict = await replay(workflow_id, history, sandbox_runner())
+        verdict = await replay(workflow_id, history)
         if verdict.failure:
             path = folder / f"{workflow_id.replace('/', '-')}.json"
             path.write_text(history.to_json())

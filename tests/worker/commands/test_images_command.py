@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from proto.node_images import NodeImages, write_node_images
 from proto.temporal import names
@@ -28,7 +28,6 @@ from tests.worker.commands.test_reading_commands import Commands, tempolet
 from tests.workflows.conftest import client
 from worker.commands.access.exits import Exit
 from worker.commands.show.images import lines
-from worker.processes.sdk_worker import sandbox_runner
 from workflows.decide.versions import CURRENT_NODE
 from workflows.node import NodeWorkflow
 
@@ -60,7 +59,7 @@ async def node(client: Client) -> AsyncIterator[str]:
         task_queue=names.node_task_queue(name),
         workflows=[NodeWorkflow],
         activities=[watch_images, prepull_image],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
     ):
         handle = await client.start_workflow(
             names.NODE_WORKFLOW,

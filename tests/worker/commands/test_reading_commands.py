@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from proto.refusals import Refusal, write_refusals
 from proto.temporal import names
@@ -22,7 +22,6 @@ from worker.cli import run
 from worker.commands.access.exits import Exit
 from worker.daemon.config import NodeConfig, load_node_config
 from worker.poller.calls.pod_workflows import PodWorkflows
-from worker.processes.sdk_worker import sandbox_runner
 from worker.settings.flags import Flags
 from worker.temporal.signal_numbers import SignalNumbers
 from worker.temporal.temporal_client import TemporalSettings
@@ -207,7 +206,7 @@ async def test_the_node_s_own_workflow_is_replayed_with_its_pods(
         task_queue=names.node_task_queue(name),
         workflows=[NodeWorkflow],
         activities=[images.watch_images, images.prepull_image],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
     ):
         await PodWorkflows(
             client, name, SignalNumbers(), Commitment(tmp_path), tickets=Tickets(tmp_path)

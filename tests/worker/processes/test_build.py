@@ -15,7 +15,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, ListWorkerDeploymentsRequest
 from temporalio.client import Client
 from temporalio.common import WorkerDeploymentVersion
-from temporalio.worker import Worker, WorkerDeploymentConfig
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 
 from activities.execution.attempts import AttachingAttempts
 from proto.temporal import names
@@ -23,7 +23,7 @@ from tests.workflows.conftest import Node, client, pod_json
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
 from worker.host.replays import build
-from worker.processes.sdk_worker import deployment, sandbox_runner
+from worker.processes.sdk_worker import deployment
 from workflows.decide.versions import CURRENT
 from workflows.pod import PodWorkflow
 
@@ -38,7 +38,7 @@ def worker(node: Node, version: WorkerDeploymentConfig) -> Worker:
         task_queue=names.node_task_queue(node.name),
         workflows=[PodWorkflow],
         activities=node.runtime.activities(),
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[
             publishing(node.publish, node.running.received, node.keep, node.end),
             AttachingAttempts(node.running, node.present),

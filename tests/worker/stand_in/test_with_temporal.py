@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.execution.attempts import AttachingAttempts
 from activities.execution.present_attempts import PresentAttempts
@@ -25,7 +25,6 @@ from tests.worker.stand_in.test_switches import GOING, lived
 from tests.worker.stand_in.world import World, copied
 from tests.workflows.conftest import QUICK, client
 from worker.host.pod_cache import publishing
-from worker.processes.sdk_worker import sandbox_runner
 from worker.stand_in.hand_back.returned import to_be_read_again
 from worker.stand_in.journal.kept import Place, Start
 from worker.stand_in.run_states import RunStates
@@ -80,7 +79,7 @@ class Ruled:
             task_queue=names.node_task_queue(world.node),
             workflows=[PodWorkflow],
             activities=world.functions,
-            workflow_runner=sandbox_runner(),
+            workflow_runner=UnsandboxedWorkflowRunner(),
             interceptors=[
                 publishing(world.snapshots.append, self.receives, self.states.keep),
                 AttachingAttempts(world.running, PresentAttempts()),

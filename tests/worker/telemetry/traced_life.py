@@ -13,16 +13,14 @@ from typing import Any
 
 from temporalio import activity, workflow
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-with workflow.unsafe.imports_passed_through():
-    from activities.clients.observe import CallObserver
-    from activities.clients.runtime import RuntimeClient
-    from activities.clients.start_limit import StartLimit
-    from worker.processes.sdk_worker import sandbox_runner
-    from worker.telemetry.tracing import open_tracing
-    from worker.telemetry.tracing_settings import TracingSettings
-    from worker.temporal.temporal_client import TemporalSettings, connect, prepare
+from activities.clients.observe import CallObserver
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from worker.telemetry.tracing import open_tracing
+from worker.telemetry.tracing_settings import TracingSettings
+from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 
 QUEUE = "traced"
 WORKFLOW_ID = "pod/node-1/default/hello/0123"
@@ -77,7 +75,7 @@ class TracedLife:
 async def work(client: Client, cri: str) -> None:
     """Work until stdin closes."""
     activities: list[Any] = [Asking(cri).run_pod_sandbox]
-    runner = sandbox_runner()
+    runner = UnsandboxedWorkflowRunner()
     async with Worker(client, task_queue=QUEUE, workflows=[TracedLife], activities=activities, workflow_runner=runner):
         print("working", flush=True)
         await asyncio.to_thread(sys.stdin.read)

@@ -13,7 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import StartWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
-from temporalio.worker import Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.execution.attempts import AttachingAttempts
 from proto.temporal import names
@@ -24,7 +24,6 @@ from tests.workflows.conftest import Node, client
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
 from worker.host.temporal.refused_runs import RefusedRuns
-from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.call_budget import CallBudget
 from worker.temporal.keys import KeyFile
 from worker.tickets.gate import Refusals
@@ -88,7 +87,7 @@ async def node(client: Client, key_file: Path, tmp_path: Path) -> AsyncIterator[
         task_queue=names.node_task_queue(made.name),
         workflows=[PodWorkflow],
         activities=made.runtime.activities(),
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[
             publishing(
                 guard.only_of_leaders(

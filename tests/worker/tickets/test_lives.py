@@ -15,7 +15,7 @@ from temporalio.client import (
 )
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import Replayer
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal import names
@@ -27,7 +27,6 @@ from tests.patience import PATIENCE
 from tests.worker.tickets.conftest import TicketNode, events_of, start_again
 from tests.workflows.conftest import QUICK, pod_json
 from worker.delivery.workflow_updates import send_update, why_not
-from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.executions import describe_execution
 from worker.tickets.guard import know_pods
 from worker.tickets.seal import HEADER
@@ -82,7 +81,7 @@ async def test_a_life_is_as_it_was(node: TicketNode) -> None:
     assert node.tickets.of(node.workflow_id(pod)) is None
     replayer = Replayer(
         workflows=[PodWorkflow],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         namespace=node.client.namespace,
         data_converter=node.client.data_converter,
     )
@@ -266,7 +265,7 @@ async def test_a_run_that_does_not_lead_refuses_updates(node: TicketNode) -> Non
     assert len(accepted) == 1
     replayer = Replayer(
         workflows=[PodWorkflow],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         namespace=node.client.namespace,
         data_converter=node.client.data_converter,
     )

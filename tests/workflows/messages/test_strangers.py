@@ -21,7 +21,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.converter import WorkflowSerializationContext
 from temporalio.service import RPCError
-from temporalio.worker import Replayer
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from proto.temporal import names
 from proto.temporal.activities.requests import PulledImage
@@ -33,7 +33,6 @@ from tests.replay.lives.replaying import replay_all
 from tests.workflows.conftest import Node, pod_json
 from tests.workflows.test_behaviour import history_of, run_of, until_another
 from tests.workflows.test_node import Host, host
-from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.codec import ENCRYPTED, PayloadCipher, data_converter
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
@@ -106,7 +105,7 @@ async def replays(node: Node | Host, history: WorkflowHistory, key_file: Path) -
     """Replay a run as the worker does, and decrypted; the commands and their content are the same."""
     replayer = Replayer(
         workflows=[PodWorkflow],
-        workflow_runner=sandbox_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         namespace=node.client.namespace,
         data_converter=data_converter(KeyFile(key_file)),
     )

@@ -19,7 +19,6 @@ from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import WorkflowHistory
 from temporalio.runtime import Runtime
 from temporalio.service import RPCError, RPCStatusCode
-from temporalio.worker import UnsandboxedWorkflowRunner
 
 from worker.behaviours.runs import KINDS
 from worker.daemon.troubles import TROUBLES, Troubles
@@ -169,8 +168,7 @@ class Histories:
         if behaviour is None:
             return Found(workflow_id, Finding.UNCHECKED, "its input is not ours")
         try:
-            runner = UnsandboxedWorkflowRunner()  # as the worker's
-            verdict = await replay(workflow_id, plain, runner, runtime=self._runtime, threads=self._threads)
+            verdict = await replay(workflow_id, plain, runtime=self._runtime, threads=self._threads)
         except Exception as error:  # noqa: BLE001 - one odd history must not end the check of the others
             return Found(workflow_id, Finding.UNCHECKED, f"{type(error).__name__}: {error}")
         return found(workflow_id, KINDS[info.type.name], behaviour, verdict.failure)

@@ -6,7 +6,7 @@ from typing import Final
 
 from temporalio.client import WorkflowHistory
 from temporalio.runtime import Runtime
-from temporalio.worker import Replayer, WorkflowRunner
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
 
 from worker.temporal.codec import PayloadCipher, plain_data_converter
 from worker.temporal.decoded_history import decode_history, is_encrypted
@@ -16,6 +16,8 @@ from workflows.pod import PodWorkflow
 
 LONGEST_FAILURE: Final = 500
 """Characters."""
+AS_THE_WORKER: Final[WorkflowRunner] = UnsandboxedWorkflowRunner()
+"""The worker's own way to run workflows; it has no state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,8 @@ class Verdict:
 async def replay(
     name: str,
     history: WorkflowHistory,
-    runner: WorkflowRunner,
     *,
+    runner: WorkflowRunner = AS_THE_WORKER,
     runtime: Runtime | None = None,
     threads: ThreadPoolExecutor | None = None,
 ) -> Verdict:

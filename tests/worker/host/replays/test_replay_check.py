@@ -29,7 +29,6 @@ from worker.host.replays.build import build_id, digest
 from worker.host.replays.findings import Finding
 from worker.host.replays.replay_check import CheckDependencies, ReplayCheck
 from worker.host.temporal.first_look import FirstLook
-from worker.processes.sdk_worker import sandbox_runner
 from worker.temporal.call_budget import CallBudget
 from workflows.decide.versions import CURRENT
 from workflows.pod import PodWorkflow
@@ -116,7 +115,7 @@ def worker(node: Node, pods: type) -> Worker:
         task_queue=names.node_task_queue(node.name),
         workflows=[pods],
         activities=node.runtime.activities(),
-        workflow_runner=sandbox_runner() if pods is PodWorkflow else UnsandboxedWorkflowRunner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[
             publishing(node.publish, node.running.received, node.keep, node.end),
             AttachingAttempts(node.running, node.present),
