@@ -17,6 +17,7 @@ import structlog
 from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
 from proto.cri.ownership import DEVICES_ANNOTATION
+from proto.cri.runtime_container import RuntimeContainer
 from proto.cri.v1 import api_pb2 as cri
 from proto.node_devices import UnansweredDevices, write_unanswered_devices
 from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, GivenDevices, PodAssignment
@@ -227,6 +228,9 @@ class DeviceManager:
             annotations=annotations,
             cdi_devices=(*made.cdi_devices, *uses.cdi_devices),
         )
+
+    def recover(self, left: Sequence[RuntimeContainer]) -> None:
+        """Take nothing: which devices a container has is in the runtime's list, which lacks none."""
 
     def has_lost(self, pod_uid: str, container: Mapping[str, Any]) -> bool:
         """Report whether a container has devices of which nobody knows any more which, or how they are used."""

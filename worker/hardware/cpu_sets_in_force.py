@@ -64,6 +64,8 @@ class CpuSetsInForce:
 
     async def reconcile(self) -> None:
         """Free what pods have that are over, then tell each running container its CPUs if they have changed."""
+        if self._hardware.is_unknown:
+            return
         pods = list(self._snapshots())
         active = {one.uid for one in pods if one.deleting or not has_ended(one)}
         self._seen |= self._hardware.arrived

@@ -20,6 +20,7 @@ from proto.temporal.hardware.ledger import SMT_ALIGNMENT, UNEXPECTED, ContainerA
 from proto.temporal.pod import PodJson
 from worker.hardware.provider import Affinity, Hints
 from worker.hardware.state_files import Left, kept_state
+from worker.hardware.unread_containers import UnreadContainers
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.telemetry.kubelet.resource_managers import CpuManagerCounts, ResourceManagerCounts
@@ -52,6 +53,8 @@ class ExclusiveCpus:
         self._counts = counts
         self._lost = set[tuple[str, str]]()
         """Containers whose CPUs are not all theirs any more, which was told once."""
+        self.recovering: UnreadContainers | None = None
+        """What is waited for, if the file was lost."""
 
     @property
     def shared(self) -> Cpus:
@@ -160,6 +163,11 @@ class ExclusiveCpus:
         """Report whether no CFS quota throttles a pod, because a container of it has CPUs of its own."""
         return self._settings.is_quota_off and pod_uid in self._known.containers
 
+    def recover(self, left: Sequence[RuntimeContainer]) -> None:
+        """Take what the runtime says anew, if the file was lost."""
+        if self.recovering:
+            self._known = begun(self._policy, _recovered(self._policy, left))
+
     def started(self, pod_uid: str, container: str) -> bool:  # noqa: ARG002 - the Protocol's signature
         """Free nothing: the CPUs of init containers are the next containers' or stay with the pod until it is over."""
         return False
@@ -192,20 +200,22 @@ class ExclusiveCpus:
         given = NONE.union(*(self._known.of_pod(uid) for uid in self._known.containers))
         per_node = {node: len(places.in_nodes(node) & given) for node in sorted(places.nodes)}
         self._counts.show(len(self._policy.available(self._known)), per_node)
-        write_atomically(self._file, written_state(self._settings.policy, self._known).encode())
+        if not (self.recovering and self.recovering.why):  # a lost file tells the next worker to ask the runtime
+            write_atomically(self._file, written_state(self._settings.policy, self._known).encode())
 
 
-def load_cpus(
+def load_cpus(  # noqa: PLR0913 - most have defaults
     settings: CpuManager,
     root_dir: Path,
     counts: CpuManagerCounts | None = None,
     known_containers: Containers = none_known,
     *,
     left: Left = tuple,
+    unread: UnreadContainers | None = None,
 ) -> ExclusiveCpus | None:
     """Read what an earlier process or a kubelet has left, and write the file anew; None with the policy none.
 
-    `known_containers` is asked for a file of version 1, `left` if there is no file.
+    `known_containers` is asked for a file of version 1, `left` if there is no file, which is not written while something is `unread`.
     Raises ConfigurationRefused in the kubelet's words, OSError, and what these two raise.
     """
     file, policy = root_dir / STATE_FILE, settings.static
@@ -215,6 +225,7 @@ def load_cpus(
             root_dir.mkdir(parents=True, exist_ok=True)
             write_atomically(file, written_state(settings.policy, Assignments()).encode())
         return None
+    is_lost = known is None
     if known is None:
         known = _recovered(policy, left())
     counts = counts or ResourceManagerCounts().cpus
@@ -224,6 +235,7 @@ def load_cpus(
         raise ConfigurationRefused(f"start cpu manager error: {error}") from error
     counts.begun()
     root_dir.mkdir(parents=True, exist_ok=True)
+    cpus.recovering = unread if is_lost else None
     cpus.save()
     return cpus
 

@@ -21,6 +21,7 @@ from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, Memo
 from proto.temporal.pod import PodJson
 from worker.hardware.provider import Affinity, Hints
 from worker.hardware.state_files import Left, kept_state
+from worker.hardware.unread_containers import UnreadContainers
 from worker.settings.hardware.memory_manager import MemoryManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.telemetry.kubelet.resource_managers import MemoryManagerCounts, ResourceManagerCounts
@@ -43,6 +44,8 @@ class MemoryOfNodes:
         self._known, self._file, self._counts = known, file, counts
         self._pods: dict[str, PodRequest] = {}
         """The pods that were given memory since the start, by uid."""
+        self.recovering: tuple[Machine, UnreadContainers] | None = None
+        """The machine without containers, and what is waited for, if the file was lost."""
 
     @property
     def known(self) -> Assignments:
@@ -129,6 +132,12 @@ class MemoryOfNodes:
         """Report that quotas apply."""
         return False
 
+    def recover(self, left: Sequence[RuntimeContainer]) -> None:
+        """Take what the runtime says anew, if the file was lost."""
+        if self.recovering:
+            idle, _ = self.recovering
+            self._known = begun(idle, _recovered(idle, left))
+
     def started(self, pod_uid: str, container: str) -> bool:
         """Free what init containers have that ended before a container starts."""
         pod = self._pods.get(pod_uid)
@@ -162,15 +171,21 @@ class MemoryOfNodes:
 
     def save(self) -> None:
         """Write the file; raises OSError."""
-        write_atomically(self._file, written_state(STATIC, self._known).encode())
+        if not (self.recovering and self.recovering[1].why):  # a lost file tells the next worker to ask the runtime
+            write_atomically(self._file, written_state(STATIC, self._known).encode())
 
 
 def load_memory(
-    settings: MemoryManager, root_dir: Path, counts: MemoryManagerCounts | None = None, *, left: Left = tuple
+    settings: MemoryManager,
+    root_dir: Path,
+    counts: MemoryManagerCounts | None = None,
+    *,
+    left: Left = tuple,
+    unread: UnreadContainers | None = None,
 ) -> MemoryOfNodes | None:
     """Read what an earlier process or a kubelet has left, and write the file anew; None with the policy None.
 
-    `left` is asked if there is no file. Raises ConfigurationRefused in the kubelet's words, OSError, and what `left` raises.
+    `left` is asked if there is no file, which is not written while something is `unread`. Raises ConfigurationRefused in the kubelet's words, OSError, and what `left` raises.
     """
     file = root_dir / STATE_FILE
     known = kept_state("memory", file, partial(read_state, settings.policy))
@@ -179,6 +194,7 @@ def load_memory(
             root_dir.mkdir(parents=True, exist_ok=True)
             write_atomically(file, written_state(settings.policy, Assignments()).encode())
         return None
+    is_lost = known is None
     if known is None:
         known = _recovered(settings.idle, left())
     try:
@@ -191,6 +207,7 @@ def load_memory(
         known = moved
     memory = MemoryOfNodes(known, file, counts or ResourceManagerCounts().memory)
     root_dir.mkdir(parents=True, exist_ok=True)
+    memory.recovering = (settings.idle, unread) if is_lost and unread else None
     memory.save()
     return memory
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import structlog
 
 from activities.hardware.services import NOTHING, ContainerHardware, HardwareRefused
+from proto.cri.runtime_container import RuntimeContainer
 from proto.temporal.hardware.ledger import (
     TOPOLOGY_AFFINITY,
     UNEXPECTED,
@@ -24,6 +25,7 @@ from proto.temporal.hardware.ledger import (
 )
 from proto.temporal.pod import PodJson
 from worker.hardware.provider import Affinity, Hints, Provider
+from worker.hardware.unread_containers import UNREAD, UnreadContainers
 from worker.settings.hardware.topology_manager import NO_ALIGNMENT
 from worker.telemetry.kubelet.resource_managers import ResourceManagerCounts, TopologyManagerCounts
 from workflows.decide.cpus.cpu_sets import written_cpus
@@ -46,7 +48,10 @@ class NodeHardware:
         providers: Sequence[Provider],
         topology: TopologyManager = NO_ALIGNMENT,
         counts: TopologyManagerCounts | None = None,
+        *,
+        unread: UnreadContainers | None = None,
     ) -> None:
+        self._unread = unread or UnreadContainers()
         self._providers, self._topology = providers, topology
         self._counts = counts or ResourceManagerCounts().topology
         if self._is_aligned:
@@ -64,10 +69,27 @@ class NodeHardware:
         """Take the pods that were found in the runtime because a state file was lost: their sources may not have listed them yet."""
         self._found, self._found_until = frozenset(uids), monotonic() + FOUND_FOR
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it is not known yet what each container has, so that nobody may be given or told anything."""
+        return bool(self._unread.why)
+
+    async def recovered(self, left: Sequence[RuntimeContainer] | None) -> None:
+        """Take what the runtime's containers have, now that it is known of each, or not waited for any more."""
+        async with self._turn:
+            for one in self._providers if left is not None else ():
+                one.recover(left or ())
+            self.found({*self._found, *(one.uid for one in left or ())})
+            self._unread.end()
+            await self._save()
+        self.changed()
+
     async def allocate(self, request: AllocateHardware) -> PodAssignment:
         """Choose for a pod; raises HardwareRefused."""
         self._counts.asked()
         async with self._turn:
+            if why := self._unread.why:
+                raise HardwareRefused(UNREAD, why)
             began, metadata = monotonic(), request.pod["metadata"]
             counting = {*request.counting, metadata["uid"], *(self._found if began < self._found_until else ())}
             for one in self._providers:

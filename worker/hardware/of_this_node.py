@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 
 from activities.clients.runtime import RuntimeClient
 from proto.cri.runtime_container import RuntimeContainer
@@ -16,6 +17,7 @@ from worker.hardware.memory_of_nodes import load_memory
 from worker.hardware.node_hardware import NodeHardware
 from worker.hardware.provider import Provider
 from worker.hardware.state_files import Left
+from worker.hardware.unread_containers import UnreadContainers
 from worker.telemetry.kubelet.resource_managers import ResourceManagerCounts
 from workflows.decide.cpus.state_file import Containers, none_known
 
@@ -31,36 +33,39 @@ class HardwareOfThisNode:
     loops: Loops
 
 
-def exclusive_hardware(
+def exclusive_hardware(  # noqa: PLR0913 - most have defaults
     config: NodeConfig,
     counts: ResourceManagerCounts | None = None,
     known_containers: Containers = none_known,
     left: Left = tuple,
     *,
     devices_left: Left = tuple,
+    unread: UnreadContainers | None = None,
 ) -> HardwareOfThisNode:
     """Make what chooses hardware, from what is on disk, or from what the runtime says where that is lost (`left`, `devices_left`).
 
+    What `left` lacks is waited for (`unread`).
     Raises ConfigurationRefused if the files do not suit the configuration or the machine, and what these two functions raise.
     """
-    counts, found = counts or ResourceManagerCounts(), set[str]()
+    counts, found, unread = counts or ResourceManagerCounts(), set[str](), unread or UnreadContainers()
 
     def found_left() -> Sequence[RuntimeContainer]:
         containers = left()
         found.update(one.uid for one in containers)
         return containers
 
-    cpus = load_cpus(config.cpu_manager, config.root_dir, counts.cpus, known_containers, left=found_left)
-    memory = load_memory(config.memory_manager, config.root_dir, counts.memory, left=found_left)
+    cpus = load_cpus(config.cpu_manager, config.root_dir, counts.cpus, known_containers, left=found_left, unread=unread)
+    memory = load_memory(config.memory_manager, config.root_dir, counts.memory, left=found_left, unread=unread)
     devices = NodeDevices(config.root_dir, counts.devices, devices_left)
     providers: list[Provider] = [one for one in (cpus, memory, devices.manager) if one]
-    hardware = NodeHardware(providers, config.topology_manager, counts.topology)
+    hardware = NodeHardware(providers, config.topology_manager, counts.topology, unread=unread)
     hardware.found(found | devices.found)
 
     def loops(
         runtime: RuntimeClient, snapshots: Callable[[], Iterable[PodSnapshot]]
     ) -> Sequence[AbstractAsyncContextManager[None]]:
         kept = CpuSetsInForce(hardware, runtime, snapshots, config.cpu_manager.reconcile_every)
-        return (in_background("CPU sets", kept.run), *devices.running())
+        reading = in_background("unread containers", partial(unread.run, hardware.recovered))
+        return (reading, in_background("CPU sets", kept.run), *devices.running())
 
     return HardwareOfThisNode(hardware, devices, loops)

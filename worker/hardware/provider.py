@@ -1,9 +1,10 @@
 """What each kind of exclusive hardware does: CPUs, memory, devices. `node_hardware.py` asks them one after the other."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from activities.hardware.services import ContainerHardware
+from proto.cri.runtime_container import RuntimeContainer
 from proto.temporal.hardware.ledger import ContainerAssignment, PodAssignment
 from proto.temporal.pod import PodJson
 from workflows.decide.topology.hints import Hint, ProviderHints
@@ -54,6 +55,10 @@ class Provider(Protocol):
 
     def is_quota_off(self, pod_uid: str) -> bool:
         """Report whether no CFS quota throttles a pod."""
+        ...
+
+    def recover(self, left: Sequence[RuntimeContainer]) -> None:
+        """Take what the runtime says anew, if that is by what this kind was given back: a container was not read before."""
         ...
 
     def started(self, pod_uid: str, container: str) -> bool:

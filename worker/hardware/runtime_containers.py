@@ -21,6 +21,8 @@ WITHIN: Final = 60.0
 TRIES: Final = 3
 PAUSE: Final = 1.0
 """Seconds between the tries to read one container."""
+READ_WITHIN: Final = 40.0
+"""Seconds for the statuses of all: a container that hangs is left out, and does not keep the worker from starting."""
 AT_A_TIME: Final = 8
 _LONGEST_NAME: Final = 253
 _UP: Final = (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED)
@@ -46,6 +48,10 @@ class RuntimeContainers:
         self._endpoint, self._loop = endpoint, asyncio.get_running_loop()
         self._node, self._folders, self._is_guaranteed = node, folders, is_guaranteed
         self._left: Sequence[RuntimeContainer] | None = None
+        self.was_incomplete = False
+        """`left` lacks a container of which the runtime did not tell."""
+        self.unread: frozenset[str] = frozenset()
+        """The ids of those that the last reading lacks."""
 
     def __call__(self) -> Mapping[str, tuple[str, str]]:
         """Return the uid of the pod and the name of each container, by its id; raises CriError and TimeoutError."""
@@ -56,7 +62,13 @@ class RuntimeContainers:
         if self._left is None:
             folders = self._folders()
             self._left = self._waited(lambda runtime: self._read(runtime, folders))
+            self.was_incomplete = bool(self.unread)
         return self._left
+
+    async def read_again(self) -> Sequence[RuntimeContainer]:
+        """Return what `left` would if it was asked now; on the event loop. Raises CriError and TimeoutError."""
+        folders = await asyncio.to_thread(self._folders)
+        return await self._asked(lambda runtime: self._read(runtime, folders))
 
     def with_devices(self) -> Sequence[RuntimeContainer]:
         """Return this node's containers that say which devices they have, and nothing else of them; none if the runtime does not answer."""
@@ -117,18 +129,26 @@ class RuntimeContainers:
     async def _read(self, runtime: RuntimeClient, folders: Collection[str]) -> Sequence[RuntimeContainer]:
         listed = await self._ours(runtime, folders)
         guaranteed = {uid for uid in {uid for uid, _ in listed} if self._is_guaranteed(uid)}
-        turn = asyncio.Semaphore(AT_A_TIME)
+        turn, unread = asyncio.Semaphore(AT_A_TIME), set[str]()
+        until = asyncio.get_running_loop().time() + READ_WITHIN
 
         async def read(uid: str, one: cri.Container) -> RuntimeContainer | None:
-            async with turn:
-                status = await _status(runtime, one)
+            try:
+                async with asyncio.timeout_at(until), turn:
+                    status = await _status(runtime, one)
+            except (CriError, TimeoutError) as error:
+                _log.warning("could not read which CPUs and memory a container has", containerID=one.id, err=str(error))
+                unread.add(one.id)
+                return None
             return _container(uid, status, is_guaranteed=uid in guaranteed) if status else None
 
-        return newest(filter(None, await asyncio.gather(*(read(uid, one) for uid, one in listed))))
+        found = newest(filter(None, await asyncio.gather(*(read(uid, one) for uid, one in listed))))
+        self.unread = frozenset(unread)
+        return found
 
 
 async def _status(runtime: RuntimeClient, one: cri.Container) -> cri.ContainerStatus | None:
-    """Ask some times; None for a container that is gone, or of which the runtime does not tell."""
+    """Ask some times; None for a container that is gone. Raises CriError if the runtime does not tell."""
     for attempt in range(TRIES):
         try:
             return await runtime.container_status(one.id)
@@ -136,7 +156,7 @@ async def _status(runtime: RuntimeClient, one: cri.Container) -> cri.ContainerSt
             if error.remedy is Remedy.GONE:
                 return None
             if attempt == TRIES - 1:
-                _log.warning("could not read which CPUs and memory a container has", containerID=one.id, err=str(error))
+                raise
         await asyncio.sleep(PAUSE)
     return None
 

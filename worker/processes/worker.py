@@ -25,6 +25,7 @@ from worker.daemon.service import Service
 from worker.delivery.pod_requests import PodRequests
 from worker.hardware.of_this_node import exclusive_hardware
 from worker.hardware.runtime_containers import RuntimeContainers
+from worker.hardware.unread_containers import UnreadContainers
 from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.cgroups.node_allocatable import PodsLimit, keeping_pods_limit, limit_reserved_cgroups, limits_of_pods
 from worker.host.cgroups.system_cgroups import moving_processes
@@ -96,9 +97,9 @@ async def work(  # noqa: PLR0913 - the parts of the process
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
         folders = partial(pod_folders, config.root_dir)
         known = RuntimeContainers(config.container_runtime_endpoint, config.node_name, folders, cgroups.is_guaranteed)
-        managers = telemetry.metrics.resource_managers
+        managers, left, unread = telemetry.metrics.resource_managers, known.left, UnreadContainers(known)
         chosen = await asyncio.to_thread(
-            exclusive_hardware, config, managers, known, known.left, devices_left=known.with_devices
+            exclusive_hardware, config, managers, known, left, devices_left=known.with_devices, unread=unread
         )
         if cluster and config.feature_gates.enabled(RESOURCE_HEALTH_GATE):
             with_messages = config.feature_gates.enabled(HEALTH_MESSAGE_GATE)

@@ -175,6 +175,44 @@ async def test_a_runtime_that_does_not_tell_of_a_container(runtime: Runtime) -> 
     assert [one["containerID"] for one in logs] == ["2"]
 
 
+async def test_what_was_not_told_is_read_again(runtime: Runtime) -> None:
+    """As often as it is asked for; what was read at first is remembered to have been incomplete."""
+    runtime.has("1", "1", "c", node="n")
+    runtime.has("2", "2", "c", node="n")
+    runtime.fails["2"] = [grpc.StatusCode.UNAVAILABLE] * 6
+    known = RuntimeContainers("unix:///fake", "n")
+    assert [one.cpuset_cpus for one in await asyncio.to_thread(known.left)] == ["1"]
+    assert known.was_incomplete
+    assert known.unread == {"2"}
+    assert [one.cpuset_cpus for one in await known.read_again()] == ["1"]
+    assert known.unread == {"2"}
+    assert [one.cpuset_cpus for one in await known.read_again()] == ["1", "2"]
+    assert known.was_incomplete
+    assert not known.unread
+
+
+async def test_a_container_that_hangs_does_not_keep_the_worker_from_starting(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many do: the others are read, and these are waited for afterwards."""
+    status, hanging = runtime.container_status, {str(number) for number in range(20)}
+    for key in (*sorted(hanging), "told"):
+        runtime.has(key, key, "c", node="n")
+    runtime.containers.reverse()
+
+    async def hangs(container_id: str) -> cri.ContainerStatus:
+        if container_id in hanging:
+            await asyncio.Event().wait()
+        return await status(container_id)
+
+    monkeypatch.setattr(runtime, "container_status", hangs)
+    monkeypatch.setattr(runtime_containers, "READ_WITHIN", 0.5)
+    known = RuntimeContainers("unix:///fake", "n")
+    assert [one.name for one in await asyncio.to_thread(known.left)] == ["c"]
+    assert known.was_incomplete
+    assert known.unread == hanging
+
+
 async def test_a_runtime_that_is_away_tells_of_no_devices(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker starts all the same: the checkpoint says who has which, as a rule."""
 
