@@ -1,12 +1,9 @@
 """The devices that containers have of plugins: the kubelet's device manager, as a provider of `worker/hardware/`.
 
-The rules are pure (`workflows/decide/devices/`), the calls are `plugins.py`. Who has which devices, and what the plugin answered, is in the
-kubelet's own file, `<root-dir>/device-plugins/kubelet_internal_checkpoint`; the answers are nowhere else, because they may contain secrets. A
-pod whose plugin has not registered since the node's start waits for it, where a kubelet rejects it for good.
+The rules are pure (`workflows/decide/devices/`), the calls are `plugins.py`, the files are `checkpoint_files.py`. A pod whose plugin has not registered since the node's start waits for it, where a kubelet rejects it for good.
 """
 
-import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -14,17 +11,15 @@ from typing import Any, Final
 
 import structlog
 
-from activities.files.atomic_files import write_atomically
 from activities.hardware.services import ContainerHardware, HardwareRefused
 from proto.cri.ownership import DEVICES_ANNOTATION
 from proto.cri.runtime_container import RuntimeContainer
-from proto.cri.v1 import api_pb2 as cri
-from proto.node_devices import UnansweredDevices, write_unanswered_devices
 from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, GivenDevices, PodAssignment
 from proto.temporal.pod import PodJson
+from worker.devices.checkpoint_files import CheckpointFiles
 from worker.devices.counts import Counts
 from worker.devices.plugins import DevicePlugins
-from worker.devices.usages import usage
+from worker.devices.usages import added, usage
 from workflows.decide.devices.allocation import (
     DevicesUnavailable,
     NotYetRegistered,
@@ -34,14 +29,8 @@ from workflows.decide.devices.allocation import (
     ordered,
 )
 from workflows.decide.devices.answers import Usage, conflicts, merged
-from workflows.decide.devices.assignments import Assigned, Assignments, PerNode, per_node
-from workflows.decide.devices.checkpoint import (
-    STATE_FILE,
-    Checkpoint,
-    CheckpointError,
-    read_checkpoint,
-    written_checkpoint,
-)
+from workflows.decide.devices.assignments import Assigned, Assignments, PerNode, of_ledger, per_node
+from workflows.decide.devices.checkpoint import Checkpoint
 from workflows.decide.devices.hints import Wish, device_hints
 from workflows.decide.devices.inventory import Listed, is_of_plugins
 from workflows.decide.devices.recovery import written_devices
@@ -55,8 +44,6 @@ from workflows.decide.devices.requests import (
 from workflows.decide.devices.room import refuse_long_answer, refuse_long_names
 from workflows.decide.topology.hints import Hint, ProviderHints
 
-MOST_TOLD: Final = 16
-"""Devices in a sentence."""
 WAITING: Final = "waiting for its device plugin to register"
 
 _log: Final = structlog.get_logger(__name__)
@@ -70,12 +57,8 @@ class DeviceManager:
     ) -> None:
         """Take the plugins, --root-dir, the machine's NUMA nodes, and what the checkpoint said."""
         self._counts = counts
-        self._plugins, self._file, self._numa_nodes = plugins, root_dir / STATE_FILE, numa_nodes
-        self._root_dir = root_dir
+        self._plugins, self._files, self._numa_nodes = plugins, CheckpointFiles(root_dir), numa_nodes
         self._known = known.assignments
-        self._writing = threading.Lock()
-        self._unanswered: UnansweredDevices | None = None
-        """As written last."""
         self._has_ledger = False
         """It was told once what the ledger says."""
         self._usages: dict[tuple[str, str], tuple[Mapping[str, Assigned], Usage]] = {}
@@ -94,7 +77,7 @@ class DeviceManager:
         self._has_ledger = True
         kept = self._known.only(counting)
         for uid, pod in assigned.items():
-            for container, resource, told in _told(pod):
+            for container, resource, told in of_ledger(pod):
                 had = kept.pods.get(uid, {}).get(container, {}).get(resource)
                 if had is None or had.ids != told.ids:
                     kept = kept.with_assigned(uid, container, resource, told)
@@ -197,37 +180,18 @@ class DeviceManager:
     def why(self, pod: PodJson, container: str) -> str:
         """Say which devices a container has and where they are."""
         found = self._known.pods.get(pod["metadata"]["uid"], {}).get(container, {})
-        return "; ".join(_words(container, name, assigned) for name, assigned in sorted(found.items()) if assigned.ids)
+        return "; ".join(assigned.words(container, name) for name, assigned in sorted(found.items()) if assigned.ids)
 
     def of(self, made: ContainerHardware, pod_uid: str, container: str) -> ContainerHardware:
         """Add what plugins want a container to have."""
         found = self._known.pods.get(pod_uid, {}).get(container)
         if not found:
             return made
-        uses = self._usage(pod_uid, container, found)
-        annotations = {**uses.annotations, **made.annotations, DEVICES_ANNOTATION: written_devices(found)}
+        used = added(made, self._usage(pod_uid, container, found))
+        annotations = {**used.annotations, DEVICES_ANNOTATION: written_devices(found)}
         if not annotations[DEVICES_ANNOTATION]:  # a plugin's own word does not count
             del annotations[DEVICES_ANNOTATION]
-        return replace(
-            made,
-            environment={**uses.env, **made.environment},
-            mounts=(
-                *made.mounts,
-                *(
-                    cri.Mount(container_path=one.container_path, host_path=one.host_path, readonly=one.read_only)
-                    for one in uses.mounts
-                ),
-            ),
-            devices=(
-                *made.devices,
-                *(
-                    cri.Device(container_path=one.container_path, host_path=one.host_path, permissions=one.permissions)
-                    for one in uses.devices
-                ),
-            ),
-            annotations=annotations,
-            cdi_devices=(*made.cdi_devices, *uses.cdi_devices),
-        )
+        return replace(used, annotations=annotations)
 
     def recover(self, left: Sequence[RuntimeContainer]) -> None:
         """Take nothing: which devices a container has is in the runtime's list, which lacks none."""
@@ -308,28 +272,9 @@ class DeviceManager:
         return tuple(self._known.pods)
 
     def save(self) -> None:
-        """Write the checkpoint; raises OSError. Without plugins and devices there is none, as after a kubelet without any.
-
-        May be called by several threads; the last one writes the newest.
-        """
-        with self._writing:
-            known = self._known
-            self._save(known)
-            self._save_unanswered(known)
-
-    def _save_unanswered(self, known: Assignments) -> None:
-        """Leave to PodResources what the checkpoint can't have. Written after it, and read before it, so that nothing is missed."""
-        unanswered = known.unanswered()
-        if unanswered != self._unanswered:
-            write_unanswered_devices(self._root_dir, unanswered)
-            self._unanswered = unanswered
-
-    def _save(self, known: Assignments) -> None:
-        registered = {name: ordered(one.healthy) for name, one in self._plugins.inventory.items()}
-        if not registered and not known.pods and not self._file.exists():
-            return
-        self._file.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        write_atomically(self._file, written_checkpoint(Checkpoint(known, registered)).encode())
+        """Write the checkpoint; raises OSError. May be called by several threads; the last one writes the newest."""
+        with self._files.turn:
+            self._files.write(self._known, self._plugins.inventory)
 
     def _mine(self, wanted: Mapping[str, int]) -> dict[str, int]:
         inventory, allocated = self._plugins.inventory, self._known.resources()
@@ -352,43 +297,9 @@ class DeviceManager:
         return self._usages[uid, container][1]
 
 
-def load_checkpoint(root_dir: Path) -> Checkpoint:
-    """Read what an earlier process or a kubelet has left; nothing if that cannot be used, as by the kubelet."""
-    file = root_dir / STATE_FILE
-    try:
-        return read_checkpoint(file.read_text())
-    except FileNotFoundError:
-        return Checkpoint()
-    except (OSError, ValueError, CheckpointError) as error:
-        _log.error(
-            "Continue after failing to read checkpoint file. Device allocation info may NOT be up-to-date",
-            file=str(file),
-            err=str(error),
-        )
-        return Checkpoint()
-
-
 def _named(pod: PodJson, container: str) -> ContainerWants:
     return next(one for one in container_wants(pod) if one.name == container)
 
 
-def _told(pod: PodAssignment) -> Iterator[tuple[str, str, Assigned]]:
-    """List what the ledger knows of a pod; it does not know what plugins answered."""
-    for container, given in pod.containers.items():
-        by_resource: dict[str, dict[int, tuple[str, ...]]] = {}
-        for one in given.devices:
-            by_resource.setdefault(one.resource, {})[one.node] = one.ids
-        for resource, devices in by_resource.items():
-            yield container, resource, Assigned(devices, None)
-
-
 def _unexpected(error: Exception) -> str:
     return f"Allocate failed due to {error}, which is unexpected"
-
-
-def _words(container: str, resource: str, assigned: Assigned) -> str:
-    nodes = [str(node) for node in sorted(assigned.devices) if node >= 0]
-    where = f" (NUMA node {', '.join(nodes)})" if nodes else ""
-    ids = ordered(assigned.ids)
-    named = ", ".join(ids[:MOST_TOLD]) + (f" and {len(ids) - MOST_TOLD} more" if ids[MOST_TOLD:] else "")
-    return f"container {container} has {resource} {named}{where}: it asks for {len(ids)}"

@@ -16,8 +16,9 @@ import structlog
 from proto.cri.runtime_container import RuntimeContainer
 from proto.node_devices import DeviceCount, read_node_devices, write_healthy_devices, write_node_devices
 from worker.daemon.background import in_background
+from worker.devices.checkpoint_files import load_checkpoint
 from worker.devices.counts import Counts, Uncounted
-from worker.devices.device_manager import DeviceManager, load_checkpoint
+from worker.devices.device_manager import DeviceManager
 from worker.devices.plugins import DevicePlugins
 from worker.settings.hardware.numa_nodes import FOLDER
 from worker.settings.hardware.numbered_folders import numbered_folders

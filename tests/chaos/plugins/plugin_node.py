@@ -25,7 +25,7 @@ from tests.node.hardware.numa_plugin import RESOURCE, VARIABLE, find_numa_plugin
 from tests.node.recordings.recorded_node import status
 from tests.node.tempolet_node import pod_manifest
 from tests.waiting import wait_until
-from worker.devices.device_manager import load_checkpoint
+from worker.devices.checkpoint_files import load_checkpoint
 from worker.dra.claim_manager import load_accounts
 from workflows.decide.cpus.state_file import STATE_FILE as CPU_STATE
 

@@ -16,7 +16,7 @@ from tests.node.containerd_view import runtime_spec
 from tests.node.hardware.sample_plugin import DEVICES, FILES, RESOURCE, find_plugin, sample_plugin
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest, wait
-from worker.devices.device_manager import load_checkpoint
+from worker.devices.checkpoint_files import load_checkpoint
 from worker.node.pod_resources.assigned import AssignedDevices
 from worker.node.pod_resources.listing import Listing
 from worker.standalone.containerd import Containerd

@@ -21,8 +21,9 @@ from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.temporal.hardware.ledger import AllocateHardware, PodAssignment
 from proto.temporal.node import NodeObserved
 from tests.worker.hardware.ledger_model import Killed, LedgerModel
+from worker.devices.checkpoint_files import load_checkpoint
 from worker.devices.counts import Uncounted
-from worker.devices.device_manager import DeviceManager, load_checkpoint
+from worker.devices.device_manager import DeviceManager
 from worker.hardware.node_hardware import NodeHardware
 from workflows.decide.devices.assignments import Assigned
 from workflows.decide.devices.checkpoint import STATE_FILE

@@ -5,9 +5,14 @@ The rules are pkg/kubelet/cm/devicemanager/pod_devices.go and devicesToReuse in 
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from proto.temporal.hardware.ledger import PodAssignment
+from workflows.decide.devices.allocation import ordered
 from workflows.decide.devices.inventory import WITHOUT_TOPOLOGY, Listed
 
+MOST_TOLD: Final = 16
+"""Devices in a sentence."""
 PerNode = Mapping[int, tuple[str, ...]]
 """Devices by NUMA node; one that is near to several is in each."""
 
@@ -24,6 +29,14 @@ class Assigned:
     def ids(self) -> frozenset[str]:
         """Return the devices."""
         return frozenset(one for devices in self.devices.values() for one in devices)
+
+    def words(self, container: str, resource: str) -> str:
+        """Say which devices a container has and where they are; of many, some."""
+        nodes = [str(node) for node in sorted(self.devices) if node >= 0]
+        where = f" (NUMA node {', '.join(nodes)})" if nodes else ""
+        ids = ordered(self.ids)
+        named = ", ".join(ids[:MOST_TOLD]) + (f" and {len(ids) - MOST_TOLD} more" if ids[MOST_TOLD:] else "")
+        return f"container {container} has {resource} {named}{where}: it asks for {len(ids)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +101,16 @@ class Assignments:
     def only(self, uids: Collection[str]) -> "Assignments":
         """Return those of pods that still count."""
         return Assignments({uid: containers for uid, containers in self.pods.items() if uid in uids})
+
+
+def of_ledger(pod: PodAssignment) -> Iterator[tuple[str, str, Assigned]]:
+    """Yield what the ledger knows of a pod, with container and resource; it does not know what plugins answered."""
+    for container, given in pod.containers.items():
+        by_resource: dict[str, dict[int, tuple[str, ...]]] = {}
+        for one in given.devices:
+            by_resource.setdefault(one.resource, {})[one.node] = one.ids
+        for resource, devices in by_resource.items():
+            yield container, resource, Assigned(devices, None)
 
 
 def size_of(devices: PerNode) -> int:
