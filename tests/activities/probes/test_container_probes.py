@@ -300,7 +300,7 @@ async def test_an_idle_probe_sends_nothing(temporal: Temporal, container: Contai
     beats: list[Any] = []
     environment.on_heartbeat = beats.append
     await temporal.until(lambda: len(temporal.calls) >= 3)
-    await asyncio.sleep(3600)
+    await asyncio.sleep(600)  # the longest pause between two heartbeats is 20 s
     assert (beats, len(temporal.calls), container.ready) == ([], 3, True)
     loops.ended("web-0")
     await ended(task)
