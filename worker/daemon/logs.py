@@ -27,7 +27,11 @@ from worker.daemon.config import Logging
 if TYPE_CHECKING:
     from temporalio.runtime import LoggingConfig
 
-DEBUG_FROM_VERBOSITY: Final = 4  # the kubelet's "debug level verbosity"
+DEBUG_FROM_VERBOSITY: Final = 4
+"""The kubelet's "debug level verbosity": our own messages."""
+LIBRARIES_FROM_VERBOSITY: Final = 6
+"""From here on those of libraries, too, as client-go's requests. They are most of the lines and of the time: Temporal's SDK writes down every activation."""
+_PACKAGES: Final = ("activities", "proto", "worker", "workflows")
 _LETTERS: Final = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}  # klog has no debug letter
 CORE_LOGGER: Final = "temporalio.core"
 _QUIETER: Final = ("aiohttp.access", "asyncio", "grpc", "urllib3")
@@ -107,11 +111,16 @@ def set_up_logs(settings: Logging, stream: TextIO | LogFile | None = None, *, ch
 
 def set_verbosity(verbosity: int) -> None:
     """Change the verbosity; loggers in use follow only if logging was set up as changeable."""
-    level = logging.DEBUG if verbosity >= DEBUG_FROM_VERBOSITY else logging.INFO
-    structlog.configure(**{**structlog.get_config(), "wrapper_class": structlog.make_filtering_bound_logger(level)})
-    logging.getLogger().setLevel(level)
+    ours, theirs = (
+        logging.DEBUG if verbosity >= least else logging.INFO
+        for least in (DEBUG_FROM_VERBOSITY, LIBRARIES_FROM_VERBOSITY)
+    )
+    structlog.configure(**{**structlog.get_config(), "wrapper_class": structlog.make_filtering_bound_logger(ours)})
+    logging.getLogger().setLevel(theirs)
+    for name in _PACKAGES:
+        logging.getLogger(name).setLevel(ours)
     for name in _QUIETER:
-        logging.getLogger(name).setLevel(logging.DEBUG if level == logging.DEBUG else logging.WARNING)
+        logging.getLogger(name).setLevel(logging.DEBUG if theirs == logging.DEBUG else logging.WARNING)
 
 
 def core_logs() -> "LoggingConfig":

@@ -45,7 +45,7 @@ HELD: Final = {
     "no-health": "CrashLoopBackOff Error",
 }
 """Pods that do not start, each with another failure, and the reasons that they may show."""
-NODE_KEYS = {"logging": {"verbosity": 4}}
+NODE_KEYS = {"logging": {"verbosity": 6}}
 """It logs as much as possible."""
 
 
@@ -210,7 +210,7 @@ def test_what_configuration_and_specs_say_is_in_clear_nowhere_else(
     pulls = container("main", image="127.0.0.1:9/none:1", env=[])
     provider = tmp_path / "provider"
     flags = credential_provider(provider, CANARY, "127.0.0.1:9")
-    logs = {"logging": {"verbosity": 4, "format": "json"}}
+    logs = {"logging": {"verbosity": 6, "format": "json"}}
     with (
         watched_processes(containerd.socket.parent, SHAPES) as seen,
         as_services(tmp_path) as told,

@@ -161,14 +161,20 @@ def test_a_failed_activity(logs: Start, reason: str, *, stack: bool) -> None:
 
 @pytest.mark.parametrize(
     ("verbosity", "seen"),
-    [pytest.param(0, False, id="quiet"), pytest.param(3, False, id="below"), pytest.param(4, True, id="debug")],
+    [
+        pytest.param(0, (False, False), id="quiet"),
+        pytest.param(3, (False, False), id="below"),
+        pytest.param(4, (True, False), id="debug"),
+        pytest.param(5, (True, False), id="below-requests"),
+        pytest.param(6, (True, True), id="requests"),
+    ],
 )
-def test_verbosity_lets_debug_through(logs: Start, verbosity: int, *, seen: bool) -> None:
-    """From 4 on, the kubelet's debug level; ours and the libraries' alike."""
+def test_verbosity_lets_debug_through(logs: Start, verbosity: int, seen: tuple[bool, bool]) -> None:
+    """Ours from 4 on, the kubelet's debug level, and the libraries' from 6 on, where a kubelet logs its requests."""
     stream = logs("text", verbosity)
-    structlog.get_logger("x").debug("ours")
+    structlog.get_logger("worker.x").debug("ours")
     logging.getLogger("library").debug("theirs")
-    assert ("ours" in stream.getvalue(), "theirs" in stream.getvalue()) == (seen, seen)
+    assert ("ours" in stream.getvalue(), "theirs" in stream.getvalue()) == seen
 
 
 def test_a_librarys_small_talk_is_left_out(logs: Start) -> None:
