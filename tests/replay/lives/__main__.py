@@ -26,6 +26,7 @@ def main() -> int:
         "--behaviour", type=int, help="of the pod's or node's workflow; the newest unless told otherwise"
     )
     parser.add_argument("--seeds", default="0:500", help="from:to, where to is not led any more")
+    parser.add_argument("--patience", type=float, default=1, help="factor of a pod's waits, for a busy machine")
     parser.add_argument("--show", metavar="SEED[/RUN]", help="write the recorded runs of a life to stdout as JSON")
     parser.add_argument("--choose", action="store_true", help="choose anew the lives that `make test` replays")
     asked = parser.parse_args()
@@ -45,7 +46,7 @@ def main() -> int:
         )
         return 1
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # failures are drawn
-    runs = faithful(record(asked.kind, behaviour, seeds))
+    runs = faithful(record(asked.kind, behaviour, seeds, asked.patience))
     for path in sorted(paths):
         mine = [run for run in runs if path_of(asked.kind, behaviour, run.seed // PER_ARCHIVE) == path]
         write(path, mine)

@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from proto.temporal.pod import PodJson
-from tests.replay.lives.drawn_pod import GATE, IMAGES
+from tests.replay.lives.drawn_pod import GATE, IMAGES, mount_one
 
 
 def edit(rng: Random, pod: PodJson) -> PodJson:
@@ -59,6 +59,7 @@ def _resources(rng: Random, pod: PodJson) -> None:
 def _ephemeral(rng: Random, pod: PodJson) -> None:
     there = pod["spec"].setdefault("ephemeralContainers", [])
     look = {"name": f"listed-{len(there)}", "image": "busybox:1", "imagePullPolicy": "IfNotPresent"}
+    look |= mount_one(rng, pod)
     there.append(look | ({"targetContainerName": "main-0"} if rng.random() < 0.5 else {}))
 
 

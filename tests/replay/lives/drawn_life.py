@@ -54,6 +54,8 @@ class DrawnLife:
     sequence: int = 0
     begins_with: int = field(init=False)
     """The behaviour of the runs that the poller starts."""
+    patience: float = 1
+    """Factor of all waits: on a busy machine the pod does less meanwhile."""
 
     def __post_init__(self) -> None:
         self.rng = rng = Random(self.seed)
@@ -146,7 +148,7 @@ class DrawnLife:
 
     async def until(self, holds: Callable[[], bool], seconds: float) -> None:
         """Wait until something holds, or for this many seconds; a busy machine runs the same life, only slower."""
-        over = asyncio.get_running_loop().time() + seconds
+        over = asyncio.get_running_loop().time() + seconds * self.patience
         while not holds() and asyncio.get_running_loop().time() < over:  # noqa: ASYNC110 - what is polled has no event
             await asyncio.sleep(LOOK)
 
@@ -189,7 +191,7 @@ class DrawnLife:
 
     async def end(self) -> bool:
         """Delete the pod and wait until its workflow has ended; False if it had to be terminated."""
-        over = asyncio.get_running_loop().time() + END_WITHIN
+        over = asyncio.get_running_loop().time() + END_WITHIN * self.patience
         while not await self.is_over():
             self.fake.ignores_sigterm = False
             if asyncio.get_running_loop().time() > over:
@@ -201,7 +203,7 @@ class DrawnLife:
         return True
 
     async def _ended_soon(self, seconds: float) -> None:
-        for _ in range(int(seconds * 4)):
+        for _ in range(int(seconds * self.patience * 4)):
             if await self.is_over():
                 return
             await asyncio.sleep(0.25)

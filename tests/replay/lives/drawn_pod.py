@@ -67,6 +67,7 @@ def draw_pod(rng: Random) -> PodJson:
     _give_hooks(rng, lasting)
     _give_resources(rng, spec)
     _give_volumes(rng, spec)
+    _give_claims(rng, spec)
     _give_limits(rng, spec)
     return {"metadata": _metadata(rng, [*first, *regular]), "spec": spec}
 
@@ -157,14 +158,29 @@ def _give_resources(rng: Random, spec: PodJson) -> None:
 def _give_volumes(rng: Random, spec: PodJson) -> None:
     if rng.random() < 0.45:
         spec["volumes"] = rng.sample(VOLUMES, rng.randint(1, 4))
+        used = [volume for volume in spec["volumes"] if rng.random() < 0.75]
         for one in (*spec.get("initContainers", ()), *spec["containers"]):
             mounts = [
-                {"name": volume["name"], "mountPath": f"/mnt/{volume['name']}"}
-                for volume in spec["volumes"]
-                if rng.random() < 0.7
+                {"name": volume["name"], "mountPath": f"/mnt/{volume['name']}"} for volume in used if rng.random() < 0.7
             ]
             if mounts:
                 one["volumeMounts"] = mounts
+
+
+def _give_claims(rng: Random, spec: PodJson) -> None:
+    if rng.random() < 0.1:
+        spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "gpu-1"}]
+        for one in spec["containers"]:
+            one["resources"] = {**one.get("resources", {}), "claims": [{"name": "gpu"}]}
+
+
+def mount_one(rng: Random, pod: PodJson) -> Container:
+    """Draw the mounts of an ephemeral container: often a volume of the pod that no other container may use."""
+    volumes = pod["spec"].get("volumes", ())
+    if not volumes or rng.random() < 0.3:
+        return {}
+    name = rng.choice(volumes)["name"]
+    return {"volumeMounts": [{"name": name, "mountPath": f"/mnt/{name}"}]}
 
 
 def _give_limits(rng: Random, spec: PodJson) -> None:

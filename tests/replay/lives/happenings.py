@@ -16,7 +16,7 @@ from proto.temporal.pod_inputs import Ended, GivenCondition
 from proto.temporal.signals import REBOOT, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven, StorageExceeded
 from tests.replay.lives.drawn_edits import edit, resize
 from tests.replay.lives.drawn_life import DrawnLife
-from tests.replay.lives.drawn_pod import GATE
+from tests.replay.lives.drawn_pod import GATE, mount_one
 
 OPERATOR: Final = "root@node-1"
 MANY: Final = 2100
@@ -248,7 +248,7 @@ async def operator_evicts(life: DrawnLife) -> None:
 
 async def operator_looks_in(life: DrawnLife) -> None:
     """Add an ephemeral container."""
-    look = {"name": f"debug-{len(life.fake.model.ephemeral)}", "image": "busybox:1"}
+    look = {"name": f"debug-{len(life.fake.model.ephemeral)}", "image": "busybox:1", **mount_one(life.rng, life.pod)}
     if life.rng.random() < 0.5:
         look["targetContainerName"] = "main-0"
     life.fake.model.ephemeral.add(look["name"])

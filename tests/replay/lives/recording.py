@@ -36,30 +36,34 @@ SHORT: Final = 4
 FEW_EVENTS: Final = "limit.historyCount.suggestContinueAsNew=40"
 
 
-def record(kind: str, behaviour: int, seeds: Iterable[int]) -> list[RecordedRun]:
-    """Generate the lives of these seeds and return all their runs."""
-    return asyncio.run(_record(kind, behaviour, list(seeds)))
+def record(kind: str, behaviour: int, seeds: Iterable[int], patience: float = 1) -> list[RecordedRun]:
+    """Generate the lives of these seeds and return all their runs; with `patience` pods wait so many times longer."""
+    return asyncio.run(_record(kind, behaviour, list(seeds), patience))
 
 
-async def _record(kind: str, behaviour: int, seeds: list[int]) -> list[RecordedRun]:
+async def _record(kind: str, behaviour: int, seeds: list[int], patience: float) -> list[RecordedRun]:
     groups = (
         ([seed for seed in seeds if seed % SHORT], ()),
         ([seed for seed in seeds if not seed % SHORT], (FEW_EVENTS,)),
     )
-    led = await asyncio.gather(*(_led(kind, behaviour, group, settings) for group, settings in groups if group))
+    led = await asyncio.gather(
+        *(_led(kind, behaviour, group, settings, patience) for group, settings in groups if group)
+    )
     return sorted((run for runs in led for run in runs), key=lambda run: (run.seed, run.number))
 
 
-async def _led(kind: str, behaviour: int, seeds: list[int], settings: tuple[str, ...]) -> list[RecordedRun]:
+async def _led(
+    kind: str, behaviour: int, seeds: list[int], settings: tuple[str, ...], patience: float
+) -> list[RecordedRun]:
     """Generate these lives on a server with these settings."""
     with tempfile.TemporaryDirectory() as folder, development_server(Path(folder), *settings) as address:
-        async with _leading(kind, behaviour, address) as lead_one:
+        async with _leading(kind, behaviour, address, patience) as lead_one:
             return await _lead_all(seeds, lead_one)
 
 
 @contextlib.asynccontextmanager
 async def _leading(
-    kind: str, behaviour: int, address: str
+    kind: str, behaviour: int, address: str, patience: float
 ) -> AsyncIterator[Callable[[int], Awaitable[list[RecordedRun]]]]:
     """Run a worker for the lives."""
     client = await Client.connect(
@@ -73,7 +77,7 @@ async def _leading(
     runtime, nodes = FakeRuntime(), FakeNodes()
 
     async def pod_life(seed: int) -> list[RecordedRun]:
-        life = DrawnLife(seed, behaviour, client, NODE, runtime)
+        life = DrawnLife(seed, behaviour, client, NODE, runtime, patience=patience)
         ended = await lead(life)
         return _kept(life, await life.runs(), ended=ended, defects=life.fake.defects)
 
