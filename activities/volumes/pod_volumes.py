@@ -1,7 +1,7 @@
-"""MountVolumes and UnmountVolumes: all volumes of a pod in parallel, each by its type.
+"""MountVolumes and UnmountVolumes: the volumes of a pod in parallel, each by its type.
 
-If a volume cannot be mounted, the pod's others are mounted nevertheless, and the next try finds them. Unmounting
-covers every volume, whether or not it was mounted.
+Those that no container uses are not mounted (`workflows/decide/volumes/mounts.py`). If a volume cannot be mounted, the pod's
+others are mounted nevertheless, and the next try finds them. Unmounting covers every volume, whether or not it was mounted.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class VolumeActivities:
 
     @activity.defn(name=names.MOUNT_VOLUMES)
     async def mount_volumes(self, request: MountVolumes) -> MountedVolumes:
-        """Mount every volume of a pod; mounted ones are found. Raises FailedMount, which lists every volume that failed.
+        """Mount every volume that is asked for; mounted ones are found. Raises FailedMount, which lists every volume that failed.
 
         Also raised when the pod begins to terminate while a mount hangs. Raises VolumeAttachmentLimitExceeded if the
         node has no place for a volume.

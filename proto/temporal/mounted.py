@@ -33,7 +33,7 @@ class MountedVolume:
 
 @dataclass(frozen=True, slots=True)
 class VolumesFacts:
-    """What is known of a pod's volumes, all of which are mounted."""
+    """What is known of a pod's volumes; those in `volumes` are mounted."""
 
     sandbox_attempt: int = 0
     """The sandbox that they were last mounted for."""

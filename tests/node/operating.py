@@ -11,11 +11,13 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from temporalio.service import RPCError
 
 from proto.pod_snapshot import PodSnapshot
-from proto.temporal.names import NAMESPACE
+from proto.temporal.names import ADD_EPHEMERAL_CONTAINER, NAMESPACE
+from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
 from tests.node.tempolet_node import TempoletNode
 from worker.cli import run
 from worker.standalone.machine import programs
@@ -56,6 +58,16 @@ def described(node: TempoletNode, workflow_id: str) -> tuple[str, int]:
         return "", 0
 
     return asyncio.run(ask())
+
+
+async def look_in(node: TempoletNode, snapshot: PodSnapshot, container: dict[str, Any]) -> EphemeralContainerAdded:
+    """Add an ephemeral container to a pod, as an operator."""
+    handle = await node.workflow(snapshot)
+    asked = AddEphemeralContainer("root@node-1", container)
+    added: EphemeralContainerAdded = await handle.execute_update(
+        ADD_EPHEMERAL_CONTAINER, asked, result_type=EphemeralContainerAdded
+    )
+    return added
 
 
 def _text() -> io.TextIOWrapper:

@@ -41,8 +41,10 @@ Service = subprocess.Popen[bytes] | ForkedService
 
 
 def pod_manifest(name: str, command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
-    """Build a manifest with one busybox container."""
-    container = {"name": "main", "image": BUSYBOX, "command": ["sh", "-c", command]}
+    """Build a manifest with one busybox container, which mounts each volume at `/<its name>`."""
+    container: dict[str, Any] = {"name": "main", "image": BUSYBOX, "command": ["sh", "-c", command]}
+    if volumes := spec.get("volumes"):
+        container["volumeMounts"] = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in volumes]
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -43,8 +43,10 @@ QUICK = NodeSettings(
 
 
 def pod_json(name: str = "web", **spec: Any) -> PodJson:
-    """Build a defaulted pod with one container, or with the spec of the test."""
-    container = {"name": "web", "image": "busybox:1", "imagePullPolicy": "IfNotPresent"}
+    """Build a defaulted pod with one container, which mounts all volumes, or with the spec of the test."""
+    container: PodJson = {"name": "web", "image": "busybox:1", "imagePullPolicy": "IfNotPresent"}
+    if volumes := spec.get("volumes"):
+        container["volumeMounts"] = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in volumes]
     return {
         "metadata": {"name": name, "namespace": "default", "uid": uuid.uuid4().hex},
         "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 1, "containers": [container], **spec},

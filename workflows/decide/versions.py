@@ -20,6 +20,7 @@ BEHAVIOURS: Final[dict[int, str]] = {
     "continue-as-new carries what is under way and waits for nothing, and a pod that starts again under its UID counts its restarts on",
     5: "two things as with a kubelet: a restart of the machine ends every back-off, and a pod of the API that its node evicts and whose "
     "containers all exit with 0 has succeeded",
+    6: "as with a kubelet, volumes that no container uses are not mounted",
 }
 OLDEST: Final = min(BEHAVIOURS)
 """A run with a lower number needs an older release: the worker logs an error and leaves its pod alone."""
@@ -65,6 +66,9 @@ REBOOT_ENDS_BACKOFFS: Final = 5
 """From this behaviour on no container and no image waits any longer once the machine was restarted."""
 EVICTED_MAY_SUCCEED: Final = 5
 """From this behaviour on an evicted pod of the API has succeeded if all its containers exit with 0."""
+
+USED_VOLUMES_ONLY: Final = 6
+"""From this behaviour on only volumes that a container uses are mounted; before, a pod waited for the others, too."""
 
 CARRIED_ACTIONS: Final = 4
 """From this behaviour on continue-as-new carries the actions under way; before, it waited for their ends."""

@@ -12,7 +12,7 @@ from proto.temporal.pod import PodJson, PodKey
 
 @dataclass(frozen=True, slots=True)
 class MountVolumes:
-    """Mount all volumes of a pod; mounted ones are reused."""
+    """Mount the volumes that a pod's containers use; mounted ones are reused."""
 
     pod: PodKey
     volumes: tuple[PodJson, ...]
@@ -31,7 +31,7 @@ class MountVolumes:
 
 @dataclass(frozen=True, slots=True)
 class MountedVolumes:
-    """The pod's volumes, all of them mounted."""
+    """The volumes that were asked for, all of them mounted."""
 
     volumes: tuple[MountedVolume, ...] = ()
     found: tuple[str, ...] = ()

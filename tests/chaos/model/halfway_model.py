@@ -62,7 +62,7 @@ class HalfwayModel(RuntimeModel):
             case PrepareResources():
                 self.claims_prepared = True
             case MountVolumes():
-                self.mounted = True
+                self.mounted |= {one["name"] for one in action.volumes}
             case requests.MakePodDirectories():
                 self.directories = True
 

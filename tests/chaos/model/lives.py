@@ -176,7 +176,9 @@ class Leading:
     def _life(self, status: Any, outcome: PodOutcome) -> Life:
         model, world = self.world.model, self.world
         left = [*model.sandboxes, *model.containers]
-        left += ["directories"] * model.directories + ["mounts"] * model.mounted + ["claims"] * model.claims_prepared
+        left += (
+            ["directories"] * model.directories + ["mounts"] * bool(model.mounted) + ["claims"] * model.claims_prepared
+        )
         return Life(
             status,
             outcome,

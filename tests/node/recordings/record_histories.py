@@ -74,6 +74,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "pull-secrets": recorded_pulls.pull_secrets,
     "late-object": recorded_inside.late_object,
     "volumes": recorded_inside.volumes,
+    "unused-volume": recorded_inside.unused_volume,
     "pod-resources": recorded_inside.pod_resources,
     "refreshed": recorded_inside.refreshed,
     "late-driver": recorded_drivers.late_driver,

@@ -1,11 +1,12 @@
 """Lives of pods with environment, volumes and resources, for `record_histories`, and of a pod that the node rejects."""
 
+import asyncio
 import os
 import signal
 
 from tests.node.containerd_view import container_pid
 from tests.node.kept_objects import object_file, put_object
-from tests.node.operating import history
+from tests.node.operating import history, look_in
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
@@ -40,6 +41,21 @@ def volumes(node: TempoletNode) -> None:
     first = node.until_running("pod")
     os.kill(container_pid(node.containerd, first.sandbox_id), signal.SIGKILL)
     node.until_pod("pod", lambda one: one.ready and one.sandbox_id != first.sandbox_id, "the new sandbox")
+
+
+def unused_volume(node: TempoletNode) -> None:
+    """A Secret that is missing keeps nobody waiting, as no container mounts it; an ephemeral container that does waits for it."""
+    wanted = [{"name": "keys", "secret": {"secretName": "late"}}, {"name": "data", "emptyDir": {}}]
+    manifest = pod_manifest("pod", volumes=wanted)
+    manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    node.apply(manifest)
+    snapshot = node.until_running("pod")
+    mounts = [{"name": "keys", "mountPath": "/keys"}]
+    look = {"name": "looks", "image": BUSYBOX, "command": ["sleep", "3600"], "volumeMounts": mounts}
+    asyncio.run(look_in(node, snapshot, look))
+    node.until_pod("pod", lambda one: one.reason == "FailedMount", "its mount refused")
+    put_object(node, "secrets", "late", stringData={"a": "1"})
+    node.until_pod("pod", lambda one: one.ready and "running" in str(one.status["ephemeralContainerStatuses"]))
 
 
 def pod_resources(node: TempoletNode) -> None:

@@ -7,10 +7,8 @@ from datetime import timedelta
 from proto.temporal import names
 from proto.temporal.names import DELETION_REQUESTED
 from proto.temporal.operator import (
-    AddEphemeralContainer,
     BackoffsSkipped,
     ConditionSet,
-    EphemeralContainerAdded,
     EvictPod,
     PodEvicted,
     PodStops,
@@ -19,6 +17,7 @@ from proto.temporal.operator import (
     StopPod,
 )
 from proto.temporal.signals import DeletionRequested
+from tests.node.operating import look_in
 from tests.node.recordings.recorded_pods import init
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
@@ -165,14 +164,12 @@ def ephemeral_container(node: TempoletNode) -> None:
         "pod", lambda one: one.containers.get("init-0") and one.containers["init-0"].state == "CONTAINER_RUNNING"
     )
 
-    async def look(name: str, target: str, script: str) -> None:
-        handle = await node.workflow(snapshot)
+    def look(name: str, target: str, script: str) -> None:
         container = {"name": name, "image": BUSYBOX, "targetContainerName": target, "command": ["sh", "-c", script]}
-        asked = AddEphemeralContainer("root@node-1", container)
-        await handle.execute_update(names.ADD_EPHEMERAL_CONTAINER, asked, result_type=EphemeralContainerAdded)
+        asyncio.run(look_in(node, snapshot, container))
 
-    asyncio.run(look("waits", "main", "sleep 3600"))
-    asyncio.run(look("helps", "init-0", "touch /proc/1/root/go; sleep 3600"))
+    look("waits", "main", "sleep 3600")
+    look("helps", "init-0", "touch /proc/1/root/go; sleep 3600")
     node.until_pod("pod", lambda one: one.ready and "running" in str(one.status["ephemeralContainerStatuses"]))
 
 

@@ -76,7 +76,8 @@ def test_the_group_of_a_volume(node: TempoletNode) -> None:
         node, "persistentvolumeclaims", "shared", spec={"volumeName": "shared", "accessModes": ["ReadWriteOnce"]}
     )
     volume = {"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}}
-    pod = look(node, "grouped", container(), container("beside", runAsUser=1000), volumes=[volume])
+    main = container() | {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+    pod = look(node, "grouped", main, container("beside", runAsUser=1000), volumes=[volume])
     for name in ("main", "beside"):
         assert "7777" in seen(told(node, pod, name))["Groups"].split()
     node.take_away("grouped")

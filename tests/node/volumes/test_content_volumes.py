@@ -1,5 +1,6 @@
 """Does a container see ConfigMaps, Secrets and the downward API as files, and are these updated, on real containerd?"""
 
+import asyncio
 import copy
 import os
 import signal
@@ -11,10 +12,10 @@ from activities.files.mounts import mount_at, mounts_below
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid
 from tests.node.kept_objects import object_file, put_object
-from tests.node.operating import history, tempolet
+from tests.node.operating import history, look_in, tempolet
 from tests.node.pod_story import history_text, log_lines, log_path
 from tests.node.secrets.searched_files import content_of, files_with
-from tests.node.tempolet_node import TempoletNode, pod_manifest
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 CANARY = "c4n4ry-of-a-secret-nobody-may-tell"
 AS_PROGRAMS = True  # what /proc shows of them must have no secret
@@ -101,6 +102,30 @@ def test_a_pod_waits_for_its_config_map_and_starts_when_it_comes(node: TempoletN
     snapshot = node.until_running("late")
     assert (inside(node, snapshot) / "conf/a").read_text() == "here"
     assert "configmap late changed" in history(node, snapshot)
+
+
+def test_a_volume_that_no_container_uses_is_not_waited_for(node: TempoletNode) -> None:
+    """The pod runs at once without its Secret; an ephemeral container that mounts it waits for it, and the pod's own runs on."""
+    manifest = showing("unused", [{"name": "conf", "configMap": {"name": "unused"}}])
+    manifest["spec"]["volumes"].append({"name": "keys", "secret": {"secretName": "unused"}})
+    put_object(node, "configmaps", "unused", data={"a": "here"})
+    node.apply(manifest)
+    snapshot = node.until_running("unused")
+    folder = node.root_dir / "pods" / snapshot.uid / "volumes/kubernetes.io~secret"
+    assert not folder.exists()
+    assert "volume conf mounted" in history(node, snapshot)
+    mounts = [{"name": "keys", "mountPath": "/keys"}]
+    look = {"name": "looks", "image": BUSYBOX, "command": ["sleep", "3600"], "volumeMounts": mounts}
+    asyncio.run(look_in(node, snapshot, look))
+    waiting = node.until_pod("unused", lambda one: one.reason == "FailedMount", "its mount refused")
+    assert waiting.message.startswith('MountVolume.SetUp failed for volume "keys" : secret "unused" not found')
+    assert waiting.ready
+    put_object(node, "secrets", "unused", stringData={"a": CANARY})
+    node.until_pod("unused", lambda one: "running" in str(one.status.get("ephemeralContainerStatuses")), "the look")
+    assert (folder / "keys/a").read_text() == CANARY
+    assert node.until_running("unused").restarts == 0
+    node.take_away("unused")
+    assert mounts_below(node.root_dir / "pods") == []
 
 
 def test_files_follow_their_objects_while_the_process_runs_on(node: TempoletNode) -> None:

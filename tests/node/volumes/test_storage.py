@@ -115,7 +115,9 @@ def test_a_device_as_a_device(node: TempoletNode, device: Path) -> None:
     """With volumeDevices the container has it at the given path, and may write."""
     volume = claim(node, "block", {"local": {"path": str(device)}}, volumeMode="Block")
     manifest = pod_manifest("block", "echo marked | dd of=/dev/mine conv=notrunc; sleep 3600", volumes=[volume])
-    manifest["spec"]["containers"][0]["volumeDevices"] = [{"name": "data", "devicePath": "/dev/mine"}]
+    [container] = manifest["spec"]["containers"]
+    del container["volumeMounts"]
+    container["volumeDevices"] = [{"name": "data", "devicePath": "/dev/mine"}]
     node.apply(manifest)
     node.until_running("block")
     node.until(lambda: device.read_bytes()[:6] == b"marked", "what the container wrote on the device")

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionSignaledEventAttributes
 
-from proto.temporal.names import REMOVE_POD_DIRECTORIES, RUNTIME_CHANGED
+from proto.temporal.names import MOUNT_VOLUMES, REMOVE_POD_DIRECTORIES, RUNTIME_CHANGED
 from proto.temporal.signals import REBOOT
 from tests.replay.lives.archive import RecordedRun
 
+LEFT_OUT: Final = "a volume that nothing uses is left out"
+ONE_MORE: Final = "one more volume is mounted"
 SIGNALS_PER_RUN: Final = 2000
 """As in `workflows.temporal_driver`: a run with this many signals continues as new for that reason."""
 
@@ -26,6 +28,7 @@ def words(run: RecordedRun) -> Iterator[str]:
     for event in run.history.events:
         yield from of_event(event, asked)
     yield from _of_ends(run)
+    yield from _of_volumes(run)
 
 
 def of_event(event: HistoryEvent, asked: dict[int, str]) -> Iterator[str]:
@@ -101,6 +104,26 @@ def _of_ends(run: RecordedRun) -> Iterator[str]:
                 yield "evicted and succeeded"
         case "workflow_execution_terminated_event_attributes":
             yield "history lost"
+
+
+def _of_volumes(run: RecordedRun) -> Iterator[str]:
+    """Return whether a run mounted not all volumes of its pod, and whether it mounted one more beside a sandbox whose volumes it had mounted."""
+    start = json.loads(run.history.events[0].workflow_execution_started_event_attributes.input.payloads[0].data)
+    there = len(((start.get("pod") or {}).get("spec") or {}).get("volumes") or ())
+    before: dict[int, int] = {}
+    for event in run.history.events:
+        asked = event.activity_task_scheduled_event_attributes
+        if asked.activity_type.name != MOUNT_VOLUMES:
+            continue
+        mount = json.loads(asked.input.payloads[0].data)
+        if mount.get("refresh") is not None:
+            continue
+        count, attempt = len(mount["volumes"]), mount["sandbox_attempt"]
+        if count < there:
+            yield LEFT_OUT
+        if count > before.setdefault(attempt, count):
+            yield ONE_MORE
+        before[attempt] = count
 
 
 def _carried(last: HistoryEvent) -> dict[str, Any]:

@@ -69,7 +69,8 @@ class RuntimeModel:
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: bool = False
-    mounted: bool = False
+    mounted: set[str] = field(default_factory=set)
+    """The names of the mounted volumes."""
     claims_prepared: bool = False
     """Its claims are prepared."""
     objects: ShownObjects = field(default_factory=ShownObjects)
@@ -168,12 +169,12 @@ class RuntimeModel:
             case RemoveContainer(container_id=container_id):
                 self.containers.pop(container_id, None)
             case MountVolumes():
-                assert action.volumes, "only a pod that has volumes mounts any"
-                self.mounted = True
+                assert action.volumes, "only a pod that uses volumes mounts any"
+                self.mounted |= {one["name"] for one in action.volumes}
                 return self.objects.mount(action)
             case UnmountVolumes():
                 assert not self.live(), "nothing is unmounted while something runs"
-                self.mounted = False
+                self.mounted.clear()
             case PrepareResources():
                 assert action.pod_spec["spec"]["resourceClaims"], "only a pod that has claims prepares any"
                 self.claims_prepared = True
@@ -234,8 +235,8 @@ class RuntimeModel:
         before = self.init[: self.init.index(name)] if name in self.init else self.init
         if name in self.ephemeral:
             before = ()
-        if action.container.get("volumeMounts"):
-            assert self.mounted, "a container starts when its volumes are mounted"
+        if mounts := action.container.get("volumeMounts"):
+            assert {one["name"] for one in mounts} <= self.mounted, "a container starts when its volumes are mounted"
             assert action.volumes, "a container is told of its volumes"
             assert all(bool(one.image) == bool(one.image_ref) for one in action.volumes), "images are there before"
         if action.target_id and not self.runs(action.target_id):

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from proto.kubernetes.pod_containers import used_volumes
 from proto.temporal.activities.requests import ProbeContainer, RunHook
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
 from proto.temporal.signals import REBOOT, ProbeVerdict, RuntimeChanged
@@ -28,7 +29,7 @@ from workflows.decide.record.fold import fold_failure
 from workflows.decide.resources.allocation import figures
 from workflows.decide.resources.resources import resources_by_name
 from workflows.decide.steps.containers import next_in_line
-from workflows.decide.versions import BEHAVIOURS, REBOOT_ENDS_BACKOFFS
+from workflows.decide.versions import BEHAVIOURS, REBOOT_ENDS_BACKOFFS, USED_VOLUMES_ONLY
 
 RESTART_ON_1 = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}
 NOT_TAKEN = {"sysctls": [{"name": "kernel.sem", "value": "1"}]}
@@ -54,7 +55,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         own_hooks=st.sampled_from([(), (), ("preStart",), ("postStop",), ("preStart", "postStop")]),
         gated=st.booleans(),
         restarts=st.booleans(),
-        volumes=st.booleans(),
+        used=st.sampled_from([None, None, 4, 4, 2, 0]),
         security=st.sampled_from([{}, {}, {}, {}, NOT_TAKEN]),
         from_api=st.booleans(),
         stopped_with=st.sampled_from([143, 0]),
@@ -76,7 +77,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         own_hooks: tuple[str, ...],
         gated: bool,
         restarts: bool,
-        volumes: bool,
+        used: int | None,
         security: dict[str, Any],
         from_api: bool,
         stopped_with: int,
@@ -102,11 +103,11 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
             one["resources"] = {"requests": {"memory": "64Mi"}, "limits": {"memory": "128Mi"}}
         for one in (*lasting, *source["spec"]["containers"]) if restarts and policy != "Never" else ():
             one["resizePolicy"] = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
-        if volumes:
+        if used is not None:
             shown = {"reference": "tool:1", "pullPolicy": pull}
             source["spec"]["volumes"] = [*VOLUMES, {"name": "tool", "image": shown}]
             mounts = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in source["spec"]["volumes"]]
-            source["spec"]["containers"][0]["volumeMounts"] = mounts
+            source["spec"]["containers"][0]["volumeMounts"] = mounts[:used]
         source["spec"]["securityContext"] = security
         source["spec"]["readinessGates"] = [{"conditionType": GATE}] * gated
         self.from_api = from_api
@@ -270,7 +271,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         assert self.wake is None, "with no news a pod at rest looks at nothing again"
         if self.observed.lifecycle is Lifecycle.SYNC:
             assert self.runtime.ready()
-            assert self.runtime.mounted == bool(self.spec.volumes)
+            assert self.runtime.mounted == self.volumes_wanted()
             self.volumes_show_what_is_there()
             self.check_probing()
             self.everyone_has_its_share()
@@ -289,6 +290,11 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         else:
             assert not self.runtime.live()
             assert not self.runtime.ready()
+
+    def volumes_wanted(self) -> set[str]:
+        """Name the volumes that are to be mounted at rest."""
+        every = {one["name"] for one in self.source["spec"].get("volumes", ())}
+        return every & used_volumes(self.source["spec"]) if self.behaviour >= USED_VOLUMES_ONLY else every
 
     def everyone_has_its_share(self) -> None:
         """Every running container and the pod have the resources of the spec, except containers from before a lost history."""

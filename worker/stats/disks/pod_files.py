@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from proto.dra.pod_claims import ClaimUnknown, container_claims
+from proto.kubernetes.pod_containers import used_volumes
 from proto.pod_snapshot import POD_FILE_NAME
 
 
@@ -22,7 +23,7 @@ class PodFile:
     namespace: str
     name: str
     pod: Mapping[str, Any]
-    """metadata.{uid,namespace,name} and spec.volumes, in the pod's structure."""
+    """metadata.{uid,namespace,name} and, of spec.volumes, those that a container uses, in the pod's structure."""
     containers: tuple[str, ...]
     """Containers that run as long as the pod: sidecars first."""
     sidecars: tuple[str, ...] = ()
@@ -63,9 +64,10 @@ def _cut(pod: Mapping[str, Any]) -> PodFile:
     metadata, spec = pod["metadata"], pod["spec"]
     uid, namespace, name = metadata["uid"], metadata.get("namespace", "default"), metadata["name"]
     sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    used = used_volumes(spec)
     kept = {
         "metadata": {"uid": uid, "namespace": namespace, "name": name},
-        "spec": {"volumes": spec.get("volumes") or []},
+        "spec": {"volumes": [one for one in spec.get("volumes") or () if one["name"] in used]},
     }
     running = (*sidecars, *spec["containers"])
     pod = {**pod, "metadata": {**metadata, "namespace": namespace}}

@@ -27,6 +27,7 @@ from workflows.decide.status.container_status import (
 )
 from workflows.decide.status.phase import TERMINAL, Phase, pod_phase
 from workflows.decide.status.pod_level_status import allocated_resources, pod_resources_shown
+from workflows.decide.volumes.mounts import to_mount
 
 ORDINARY_WAITS = (CONTAINER_CREATING, POD_INITIALIZING)
 
@@ -100,10 +101,14 @@ def hangs(observed: Observed) -> str:
     return next((one.message for one in observed.failures.values() if one.reason == STEP_TIMED_OUT), "")
 
 
-def failed_step(observed: Observed) -> Failure | None:
+def failed_step(situation: Situation) -> Failure | None:
     """Return why the pod has no sandbox, claims, volumes or directories; else which step hangs."""
-    urgent = (observed.failures.get(name) for name in ("sandbox", CLAIMS_KEY, VOLUMES_KEY, "directories"))
-    hanging = (one for one in observed.failures.values() if one.reason == STEP_TIMED_OUT)
+    failures = situation.observed.failures
+    if situation.observed.lifecycle is Lifecycle.SYNC and not to_mount(situation)["spec"].get("volumes"):
+        # a mount of volumes that nothing uses may have failed before the run took up behaviour 6: nothing tries it again
+        failures = {name: one for name, one in failures.items() if name != VOLUMES_KEY}
+    urgent = (failures.get(name) for name in ("sandbox", CLAIMS_KEY, VOLUMES_KEY, "directories"))
+    hanging = (one for one in failures.values() if one.reason == STEP_TIMED_OUT)
     return next((one for one in (*urgent, *hanging) if one), None)
 
 
@@ -131,7 +136,7 @@ def first_reason(situation: Situation, statuses: list[V1ContainerStatus]) -> tup
         return observed.eviction.reason, observed.eviction.message + held_up(situation)
     if observed.waiting_for:
         return PREDECESSOR_PRESENT, observed.waiting_for
-    if failed := failed_step(observed):
+    if failed := failed_step(situation):
         return failed.reason, failed.message
     waits = [one.state.waiting for one in statuses if one.state and one.state.waiting]
     for wait in waits:

@@ -1,8 +1,8 @@
 """When a pod's volumes are mounted and unmounted (pkg/kubelet/kubelet.go SyncPod, SyncTerminatedPod).
 
-One action mounts them all, beside the sandbox and the images; containers start when all are mounted. They are mounted
-again for a new sandbox, because the node may have rebooted; a volume that is still mounted is reused. They are
-unmounted when nothing of the pod runs any more, even if its source still lists it.
+One action mounts all that a container uses, beside the sandbox and the images; containers start when all are mounted. They
+are mounted again for a new sandbox, because the node may have rebooted, and for an ephemeral container that uses one more; a volume
+that is still mounted is reused. They are unmounted when nothing of the pod runs any more, even if its source still lists it.
 """
 
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from workflows.decide.contents import pod_digest
 from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import volumes_slice
 from workflows.decide.steps.sandbox import may_have_sandbox
-from workflows.decide.volumes.mounts import are_mounted, asks_recursive_read_only, mount_attempt
+from workflows.decide.volumes.mounts import are_mounted, asks_recursive_read_only, mount_attempt, to_mount
 from workflows.decide.volumes.refresh import drop_applied_hints, refresh_volumes, refreshed
 
 
 def mount_volumes(situation: Situation) -> Iterator[Action | Wake]:
-    """Mount all volumes of a pod that has a sandbox or gets one."""
+    """Mount the volumes of a pod that has a sandbox or gets one."""
     if situation.observed.waiting_for or pod_is_done(situation):
         return
     if are_mounted(situation):
@@ -32,18 +32,19 @@ def mount_volumes(situation: Situation) -> Iterator[Action | Wake]:
 
 def mounting(situation: Situation) -> MountVolumes:
     """Return the request that mounts a pod's volumes."""
+    wanted = to_mount(situation)
     return MountVolumes(
         situation.key,
-        tuple(situation.source["spec"].get("volumes") or ()),
-        volumes_slice(situation.source, labels=situation.settings.selinux),
+        tuple(wanted["spec"].get("volumes") or ()),
+        volumes_slice(wanted, labels=situation.settings.selinux),
         mount_attempt(situation),
         asks_recursive_read_only(situation),
-        told=pod_digest(situation.source),
+        told=pod_digest(wanted),
     )
 
 
 def unmount_volumes(situation: Situation) -> Iterator[Action | Wake]:
-    """Unmount the volumes of a pod of which nothing runs any more, whether or not any mount is known."""
+    """Unmount the volumes of a pod of which nothing runs any more, whether or not any mount is known, or any container uses them."""
     volumes = tuple(situation.source["spec"].get("volumes") or ())
     if volumes and not situation.observed.volumes_undone:
         yield from unless_backing_off(
@@ -52,7 +53,7 @@ def unmount_volumes(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def volumes_mounted(situation: Situation, action: MountVolumes, mounted: MountedVolumes) -> None:
-    """Record that all volumes are mounted and for which sandbox; after a refresh, what they show now."""
+    """Record which volumes are mounted and for which sandbox; after a refresh, what they show now."""
     observed = situation.observed
     if action.refresh is not None:
         refreshed(observed, action, mounted)

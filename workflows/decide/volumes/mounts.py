@@ -1,6 +1,6 @@
 """Which volumes are mounted, and which of them a container gets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from typing import Final
 
@@ -10,8 +10,11 @@ from kubernetes.client.models.v1_volume_mount import V1VolumeMount
 from kubernetes.client.models.v1_volume_mount_status import V1VolumeMountStatus
 from kubernetes.client.models.v1_volume_status import V1VolumeStatus
 
+from proto.kubernetes.pod_containers import used_volumes
 from proto.temporal.mounted import MountedVolume
+from proto.temporal.pod import PodJson
 from workflows.decide.situation import Situation
+from workflows.decide.versions import USED_VOLUMES_ONLY
 
 RECURSIVE: Final = ("Enabled", "IfPossible")
 
@@ -24,14 +27,50 @@ def mount_attempt(situation: Situation) -> int:
     return observed.next_sandbox_attempt
 
 
-def are_mounted(situation: Situation) -> bool:
-    """Report whether all volumes are mounted, so that containers may start."""
+def to_mount(situation: Situation) -> PodJson:
+    """Return the pod with the volumes that are mounted: those that a container uses.
+
+    Source: pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go processPodVolumes.
+    """
+    return _with_volumes(situation, used_volumes(situation.source["spec"]))
+
+
+def to_refresh(situation: Situation) -> PodJson:
+    """Return the pod with these volumes and any other that is mounted, as by an earlier behaviour."""
+    return _with_volumes(situation, used_volumes(situation.source["spec"]) | known_names(situation))
+
+
+def _with_volumes(situation: Situation, names: Set[str]) -> PodJson:
+    source = situation.source
+    volumes = source["spec"].get("volumes") or ()
+    kept = [one for one in volumes if one["name"] in names]
+    if situation.behaviour < USED_VOLUMES_ONLY or len(kept) == len(volumes):
+        return source
+    return source | {"spec": source["spec"] | {"volumes": kept}}
+
+
+def known_names(situation: Situation) -> frozenset[str]:
+    """Name the volumes that are known to be mounted, for whichever sandbox."""
     known = situation.observed.volumes
-    if not situation.spec.volumes:
+    return frozenset(one.name for one in known.volumes) if known else frozenset()
+
+
+def are_mounted(situation: Situation) -> bool:
+    """Report whether all volumes that containers use are mounted, so that containers may start."""
+    known, wanted = situation.observed.volumes, to_mount(situation)["spec"].get("volumes")
+    if not wanted:
         return True
-    if known is None or known.sandbox_attempt != mount_attempt(situation):
+    if known is None or known.sandbox_attempt != mount_attempt(situation) or _lacking(situation):
         return False
     return known.knows_recursive_read_only or not asks_recursive_read_only(situation)
+
+
+def _lacking(situation: Situation) -> list[str]:
+    """Name the volumes that an ephemeral container uses, and no container before it; up to behaviour 5 all were mounted from the start."""
+    if situation.behaviour < USED_VOLUMES_ONLY:
+        return []
+    known = known_names(situation)
+    return [one["name"] for one in to_mount(situation)["spec"].get("volumes") or () if one["name"] not in known]
 
 
 def mounted_for(situation: Situation, container: V1Container) -> tuple[MountedVolume, ...]:
@@ -87,6 +126,6 @@ def recursion(mount: V1VolumeMount, volume: MountedVolume | None) -> str:
 
 
 def unmounted(situation: Situation) -> Iterator[str]:
-    """Name the volumes that are not known to be mounted."""
+    """Name the volumes that are to be mounted, and not known to be."""
     if not are_mounted(situation):
-        yield from (one.name for one in situation.spec.volumes or ())
+        yield from _lacking(situation) or (one["name"] for one in to_mount(situation)["spec"]["volumes"])

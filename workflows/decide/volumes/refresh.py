@@ -23,6 +23,8 @@ from workflows.decide.contents import pod_digest, shown_objects, shows_its_pod
 from workflows.decide.keys import VOLUMES_KEY, container_key
 from workflows.decide.situation import RETRY_AFTER, Situation
 from workflows.decide.slices import own_part, volumes_slice
+from workflows.decide.versions import USED_VOLUMES_ONLY
+from workflows.decide.volumes.mounts import are_mounted, known_names, to_refresh
 
 LONGEST_RETRY: Final = timedelta(hours=1)
 """How rarely a refresh that keeps failing is retried without a new version: each try adds to the history."""
@@ -32,9 +34,9 @@ def objects_changed(situation: Situation, signal: ObjectsChanged) -> None:
     """Record the new versions of shown objects; a refresh that failed for one of them is retried at once."""
     observed = situation.observed
     facts = observed.volumes
-    if facts is None:
+    if facts is None or (situation.behaviour >= USED_VOLUMES_ONLY and not are_mounted(situation)):
         observed.failures = {key: one for key, one in observed.failures.items() if one.reason != FAILED_MOUNT}
-    else:
+    if facts is not None:
         for name, version in signal.versions.items():
             note_version(situation, facts, name, version)
     observed.failures = {key: one for key, one in observed.failures.items() if one.reason != CONFIG_ERROR}
@@ -57,7 +59,7 @@ def note_version(situation: Situation, facts: VolumesFacts, name: str, version: 
 
 def is_optional(situation: Situation, name: str) -> bool:
     """Report whether every volume that shows an object marks it as optional."""
-    volumes = situation.source["spec"].get("volumes") or ()
+    volumes = to_refresh(situation)["spec"].get("volumes") or ()
     found = [optional for volume in volumes for one, optional in shown_objects(volume) if one == name]
     return all(found)
 
@@ -83,20 +85,21 @@ def refreshing(situation: Situation) -> MountVolumes | None:
     observed, facts = situation.observed, situation.observed.volumes
     if facts is None:
         return None
-    digest = pod_digest(situation.source)
+    shown = to_refresh(situation)
+    digest = pod_digest(shown)
     edited = facts.told != digest
     if not observed.objects_changed and not edited:
         return None
     volumes = tuple(
         volume
-        for volume in situation.source["spec"].get("volumes") or ()
+        for volume in shown["spec"].get("volumes") or ()
         if any(name in observed.objects_changed for name, _ in shown_objects(volume))
         or (edited and shows_its_pod(volume))
     )
     return MountVolumes(
         situation.key,
         volumes,
-        volumes_slice(situation.source, labels=situation.settings.selinux),
+        volumes_slice(shown, labels=situation.settings.selinux),
         facts.sandbox_attempt,
         refresh=dict(observed.objects_changed),
         told=digest,
@@ -120,13 +123,12 @@ def drop_applied_hints(observed: Observed, hints: Mapping[str, str]) -> None:
 
 
 def watched_objects(situation: Situation) -> dict[str, str]:
-    """Name the objects to watch for changes, each with the version that the volumes show."""
-    facts, volumes = situation.observed.volumes, situation.source["spec"].get("volumes") or ()
+    """Name the objects to watch for changes, each with the version that the volumes show; not of a volume that no container uses."""
+    facts, volumes = situation.observed.volumes, to_refresh(situation)["spec"].get("volumes") or ()
     wanted = {name: UNKNOWN for volume in volumes for name, _ in shown_objects(volume)}
-    if facts is None:  # a claim is resolved once, and not watched after that
-        wanted |= {
-            f"persistentvolumeclaims/{name}": UNKNOWN for one in volumes if (name := claim_of(situation.key.name, one))
-        }
+    known = known_names(situation)  # their claims are resolved, and not watched after that
+    claims = (claim_of(situation.key.name, one) for one in volumes if one["name"] not in known)
+    wanted |= {f"persistentvolumeclaims/{name}": UNKNOWN for name in claims if name}
     failures = situation.observed.failures
     for one in situation.all_containers:
         failure = failures.get(container_key(one.name))

@@ -37,7 +37,8 @@ async def use(grown: GrownClaim, uid: str, volume: dict[str, Any] = CLAIM) -> No
     await grown.node.mount(pod, volume)
     metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
     file = grown.node.services.settings.root_dir / "pods" / uid / "pod.json"
-    file.write_text(json.dumps({"metadata": metadata, "spec": {"volumes": [volume], "containers": []}}))
+    user = {"name": "main", "volumeMounts": [{"name": volume["name"], "mountPath": "/data"}]}
+    file.write_text(json.dumps({"metadata": metadata, "spec": {"volumes": [volume], "containers": [user]}}))
 
 
 async def look(expansion: VolumeExpansion) -> None:

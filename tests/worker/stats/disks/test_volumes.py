@@ -19,10 +19,11 @@ UID = "u1"
 
 
 def pod(*volumes: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod with these volumes."""
+    """Return a pod with these volumes, all of which its container mounts."""
+    mounts = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in volumes]
     return {
         "metadata": {"uid": UID, "namespace": "default", "name": "web"},
-        "spec": {"volumes": list(volumes), "containers": [{"name": "main"}]},
+        "spec": {"volumes": list(volumes), "containers": [{"name": "main", "volumeMounts": mounts}]},
     }
 
 
@@ -132,5 +133,10 @@ def test_pods_are_read_again_when_they_have_changed(tmp_path: Path) -> None:
     file.write_text(json.dumps(pod({"name": "v", "emptyDir": {}})))
     os.utime(file, ns=(1, 1))
     assert pods.all()[0].pod["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
+    unused = pod({"name": "v", "emptyDir": {}})
+    unused["spec"]["volumes"].append({"name": "unused", "secret": {"secretName": "x"}})
+    file.write_text(json.dumps(unused))
+    os.utime(file, ns=(2, 2))
+    assert [one["name"] for one in pods.all()[0].pod["spec"]["volumes"]] == ["v"], "nobody wants the other one"
     file.write_text("{")
     assert pods.all([UID, "other"]) == []

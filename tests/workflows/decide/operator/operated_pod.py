@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
-from proto.temporal.pod import Lifecycle
+from proto.temporal.pod import Lifecycle, PodJson
 from proto.temporal.signals import StorageExceeded
 from tests.workflows.decide.driven_pod import GATE
 from tests.workflows.decide.record.edited_pod import EditedPod
@@ -75,10 +75,14 @@ class OperatedPod(EditedPod):
         self.step()
 
     @precondition(lambda self: not self.over and len(self.runtime.ephemeral) < 3)
-    @rule(into=st.sampled_from(["", "main0", "init0", "side0"]))
-    def operator_looks_in(self, into: str) -> None:
-        """An operator adds an ephemeral container, perhaps with a target."""
-        look = {"name": f"debug{len(self.runtime.ephemeral)}", "image": IMAGE, "targetContainerName": into}
+    @rule(
+        into=st.sampled_from(["", "main0", "init0", "side0"]), mounts=st.sampled_from(["", "", "data", "app", "tool"])
+    )
+    def operator_looks_in(self, into: str, mounts: str) -> None:
+        """An operator adds an ephemeral container, perhaps with a target, perhaps with a volume that no other uses."""
+        look: PodJson = {"name": f"debug{len(self.runtime.ephemeral)}", "image": IMAGE, "targetContainerName": into}
+        if mounts in [one["name"] for one in self.source["spec"].get("volumes", ())]:
+            look["volumeMounts"] = [{"name": mounts, "mountPath": "/look"}]
         self.add_ephemeral_container(AddEphemeralContainer("root@node-1", look))
 
     @precondition(lambda self: not self.over)

@@ -169,7 +169,9 @@ def test_another_version_is_tried_at_once() -> None:
 
 def test_what_waits_for_an_object_tries_again_when_one_has_come() -> None:
     """A pod whose mount failed, and a container whose variables could not be resolved."""
+    mounts = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in VOLUMES]
     waiting = showing(
+        pod(volumes=VOLUMES, containers=[container("web", volumeMounts=mounts)]),
         volumes=None,
         sandbox=None,
         containers={"web": ContainerFacts(failure_reason="CreateContainerConfigError")},
@@ -188,13 +190,15 @@ def test_what_waits_for_an_object_tries_again_when_one_has_come() -> None:
 def test_a_pod_that_waits_for_its_claim_is_told_of_it() -> None:
     """It retries at once; a pod whose volumes are mounted does not follow the claim."""
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}
-    waiting = situation(
-        pod(volumes=[claim]), failures={"volumes": Failure("FailedMount", "error processing PVC default/mine", at(-1))}
-    )
+    mounting = container("web", volumeMounts=[{"name": "data", "mountPath": "/data"}])
+    source = pod(volumes=[claim], containers=[mounting])
+    failure = Failure("FailedMount", "error processing PVC default/mine", at(-1))
+    waiting = situation(source, failures={"volumes": failure})
     assert watched_objects(waiting) == {"persistentvolumeclaims/mine": "?"}
     heard(waiting, persistentvolumeclaims__mine="1")
     assert waiting.observed.failures == {}
-    assert watched_objects(showing(pod(volumes=[claim]))).keys().isdisjoint({"persistentvolumeclaims/mine"})
+    mounted = situation(source, volumes=VolumesFacts(0, (MountedVolume("data"),)))
+    assert watched_objects(mounted).keys().isdisjoint({"persistentvolumeclaims/mine"})
 
 
 def test_a_container_that_waits_for_its_variables_is_told_of_their_objects() -> None:
