@@ -55,7 +55,7 @@ def cpu_manager_breaches(kubelet: KubeletConfiguration, gates: FeatureGates) -> 
     try:
         parse_cpus(kubelet[RESERVED] or "")
     except CpuListError as error:
-        yield f"unable to parse {RESERVED} (--reserved-cpus) {kubelet[RESERVED]}, error: {error}"
+        yield f"invalid configuration: unable to parse {RESERVED} (--reserved-cpus) {kubelet[RESERVED]}, error: {error}"
     policy, options = kubelet[POLICY] or NO_POLICY, kubelet[OPTIONS] or {}
     if policy not in (NO_POLICY, STATIC):
         yield f'{POLICY}: unknown policy: "{policy}"'

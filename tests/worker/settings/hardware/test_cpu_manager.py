@@ -104,7 +104,7 @@ def test_options(tmp_path: Path) -> None:
         ),
         pytest.param(
             "reservedSystemCPUs: a\n",
-            'unable to parse reservedSystemCPUs (--reserved-cpus) a, error: strconv.Atoi: parsing "a": invalid syntax',
+            'invalid configuration: unable to parse reservedSystemCPUs (--reserved-cpus) a, error: strconv.Atoi: parsing "a": invalid syntax',
             id="no-list",
         ),
         pytest.param(
