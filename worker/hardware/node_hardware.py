@@ -56,7 +56,11 @@ class NodeHardware:
         self._counts = counts or ResourceManagerCounts().topology
         if self._is_aligned:
             self._counts.begun()
-        self._turn = asyncio.Lock()
+        self._turn, self._in_line = asyncio.Lock(), 0
+        self._begun: dict[tuple[str, str], None] = {}
+        """Containers that have begun, by uid and name, of which it is noted later what their pods' init containers had."""
+        self._over = set[str]()
+        """Pods whose hardware is freed later."""
         self.expected = set[str]()
         """Pods that were admitted, and have not been seen on the node since."""
         self.arrived = set[str]()
@@ -76,7 +80,7 @@ class NodeHardware:
 
     async def recovered(self, left: Sequence[RuntimeContainer] | None) -> None:
         """Take what the runtime's containers have, now that it is known of each, or not waited for any more."""
-        async with self._turn:
+        async with self._one_by_one():
             for one in self._providers if left is not None else ():
                 one.recover(left or ())
             self.found({*self._found, *(one.uid for one in left or ())})
@@ -87,7 +91,7 @@ class NodeHardware:
     async def allocate(self, request: AllocateHardware) -> PodAssignment:
         """Choose for a pod; raises HardwareRefused."""
         self._counts.asked()
-        async with self._turn:
+        async with self._one_by_one():
             if why := self._unread.why:
                 raise HardwareRefused(UNREAD, why)
             began, metadata = monotonic(), request.pod["metadata"]
@@ -163,14 +167,12 @@ class NodeHardware:
             return
         self.arrived.add(pod_uid)
         self.expected.discard(pod_uid)
-        async with self._turn:
-            freed = [one.started(pod_uid, str(container["name"])) for one in self._providers]
-            if any(freed):
-                await self._save()
+        self._begun[pod_uid, str(container["name"])] = None
+        await self._catch_up_soon()
 
     async def _regain(self, provider: Provider, pod_uid: str, container: Mapping[str, Any]) -> None:
         until = asyncio.get_running_loop().time() + ALLOCATED_WITHIN
-        async with self._turn:
+        async with self._one_by_one():
             try:
                 async with _within(until):
                     await provider.regain(pod_uid, container)
@@ -192,12 +194,39 @@ class NodeHardware:
         return {uid for one in self._providers for uid in one.holders()}
 
     async def release(self, uids: Collection[str]) -> None:
-        """Free what pods have that are over."""
-        async with self._turn:
-            freed = [one.release(uids) for one in self._providers]
-            if any(freed):
-                await self._save()
-                self.changed()
+        """Free what pods have that are over; while a plugin is waited for, after that."""
+        self._over.update(uids)
+        await self._catch_up_soon()
+
+    @asynccontextmanager
+    async def _one_by_one(self) -> AsyncIterator[None]:
+        """Wait until nobody else is chosen for."""
+        self._in_line += 1
+        try:
+            async with self._turn:
+                await self._catch_up()
+                try:
+                    yield
+                finally:
+                    await self._catch_up()
+        finally:
+            self._in_line -= 1
+
+    async def _catch_up_soon(self) -> None:
+        """Do now what was noted, or leave it to who has the turn: that may take as long as a plugin that hangs, and nobody waits for it."""
+        if not self._in_line:
+            async with self._one_by_one():
+                pass
+
+    async def _catch_up(self) -> None:
+        begun, self._begun = self._begun, {}
+        over, self._over = self._over, set()
+        started = [one.started(*container) for container in begun for one in self._providers]
+        freed = [one.release(over) for one in self._providers] if over else []
+        if any((*started, *freed)):
+            await self._save()
+        if any(freed):
+            self.changed()
 
     async def _save(self) -> None:
         for one in self._providers:

@@ -94,6 +94,24 @@ async def test_a_plugin_that_hangs_at_allocate_is_waited_for_only_so_long(
         assert hardware.holders() == {"v"}
 
 
+async def test_pods_with_hardware_go_on_while_a_plugin_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their containers start again, and what is over is free afterwards."""
+    monkeypatch.setattr(device_plugin, "ALLOCATE_SECONDS", 2.0)
+    bad = Faults(lists=[devices("a")], hangs=frozenset({"Allocate"}))
+    async with node(tmp_path, gpu=bad, nic=Faults(lists=[devices("n")], answer=ANSWER)) as hardware:
+        asked = pod("v", {NIC: "1"})
+        await given(hardware, asked)
+        waits = asyncio.create_task(given(hardware, pod("u", {GPU: "1"}), ["v"]))
+        await asyncio.sleep(0)
+        await hardware.starting("v", asked["spec"]["containers"][0])
+        await hardware.release({"v"})
+        assert not waits.done()
+        assert hardware.holders() == {"v"}
+        with pytest.raises(HardwareRefused, match="code = DeadlineExceeded"):
+            await waits
+        assert hardware.holders() == set()
+
+
 async def test_plugins_that_are_slow_one_by_one_are_not_waited_for_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

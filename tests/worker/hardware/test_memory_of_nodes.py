@@ -1,5 +1,6 @@
 """Does a container get memory of NUMA nodes, aligned with its CPUs, and is it free again?"""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,22 @@ async def test_memory_of_init_containers_that_ended_is_free(root_dir: Path) -> N
     assert on_disk(root_dir) == {"a": {"c1": [[0]]}}
     other = await hardware.allocate(AllocateHardware(pod("b", 6), {"a": given}, ("a",)))
     assert other.containers["c0"].memory[0].nodes == (0,)
+
+
+async def test_what_is_free_while_another_pod_is_chosen_for(root_dir: Path) -> None:
+    """It is when that is done, and the one after it can have it."""
+    hardware = NodeHardware([loaded(root_dir)])
+    given = await hardware.allocate(AllocateHardware(pod("a", 6, 1, inits=1)))
+    over = await hardware.allocate(AllocateHardware(pod("over", 5), {"a": given}, ("a",)))
+    waits = asyncio.create_task(
+        hardware.allocate(AllocateHardware(pod("b", 1), {"a": given, "over": over}, ("a", "over")))
+    )
+    await asyncio.sleep(0)
+    await hardware.starting("a", {"name": "c1"})
+    await hardware.release({"over"})
+    await waits
+    assert on_disk(root_dir).keys() == {"a", "b"}
+    assert on_disk(root_dir)["a"] == {"c1": [[0]]}
 
 
 async def test_memory_of_a_pod_that_is_over_is_free(root_dir: Path) -> None:
