@@ -219,14 +219,15 @@ class NodeHardware:
                 pass
 
     async def _catch_up(self) -> None:
-        begun, self._begun = self._begun, {}
-        over, self._over = self._over, set()
-        started = [one.started(*container) for container in begun for one in self._providers]
-        freed = [one.release(over) for one in self._providers] if over else []
-        if any((*started, *freed)):
-            await self._save()
-        if any(freed):
-            self.changed()
+        while self._begun or self._over:  # more may come while the files are written
+            begun, self._begun = self._begun, {}
+            over, self._over = self._over, set()
+            started = [one.started(*container) for container in begun for one in self._providers]
+            freed = [one.release(over) for one in self._providers] if over else []
+            if any((*started, *freed)):
+                await self._save()
+            if any(freed):
+                self.changed()
 
     async def _save(self) -> None:
         for one in self._providers:

@@ -189,6 +189,15 @@ async def test_what_is_free_while_another_pod_is_chosen_for(root_dir: Path) -> N
     assert on_disk(root_dir)["a"] == {"c1": [[0]]}
 
 
+async def test_containers_of_several_pods_that_begin_together(root_dir: Path) -> None:
+    """Each frees what its init containers had, also while the file is written for another one."""
+    hardware = NodeHardware([loaded(root_dir)])
+    await hardware.allocate(AllocateHardware(pod("a", 2, 1, inits=1)))
+    await hardware.allocate(AllocateHardware(pod("b", 2, 1, inits=1), counting=("a",)))
+    await asyncio.gather(*(hardware.starting(uid, {"name": "c1"}) for uid in ("a", "b", "a", "b")))
+    assert on_disk(root_dir) == {"a": {"c1": [[0]]}, "b": {"c1": [[0]]}}
+
+
 async def test_memory_of_a_pod_that_is_over_is_free(root_dir: Path) -> None:
     """And told."""
     hardware, told = NodeHardware([loaded(root_dir)]), list[bool]()
