@@ -37,7 +37,7 @@ from activities.settings.activity_settings import ActivitySettings
 from proto.image_collection import CollectionStep, ignore_step
 from proto.temporal.activities.requests import PullImage
 from proto.temporal.pod import PodKey
-from proto.volume_events import ResizeEvent, ignore_resize
+from proto.volume_events import VolumeEvent, ignore_volume
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
@@ -81,8 +81,8 @@ class NodeServices:
     """Called when a pull asks a registry, not when the image is already present."""
     collection_step: Callable[[CollectionStep], None] = ignore_step
     """Called with what happens in the collection of images."""
-    volume_resized: Callable[[ResizeEvent], None] = ignore_resize
-    """Called with what happens in the expansion of volumes."""
+    volume_changed: Callable[[VolumeEvent], None] = ignore_volume
+    """Called with what happens to volumes beside the activities of their pods."""
     dynamic_resources: DynamicResources = field(default_factory=NoDynamicResources)
     hardware: Hardware = field(default_factory=NoHardware)
     """Chooses and remembers exclusive hardware."""

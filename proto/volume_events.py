@@ -1,4 +1,4 @@
-"""What happens when a volume is expanded: for the events of its pod and of its claim."""
+"""What happens to volumes beside a pod's activities (expanded, published again): for the events of the pod and its claim."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from proto.temporal.pod import PodKey
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeEvent:
+class VolumeEvent:
     """One occurrence."""
 
     pod: PodKey
@@ -17,5 +17,5 @@ class ResizeEvent:
     message: str
 
 
-def ignore_resize(_: ResizeEvent) -> None:
+def ignore_volume(_: VolumeEvent) -> None:
     """Ignore an occurrence."""

@@ -17,7 +17,7 @@ from activities.clients.csi_drivers import CsiDrivers
 from activities.execution.one_by_one import log_bad_item
 from activities.objects.tokens import BoundPod
 from proto.pod_snapshot import PodSnapshot
-from proto.volume_events import ResizeEvent
+from proto.volume_events import VolumeEvent
 from worker.api_objects.change_signals import signal_sender
 from worker.api_objects.cluster_objects import ClusterObjects
 from worker.daemon.background import in_background
@@ -31,7 +31,7 @@ from worker.events.event import WARNING, ObjectReference, node_reference
 from worker.events.late_ends import LateEnds
 from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
-from worker.events.volume_events import resize_occurrences
+from worker.events.volume_events import volume_occurrences
 from worker.pod_certificates.issuing import PodCertificates, States
 from worker.settings.kubelet.feature_gates import POD_CERTIFICATES_GATE, VERIFICATION_GATE
 from worker.status.keeper import StatusKeeper, keeping_statuses
@@ -73,9 +73,9 @@ class ClusterWorker:
         """Record an event of the node."""
         self.events.recorder.record(self._node, kind, reason, message)
 
-    def tell_of_volume(self, happened: ResizeEvent) -> None:
-        """Record events of a volume's expansion: of its pod and its claim."""
-        for occurrence in resize_occurrences(happened):
+    def tell_of_volume(self, happened: VolumeEvent) -> None:
+        """Record events of a volume: of its pod and its claim."""
+        for occurrence in volume_occurrences(happened):
             self.events.recorder.take(occurrence)
 
     def tell_health_of(self, devices: NodeDevices, pod_of: PodOf, *, with_messages: bool) -> None:

@@ -26,7 +26,7 @@ from activities.settings.activity_settings import ActivitySettings
 from activities.volumes.plugin.selinux import default_file_label
 from proto.image_collection import ignore_step
 from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
-from proto.volume_events import ignore_resize
+from proto.volume_events import ignore_volume
 from worker.daemon.config import NodeConfig
 from worker.events.collection_events import CollectionEvents
 from worker.host.image_access import image_logins, pull_rights
@@ -79,7 +79,7 @@ def node_services(  # noqa: PLR0913 - the parts of the process that activities s
         readiness_listener=readiness,
         pull_started=cluster.events.pull_started if cluster else ignore_pull,
         collection_step=CollectionEvents(cluster.tell_of_node).heard if cluster else ignore_step,
-        volume_resized=cluster.tell_of_volume if cluster else ignore_resize,
+        volume_changed=cluster.tell_of_volume if cluster else ignore_volume,
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=cgroups,
         timings=timings or Timings(),

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,14 +24,14 @@ from activities.volumes.csi.drivers.requests import STAGES, VolumeRequest, publi
 from activities.volumes.csi.drivers.secrets import read_secret
 from activities.volumes.csi.records.block_places import BlockPlace
 from activities.volumes.csi.records.layout import unique_name
-from activities.volumes.csi.records.places import PLUGIN, FilesPlace, Place, VolumeRecord
+from activities.volumes.csi.records.places import PLUGIN, Place, VolumeRecord
 from activities.volumes.csi.records.republishing import Republished, record_republished
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, lock_of
 from activities.volumes.plugin.attaching import wait_reported
-from activities.volumes.plugin.ownership import fs_group_of
+from activities.volumes.plugin.ownership import apply_fs_group, fs_group_of
 from activities.volumes.plugin.selinux import AskedLabel, LabelledVolume, LabelUser, check_label
 from activities.volumes.plugin.services import VolumeServices
-from activities.volumes.plugin.volume_type import Step, VolumeFailed, failed_at
+from activities.volumes.plugin.volume_type import Step, VolumeFailed, failed_at, failing_at
 
 _IN_USE = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
 
@@ -55,6 +55,8 @@ class _Mounting:
     rules: DriverRules
     pod: Mapping[str, Any]
     asked: AskedLabel | None = None
+    again: bool = False
+    """The pod has it: a failure undoes nothing (csi_mounter.go IsRemount)."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -97,20 +99,27 @@ class NodeVolumes:
             return Published(by_us, found)
 
     async def publish_again(self, one: Republished) -> None:
-        """Publish a mounted volume again if its driver still asks for that. Raises VolumeFailed and OSError."""
-        volume, place = one.volume, one.place
-        rules = await driver_rules(self._services.objects, volume.driver)
-        if not rules.republish:
-            return
-        context = await self._attached(rules, volume, place)
-        async with (
-            self.driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node,
-            self._services.locks.hold(volume.lock),
-        ):
-            if await asyncio.to_thread(place.record) is None:
-                return  # its pod has been removed meanwhile
-            asking = await _asking(node, volume, one.pod, context)
-            await self._publish(node, _Mounting(asking, place, rules, one.pod))
+        """Publish a mounted volume again if its driver still asks for that. Raises VolumeFailed, at the kubelet's step.
+
+        A device, too: a kubelet publishes without staging then (MapPodDevice). The pod's fsGroup gets what is new.
+        """
+        with failing_at(Step.PUBLISH):
+            volume, place = one.volume, one.place
+            rules = await driver_rules(self._services.objects, volume.driver)
+            if not rules.republish or await asyncio.to_thread(place.record) is None:
+                return
+            context = await self._attached(rules, volume, place)
+            async with (
+                self.driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node,
+                self._services.locks.hold(volume.lock),
+            ):
+                if await asyncio.to_thread(place.record) is None:
+                    return  # its pod has been removed meanwhile
+                asking = await _asking(node, volume, one.pod, context)
+                await self._publish(node, _Mounting(asking, place, rules, one.pod, again=True))
+                group = fs_group_of(one.pod)
+                if group and rules.needs_fs_group(volume) and not asking.driver_applies_group:
+                    await asyncio.to_thread(apply_fs_group, place.target, group)
 
     async def unmount(self, place: Place) -> None:
         """Unpublish a volume from a pod, and unstage it after the last pod; a missing one counts as unmounted.
@@ -171,12 +180,13 @@ class NodeVolumes:
             await self._check_label(mounting, mounting.asked)
         if volume.access_mode == "ReadWriteOncePod" and await asyncio.to_thread(place.used_by_others, *mounting.key):
             raise VolumeFailed(_IN_USE)
+        mounting = replace(mounting, again=await asyncio.to_thread(place.republished.exists))
         await asyncio.to_thread(place.remember, volume, self._services.settings.node_name)
         if mounting.staged:
             await self._stage(node, mounting)
         await self._publish(node, mounting)
         self._drivers.published.add(str(place.target))
-        if mounting.rules.republish and isinstance(place, FilesPlace):
+        if mounting.rules.republish:
             await asyncio.to_thread(record_republished, place, volume, mounting.pod)
         return False
 
@@ -216,7 +226,7 @@ class NodeVolumes:
         try:
             await node.publish(publish_request(mounting.asking, places, about_pod, secrets))
         except CsiError as error:
-            if error.is_final:
+            if error.is_final and not mounting.again:
                 await asyncio.to_thread(self._forget_unpublished, mounting)
             raise failed_at(Step.PUBLISH, str(error)) from None
         if not await asyncio.to_thread(place.target.exists):

@@ -15,7 +15,7 @@ from activities.objects.tokens import TokenSource
 from activities.objects.trust_bundles import TrustBundleSource
 from activities.settings.activity_settings import ActivitySettings
 from proto.temporal.pod import PodKey
-from proto.volume_events import ResizeEvent
+from proto.volume_events import VolumeEvent
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
@@ -55,7 +55,7 @@ class VolumeServices(Protocol):
     def terminating(self) -> TerminatingPods: ...
 
     @property
-    def volume_resized(self) -> Callable[[ResizeEvent], None]: ...
+    def volume_changed(self) -> Callable[[VolumeEvent], None]: ...
 
     @property
     def timings(self) -> Timings: ...

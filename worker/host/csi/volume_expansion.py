@@ -27,7 +27,7 @@ from activities.volumes.csi.records.places import FilesPlace, Place
 from activities.volumes.plugin.volume_type import VolumeFailed
 from proto.kubernetes.claims import claim_of
 from proto.temporal.pod import PodKey
-from proto.volume_events import ResizeEvent
+from proto.volume_events import VolumeEvent
 from worker.daemon.background import in_background, repeat
 from worker.stats.disks.pod_files import PodFile, PodFiles
 
@@ -128,7 +128,7 @@ class VolumeExpansion:
             except (VolumeFailed, OSError) as error:
                 message = f'NodeExpandVolume.NodeExpandVolume failed for volume "{one.volume}" : {error}'
                 _log.warning("a volume was not expanded", pod=str(one.pod), volume=one.volume, err=str(error))
-                self._services.volume_resized(ResizeEvent(one.pod, None, True, FAILED, message))  # noqa: FBT003 - a warning
+                self._services.volume_changed(VolumeEvent(one.pod, None, True, FAILED, message))  # noqa: FBT003 - a warning
             except (ObjectMissing, ObjectRefused, ClaimUnusable) as error:
                 _log.debug("a volume's claim cannot be read", pod=str(one.pod), claim=one.claim, err=str(error))
             except Exception:  # noqa: BLE001 - a claim that nobody foresaw stops no other

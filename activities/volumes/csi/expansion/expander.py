@@ -34,7 +34,7 @@ from activities.volumes.csi.records.volume import CsiVolume
 from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.volume_type import VolumeFailed
 from proto.temporal.pod import PodKey
-from proto.volume_events import ResizeEvent
+from proto.volume_events import VolumeEvent
 
 SUCCEEDED: Final = "FileSystemResizeSuccessful"
 FAILED: Final = "FileSystemResizeFailed"
@@ -162,7 +162,7 @@ class Expander:
         message = f'{doing} for volume "{one.volume.name}" {suffix}'
         metadata = one.claim["metadata"]
         claim = (metadata["namespace"], metadata["name"], str(metadata.get("uid") or ""))
-        self._services.volume_resized(ResizeEvent(one.pod, claim, bad, reason, message))
+        self._services.volume_changed(VolumeEvent(one.pod, claim, bad, reason, message))
 
 
 def _now() -> datetime:

@@ -10,11 +10,12 @@ from glob import escape
 from pathlib import Path
 
 from activities.files import mounts
-from activities.volumes.csi.records.layout import ESCAPED_PLUGIN
+from activities.volumes.csi.records.layout import ESCAPED_PLUGIN, REPUBLISH, REPUBLISHED_DEVICES
 from activities.volumes.csi.records.places import (
     PLUGIN,
     VolumeRecord,
     forget_record,
+    forget_republished,
     make_folder,
     read_record,
     record_of,
@@ -42,6 +43,11 @@ class BlockPlace:
         """What containers get: a link to the target."""
         return self.root_dir / "pods" / self.pod_uid / "volumeDevices" / ESCAPED_PLUGIN / self.name
 
+    @property
+    def republished(self) -> Path:
+        """The file which says that it is to be published again."""
+        return self.root_dir / "pods" / self.pod_uid / REPUBLISHED_DEVICES / self.name / REPUBLISH
+
     def staging(self, driver: str, handle: str) -> Path:  # noqa: ARG002 - a device's place depends only on its volume's name
         """Return the path at which the driver stages it."""
         return self._devices / "staging" / self.name
@@ -66,6 +72,10 @@ class BlockPlace:
 
         Without a link the pod has no claim to that.
         """
+        forget_republished(self.republished)
+        for folder in self.republished.parents[:2]:
+            with contextlib.suppress(OSError):  # missing, or another device's
+                folder.rmdir()
         if not self.shown.is_symlink():
             return
         if mounts.is_mount_point(self.target):

@@ -1,4 +1,4 @@
-"""Names of the folder and the file by which CSI volumes are recorded on disk, as the kubelet has them.
+"""Names of the folders and files by which CSI volumes are recorded on disk, as the kubelet has them, and our own.
 
 A module of its own without imports: the poller and the node process read them, too.
 """
@@ -7,6 +7,9 @@ from typing import Final
 
 ESCAPED_PLUGIN: Final = "kubernetes.io~csi"
 DATA: Final = "vol_data.json"
+REPUBLISH: Final = "republish.json"
+REPUBLISHED_DEVICES: Final = "plugins/tempolet.dev~republished"
+"""In a pod's folder: a folder for each device to be published again. Beside its link, a kubelet would take it for a device."""
 
 
 def unique_name(driver: str, handle: str) -> str:

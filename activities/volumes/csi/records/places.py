@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from activities.files import mounts
 from activities.files.atomic_files import write_json
-from activities.volumes.csi.records.layout import DATA, ESCAPED_PLUGIN
+from activities.volumes.csi.records.layout import DATA, ESCAPED_PLUGIN, REPUBLISH
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, attachment_name
 
 PLUGIN: Final = "kubernetes.io/csi"
@@ -52,6 +52,11 @@ class Place(Protocol):
     @property
     def shown(self) -> Path:
         """What containers get."""
+        ...
+
+    @property
+    def republished(self) -> Path:
+        """The file which says that it is to be published again (`republishing`)."""
         ...
 
     def staging(self, driver: str, handle: str) -> Path:
@@ -110,6 +115,11 @@ class FilesPlace:
         """What containers get."""
         return self.target
 
+    @property
+    def republished(self) -> Path:
+        """The file which says that it is to be published again."""
+        return self.directory / REPUBLISH
+
     def staging(self, driver: str, handle: str) -> Path:
         """Return the path at which the driver stages it."""
         return self.root_dir / "plugins" / PLUGIN / driver / sha256(handle.encode()).hexdigest() / "globalmount"
@@ -126,8 +136,7 @@ class FilesPlace:
     def forget(self) -> None:
         """Remove the record, after nothing of the volume is left in the pod."""
         remove_folder(self.target)
-        for name in ("republish.json", ".republish.json"):
-            (self.directory / name).unlink(missing_ok=True)
+        forget_republished(self.republished)
         forget_record(self.directory)
 
     def used_by_others(self, driver: str, handle: str) -> bool:
@@ -210,6 +219,12 @@ def write_record(directory: Path, data: Mapping[str, str]) -> None:
     """Write a folder's vol_data.json atomically."""
     make_folder(directory)
     write_json(directory / DATA, data)
+
+
+def forget_republished(file: Path) -> None:
+    """Remove the file which says that a volume is to be published again, and what a crash has left of it."""
+    for one in (file, file.with_name(f".{file.name}")):
+        one.unlink(missing_ok=True)
 
 
 def forget_record(directory: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from activities.clients.api_server.errors import ApiRefused
 from activities.objects.objects import ObjectKind
-from proto.volume_events import ResizeEvent
+from proto.volume_events import VolumeEvent
 from tests.activities.volumes.csi.csi_node import Node
 
 EXPANDS: Final = ("STAGE_UNSTAGE_VOLUME", "EXPAND_VOLUME")
@@ -19,13 +19,13 @@ class GrownClaim:
     """The node, its claim `mine` with the volume `pv1`, and what was told of it."""
 
     node: Node
-    told: list[ResizeEvent] = field(default_factory=list)
+    told: list[VolumeEvent] = field(default_factory=list)
     patches: list[Mapping[str, Any]] = field(default_factory=list)
     refuse: bool = False
     """The API server refuses patches."""
 
     def __post_init__(self) -> None:
-        self.node.services = replace(self.node.services, api=self, volume_resized=self.told.append)  # type: ignore[arg-type]
+        self.node.services = replace(self.node.services, api=self, volume_changed=self.told.append)  # type: ignore[arg-type]
 
     def grow(self, *, has: str = "1Gi", to: str = "2Gi", status: bool = True, **spec: Any) -> None:
         """Let the controller have expanded the volume, with or without the claim's status."""
