@@ -220,7 +220,7 @@ SAID_OF_API = {
     ],
     "api-forced": [
         "pod Running, ready",
-        "deletion requested by api: PodRemoved: the API has no object of it any more",
+        "deletion requested by api: (PodDeleted|PodRemoved): ",  # both events come at once, and the poller may have sent the first one
         "main stopped",
         "gone from the API",
     ],
