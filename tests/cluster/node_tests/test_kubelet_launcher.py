@@ -28,9 +28,9 @@ signal.pause()
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Start it where `worker.cli` is played."""
+    """Start it where `worker.cli` is played, and nothing else of `worker`."""
     (tmp_path / "worker").mkdir()
-    (tmp_path / "worker" / "__init__.py").touch()
+    (tmp_path / "worker" / "__init__.py").write_text(f"__path__.append({str(CHECKOUT / 'worker')!r})")
     (tmp_path / "worker" / "cli.py").write_text(PLAYED)
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{CHECKOUT}"}
     command = [

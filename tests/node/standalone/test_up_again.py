@@ -49,7 +49,10 @@ def test_a_refused_manifest_is_named_and_the_other_pod_runs(node: Settings, tmp_
     [
         pytest.param((f"image: {BUSYBOX}", "image: 127.0.0.1:1/nobody:1"), "ErrImagePull|ImagePullBackOff", id="pull"),
         pytest.param(
-            ("  containers:", "  volumes: [{name: v, configMap: {name: absent}}]\n  containers:"),
+            (
+                "  containers:\n  - name: main",
+                "  volumes: [{name: v, configMap: {name: absent}}]\n  containers:\n  - name: main\n    volumeMounts: [{name: v, mountPath: /v}]",
+            ),
             "FailedMount",
             id="mount",
         ),

@@ -64,7 +64,9 @@ def _cut(pod: Mapping[str, Any]) -> PodFile:
     metadata, spec = pod["metadata"], pod["spec"]
     uid, namespace, name = metadata["uid"], metadata.get("namespace", "default"), metadata["name"]
     sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
-    used = used_volumes(spec)
+    used = used_volumes(spec) or {
+        one["name"] for one in spec.get("volumes") or ()
+    }  # an earlier release wrote no mounts
     kept = {
         "metadata": {"uid": uid, "namespace": namespace, "name": name},
         "spec": {"volumes": [one for one in spec.get("volumes") or () if one["name"] in used]},

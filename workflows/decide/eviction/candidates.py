@@ -23,8 +23,9 @@ from workflows.decide.eviction.signals import MEMORY, STORAGE
 
 _API: Final = "api"
 _MARKS: Final = (SOURCE_ANNOTATION, MIRROR_ANNOTATION)
-_CONTAINER_LISTS: Final = ("containers", "initContainers")
+_CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 _OF_CONTAINER: Final = ("name", "resources", "restartPolicy")
+_USES: Final = ("volumeMounts", "volumeDevices")
 _OF_SPEC: Final = ("priority", "priorityClassName", "terminationGracePeriodSeconds", "resources", "overhead")
 _VOLUMES_WHOLE: Final = ("name", "emptyDir", "persistentVolumeClaim")
 """Of the other kinds of volumes only the kind counts."""
@@ -51,11 +52,11 @@ def candidate(pod: Mapping[str, Any], *, alone: bool = False) -> Candidate:
 
 
 def decisive_part(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a pod that its candidate and the use of its volumes are read from: nothing of what it runs with."""
+    """Return the part of a pod that its candidate, and which volumes it uses, are read from: nothing of what it runs with."""
     metadata, spec = pod["metadata"], pod["spec"]
     kept = {key: metadata[key] for key in ("uid", "namespace", "name") if key in metadata}
     marks = {key: one for key, one in (metadata.get("annotations") or {}).items() if key in _MARKS}
-    lists = {key: [_part(one, _OF_CONTAINER) for one in spec[key]] for key in _CONTAINER_LISTS if spec.get(key)}
+    lists = {key: [_container_part(one) for one in spec[key]] for key in _CONTAINER_LISTS if spec.get(key)}
     volumes = [
         {key: one if key in _VOLUMES_WHOLE else {} for key, one in volume.items()}
         for volume in spec.get("volumes") or ()
@@ -102,6 +103,11 @@ def _limits(pod: Mapping[str, Any]) -> StorageLimits | None:
 
 def _part(whole: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: whole[key] for key in keys if key in whole}
+
+
+def _container_part(container: Mapping[str, Any]) -> dict[str, Any]:
+    uses = {key: [{"name": one["name"]} for one in container[key]] for key in _USES if container.get(key)}
+    return {**_part(container, _OF_CONTAINER), **uses}
 
 
 def _canonical(container: Mapping[str, Any]) -> dict[str, str]:

@@ -138,5 +138,11 @@ def test_pods_are_read_again_when_they_have_changed(tmp_path: Path) -> None:
     file.write_text(json.dumps(unused))
     os.utime(file, ns=(2, 2))
     assert [one["name"] for one in pods.all()[0].pod["spec"]["volumes"]] == ["v"], "nobody wants the other one"
+    del unused["spec"]["containers"][0]["volumeMounts"]
+    file.write_text(json.dumps(unused))
+    os.utime(file, ns=(3, 3))
+    assert len(pods.all()[0].pod["spec"]["volumes"]) == 2, (
+        "an earlier release kept no mounts of a standalone node's pods"
+    )
     file.write_text("{")
     assert pods.all([UID, "other"]) == []

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from proto.kubernetes.pod_containers import used_volumes
 from proto.kubernetes.resources.qos import QosClass
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.kubernetes.source_annotations import SOURCE_ANNOTATION
@@ -148,7 +149,8 @@ def test_the_part_that_is_kept_decides_alike_and_says_nothing_of_what_runs() -> 
     """A standalone node keeps no more of a pod beside its manifest."""
     limits = {"limits": {"ephemeral-storage": "2Gi"}, "requests": {"memory": "1Mi"}}
     secret = {"env": [{"name": "A", "value": "hidden"}], "command": ["hidden"], "image": "hidden"}
-    whole = {
+    mounts = {"volumeMounts": [{"name": "data", "mountPath": "/hidden", "subPath": "hidden"}]}
+    whole: dict[str, Any] = {
         "metadata": {
             "uid": "u",
             "namespace": "n",
@@ -163,7 +165,12 @@ def test_the_part_that_is_kept_decides_alike_and_says_nothing_of_what_runs() -> 
             "overhead": {"memory": "1Mi"},
             "resources": {"requests": {"memory": "3Mi"}},
             "initContainers": [{"name": "side", "restartPolicy": "Always", "resources": limits, **secret}],
-            "containers": [{"name": "main", "resources": limits, "livenessProbe": {"exec": secret}, **secret}],
+            "containers": [
+                {"name": "main", "resources": limits, "livenessProbe": {"exec": secret}, **secret, **mounts}
+            ],
+            "ephemeralContainers": [
+                {"name": "look", **secret, "volumeDevices": [{"name": "set", "devicePath": "/hidden"}]}
+            ],
             "volumes": [
                 {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}},
                 {"name": "set", "csi": {"volumeAttributes": {"a": "hidden"}}},
@@ -174,6 +181,7 @@ def test_the_part_that_is_kept_decides_alike_and_says_nothing_of_what_runs() -> 
     kept = decisive_part(whole)
     assert candidate(kept) == candidate(whole)
     assert candidate(kept, alone=True) == candidate(whole, alone=True)
+    assert used_volumes(kept["spec"]) == used_volumes(whole["spec"]) == {"data", "set"}
     assert "hidden" not in str(kept)
     assert [tuple(one) for one in kept["spec"]["volumes"]] == [
         ("name", "emptyDir"),
