@@ -1,6 +1,7 @@
 """The devices that containers have of plugins: the kubelet's device manager, as a provider of `worker/hardware/`.
 
-The rules are pure (`workflows/decide/devices/`), the calls are `plugins.py`, the files are `checkpoint_files.py`. A pod whose plugin has not registered since the node's start waits for it, where a kubelet rejects it for good.
+The rules are pure (`workflows/decide/devices/`), the calls are `plugins.py`, the files are `checkpoint_files.py`. A pod whose plugin has
+not registered since the node's start waits for it, where a kubelet rejects it for good.
 """
 
 from collections.abc import Collection, Mapping, Sequence

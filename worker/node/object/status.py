@@ -74,9 +74,8 @@ def current_node(node: Json, settings: NodeSettings, facts: NodeFacts, now: date
     """Return the Node as of `now`, and the events of the change."""
     before: Json = node.get("status") or {}
     has = {name: text for name, text in (before.get("capacity") or {}).items() if not name.startswith(HUGE_PAGES)}
-    if _was_another(
-        before.get("nodeInfo") or {}, facts.machine
-    ):  # its devices: none until plugins of this one register
+    if _was_another(before.get("nodeInfo") or {}, facts.machine):
+        # there are no devices until plugins of this machine register
         has = {name: "0" if is_extended_resource(name) else text for name, text in has.items()}
     has |= capacity(facts.machine, facts.storage_bytes, settings.max_pods) | device_capacity(facts.devices)
     troubles = (*facts.runtime.troubles(facts.found_at or now), *facts.troubles)

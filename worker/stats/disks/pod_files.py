@@ -64,12 +64,12 @@ def _cut(pod: Mapping[str, Any]) -> PodFile:
     metadata, spec = pod["metadata"], pod["spec"]
     uid, namespace, name = metadata["uid"], metadata.get("namespace", "default"), metadata["name"]
     sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
-    used = used_volumes(spec) or {
-        one["name"] for one in spec.get("volumes") or ()
-    }  # an earlier release wrote no mounts
+    volumes = spec.get("volumes") or ()
+    # on a standalone node, an earlier release wrote no mounts: then all volumes count
+    used = used_volumes(spec) or {one["name"] for one in volumes}
     kept = {
         "metadata": {"uid": uid, "namespace": namespace, "name": name},
-        "spec": {"volumes": [one for one in spec.get("volumes") or () if one["name"] in used]},
+        "spec": {"volumes": [one for one in volumes if one["name"] in used]},
     }
     running = (*sidecars, *spec["containers"])
     pod = {**pod, "metadata": {**metadata, "namespace": namespace}}
