@@ -129,6 +129,7 @@ disable_apparmor = {quoted(not Path("/sys/kernel/security/apparmor").exists())}
 netns_mounts_under_state_dir = true
 enable_unprivileged_ports = true
 enable_unprivileged_icmp = true
+enable_cdi = true
 
 [plugins."io.containerd.grpc.v1.cri".registry]
 config_path = {quoted(str(places.registries))}

@@ -21,7 +21,6 @@ from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import containerd_config
 from worker.standalone.temporal_server import TemporalServer
 
-SECTION = '[plugins."io.containerd.grpc.v1.cri"]\n'
 OFF = "CDI is switched off in containerd, which would start it without them: set enable_cdi = true"
 
 
@@ -30,7 +29,7 @@ def without_cdi(node_dir: Path, slot: int, monkeypatch: pytest.MonkeyPatch) -> I
     """Run a containerd with enable_cdi = false."""
 
     def config(*args: Any) -> str:
-        return containerd_config(*args).replace(SECTION, f"{SECTION}enable_cdi = false\n")
+        return containerd_config(*args).replace("enable_cdi = true", "enable_cdi = false")
 
     monkeypatch.setattr(containerd_module, "containerd_config", config)
     folder = node_dir / "cdi"
