@@ -173,6 +173,8 @@ class EvictPod:
     """The machine goes down: pods of the system end, too."""
     preempted_for: str = ""
     """Namespace and name of the critical pod that needs its room: a pod of the system with a lower priority ends, too."""
+    disrupts: bool = True
+    """The node is relieved. False: it could not admit the pod again, which is no disruption."""
 
 
 OperatorRequest = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer

@@ -28,6 +28,7 @@ from workflows.decide.devices.allocation import (
     Request,
     choose,
     ordered,
+    usable,
 )
 from workflows.decide.devices.answers import Usage, conflicts, merged
 from workflows.decide.devices.assignments import Assigned, Assignments, PerNode, of_ledger, per_node
@@ -145,10 +146,10 @@ class DeviceManager:
             refuse_long_answer(self._known, request, encoded)
         except NotYetRegistered as error:
             if request.resource in self._plugins.removed:  # it has come and gone
-                raise HardwareRefused(UNEXPECTED, _unexpected(error)) from None
+                raise HardwareRefused(UNEXPECTED, unexpected(error)) from None
             raise HardwareRefused(NOT_REGISTERED, f"{error}: {WAITING}") from None
         except (DevicesUnavailable, DevicePluginError) as error:
-            raise HardwareRefused(UNEXPECTED, _unexpected(error)) from None
+            raise HardwareRefused(UNEXPECTED, unexpected(error)) from None
         assigned = Assigned(self._per_node(request, chosen), encoded)
         self._known = self._known.with_assigned(request.uid, request.container, request.resource, assigned)
 
@@ -226,6 +227,20 @@ class DeviceManager:
         wanted = wanted_by(container)
         return {name: wanted[name] for name in sorted(wanted) if wanted[name] and self._is_of_plugins(name)}
 
+    def refuse_missing(self, pod_uid: str) -> None:
+        """Raise DevicesUnavailable if devices that a pod has are healthy no more; NotYetRegistered while their plugin may still list them."""
+        waits: NotYetRegistered | None = None
+        for container in self._known.pods.get(pod_uid, {}).values():
+            for resource, assigned in sorted(container.items()):
+                try:
+                    usable(resource, self._plugins.inventory.get(resource), assigned.ids)
+                except NotYetRegistered as error:
+                    if resource in self._plugins.removed:
+                        raise DevicesUnavailable(str(error)) from None
+                    waits = error
+        if waits:
+            raise waits
+
     async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
         """Have plugins prepare the devices of a container that is about to start; raises HardwareRefused.
 
@@ -302,5 +317,6 @@ def _named(pod: PodJson, container: str) -> ContainerWants:
     return next(one for one in container_wants(pod) if one.name == container)
 
 
-def _unexpected(error: Exception) -> str:
+def unexpected(error: Exception) -> str:
+    """Return the kubelet's message for a pod that cannot have its devices."""
     return f"Allocate failed due to {error}, which is unexpected"

@@ -57,6 +57,8 @@ class NodeDevices:
         self._event = asyncio.Event()
         self.health_changed: Callable[[Collection[str]], None] = lambda _: None
         """Called with the uids of pods whose devices are healthy no more, or again."""
+        self.listed_anew: Callable[[], None] = lambda: None
+        """Called at each change of what is listed."""
         self._told: Inventory = {}
         """What was listed when pods were last told."""
         kept = load_checkpoint(root_dir)
@@ -109,6 +111,7 @@ class NodeDevices:
         while True:
             self._event.clear()
             self._tell_health()
+            self.listed_anew()
             await self.write()
             await asyncio.sleep(WRITE_PAUSE)
             await self._event.wait()

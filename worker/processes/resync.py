@@ -22,11 +22,11 @@ from proto.temporal.signals import REBOOT
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import give_back_freed_memory
 from worker.daemon.health import LoopHealth
+from worker.machine.boots import Boots
 from worker.poller.calls.open_workflows import OpenPod, OpenWorkflows, told_foreign
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.node_pods import NodePods, may_be_listed
-from worker.poller.runtime.boots import Boots
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.orphaned_pods import OrphanedPods
 from worker.poller.runtime.relist import RuntimePod, only_remembered

@@ -13,6 +13,8 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.delivery.pod_requests import PodRequests
 from worker.delivery.workflow_signals import WorkflowSignals
+from worker.devices.after_boot import DevicesAfterBoot
+from worker.devices.of_this_node import NodeDevices
 from worker.devices.plugins import DevicePlugins
 from worker.events.event import TellOfNode
 from worker.host.csi.allocatable import keeping_allocatable
@@ -29,6 +31,7 @@ from worker.host.pressure.evictions import EvictionParts, Evictions
 from worker.host.pressure.oom_watch import OomWatch
 from worker.host.shutdown.ending import Node, asking, pod_of
 from worker.host.shutdown.node_shutdown import NodeShutdown, ShutdownDependencies
+from worker.machine.boots import Boots
 from worker.machine.csi_endpoints import EndpointRecord
 from worker.machine.shutdown_sign import ShutdownSign
 from worker.processes.temporal_part import WorkerParts
@@ -105,6 +108,15 @@ def evictions(
         )
     )
     return in_background("eviction", loop.run), in_background("decisions", news.run)
+
+
+def judging_devices(
+    parts: WorkerParts, requests: PodRequests, devices: NodeDevices
+) -> AbstractAsyncContextManager[None]:
+    """Return what rejects pods of the API whose devices a boot has taken."""
+    boots = Boots(parts.config.state_dir / "devices-boot-id")
+    loop = DevicesAfterBoot(devices, boots, requests, parts.cache.snapshots)
+    return in_background("devices after a boot", loop.run)
 
 
 def oom_kills(config: NodeConfig, tell: TellOfNode) -> AbstractAsyncContextManager[None]:

@@ -40,7 +40,7 @@ from worker.machine.kernel_tunables import settle_kernel_tunables
 from worker.processes.cgroup_driver import cgroup_driver_settled
 from worker.processes.services import node_services, pods_cgroups
 from worker.processes.temporal_part import TemporalPart, WorkerParts
-from worker.processes.upkeep import evictions, oom_kills, shutdowns, storage_limits, upkeep
+from worker.processes.upkeep import evictions, judging_devices, oom_kills, shutdowns, storage_limits, upkeep
 from worker.settings.kubelet.feature_gates import HEALTH_MESSAGE_GATE, MEMORY_QOS_GATE, RESOURCE_HEALTH_GATE
 from worker.settings.reserved import allocatable
 from worker.settings.tempolet_configuration import AT_START
@@ -152,6 +152,7 @@ async def work(  # noqa: PLR0913 - the parts of the process
                 storage,
                 *pressure,
                 oom_kills(config, tell),
+                judging_devices(parts, requests, chosen.devices) if cluster else nullcontext(),
                 shutdown,
             ):
                 await running.enter_async_context(part)

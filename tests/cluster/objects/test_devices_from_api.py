@@ -1,6 +1,9 @@
 """Does a pod of the API get devices of the official plugin, and is it told in its status, in the Node and by PodResources?"""
 
 import asyncio
+import contextlib
+import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,15 +11,17 @@ import pytest
 from proto.podresources.v1 import api_pb2 as api
 from tests.cluster.binaries import NoBinaries
 from tests.cluster.cluster_node import ClusterNode, pods_path
+from tests.node.hardware import numa_plugin
 from tests.node.hardware.sample_plugin import DEVICES, FILES, RESOURCE, find_plugin, sample_plugin
+from tests.node.restarted_machine import restart_machine
 from tests.node.tempolet_node import pod_manifest
 from tests.worker.node.test_pod_resources import ask
 
 
-def wanting(name: str, count: int) -> dict[str, Any]:
+def wanting(name: str, count: int, resource: str = RESOURCE) -> dict[str, Any]:
     """Build a pod that wants devices; it says which it has."""
     manifest = pod_manifest(name, f"ls {' '.join(map(str, FILES))}; sleep 3600")
-    manifest["spec"]["containers"][0]["resources"] = {"limits": {RESOURCE: str(count)}}
+    manifest["spec"]["containers"][0]["resources"] = {"limits": {resource: str(count)}}
     return manifest
 
 
@@ -58,3 +63,54 @@ def test_devices_of_a_pod(cluster_node: ClusterNode) -> None:
         )
     counts(node, "2", "0")
     node.until_pod_ready("devices")
+
+
+@contextlib.contextmanager
+def listing(node: ClusterNode, *devices: str) -> Iterator[None]:
+    """Run a plugin that has these devices."""
+    folder = node.root_dir / "device-plugins"
+    node.until((folder / "kubelet.sock").exists, "the registration is open")
+    command = [str(numa_plugin.find_numa_plugin()), f"--folder={folder}", *(f"{one}=0" for one in devices)]
+    with (node.directory / "numa-plugin.log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_device_is_gone_after_a_boot(cluster_node: ClusterNode) -> None:
+    """Its pod is rejected for good, as by a kubelet; one whose device is there starts again."""
+    try:
+        numa_plugin.find_numa_plugin()
+    except NoBinaries as error:
+        pytest.skip(str(error))
+    node, names = cluster_node, ("first", "second")
+    with listing(node, "d0", "d1"):
+        for name in names:
+            node.create_pod(wanting(name, 1, numa_plugin.RESOURCE))
+            node.until_pod_ready(name)
+        has = {name: _devices(node, name) for name in names}
+    restart_machine(node, *map(node.until_running, names), roles=("poller", "worker"))
+    (lost,), (kept,) = ([name for name in names if has[name] == [one]] for one in ("d1", "d0"))
+    with listing(node, "d0"):
+        found = node.api.until(pods_path(name=lost), lambda one: one["status"]["phase"] == "Failed", "it is rejected")
+        assert found["status"]["reason"] == "UnexpectedAdmissionError"
+        assert found["status"]["message"] == (
+            "Pod was rejected: Allocate failed due to previously allocated devices are no longer healthy; "
+            f"cannot allocate unhealthy devices {numa_plugin.RESOURCE}, which is unexpected"
+        )
+        assert "DisruptionTarget" not in [one["type"] for one in found["status"]["conditions"]]
+        restarted = node.api.until(
+            pods_path(name=kept), lambda one: one["status"]["containerStatuses"][0]["restartCount"] > 0, "it restarts"
+        )
+        assert restarted["status"]["phase"] == "Running"
+        node.until_pod_ready(kept)
+        assert _devices(node, kept) == ["d0"]
+
+
+def _devices(node: ClusterNode, name: str) -> list[str]:
+    asked = api.GetPodResourcesRequest(pod_name=name, pod_namespace="default")
+    (container,) = asyncio.run(ask(node.root_dir, "Get", asked)).pod_resources.containers
+    return [one for devices in container.devices for one in devices.device_ids]

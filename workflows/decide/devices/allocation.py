@@ -6,7 +6,7 @@ then `choose` returns `Preference`, and its `answered` goes on.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -77,7 +77,7 @@ def choose(request: Request, inventory: Inventory) -> Given | Preference:
     _refuse_change(request)
     if request.runs:
         return frozenset()
-    listed = _usable(request, inventory.get(request.resource))
+    listed = usable(request.resource, inventory.get(request.resource), request.has or ())
     if request.has is not None or not request.wanted:
         return frozenset()
     taken = _take(frozenset(), request.reusable, request.wanted)
@@ -106,15 +106,14 @@ def _refuse_change(request: Request) -> None:
         )
 
 
-def _usable(request: Request, listed: Listed | None) -> Listed:
-    """Return the listed devices if there are healthy ones, and all that it has are; raises DevicesUnavailable."""
-    name, has = request.resource, request.has
+def usable(name: str, listed: Listed | None, has: Collection[str]) -> Listed:
+    """Return a resource's devices if there are healthy ones, and all that a container has are; raises DevicesUnavailable."""
     if listed is None:
         raise NotYetRegistered(f"cannot allocate unregistered device {name}")
     if not listed.healthy:
         kind = DevicesUnavailable if listed.registered else NotYetRegistered
         raise kind(f"no healthy devices present; cannot allocate unhealthy devices {name}")
-    if has is not None and not has <= listed.healthy:
+    if not listed.healthy.issuperset(has):
         raise DevicesUnavailable(
             f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {name}"
         )

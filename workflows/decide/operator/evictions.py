@@ -73,7 +73,7 @@ def eviction_of(situation: Situation, asked: EvictPod) -> Eviction:
         asked.reason,
         message,
         grace,
-        disrupts=True,
+        disrupts=asked.disrupts,
         why=asked.why,
         annotations=dict(asked.annotations),
         preempted_for=asked.preempted_for,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.synced_files import watch_syncs
-from worker.poller.runtime.boots import Boots
+from worker.machine.boots import Boots
 
 
 @pytest.mark.parametrize(
