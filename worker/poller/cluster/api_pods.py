@@ -20,6 +20,7 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.resources import ResizeVerdict
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
+from worker.poller.calls.admissions import Admissions, PodGoes
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows, marked
 from worker.poller.calls.reconciler import Reconciler
@@ -47,10 +48,6 @@ _log: Final = structlog.get_logger(__name__)
 
 class StillThere(Exception):
     """The API does not confirm that a pod is gone; checked again later."""
-
-
-class DeletedMeanwhile(Exception):
-    """A pod was deleted while it waited to be admitted: what it needs now is another call."""
 
 
 class DeletionCheck(Protocol):
@@ -85,8 +82,7 @@ class ApiPods:
         self._known: dict[str, Known] = {}
         self._calls = Reconciler[Call](self)
         self._pace = SignalPace(self._converge)
-        self._admitting: dict[str, asyncio.Future[Rejected | None]] = {}
-        """The pods that may wait for a device plugin, by uid."""
+        self._admissions = Admissions()
         self._open_known = False
         self._listed = False
         self._doubted: set[str] = set()
@@ -205,7 +201,7 @@ class ApiPods:
         leads = known.leads
         try:
             await self._make(known, key, call)
-        except DeletedMeanwhile:
+        except PodGoes:
             return
         finally:
             if known.leads != leads:
@@ -294,8 +290,8 @@ class ApiPods:
 
     def _want(self, uid: str, pod: ApiPod | None, last: ApiPod | None = None) -> None:
         known = self._known.setdefault(uid, Known())
-        if (pod is None or pod.deleted) and (admitting := self._admitting.pop(uid, None)):
-            admitting.cancel()
+        if pod is None or pod.deleted:
+            self._admissions.cancel(uid)
         if pod is None:
             self._dependencies.resizes.removed(uid)
         else:
@@ -321,8 +317,10 @@ class ApiPods:
         return str(PodWorkflowId(self._node, pod.namespace, pod.name, pod.uid))
 
     async def _start_of(self, pod: ApiPod, known: Known) -> PodStart:
-        """Return a workflow's input; of a pod that began before, nobody knows with which hooks this node took it."""
-        rejected = None if known.open or pod.ended or pod.deleted else await self._admitted(pod)
+        """Return a workflow's input; of a pod that began before, nobody knows with which hooks this node took it. Raises PodGoes."""
+        rejected = None
+        if not (known.open or pod.ended or pod.deleted):
+            rejected = await self._admissions.answer(pod.uid, self._dependencies.admit(pod.pod))
         if rejected is None:
             self._dependencies.resizes.admitted(pod.pod)
         sight = FirstSight(
@@ -340,20 +338,6 @@ class ApiPods:
             settings=self._settings,
             first_sight=sight,
         )
-
-    async def _admitted(self, pod: ApiPod) -> Rejected | None:
-        """Ask whether this node takes a pod, which may wait for its hardware; raises DeletedMeanwhile."""
-        admitting = self._admitting[pod.uid] = asyncio.ensure_future(self._dependencies.admit(pod.pod))
-        try:
-            return await admitting
-        except asyncio.CancelledError:
-            here = asyncio.current_task()
-            if pod.uid in self._admitting or (here and here.cancelling()):
-                raise
-            raise DeletedMeanwhile from None
-        finally:
-            if self._admitting.get(pod.uid) is admitting:
-                del self._admitting[pod.uid]
 
 
 def _log_change(before: ApiPod | None, after: ApiPod | None) -> None:

@@ -21,6 +21,7 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.resources import ResizeVerdict
 from proto.temporal.signals import DeletionRequested, PodListed
+from worker.poller.calls.admissions import Admissions, PodGoes
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows, marked
 from worker.poller.calls.reconciler import Reconciler
@@ -75,6 +76,7 @@ class ManifestPods:
         self._calls = Reconciler[Start | Delete](self)
         self._pace = SignalPace(lambda keys: self._calls.go(key for key in keys if key in self._names))
         self._listings = ManifestListings(dict.fromkeys(sources, Listing(readable=False)))
+        self._admissions = Admissions()
         self._open_known = False
 
     def set_host_ips(self, addresses: tuple[str, ...]) -> None:
@@ -243,12 +245,16 @@ class ManifestPods:
 
     async def make(self, key: str, call: Start | Delete) -> None:
         """Make a call, and record its result."""
+        with contextlib.suppress(PodGoes):
+            await self._make(key, call)
+
+    async def _make(self, key: str, call: Start | Delete) -> None:
         known = self._names[key]
         number, leads = self._workflows.numbers.next(), known.leads
         match call:
             case Start(pod):
                 start = self._start_of(pod)
-                if self.admit and not known.open.get(pod.uid) and (why := await self.admit(pod.pod, static=True)):
+                if why := await self._why_rejected(known, pod):
                     start = replace(start, first_sight=FirstSight(rejected=why))
                 elif self.resizes and pod.own_uid:
                     self.resizes.admitted(pod.pod)
@@ -283,6 +289,12 @@ class ManifestPods:
                     return
                 known.first_requests.setdefault(uid, call)
 
+    async def _why_rejected(self, known: PodName, pod: StaticPod) -> Rejected | None:
+        """Return why a new pod is rejected; raises PodGoes."""
+        if self.admit is None or known.open.get(pod.uid):
+            return None
+        return await self._admissions.answer(pod.uid, self.admit(pod.pod, static=True))
+
     def _with_resources(self, pod: StaticPod | None, before: StaticPod | None) -> StaticPod | None:
         """Return a listed pod with the resources that it is granted: `before` if nothing has changed, which is compared by identity."""
         if pod is None or not pod.own_uid or self.resizes is None:
@@ -294,8 +306,10 @@ class ManifestPods:
         return before if before == found else found
 
     def _replaced(self, old: StaticPod | None, new: StaticPod | None) -> None:
-        if self.resizes and old and (new is None or new.uid != old.uid):
-            self.resizes.removed(old.uid)
+        if old and (new is None or new.uid != old.uid):
+            self._admissions.cancel(old.uid)
+            if self.resizes:
+                self.resizes.removed(old.uid)
 
     def _start_of(self, pod: StaticPod) -> PodStart:
         return PodStart(

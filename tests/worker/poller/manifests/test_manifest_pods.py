@@ -8,7 +8,8 @@ import pytest
 
 from activities.execution.growing_intervals import AT_ONCE
 from proto.refusals import Refusal
-from proto.temporal.pod import NodeSettings, PodStart
+from proto.temporal.pod import NodeSettings, PodJson, PodStart
+from proto.temporal.pod_inputs import Rejected
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.poller.manifests.manifests import static_pod
 from tests.worker.poller.noted_calls import NotedCalls
@@ -374,4 +375,49 @@ async def test_a_pod_that_cannot_begin_is_shown_and_begins_when_it_can() -> None
     why = "again"
     pods.tell_anew([workflow_id(OLD)])
     await temporal.until(3)
+    await pods.close()
+
+
+async def test_a_pod_whose_manifest_changes_while_it_waits_to_be_admitted_waits_no_longer() -> None:
+    """Nothing of it was begun; its successor is asked for."""
+    temporal, asked, never = Temporal(), asyncio.Queue[str](), asyncio.Event()
+
+    async def admit(pod: PodJson, *, static: bool = False) -> Rejected | None:
+        asked.put_nowait(pod["metadata"]["uid"])
+        if pod["metadata"]["uid"] == OLD:
+            await never.wait()
+        return None if static else Rejected("NotStatic", "")
+
+    pods = lister(temporal)
+    pods.admit = admit
+    pods.set_open([], asked_at=0.0)
+    pods.set_listing(listing(web(OLD)))
+    assert await asked.get() == OLD
+    pods.set_listing(listing(web(NEW)))
+    assert await asked.get() == NEW
+    await temporal.until(1)
+    assert temporal.calls == ["start 111"]
+    await pods.close()
+
+
+async def test_a_pod_whose_manifest_goes_while_it_waits_to_be_admitted_is_forgotten() -> None:
+    """The next one of that uid is asked for anew."""
+    temporal, asked, admits = Temporal(), asyncio.Queue[bool](), asyncio.Event()
+
+    async def admit(pod: PodJson, *, static: bool = False) -> Rejected | None:  # noqa: ARG001 - the Protocol's
+        asked.put_nowait(static)
+        await admits.wait()
+        return None
+
+    pods = lister(temporal)
+    pods.admit = admit
+    pods.set_open([], asked_at=0.0)
+    pods.set_listing(listing(web(OLD)))
+    await asked.get()
+    pods.set_listing(listing())
+    pods.set_listing(listing(web(OLD)))
+    await asked.get()
+    admits.set()
+    await temporal.until(1)
+    assert temporal.calls == ["start 000"]
     await pods.close()
