@@ -13,9 +13,10 @@ from tests.waiting import wait_until
 Json = dict[str, Any]
 
 
-def created(plane: ControlPlane, pod: Json) -> Json:
-    """Create a pod on the kubelet's node; returns it as the API has it."""
-    pod["spec"] |= {"nodeName": NAME, "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1}
+def created(plane: ControlPlane, pod: Json, *, bound: bool = True) -> Json:
+    """Create a pod on the kubelet's node, or on none yet; returns it as the API has it."""
+    pod["spec"] |= {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1}
+    pod["spec"] |= {"nodeName": NAME} if bound else {}
     made: Json = plane.api.create(pods_path(), pod)
     return made
 
