@@ -2,12 +2,14 @@
 
 Called by the worker process. The rules are those of admission (devicesToAllocate in pkg/kubelet/cm/devicemanager/manager.go): a kubelet
 admits all pods anew that do not run when it starts. It rejects a pod whose plugin has not registered yet; here the plugin is waited
-for, as at admission. Pods of manifests are left alone, because nobody would replace them. The boot is remembered once all pods
+for, as long as its resource is known. Pods of manifests are left alone, because nobody would replace them. The boot is remembered once all pods
 are judged: a worker that starts before that judges again.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Final
 
 import structlog
@@ -19,6 +21,7 @@ from proto.temporal.operator import EvictPod
 from worker.delivery.pod_requests import BY_THE_NODE, UNANSWERED, PodRequests
 from worker.devices.device_manager import unexpected
 from worker.devices.of_this_node import NodeDevices
+from worker.devices.plugins import STOP_GRACE
 from worker.machine.boots import Boots
 from workflows.decide.devices.allocation import DevicesUnavailable, NotYetRegistered
 
@@ -37,7 +40,11 @@ class DevicesAfterBoot:
         boots: Boots,
         requests: PodRequests,
         snapshots: Callable[[], Iterable[PodSnapshot]],
+        *,
+        grace: timedelta = STOP_GRACE,
     ) -> None:
+        """Take what asks pods to end, and how long plugins are waited for."""
+        self._grace = grace.total_seconds()
         self._manager, self._boots = devices.manager, boots
         self._requests, self._snapshots = requests, snapshots
         self._left = set(self._manager.holders()) if boots.is_new else set[str]()
@@ -46,21 +53,26 @@ class DevicesAfterBoot:
 
     async def run(self) -> None:
         """Judge each pod as soon as the plugins of all its devices have listed them, or are not waited for any more."""
+        clock = asyncio.get_running_loop()
+        until = clock.time() + self._grace
         while self._left:
             self._changed.clear()
+            waits = clock.time() < until
             for uid in sorted(self._left):
-                if await self._is_settled(uid):
+                if await self._is_settled(uid, waits=waits):
                     self._left.discard(uid)
             if self._left:
-                await self._changed.wait()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(until):
+                        await self._changed.wait()
         await asyncio.to_thread(self._boots.keep)
 
-    async def _is_settled(self, uid: str) -> bool:
+    async def _is_settled(self, uid: str, *, waits: bool) -> bool:
         try:
             self._manager.refuse_missing(uid)
-        except NotYetRegistered:
-            return False
         except DevicesUnavailable as error:
+            if waits and isinstance(error, NotYetRegistered):
+                return False
             await self._reject(uid, f"Pod was rejected: {unexpected(error)}")
         return True
 

@@ -228,15 +228,13 @@ class DeviceManager:
         return {name: wanted[name] for name in sorted(wanted) if wanted[name] and self._is_of_plugins(name)}
 
     def refuse_missing(self, pod_uid: str) -> None:
-        """Raise DevicesUnavailable if devices that a pod has are healthy no more; NotYetRegistered while their plugin may still list them."""
+        """Raise DevicesUnavailable if devices that a pod has are healthy no more; NotYetRegistered if all that is known are, and a plugin may come."""
         waits: NotYetRegistered | None = None
         for container in self._known.pods.get(pod_uid, {}).values():
             for resource, assigned in sorted(container.items()):
                 try:
                     usable(resource, self._plugins.inventory.get(resource), assigned.ids)
                 except NotYetRegistered as error:
-                    if resource in self._plugins.removed:
-                        raise DevicesUnavailable(str(error)) from None
                     waits = error
         if waits:
             raise waits

@@ -65,11 +65,19 @@ def test_devices_of_a_pod(cluster_node: ClusterNode) -> None:
     node.until_pod_ready("devices")
 
 
+def opened_at(node: ClusterNode) -> int:
+    """Return when the registration of plugins was opened, in nanoseconds; 0: not yet."""
+    try:
+        return (node.root_dir / "device-plugins/kubelet.sock").stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
 @contextlib.contextmanager
-def listing(node: ClusterNode, *devices: str) -> Iterator[None]:
-    """Run a plugin that has these devices."""
+def listing(node: ClusterNode, *devices: str, after: int = 0) -> Iterator[None]:
+    """Run a plugin that has these devices, once the registration was opened after a time."""
+    node.until(lambda: opened_at(node) > after, "the registration is open")
     folder = node.root_dir / "device-plugins"
-    node.until((folder / "kubelet.sock").exists, "the registration is open")
     command = [str(numa_plugin.find_numa_plugin()), f"--folder={folder}", *(f"{one}=0" for one in devices)]
     with (node.directory / "numa-plugin.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -92,9 +100,10 @@ def test_a_device_is_gone_after_a_boot(cluster_node: ClusterNode) -> None:
             node.create_pod(wanting(name, 1, numa_plugin.RESOURCE))
             node.until_pod_ready(name)
         has = {name: _devices(node, name) for name in names}
+    before = opened_at(node)
     restart_machine(node, *map(node.until_running, names), roles=("poller", "worker"))
     (lost,), (kept,) = ([name for name in names if has[name] == [one]] for one in ("d1", "d0"))
-    with listing(node, "d0"):
+    with listing(node, "d0", after=before):
         found = node.api.until(pods_path(name=lost), lambda one: one["status"]["phase"] == "Failed", "it is rejected")
         assert found["status"]["reason"] == "UnexpectedAdmissionError"
         assert found["status"]["message"] == (

@@ -55,10 +55,12 @@ def booted(root: Path, kept: str = "before") -> Boots:
     return Boots(root / "kept", root / "source")
 
 
-def judged(nodes: NodeDevices, boots: Boots, requests: Any, source: str = API_SOURCE) -> DevicesAfterBoot:
-    """Return what judges the pod."""
+def judged(
+    nodes: NodeDevices, boots: Boots, requests: Any, source: str = API_SOURCE, *, seconds: float = 0.0
+) -> DevicesAfterBoot:
+    """Return what judges the pod, and waits so long for its plugin."""
     pod = PodSnapshot("pod/n/default/one/uid", "n", "default", "one", "uid", source, "", "SYNC")
-    return DevicesAfterBoot(nodes, boots, requests, lambda: [pod])
+    return DevicesAfterBoot(nodes, boots, requests, lambda: [pod], grace=timedelta(seconds=seconds))
 
 
 @pytest.mark.parametrize(
@@ -75,8 +77,7 @@ async def test_a_pod_is_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """With the kubelet's words; once it is judged, the boot is kept."""
     monkeypatch.setattr(after_boot, "AGAIN", 0.01)
     nodes, boots, requests = made(tmp_path), booted(tmp_path), Requests()
-    nodes.plugins._stop_grace = timedelta(seconds=0.2 if listed is None else 60)
-    judge = judged(nodes, boots, requests)
+    judge = judged(nodes, boots, requests, seconds=0.2 if listed is None else 60)
     nodes.plugins._changed = nodes.listed_anew
     nodes.plugins.known_before([GPU])
     judging = asyncio.create_task(judge.run())
@@ -109,7 +110,6 @@ async def test_a_pod_is_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
 async def test_a_pod_is_left_alone(tmp_path: Path, kept: str, source: str) -> None:
     """Its containers say what they lack."""
     nodes, boots, requests = made(tmp_path), booted(tmp_path, kept), Requests()
-    nodes.plugins.removed.add(GPU)
     async with asyncio.timeout(20):
         await judged(nodes, boots, requests, source).run()
     assert not requests.asked
@@ -120,7 +120,6 @@ async def test_a_pod_that_has_finished_is_no_matter(tmp_path: Path, monkeypatch:
     """It rejects to be evicted, and is not asked again."""
     monkeypatch.setattr(after_boot, "AGAIN", 0.01)
     nodes, boots, requests = made(tmp_path), booted(tmp_path), Requests(Rejection("Finished", "nothing is left"))
-    nodes.plugins.removed.add(GPU)
     async with asyncio.timeout(20):
         await judged(nodes, boots, requests).run()
     assert len(requests.asked) == 2
@@ -130,7 +129,7 @@ async def test_a_worker_that_ends_before_judges_anew(tmp_path: Path) -> None:
     """The boot is kept only once all is judged."""
     nodes, boots, requests = made(tmp_path), booted(tmp_path), Requests()
     nodes.plugins.known_before([GPU])
-    judging = asyncio.create_task(judged(nodes, boots, requests).run())
+    judging = asyncio.create_task(judged(nodes, boots, requests, seconds=60).run())
     await asyncio.sleep(0)
     judging.cancel()
     await asyncio.gather(judging, return_exceptions=True)
