@@ -25,16 +25,16 @@ NEVER = f"cannot allocate unregistered device {GPU}"
 
 
 class Requests:
-    """Records who is evicted; the first request is not answered."""
+    """Records who is evicted; the first request is not answered, unless the test says so."""
 
-    def __init__(self, rejection: Rejection | None = None) -> None:
+    def __init__(self, rejection: Rejection | None = None, *, answers: bool = False) -> None:
         self.asked: list[tuple[str, EvictPod]] = []
-        self._rejection = rejection
+        self._rejection, self._answers = rejection, answers
 
     async def ask(self, workflow_id: str, asked: EvictPod) -> Rejection | None:
         """Record it."""
         self.asked.append((workflow_id, asked))
-        if len(self.asked) == 1:
+        if len(self.asked) == 1 and not self._answers:
             raise LeadUnavailable("nobody answers")
         return self._rejection
 
@@ -70,7 +70,7 @@ def judged(
         pytest.param(devices("d0"), GONE, id="one is gone"),
         pytest.param([*devices("d0"), *devices("d1", health="Unhealthy")], GONE, id="one is ill"),
         pytest.param([], NONE, id="the plugin has none"),
-        pytest.param(None, NEVER, id="the plugin does not come back in time"),
+        pytest.param(None, NONE, id="the plugin does not come back in time"),
     ],
 )
 async def test_a_pod_is_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: Any, why: str) -> None:
@@ -113,6 +113,16 @@ async def test_a_pod_is_left_alone(tmp_path: Path, kept: str, source: str) -> No
     async with asyncio.timeout(20):
         await judged(nodes, boots, requests, source).run()
     assert not requests.asked
+    assert boots.before == "now"
+
+
+async def test_a_resource_that_nothing_tells_of(tmp_path: Path) -> None:
+    """No file and no plugin: it is waited for, too, and no longer."""
+    nodes, boots, requests = made(tmp_path), booted(tmp_path), Requests(answers=True)
+    async with asyncio.timeout(20):
+        await judged(nodes, boots, requests, seconds=0.05).run()
+    ((_, asked),) = requests.asked
+    assert asked.message == f"Pod was rejected: Allocate failed due to {NEVER}, which is unexpected"
     assert boots.before == "now"
 
 
