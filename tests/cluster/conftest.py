@@ -30,6 +30,7 @@ from tests.cluster.peers.kubelet_node import KubeletNode
 from tests.cluster.pods.kept_statuses import NODE, Watched, create
 from tests.node.after_failure import pytest_runtest_call  # noqa: F401 - a hook, found by its name
 from tests.node.conftest import cannot_run
+from tests.node.hardware.numa_plugin import find_numa_plugin
 from worker.standalone.containerd import Containerd
 from worker.standalone.progress import Progress
 from worker.standalone.temporal_server import TemporalServer
@@ -95,6 +96,15 @@ def cluster_node(tmp_path_factory: pytest.TempPathFactory, new_node: NewNode) ->
     with new_node(tmp_path_factory.mktemp("cluster-node")) as made:
         made.until_started()
         yield made
+
+
+@pytest.fixture(scope="session")
+def numa_program() -> Path:
+    """Find the device plugin with NUMA nodes, which prefers its last device."""
+    try:
+        return find_numa_plugin()
+    except NoBinaries as error:  # it names the program that cannot be built on this machine
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

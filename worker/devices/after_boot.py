@@ -2,8 +2,8 @@
 
 Called by the worker process. The rules are those of admission (devicesToAllocate in pkg/kubelet/cm/devicemanager/manager.go): a kubelet
 admits all pods anew that do not run when it starts. It rejects a pod whose plugin has not registered yet; here the plugin is waited
-for, as long as its resource is known. Pods of manifests are left alone, because nobody would replace them. The boot is remembered once all pods
-are judged: a worker that starts before that judges again.
+for, five minutes at most. Pods of manifests are left alone, because no controller would replace them. The id of the boot is kept
+once all pods are judged: a worker that starts before that judges again.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.hardware.ledger import UNEXPECTED
 from proto.temporal.names import API_SOURCE
@@ -32,7 +33,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class DevicesAfterBoot:
-    """The pods of one node that had devices before the boot."""
+    """Judges the pods of one node that had devices before the boot."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class DevicesAfterBoot:
         *,
         grace: timedelta = STOP_GRACE,
     ) -> None:
-        """Take what asks pods to end, and how long plugins are waited for."""
+        """Take what evicts pods, and how long plugins have to register."""
         self._grace = grace.total_seconds()
         self._manager, self._boots = devices.manager, boots
         self._requests, self._snapshots = requests, snapshots
@@ -73,7 +74,7 @@ class DevicesAfterBoot:
         except DevicesUnavailable as error:
             if waits and isinstance(error, NotYetRegistered):
                 return False
-            await self._reject(uid, f"Pod was rejected: {unexpected(error)}")
+            await self._reject(uid, f"{REJECTED_PREFIX}{unexpected(error)}")
         return True
 
     async def _reject(self, uid: str, message: str) -> None:

@@ -228,7 +228,10 @@ class DeviceManager:
         return {name: wanted[name] for name in sorted(wanted) if wanted[name] and self._is_of_plugins(name)}
 
     def refuse_missing(self, pod_uid: str) -> None:
-        """Raise DevicesUnavailable if devices that a pod has are healthy no more; NotYetRegistered if all that is known are, and a plugin may come."""
+        """Check that all devices of a pod are healthy; raises DevicesUnavailable.
+
+        That is NotYetRegistered if nothing is known against them, and some plugin has not listed its devices yet.
+        """
         waits: NotYetRegistered | None = None
         for container in self._known.pods.get(pod_uid, {}).values():
             for resource, assigned in sorted(container.items()):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,8 @@ import pytest
 from proto.podresources.v1 import api_pb2 as api
 from tests.cluster.binaries import NoBinaries
 from tests.cluster.cluster_node import ClusterNode, pods_path
-from tests.node.hardware import numa_plugin
+from tests.node.hardware.numa_plugin import RESOURCE as NUMA_RESOURCE
+from tests.node.hardware.numa_plugin import numa_plugin
 from tests.node.hardware.sample_plugin import DEVICES, FILES, RESOURCE, find_plugin, sample_plugin
 from tests.node.restarted_machine import restart_machine
 from tests.node.tempolet_node import pod_manifest
@@ -78,26 +78,17 @@ def listing(node: ClusterNode, *devices: str, after: int = 0) -> Iterator[None]:
     """Run a plugin that has these devices, once the registration was opened after a time."""
     node.until(lambda: opened_at(node) > after, "the registration is open")
     folder = node.root_dir / "device-plugins"
-    command = [str(numa_plugin.find_numa_plugin()), f"--folder={folder}", *(f"{one}=0" for one in devices)]
-    with (node.directory / "numa-plugin.log").open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
+    with numa_plugin(node.directory / "numa-plugin.log", f"--folder={folder}", *(f"{one}=0" for one in devices)):
         yield
-    finally:
-        process.kill()
-        process.wait()
 
 
+@pytest.mark.usefixtures("numa_program")
 def test_a_device_is_gone_after_a_boot(cluster_node: ClusterNode) -> None:
     """Its pod is rejected for good, as by a kubelet; one whose device is there starts again."""
-    try:
-        numa_plugin.find_numa_plugin()
-    except NoBinaries as error:
-        pytest.skip(str(error))
     node, names = cluster_node, ("first", "second")
     with listing(node, "d0", "d1"):
         for name in names:
-            node.create_pod(wanting(name, 1, numa_plugin.RESOURCE))
+            node.create_pod(wanting(name, 1, NUMA_RESOURCE))
             node.until_pod_ready(name)
         has = {name: _devices(node, name) for name in names}
     before = opened_at(node)
@@ -108,7 +99,7 @@ def test_a_device_is_gone_after_a_boot(cluster_node: ClusterNode) -> None:
         assert found["status"]["reason"] == "UnexpectedAdmissionError"
         assert found["status"]["message"] == (
             "Pod was rejected: Allocate failed due to previously allocated devices are no longer healthy; "
-            f"cannot allocate unhealthy devices {numa_plugin.RESOURCE}, which is unexpected"
+            f"cannot allocate unhealthy devices {NUMA_RESOURCE}, which is unexpected"
         )
         assert "DisruptionTarget" not in [one["type"] for one in found["status"]["conditions"]]
         restarted = node.api.until(

@@ -4,11 +4,8 @@ That we start on a kubelet's is shown by a file of its own (`tests/workflows/dec
 """
 
 import asyncio
-import contextlib
 import dataclasses
 import json
-import subprocess
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -16,12 +13,11 @@ from typing import Final
 import pytest
 
 from proto.temporal.hardware.ledger import AllocateHardware
-from tests.cluster.binaries import NoBinaries
 from tests.cluster.cluster_node import pods_path
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.peers.kubelet_node import NAME, KubeletNode
 from tests.cluster.peers.state_files import Json, created, until_gone, until_ready
-from tests.node.hardware.numa_plugin import RESOURCE, VARIABLE, find_numa_plugin
+from tests.node.hardware.numa_plugin import RESOURCE, VARIABLE, numa_plugin
 from tests.node.tempolet_node import pod_manifest
 from tests.waiting import wait_until
 from worker.devices.of_this_node import NodeDevices
@@ -32,14 +28,7 @@ from workflows.decide.node.hardware_needs import hardware_slice
 FOLDER: Final = "/var/lib/kubelet/device-plugins"
 """A kubelet looks for plugins and their checkpoint here, whatever its root directory is (pluginapi.DevicePluginPath)."""
 
-
-@pytest.fixture
-def program() -> Path:
-    """Find the plugin, which prefers its last device."""
-    try:
-        return find_numa_plugin()
-    except NoBinaries as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("numa_program")
 
 
 def with_its_folder(program: Path, folder: Path, script: Path) -> Path:
@@ -53,18 +42,6 @@ def with_its_folder(program: Path, folder: Path, script: Path) -> Path:
     return script
 
 
-@contextlib.contextmanager
-def plugin(program: Path, log: Path, *arguments: str) -> Iterator[None]:
-    """Run it."""
-    with log.open("ab") as written:
-        process = subprocess.Popen([program, *arguments], stdout=written, stderr=written)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
 async def given(root_dir: Path, socket: Path, pod: Json) -> None:
     """Give a pod its device."""
     devices = NodeDevices(root_dir)
@@ -75,14 +52,14 @@ async def given(root_dir: Path, socket: Path, pod: Json) -> None:
 
 
 def test_the_kubelet_starts_on_ours(
-    kubelet_node: KubeletNode, plane: ControlPlane, node_dir: Path, tmp_path: Path, program: Path
+    kubelet_node: KubeletNode, plane: ControlPlane, node_dir: Path, tmp_path: Path
 ) -> None:
     """Its checksum is right, and the pod keeps a device that a kubelet without the file would not give it."""
     until_gone(plane)
     manifest = pod_manifest("device", f'test "${VARIABLE}" = d0 && sleep 3600')
     manifest["spec"]["containers"][0]["resources"] = {"limits": {RESOURCE: "1"}}
     pod, home, socket = created(plane, manifest, bound=False), node_dir / "our-devices", node_dir / "served.sock"
-    with plugin(program, tmp_path / "log", f"--socket={socket}", "d0=0"):
+    with numa_plugin(tmp_path / "log", f"--socket={socket}", "d0=0"):
         wait_until(socket.exists, "the plugin is served")
         asyncio.run(given(tmp_path, socket, pod))
     ours, folder = tmp_path / STATE_FILE, tmp_path / "device-plugins-of-kubelet"
@@ -90,7 +67,7 @@ def test_the_kubelet_starts_on_ours(
     (folder / ours.name).write_bytes(ours.read_bytes())
     with dataclasses.replace(kubelet_node, program=kubelet).running(home, {}):
         until_ready(plane, f"/api/v1/nodes/{NAME}")
-        with plugin(program, tmp_path / "log", f"--folder={folder}", "d0=0", "d1=0"):
+        with numa_plugin(tmp_path / "log", f"--folder={folder}", "d0=0", "d1=0"):
             plane.api.until(
                 f"/api/v1/nodes/{NAME}", lambda one: one["status"]["allocatable"].get(RESOURCE) == "2", "two are listed"
             )

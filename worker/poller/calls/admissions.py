@@ -7,10 +7,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from proto.temporal.pod_inputs import Rejected
-
-
-class PodGoes(Exception):
-    """A pod was deleted, or is listed no more, while it waited to be admitted: what it needs now is another call."""
+from worker.poller.calls.reconciler import CallOutdated
 
 
 class Admissions:
@@ -20,7 +17,7 @@ class Admissions:
         self._pending: dict[str, asyncio.Future[Rejected | None]] = {}
 
     async def answer(self, uid: str, asked: Awaitable[Rejected | None]) -> Rejected | None:
-        """Wait for an answer; raises PodGoes."""
+        """Wait for an answer; raises CallOutdated once the pod waits no longer."""
         pending = self._pending[uid] = asyncio.ensure_future(asked)
         try:
             return await pending
@@ -28,7 +25,7 @@ class Admissions:
             here = asyncio.current_task()
             if uid in self._pending or (here and here.cancelling()):
                 raise
-            raise PodGoes from None
+            raise CallOutdated from None
         finally:
             if self._pending.get(uid) is pending:
                 del self._pending[uid]

@@ -22,6 +22,10 @@ RETRY_REFUSED: Final = timedelta(seconds=20)
 Call = TypeVar("Call")
 
 
+class CallOutdated(Exception):
+    """What a key needs has changed while its call waited: the next call is computed."""
+
+
 class Needs(Protocol[Call]):
     """What a Reconciler works for."""
 
@@ -29,7 +33,7 @@ class Needs(Protocol[Call]):
         """Return the next call for a key; None if none is needed now."""
 
     async def make(self, key: str, call: Call) -> None:
-        """Make a call."""
+        """Make a call; may raise CallOutdated."""
 
     def refused(self, key: str, call: Call | None, error: Exception | None) -> None:
         """Handle the result of a call for a key; `error` is None if it succeeded or no call is needed."""
@@ -79,7 +83,8 @@ class Reconciler(Generic[Call]):
             while (call := self._next(key)) is not None:
                 changed.clear()
                 try:
-                    await self._needs.make(key, call)
+                    with contextlib.suppress(CallOutdated):
+                        await self._needs.make(key, call)
                     self._needs.refused(key, None, None)
                     wait = RETRY_FIRST
                     continue

@@ -20,7 +20,7 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.resources import ResizeVerdict
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
-from worker.poller.calls.admissions import Admissions, PodGoes
+from worker.poller.calls.admissions import Admissions
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows, marked
 from worker.poller.calls.reconciler import Reconciler
@@ -201,8 +201,6 @@ class ApiPods:
         leads = known.leads
         try:
             await self._make(known, key, call)
-        except PodGoes:
-            return
         finally:
             if known.leads != leads:
                 known.tell_anew()
@@ -317,7 +315,7 @@ class ApiPods:
         return str(PodWorkflowId(self._node, pod.namespace, pod.name, pod.uid))
 
     async def _start_of(self, pod: ApiPod, known: Known) -> PodStart:
-        """Return a workflow's input; of a pod that began before, nobody knows with which hooks this node took it. Raises PodGoes."""
+        """Return a workflow's input; of a pod that began before, nobody knows with which hooks this node took it. Raises CallOutdated."""
         rejected = None
         if not (known.open or pod.ended or pod.deleted):
             rejected = await self._admissions.answer(pod.uid, self._dependencies.admit(pod.pod))

@@ -21,7 +21,7 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.resources import ResizeVerdict
 from proto.temporal.signals import DeletionRequested, PodListed
-from worker.poller.calls.admissions import Admissions, PodGoes
+from worker.poller.calls.admissions import Admissions
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows, marked
 from worker.poller.calls.reconciler import Reconciler
@@ -245,10 +245,6 @@ class ManifestPods:
 
     async def make(self, key: str, call: Start | Delete) -> None:
         """Make a call, and record its result."""
-        with contextlib.suppress(PodGoes):
-            await self._make(key, call)
-
-    async def _make(self, key: str, call: Start | Delete) -> None:
         known = self._names[key]
         number, leads = self._workflows.numbers.next(), known.leads
         match call:
@@ -290,7 +286,7 @@ class ManifestPods:
                 known.first_requests.setdefault(uid, call)
 
     async def _why_rejected(self, known: PodName, pod: StaticPod) -> Rejected | None:
-        """Return why a new pod is rejected; raises PodGoes."""
+        """Return why a new pod is rejected; raises CallOutdated."""
         if self.admit is None or known.open.get(pod.uid):
             return None
         return await self._admissions.answer(pod.uid, self.admit(pod.pod, static=True))

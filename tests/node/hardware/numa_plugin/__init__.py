@@ -1,5 +1,8 @@
 """A device plugin by the kubelet's own stub, whose devices have NUMA nodes and which asks for every call: the official sample has neither."""
 
+import contextlib
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,3 +21,15 @@ def find_numa_plugin() -> Path:
     module, source = BUILD.parent, Path(__file__).parent / "main.go"
     kept = BuildCache(cache_root(), NAME, digest((module / "go.mod", module / "go.sum", source)))
     return GoProgram(kept, NAME, module, ("build",), str(source), nice=15).find()
+
+
+@contextlib.contextmanager
+def numa_plugin(log: Path, *arguments: str) -> Iterator[None]:
+    """Run it; raises NoBinaries."""
+    with log.open("ab") as written:
+        process = subprocess.Popen([find_numa_plugin(), *arguments], stdout=written, stderr=written)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()

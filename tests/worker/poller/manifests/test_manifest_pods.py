@@ -18,7 +18,7 @@ from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.manifest_pod_needs import Delete, PodName, Start
-from worker.poller.manifests.manifest_pods import ManifestPods
+from worker.poller.manifests.manifest_pods import Admit, ManifestPods
 from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import StaticPod
 from worker.temporal.signal_numbers import SignalNumbers
@@ -378,18 +378,23 @@ async def test_a_pod_that_cannot_begin_is_shown_and_begins_when_it_can() -> None
     await pods.close()
 
 
-async def test_a_pod_whose_manifest_changes_while_it_waits_to_be_admitted_waits_no_longer() -> None:
-    """Nothing of it was begun; its successor is asked for."""
-    temporal, asked, never = Temporal(), asyncio.Queue[str](), asyncio.Event()
+def holding_back(asked: asyncio.Queue[str], until: asyncio.Event) -> Admit:
+    """Admit static pods, `OLD` once the event is set; tells which were asked for."""
 
     async def admit(pod: PodJson, *, static: bool = False) -> Rejected | None:
         asked.put_nowait(pod["metadata"]["uid"])
         if pod["metadata"]["uid"] == OLD:
-            await never.wait()
+            await until.wait()
         return None if static else Rejected("NotStatic", "")
 
+    return admit
+
+
+async def test_a_pod_whose_manifest_changes_while_it_waits_to_be_admitted_waits_no_longer() -> None:
+    """Nothing of it was begun; its successor is asked for."""
+    temporal, asked = Temporal(), asyncio.Queue[str]()
     pods = lister(temporal)
-    pods.admit = admit
+    pods.admit = holding_back(asked, asyncio.Event())
     pods.set_open([], asked_at=0.0)
     pods.set_listing(listing(web(OLD)))
     assert await asked.get() == OLD
@@ -402,21 +407,15 @@ async def test_a_pod_whose_manifest_changes_while_it_waits_to_be_admitted_waits_
 
 async def test_a_pod_whose_manifest_goes_while_it_waits_to_be_admitted_is_forgotten() -> None:
     """The next one of that uid is asked for anew."""
-    temporal, asked, admits = Temporal(), asyncio.Queue[bool](), asyncio.Event()
-
-    async def admit(pod: PodJson, *, static: bool = False) -> Rejected | None:  # noqa: ARG001 - the Protocol's
-        asked.put_nowait(static)
-        await admits.wait()
-        return None
-
+    temporal, asked, admits = Temporal(), asyncio.Queue[str](), asyncio.Event()
     pods = lister(temporal)
-    pods.admit = admit
+    pods.admit = holding_back(asked, admits)
     pods.set_open([], asked_at=0.0)
     pods.set_listing(listing(web(OLD)))
-    await asked.get()
+    assert await asked.get() == OLD
     pods.set_listing(listing())
     pods.set_listing(listing(web(OLD)))
-    await asked.get()
+    assert await asked.get() == OLD
     admits.set()
     await temporal.until(1)
     assert temporal.calls == ["start 000"]
