@@ -4,6 +4,7 @@ Every session holds a slot (a lock file). The slot's number gives its bridge, su
 started by `tempolet up` can run beside each other.
 """
 
+import asyncio
 import contextlib
 import gc
 import shutil
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -56,14 +58,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let SIGTERM end the session as Ctrl-C does, so that fixtures stop what they have started.
 
     Both are set before each test: a Service that a test runs installs its own handler and resets it to the default, and a program that a
     shell has started in the background ignores Ctrl-C.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, partial(_interrupt, item.config))
 
 
 def pytest_keyboard_interrupt() -> None:
@@ -71,8 +73,15 @@ def pytest_keyboard_interrupt() -> None:
     signal.signal(signal.SIGTERM, _finish_first)
 
 
-def _interrupt(_: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does now: it cancels a coroutine; an error in whatever task runs could leave another that never ends."""
+def _interrupt(config: pytest.Config, _: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does now: it cancels a coroutine; an error in whatever task runs could leave another that never ends.
+
+    A session that hangs is ended in this way, so its log tells first where its tasks are.
+    """
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled(), contextlib.suppress(RuntimeError):  # no coroutine runs
+        for task in asyncio.all_tasks():
+            task.print_stack()
     signal.signal(signal.SIGTERM, _finish_first)
     ctrl_c = signal.getsignal(signal.SIGINT)
     assert callable(ctrl_c)

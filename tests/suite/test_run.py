@@ -49,14 +49,16 @@ def test_waits(thing):
 """
 
 HANGS = """
-import pathlib, pytest, time
+import asyncio, pathlib, pytest, time
 @pytest.fixture
 def thing():
     yield
     time.sleep(600)
-def test_waits(thing):
+async def lost():
     pathlib.Path("waits").touch()
-    time.sleep(600)
+    await asyncio.Event().wait()
+def test_waits(thing):
+    asyncio.run(lost())
 """
 
 
@@ -181,7 +183,7 @@ def test_a_run_that_is_killed_takes_its_sessions_with_it(tree: Callable[..., Pat
     assert len(list(root.glob("cleaned-*"))) == 2
 
 
-async def test_a_session_that_hangs_at_its_end_is_killed(tree: Callable[..., Path]) -> None:
+async def test_a_session_that_hangs_tells_where_and_is_killed(tree: Callable[..., Path]) -> None:
     """Its fixtures had their time."""
     root = tree(node_a=HANGS)
     session = Session(root, ["tests/node"], root / "log", ends_within=1)
@@ -190,6 +192,7 @@ async def test_a_session_that_hangs_at_its_end_is_killed(tree: Callable[..., Pat
     session.interrupt()
     async with asyncio.timeout(PATIENCE):
         assert await running == -signal.SIGKILL
+    assert "in lost\n    await asyncio.Event().wait()" in (root / "log").read_text()
 
 
 def _until_both_wait(root: Path, process: "subprocess.Popen[str]") -> None:

@@ -21,6 +21,7 @@ from proto.deviceplugin.v1beta1 import api_pb2 as api
 from proto.deviceplugin.v1beta1 import api_pb2_grpc
 from worker.devices.counts import Counts
 from worker.devices.plugins import MOST_RESOURCES, DevicePlugins, RegistrationRefused
+from worker.endpoints.grpc_servers import serve_until_cancelled
 from worker.endpoints.unix_sockets import remove, short_name
 
 FOLDER: Final = "device-plugins"
@@ -52,10 +53,8 @@ async def serve_registration(root_dir: Path, plugins: DevicePlugins, counts: Cou
     with short_name(folder / SOCKET) as short:
         try:
             server.add_insecure_port(f"unix:{short}")
-            await server.start()
-            await server.wait_for_termination()
+            await serve_until_cancelled(server)
         finally:
-            await server.stop(None)
             remove(folder / SOCKET)
 
 

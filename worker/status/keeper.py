@@ -237,9 +237,9 @@ class StatusKeeper:
         await self._pods.listed.wait()
         while True:
             uid = await self._queue.get()
-            await self._breaker.wait()
             try:
-                await self._sync(uid)
+                async with self._breaker.call():
+                    await self._sync(uid)
             finally:
                 self._queue.done(uid)
 
@@ -257,11 +257,14 @@ class StatusKeeper:
             self._breaker.reset()
         except ApiAway as error:
             if error.status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after:
+                self._breaker.reset()
                 self._retry_later(desired, error, LONGEST_FAILURE)
             else:
                 self._breaker.trip(error)
                 self._queue.add(uid)
         except Exception as error:  # noqa: BLE001 - a refusal, or a defect
+            if isinstance(error, ApiRefused):
+                self._breaker.reset()
             self._retry_later(desired, error, LONGEST_REFUSAL)
 
     def _note_synced(self, desired: DesiredStatus, status: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from proto.podresources.v1 import api_pb2 as api
 from proto.podresources.v1 import api_pb2_grpc
 from proto.podresources.v1alpha1 import api_pb2 as alpha
 from proto.podresources.v1alpha1 import api_pb2_grpc as alpha_grpc
+from worker.endpoints.grpc_servers import serve_until_cancelled
 from worker.endpoints.unix_sockets import short_name
 from worker.node.pod_resources.assigned import AssignedClaims, AssignedCpus, AssignedDevices, AssignedMemory
 from worker.node.pod_resources.listing import Listing
@@ -61,11 +62,9 @@ async def serve_pod_resources(deps: NodeDependencies) -> None:
             api_pb2_grpc.add_PodResourcesListerServicer_to_server(PodResources(listing, count), server)
             alpha_grpc.add_PodResourcesListerServicer_to_server(PodResourcesAlpha(listing, count), server)
             server.add_insecure_port(f"unix:{short}")
-            await server.start()
-            await server.wait_for_termination()
+            await serve_until_cancelled(server)
         finally:
             path.unlink(missing_ok=True)
-            await server.stop(None)
 
 
 class PodResources(api_pb2_grpc.PodResourcesListerServicer):  # type: ignore[misc]  # generated
