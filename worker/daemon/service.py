@@ -13,6 +13,7 @@ import faulthandler
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, MutableMapping
 from datetime import timedelta
 from types import TracebackType
@@ -55,6 +56,8 @@ class Service:
         """Take a quick function, called on the event loop, that returns a reason to be restarted or an empty string."""
         self._health = health
         self._notifier = Notifier(os.environ if environment is None else environment)
+        self.started_in = time.process_time()
+        """CPU seconds from the start of the process until now: how fast the machine is."""
         self.is_ready = False
         """It has told that it is ready."""
         self._stop = asyncio.Event()

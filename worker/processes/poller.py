@@ -31,6 +31,7 @@ from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.delivery.client import SocketLead
 from worker.delivery.server import socket_path
+from worker.delivery.task_timeouts import task_timeout
 from worker.documents.manifest_refusal import LARGEST_FILE
 from worker.machine.shutdown_sign import ShutdownSign
 from worker.payloads.sending import SendingConverter
@@ -126,7 +127,15 @@ class Poller:
         commitment.settle()
         lead = SocketLead(socket_path(config.state_dir), SendingConverter())
         numbers, tickets = signal_numbers(config.state_dir, SENDER), Tickets(config.state_dir)
-        self._workflows = PodWorkflows(client, node, numbers, commitment, tickets=tickets, lead=lead)
+        self._workflows = PodWorkflows(
+            client,
+            node,
+            numbers,
+            commitment,
+            tickets=tickets,
+            lead=lead,
+            task_timeout=task_timeout(service.started_in),
+        )
         self._refused_manifests = RefusedManifests(config.root_dir)
         settings = node_settings(config)
         sources = (SOURCE, URL_SOURCE) if config.manifest_url.url else (SOURCE,)

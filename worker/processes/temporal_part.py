@@ -19,6 +19,7 @@ from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import TEMPORAL, NodeClient
 from worker.daemon.service import Service
+from worker.delivery.task_timeouts import task_timeout
 from worker.delivery.workflow_signals import SENDER, WorkflowSignals
 from worker.devices.plugins import DevicePlugins
 from worker.host.current_readiness import CurrentReadiness
@@ -106,7 +107,11 @@ class TemporalPart:
                 seal=self._guard.seal,
                 publish=parts.readiness.publish,
                 interceptors=parts.interceptors,
-                temporal=HandingBack(parts.node.client, is_ours=self._name.is_ours),
+                temporal=HandingBack(
+                    parts.node.client,
+                    is_ours=self._name.is_ours,
+                    task_timeout=task_timeout(parts.service.started_in),
+                ),
                 name=self._name,
                 phase=self.phase,
                 note=partial(parts.service.note, about=LEADS),

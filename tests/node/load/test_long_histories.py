@@ -32,8 +32,8 @@ from tests.node.load.copied_runs import Run, copy_run
 from tests.patience import PATIENCE
 from tests.workflows.conftest import QUICK, Node, pod_json
 from tests.workflows.model_runtime import ModelRuntime
+from worker.delivery.task_timeouts import SHORTEST
 from worker.host.pod_cache import publishing
-from worker.poller.calls.pod_workflows import TASK_TIMEOUT
 from worker.processes.sdk_worker import node_worker
 from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.codec import PayloadCipher
@@ -119,7 +119,7 @@ async def test_every_pod_acts(
     """Each of them reads the runtime after a signal that came while no worker ran."""
     client = await connect(settings)
     await prepare(client, settings)
-    node = Node(client, "n-long", ModelRuntime(), behaviour=behaviour, task_timeout=TASK_TIMEOUT)
+    node = Node(client, "n-long", ModelRuntime(), behaviour=behaviour, task_timeout=SHORTEST)
     original, length = await grown(node, events)
     uids = [uuid.uuid4().hex for _ in range(pods)]
     copies = [Run(original.workflow_id.replace(original.uid, uid), str(uuid.uuid4()), uid) for uid in uids]

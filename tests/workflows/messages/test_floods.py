@@ -20,7 +20,7 @@ from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, pod_json
 from tests.workflows.pod.test_continuing import GOING, lengths
 from tests.workflows.test_behaviour import run_of
-from worker.poller.calls.pod_workflows import TASK_TIMEOUT
+from worker.delivery.task_timeouts import SHORTEST
 from worker.standalone.temporal_server import DYNAMIC_CONFIG
 from worker.temporal.temporal_client import TemporalSettings
 
@@ -58,7 +58,7 @@ async def flooded(settings: TemporalSettings, node: Node, workflow_id: str) -> A
 async def test_signals_without_pause(node: Node, settings: TemporalSettings, runs: int) -> None:
     """Each run stays short, and the deletion ends the pod while the flood goes on."""
     pod = pod_json()
-    node.task_timeout = TASK_TIMEOUT
+    node.task_timeout = SHORTEST
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
     newest = node.newest(pod)

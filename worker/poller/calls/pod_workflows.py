@@ -30,6 +30,7 @@ from worker.delivery.deliveries import Ask, Deliveries
 from worker.delivery.hardware_requests import HardwareRequests
 from worker.delivery.lead import Lead, LeadUnavailable, Message, NameTaken, TemporalLeads
 from worker.delivery.pod_requests import PodRequests
+from worker.delivery.task_timeouts import SHORTEST
 from worker.delivery.workflow_signals import is_away as answers_not
 from worker.poller.calls.open_workflows import OpenWorkflows, sort_out, with_led
 from worker.poller.calls.start_tickets import ticket_to_start
@@ -49,8 +50,6 @@ from worker.tickets.tickets import Tickets
 
 SENDER: Final = "poller"
 """Who numbers the signals."""
-TASK_TIMEOUT: Final = timedelta(seconds=3)
-"""How soon another worker takes over a workflow task after the first was killed."""
 CALL_LIMIT: Final = timedelta(seconds=10)
 VISIBILITY_LAGS: Final = 10.0
 """Seconds for which visibility may not list a workflow that was just started or signalled."""
@@ -71,6 +70,7 @@ class PodWorkflows:
         *,
         tickets: Tickets,
         lead: Lead | None = None,
+        task_timeout: timedelta = SHORTEST,
     ) -> None:
         """Take what the calls need; without a `lead`, Temporal leads all pods."""
         self.deliveries = Deliveries(lead or TemporalLeads(), _is_away)
@@ -82,6 +82,7 @@ class PodWorkflows:
         self._commitment = commitment
         self._client = client
         self._node = node
+        self._task_timeout = task_timeout
         self.starts = PodLocks()
         """Held, by workflow id, while a workflow is started, and while what a pod without one has left is removed."""
         self._calls = TemporalCalls(self.deliveries.require_name)
@@ -118,7 +119,7 @@ class PodWorkflows:
                 start,
                 id=str(workflow_id),
                 task_queue=names.node_task_queue(self._node),
-                task_timeout=TASK_TIMEOUT,
+                task_timeout=self._task_timeout,
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 start_signal=said.name,
@@ -149,7 +150,7 @@ class PodWorkflows:
                 replace(start, ticket=ticket),
                 id=workflow_id,
                 task_queue=names.node_task_queue(self._node),
-                task_timeout=TASK_TIMEOUT,
+                task_timeout=self._task_timeout,
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 start_signal=names.NODE_CONFIGURED,

@@ -27,6 +27,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from proto.temporal import names
 from proto.temporal.away import WhileAway
 from proto.temporal.ticket import Ticket
+from worker.delivery.task_timeouts import SHORTEST
 from worker.stand_in.hand_back.returned import HandedOver, Returned
 from worker.stand_in.hand_back.returns import FAILED_TASKS
 from worker.stand_in.hand_back.story_parts import Told, told
@@ -42,8 +43,6 @@ LOOK_LIMIT: Final = timedelta(seconds=3)
 """For the question whether Temporal answers."""
 LOOK_AGAIN: Final = 0.25
 """Seconds between two looks at a run that was just started."""
-TASK_TIMEOUT: Final = timedelta(seconds=3)
-"""As for a workflow that the poller starts."""
 TRIES: Final = 4
 """Of one hand-back, while runs close under it or Temporal asks for fewer calls."""
 FIRST_PAUSE: Final = timedelta(seconds=0.5)
@@ -73,6 +72,7 @@ class HandingBack:
         client: Client,
         *,
         taken_within: timedelta = TAKEN_WITHIN,
+        task_timeout: timedelta = SHORTEST,
         is_ours: Callable[[], Awaitable[bool]] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -80,6 +80,7 @@ class HandingBack:
         self._client = client
         self._is_ours = is_ours
         self._taken_within = taken_within
+        self._task_timeout = task_timeout
         self._now = now
 
     async def is_there(self) -> bool:
@@ -241,7 +242,7 @@ class HandingBack:
             start,
             id=workflow_id,
             task_queue=begin.task_queue,
-            task_timeout=TASK_TIMEOUT,
+            task_timeout=self._task_timeout,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             id_conflict_policy=conflict,
             search_attributes=begin.search_attributes,

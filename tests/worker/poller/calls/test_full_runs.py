@@ -1,6 +1,7 @@
 """Is a run that takes no signal any more, also no deletion, ended by the poller, which can then start another?"""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -43,7 +44,10 @@ async def client(settings: TemporalSettings) -> Client:
 @pytest.fixture
 def workflows(client: Client, tmp_path: Path) -> PodWorkflows:
     """Make the calls of a node without a worker, so that no run ends by itself."""
-    return PodWorkflows(client, f"n{uuid4().hex[:8]}", SignalNumbers(), Commitment(tmp_path), tickets=Tickets(tmp_path))
+    node, tickets = f"n{uuid4().hex[:8]}", Tickets(tmp_path)
+    return PodWorkflows(
+        client, node, SignalNumbers(), Commitment(tmp_path), tickets=tickets, task_timeout=timedelta(seconds=7)
+    )
 
 
 def a_pod(workflows: PodWorkflows) -> tuple[PodStart, str]:
@@ -84,6 +88,14 @@ async def test_a_deletion_and_a_hint(client: Client, workflows: PodWorkflows) ->
         assert not await workflows.request_deletion(workflow_id, asked)
     await workflows.start(start, PodListed("file"))
     assert await workflows.is_open(workflow_id)
+
+
+async def test_the_time_of_a_workflow_task(client: Client, workflows: PodWorkflows) -> None:
+    """Is that of the machine."""
+    start, workflow_id = a_pod(workflows)
+    await workflows.start(start, PodListed("file"))
+    described = await describe_execution(client, workflow_id)
+    assert described.execution_config.default_workflow_task_timeout.seconds == 7
 
 
 async def test_a_start(client: Client, workflows: PodWorkflows) -> None:

@@ -140,14 +140,17 @@ async def test_an_open_run_takes_it(node: Node) -> None:
 )
 async def test_a_run_of_an_earlier_life_has_not_taken_it(node: Node, is_over: bool) -> None:
     """Its epoch is higher, because that life had more outages; its workflow id is the same."""
-    pod, handing = pod_json(), HandingBack(node.client, taken_within=timedelta(seconds=1))
+    pod = pod_json()
+    handing = HandingBack(node.client, taken_within=timedelta(seconds=1), task_timeout=timedelta(seconds=7))
     earlier = returned(node, pod, OVER if is_over else Observed(started_at=SINCE), 5, life="earlier")
     assert await handing.hand_back(earlier) is HandedOver.TAKEN
     assert await handing.hand_back(returned(node, pod, Observed(started_at=SINCE), 1, life="now")) is HandedOver.TAKEN
     await node.until(pod, lambda one: one.ready)
     runs = await runs_of(node, pod)
     assert starts(runs)[-1].ticket == Ticket("now", 1)
-    assert is_open_run(await describe_execution(node.client, node.workflow_id(pod)))
+    described = await describe_execution(node.client, node.workflow_id(pod))
+    assert is_open_run(described)
+    assert described.execution_config.default_workflow_task_timeout.seconds == 7
     await node.delete(node.newest(pod))
 
 

@@ -1,0 +1,16 @@
+"""How long a worker may take for a workflow task, before Temporal gives the task to another worker.
+
+The timeout delays pods only if a worker is killed during a task of theirs. The next worker has to start first, so a timeout of
+the length of a start costs nothing, and on a slow machine tasks take longer, too.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+SHORTEST: Final = timedelta(seconds=3)
+LONGEST: Final = timedelta(seconds=30)
+
+
+def task_timeout(start: float) -> timedelta:
+    """Return the timeout on a machine where the start of a process takes this many CPU seconds."""
+    return min(max(SHORTEST, timedelta(seconds=start)), LONGEST)
