@@ -8,9 +8,15 @@ from datetime import timedelta
 from typing import Final
 
 SHORTEST: Final = timedelta(seconds=3)
+"""For a machine of the usual speed."""
 LONGEST: Final = timedelta(seconds=30)
 
 
 def task_timeout(start: float) -> timedelta:
     """Return the timeout on a machine where the start of a process takes this many CPU seconds."""
     return min(max(SHORTEST, timedelta(seconds=start)), LONGEST)
+
+
+def away_after(configured: timedelta, timeout: timedelta) -> timedelta:
+    """Return how long something is due before Temporal is away: `configured`, and as much more as a task has more time."""
+    return configured + timeout - SHORTEST

@@ -8,6 +8,7 @@ import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 import structlog
@@ -28,6 +29,7 @@ from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.delivery.lead import Answer, LeadUnavailable, Message
 from worker.delivery.server import LeadServer, socket_path
+from worker.delivery.task_timeouts import away_after
 from worker.host.temporal.first_look import FirstLook
 from worker.payloads.receiving import ReceivingConverter
 from worker.processes.before_polling import Phase
@@ -86,6 +88,8 @@ class LeadDependencies:
     name: NodeName
     note: Callable[[str], None]
     """Takes what the process's status line says of Temporal."""
+    task_timeout: timedelta
+    """Of the workflow tasks of this node."""
 
 
 class PodLeads:
@@ -120,7 +124,7 @@ class PodLeads:
                 is_replaying=lambda: deps.phase.is_replaying,
             ),
             worker_id=self._worker_id,
-            away_seconds=deps.config.tempolet.temporal.away_after.total_seconds(),
+            away_seconds=away_after(deps.config.tempolet.temporal.away_after, deps.task_timeout).total_seconds(),
         )
         self._comparing = Comparing(
             Compared(self._journal, self._leading.take_over, self._states.known_in, self._settle)

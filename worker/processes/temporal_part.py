@@ -98,7 +98,7 @@ class TemporalPart:
     # --- parts
 
     def _leads(self) -> PodLeads:
-        parts = self._parts
+        parts, timeout = self._parts, task_timeout(self._parts.service.started_in)
         return PodLeads(
             LeadDependencies(
                 config=parts.config,
@@ -107,14 +107,11 @@ class TemporalPart:
                 seal=self._guard.seal,
                 publish=parts.readiness.publish,
                 interceptors=parts.interceptors,
-                temporal=HandingBack(
-                    parts.node.client,
-                    is_ours=self._name.is_ours,
-                    task_timeout=task_timeout(parts.service.started_in),
-                ),
+                temporal=HandingBack(parts.node.client, is_ours=self._name.is_ours, task_timeout=timeout),
                 name=self._name,
                 phase=self.phase,
                 note=partial(parts.service.note, about=LEADS),
+                task_timeout=timeout,
             )
         )
 

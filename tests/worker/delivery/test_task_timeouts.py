@@ -1,8 +1,10 @@
-"""Does a slow machine have more time for its workflow tasks?"""
+"""Does a slow machine have more time for its workflow tasks, before Temporal is away, too?"""
+
+from datetime import timedelta
 
 import pytest
 
-from worker.delivery.task_timeouts import task_timeout
+from worker.delivery.task_timeouts import away_after, task_timeout
 
 
 @pytest.mark.parametrize(
@@ -17,3 +19,10 @@ from worker.delivery.task_timeouts import task_timeout
 def test_the_timeout_is_as_long_as_a_start(start: float, timeout: float) -> None:
     """From 3 to 30 seconds."""
     assert task_timeout(start).total_seconds() == timeout
+
+
+def test_a_task_that_takes_its_time_is_no_sign_that_temporal_is_away() -> None:
+    """The setting is for a machine of the usual speed."""
+    configured = timedelta(seconds=5)
+    assert away_after(configured, task_timeout(1.2)) == configured
+    assert away_after(configured, task_timeout(40.0)) == timedelta(seconds=32)
