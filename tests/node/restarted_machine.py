@@ -8,8 +8,9 @@ from typing import Final
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid
 from tests.node.tempolet_node import TempoletNode
+from worker.machine.boots import OF_DEVICES, OF_POLLER
 
-_KEPT: Final = {"poller": "boot-id", "worker": "devices-boot-id"}
+_KEPT: Final = {"poller": OF_POLLER, "worker": OF_DEVICES}
 
 
 def restart_machine(node: TempoletNode, *pods: PodSnapshot, roles: Sequence[str] = ("poller",)) -> None:

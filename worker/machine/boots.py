@@ -1,7 +1,8 @@
-"""Whether the machine was restarted since a poller of this node last compared everything.
+"""Whether the machine was restarted since a process of this node last did what a boot asks for.
 
-Then the pods that are known from before are told so, with the hint to read the runtime, and their histories tell it. The kernel's id of the
-boot is kept in the state folder. A node that has none there yet, at its first start or after an upgrade, was not restarted.
+The poller then tells the pods that are known from before, with the hint to read the runtime, and their histories tell it; the worker
+judges whether pods still have their devices. Each keeps the kernel's id of the boot in a file of the state folder. A node that has
+none there yet, at its first start or after an upgrade, was not restarted.
 """
 
 import contextlib
@@ -12,6 +13,9 @@ from typing import Final
 from activities.files.atomic_files import sync_folder, write_atomically
 from activities.machine.boot_id import BOOT_ID
 
+OF_POLLER: Final = "boot-id"
+OF_DEVICES: Final = "devices-boot-id"
+"""The names of the files."""
 _LONGEST: Final = 64
 
 

@@ -22,7 +22,7 @@ from proto.temporal.signals import REBOOT
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import give_back_freed_memory
 from worker.daemon.health import LoopHealth
-from worker.machine.boots import Boots
+from worker.machine.boots import OF_POLLER, Boots
 from worker.poller.calls.open_workflows import OpenPod, OpenWorkflows, told_foreign
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
@@ -77,7 +77,7 @@ class Resync:
         self._configure = asyncio.Event()
         self._configure.set()
         self._restart_told = False
-        self._boots = Boots(config.state_dir / "boot-id")
+        self._boots = Boots(config.state_dir / OF_POLLER)
         self._known_before_boot = frozenset(dependencies.known.all()) if self._boots.is_new else frozenset()
         self._unshown: dict[str, bool] = {}
         """Open pods that the runtime has and whose snapshot cannot be read, and whether they were told to read the runtime."""

@@ -31,7 +31,7 @@ from worker.host.pressure.evictions import EvictionParts, Evictions
 from worker.host.pressure.oom_watch import OomWatch
 from worker.host.shutdown.ending import Node, asking, pod_of
 from worker.host.shutdown.node_shutdown import NodeShutdown, ShutdownDependencies
-from worker.machine.boots import Boots
+from worker.machine.boots import OF_DEVICES, Boots
 from worker.machine.csi_endpoints import EndpointRecord
 from worker.machine.shutdown_sign import ShutdownSign
 from worker.processes.temporal_part import WorkerParts
@@ -114,7 +114,7 @@ def judging_devices(
     parts: WorkerParts, requests: PodRequests, devices: NodeDevices
 ) -> AbstractAsyncContextManager[None]:
     """Return what rejects pods of the API whose devices a boot has taken."""
-    boots = Boots(parts.config.state_dir / "devices-boot-id")
+    boots = Boots(parts.config.state_dir / OF_DEVICES)
     loop = DevicesAfterBoot(devices, boots, requests, parts.cache.snapshots)
     return in_background("devices after a boot", loop.run)
 

@@ -40,7 +40,7 @@ def copy(checkout: Path, target: Path) -> None:
         (target / name).symlink_to(to)
 
 
-def compile_for_guest(folder: Path, python: Sequence[str]) -> None:
-    """Compile the code of a copy, as if it was at /opt/tempolet."""
-    command = [*python, "-IS", "-m", "compileall", "-q", "-s", str(folder), "-p", "/opt/tempolet"]
+def compile_for_guest(folder: Path, python: Sequence[str], home: str = "/opt/tempolet") -> None:
+    """Compile the product's code of a copy, as if it was at `home`."""
+    command = [*python, "-IS", "-m", "compileall", "-q", "-s", str(folder), "-p", home]
     subprocess.run([*command, *(str(folder / name) for name in COMPILED)], check=True, capture_output=True)

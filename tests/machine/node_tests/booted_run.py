@@ -31,7 +31,7 @@ KEPT: Final = ("summary", "junit_01.xml", "log", "kubelet.log", "runtime.log", "
 def run_booted(arguments: Sequence[str], out: Path) -> int:
     """Boot a machine, run `python -m tests.cluster.node_tests` there with these arguments, and keep its logs; returns its exit code."""
     with run_folder() as folder, parts_of_this_checkout() as parts, machine_of(parts, HARDWARE) as machine:
-        write_archive(CHECKOUT, folder / "carried.tar")
+        write_archive(CHECKOUT, folder / "carried.tar", parts.guest.python)
         machine.boot()
         print("the machine is up", flush=True)
         with served(folder) as url:
