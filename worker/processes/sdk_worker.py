@@ -13,6 +13,7 @@ from activities.execution.unexpected import UnexpectedErrors
 from activities.hosted import activities
 from activities.node_services import NodeServices
 from proto.temporal.names import node_task_queue
+from worker.delivery.task_timeouts import SHORTEST, taken_within
 from worker.host.replays.build import DEPLOYMENT, build_id
 from worker.host.temporal.activation_limit import extend_activation_limit
 from workflows.node import NodeWorkflow
@@ -22,8 +23,6 @@ WORKFLOW_TASKS: Final = 8
 """Concurrent tasks: more would only queue on two cores, while Temporal counts their 3 s."""
 ACTIVITIES: Final = 5000
 """Concurrent activities: slow pulls in 110 pods must leave room for every stop, and each probed container takes one."""
-STICKY: Final = timedelta(seconds=1)
-"""How long a workflow task waits for a worker that is gone; the SDK's default would cost 10 s after a crash."""
 HEARTBEATS: Final = timedelta(seconds=2)
 """A cancellation reaches an activity with its next heartbeat."""
 EAGER: Final = 16
@@ -31,26 +30,35 @@ SHUTDOWN_GRACE: Final = timedelta(seconds=5)
 """For running activities on a stop; below TimeoutStopSec of the unit."""
 
 
-def pod_worker(
+def pod_worker(  # noqa: PLR0913 - what a node has, and what is around its work
     client: Client,
     node: str,
     services: NodeServices,
     *,
     around: Sequence[Interceptor],
     more: Sequence[Interceptor] = (),
+    timeout: timedelta = SHORTEST,
 ) -> Worker:
-    """Create the Temporal worker of this node; interceptors `around` see each attempt, `more` each work of an activity."""
+    """Create the Temporal worker of this node; interceptors `around` see each attempt, `more` each work of an activity.
+
+    `timeout` is that of its workflow tasks.
+    """
     interceptors = [
         *around,
         AttachingAttempts(services.running_actions, services.present_attempts),
         *more,
         UnexpectedErrors(),
     ]
-    return node_worker(client, node, activities(services), interceptors)
+    return node_worker(client, node, activities(services), interceptors, timeout=timeout)
 
 
 def node_worker(
-    client: Client, node: str, hosted: Sequence[Callable[..., Any]], interceptors: Sequence[Interceptor]
+    client: Client,
+    node: str,
+    hosted: Sequence[Callable[..., Any]],
+    interceptors: Sequence[Interceptor],
+    *,
+    timeout: timedelta = SHORTEST,
 ) -> Worker:
     """Create a worker of our workflows with these activities, within the limits of a node."""
     worker = Worker(
@@ -63,7 +71,7 @@ def node_worker(
         interceptors=interceptors,
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=ACTIVITIES,
-        sticky_queue_schedule_to_start_timeout=STICKY,
+        sticky_queue_schedule_to_start_timeout=taken_within(timeout),
         max_heartbeat_throttle_interval=HEARTBEATS,
         default_heartbeat_throttle_interval=HEARTBEATS,
         max_eager_activity_reservations_per_workflow_task=EAGER,

@@ -173,4 +173,5 @@ class TemporalPart:
             *leads.noticing,
         )
         node = parts.config.node_name
-        return pod_worker(client, node, parts.services, around=around, more=parts.interceptors)
+        timeout = task_timeout(parts.service.started_in)
+        return pod_worker(client, node, parts.services, around=around, more=parts.interceptors, timeout=timeout)

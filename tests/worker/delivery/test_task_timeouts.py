@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from worker.delivery.task_timeouts import away_after, task_timeout
+from worker.delivery.task_timeouts import away_after, taken_within, task_timeout
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,12 @@ from worker.delivery.task_timeouts import away_after, task_timeout
 def test_the_timeout_is_as_long_as_a_start(start: float, timeout: float) -> None:
     """From 3 to 30 seconds."""
     assert task_timeout(start).total_seconds() == timeout
+
+
+def test_a_worker_that_is_gone_costs_a_second() -> None:
+    """Ten times as much on the slowest machine, whose worker takes more than a second to take a task."""
+    assert taken_within(task_timeout(1.2)) == timedelta(seconds=1)
+    assert taken_within(task_timeout(40.0)) == timedelta(seconds=10)
 
 
 def test_a_task_that_takes_its_time_is_no_sign_that_temporal_is_away() -> None:
