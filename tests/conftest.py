@@ -4,7 +4,6 @@ Every session holds a slot (a lock file). The slot's number gives its bridge, su
 started by `tempolet up` can run beside each other.
 """
 
-import asyncio
 import contextlib
 import gc
 import shutil
@@ -27,6 +26,7 @@ from tests.free_ports import free_port, free_ports
 from tests.killed_sessions import remove_leftovers
 from tests.own_number import own_number
 from tests.patience import PATIENCE
+from tests.task_stacks import task_lines
 from tests.waiting import wait_until
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces
@@ -79,9 +79,8 @@ def _interrupt(config: pytest.Config, _: int, frame: FrameType | None) -> None:
     A session that hangs is ended in this way, so its log tells first where its tasks are.
     """
     capture = config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled(), contextlib.suppress(RuntimeError):  # no coroutine runs
-        for task in asyncio.all_tasks():
-            task.print_stack()
+    with capture.global_and_fixture_disabled():
+        print(*task_lines(), sep="\n", flush=True)
     signal.signal(signal.SIGTERM, _finish_first)
     ctrl_c = signal.getsignal(signal.SIGINT)
     assert callable(ctrl_c)
