@@ -56,7 +56,7 @@ def thing():
     yield
     time.sleep(600)
 async def lost():
-    pathlib.Path("waits").touch()
+    asyncio.get_running_loop().call_soon(pathlib.Path("waits").touch)
     await asyncio.Event().wait()
 def test_waits(thing):
     asyncio.run(lost())
