@@ -57,7 +57,7 @@ class Service:
         self._health = health
         self._notifier = Notifier(os.environ if environment is None else environment)
         self.started_in = time.process_time()
-        """CPU seconds from the start of the process until now: how fast the machine is."""
+        """CPU seconds that the process took to come here: a measure of the machine's speed."""
         self.is_ready = False
         """It has told that it is ready."""
         self._stop = asyncio.Event()

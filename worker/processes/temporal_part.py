@@ -69,6 +69,7 @@ class TemporalPart:
 
     def __init__(self, parts: WorkerParts) -> None:
         self._parts, self._budget, self.phase = parts, CallBudget(), Phase()
+        self._task_timeout = task_timeout(parts.service.started_in)
         config, client = parts.config, parts.node.client
         self._guard = TicketGuard(parts.tickets, TicketSeal(KeyFile(config.payload_key_file), client.namespace))
         self._refused = RefusedRuns(client, config.node_name, self._budget)
@@ -98,7 +99,7 @@ class TemporalPart:
     # --- parts
 
     def _leads(self) -> PodLeads:
-        parts, timeout = self._parts, task_timeout(self._parts.service.started_in)
+        parts = self._parts
         return PodLeads(
             LeadDependencies(
                 config=parts.config,
@@ -107,11 +108,11 @@ class TemporalPart:
                 seal=self._guard.seal,
                 publish=parts.readiness.publish,
                 interceptors=parts.interceptors,
-                temporal=HandingBack(parts.node.client, is_ours=self._name.is_ours, task_timeout=timeout),
+                temporal=HandingBack(parts.node.client, is_ours=self._name.is_ours, task_timeout=self._task_timeout),
                 name=self._name,
                 phase=self.phase,
                 note=partial(parts.service.note, about=LEADS),
-                task_timeout=timeout,
+                task_timeout=self._task_timeout,
             )
         )
 
@@ -173,5 +174,6 @@ class TemporalPart:
             *leads.noticing,
         )
         node = parts.config.node_name
-        timeout = task_timeout(parts.service.started_in)
-        return pod_worker(client, node, parts.services, around=around, more=parts.interceptors, timeout=timeout)
+        return pod_worker(
+            client, node, parts.services, around=around, more=parts.interceptors, timeout=self._task_timeout
+        )

@@ -95,12 +95,13 @@ async def test_a_call_that_ends_otherwise_holds_up_no_other() -> None:
 
 async def test_a_pause_that_was_ended_shortens_no_later_one() -> None:
     """The timer of the first is gone."""
-    breaker = CircuitBreaker()
-    breaker.trip(ApiAway("no connection"))
+    breaker, another = CircuitBreaker(), CircuitBreaker()
+    for one in (breaker, another):
+        one.trip(ApiAway("no connection"))
     breaker.reset()
     breaker.trip(ApiAway("no connection", retry_after=AN_HOUR))
     waiting = asyncio.create_task(_pass(breaker))
-    await asyncio.sleep(0.05)  # five times the first pause
+    await asyncio.wait_for(_pass(another), PATIENCE)  # by then the first pause would be over
     assert not waiting.done()
     waiting.cancel()
 
