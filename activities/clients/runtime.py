@@ -25,10 +25,9 @@ from proto.cri.v1 import api_pb2_grpc
 
 _MIB: Final = 1024 * 1024
 _MOST_RECEIVED: Final = "grpc.max_receive_message_length"
-_OPTIONS: Final = (
+_OPTIONS: Final = (  # without min_reconnect_backoff_ms, which is how long one attempt to connect may take: 20 s
     ("grpc.max_send_message_length", 16 * _MIB),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.enable_http_proxy", 0),
 )

@@ -23,7 +23,6 @@ _OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),  # the container's next instance has the same address and is another server
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
 )
 
@@ -57,7 +56,9 @@ class GrpcHealth:
     def _connecting(self, request: bytes, **how: Any) -> Any:
         """Create the channel with the first check: many probes of a node never get that far."""
         scheme = "ipv6" if self._where.startswith("[") else "ipv4"
-        self._channel = grpc.aio.insecure_channel(f"{scheme}:{self._where}", options=_OPTIONS)
+        # Despite its name: how long one attempt to connect may take. The next check dials anew, as the kubelet's does.
+        attempt = ("grpc.min_reconnect_backoff_ms", max(1, round(self._timeout * 1000)))
+        self._channel = grpc.aio.insecure_channel(f"{scheme}:{self._where}", options=(*_OPTIONS, attempt))
         self._check = self._channel.unary_unary(_CHECK, None, health_status)
         return self._check(request, **how)
 
