@@ -14,12 +14,12 @@ from proto.cri.v1 import api_pb2 as cri
 from tests.activities.clients.late_peer import LATE, late_peer
 
 
-def _handler(service: str, method: str, answer: bytes) -> grpc.GenericRpcHandler:
+def _handler(service: str, method: str, answer: bytes) -> "grpc.GenericRpcHandler[bytes, bytes]":
     async def serve(_request: bytes, _context: Any) -> bytes:
         return answer
 
     handlers = {method: grpc.unary_unary_rpc_method_handler(serve)}
-    generic: grpc.GenericRpcHandler = grpc.method_handlers_generic_handler(service, handlers)
+    generic: grpc.GenericRpcHandler[bytes, bytes] = grpc.method_handlers_generic_handler(service, handlers)
     return generic
 
 

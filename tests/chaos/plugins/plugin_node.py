@@ -112,7 +112,8 @@ class PluginNode:
             plugin.start()
 
     def until_registered(self) -> None:
-        """Wait until the node has the devices."""
+        """Wait until the node has the devices from the socket that is open now: what it wrote down may be of the one before."""
+        wait_until(self.devices.proxy.listed.is_set, "the devices are listed")
         count = DeviceCount(len(DEVICES), len(DEVICES))
         self.node.until(lambda: read_node_devices(self.node.root_dir).get(RESOURCE) == count, "the devices are there")
 

@@ -42,6 +42,8 @@ class PluginProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes
         self._loses = False
         self._lock = threading.Lock()
         self.struck = threading.Event()
+        self.listed = threading.Event()
+        """Whoever opened it last has passed on a list of devices; anew with each socket."""
 
     @property
     def socket(self) -> Path:
@@ -52,6 +54,7 @@ class PluginProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes
         """Serve at a new socket."""
         self.close()
         self._opened += 1
+        self.listed = threading.Event()
         self._registration = grpc.insecure_channel(f"unix:{self._registering()}", options=OPTIONS)
         self._upstream = grpc.insecure_channel(f"unix:{self._plugin}", options=OPTIONS)
         self._server = grpc.server(futures.ThreadPoolExecutor(THREADS), handlers=[self])
@@ -92,13 +95,14 @@ class PluginProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes
         return self._as_ours(answer) if method == "GetInfo" else answer
 
     def _stream(self, path: str, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
-        method = path.rpartition("/")[2]
+        method, listed = path.rpartition("/")[2], self.listed
         self._strike(method, Where.BEFORE, context)
         stream = self._upstream.unary_stream(path, None, None)(request, wait_for_ready=True)
         context.add_callback(stream.cancel)
         try:
             for one in stream:
                 yield one
+                listed.set()
                 self._strike(method, Where.AFTER, context)
         except grpc.RpcError as error:
             context.abort(error.code(), error.details() or "")
