@@ -180,6 +180,11 @@ class PluginNode:
         files = [one.name for one in cdi_files(self.driver_name)]
         return [*cpus, *devices, *accounts, *files]
 
+    def remove_cdi_files(self) -> None:
+        """Do it for a driver that was killed: the official one keeps in memory which files are its own."""
+        for file in cdi_files(self.driver_name):
+            file.unlink()
+
     def forget_claim(self, name: str) -> None:
         """Delete a pod's claim."""
         self.node.api.delete(f"{CLAIMS}/{name}")

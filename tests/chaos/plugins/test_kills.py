@@ -15,6 +15,7 @@ from tests.chaos.plugins.plugin_node import DEVICES, VICTIMS, Plugin, PluginNode
 from tests.chaos.plugins.plugin_proxy import Where
 from tests.chaos.plugins.registering import register
 from tests.node.hardware.cpus import OTHERS
+from tests.waiting import wait_until
 
 REGISTERING: Final = ("GetInfo", "NotifyRegistrationStatus")
 REGISTER: Final = "Register"
@@ -85,9 +86,11 @@ def test_nothing_is_given_twice_or_leaked(
     node.delete(name, f"{name}b")
     if call == "NodeUnprepareResources":
         struck(node, plugin, victim)
+        if victim == "plugin":
+            node.remove_cdi_files()
     for one in (name, f"{name}b"):
         node.node.until_pod_gone(one)
-    node.node.until(lambda: not node.left(), "nothing is left")
+    wait_until(lambda: not node.left(), lambda: f"nothing is left: {node.left()}")
     node.forget_claim(name)
 
 
