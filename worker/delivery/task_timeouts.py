@@ -26,5 +26,5 @@ def taken_within(timeout: timedelta) -> timedelta:
 
 
 def away_after(configured: timedelta, timeout: timedelta) -> timedelta:
-    """Return how long something is due before Temporal is away: `configured`, plus what tasks have beyond the shortest timeout."""
+    """Return how long something is due before it counts as lost: `configured`, plus what tasks have beyond the shortest timeout."""
     return configured + timeout - SHORTEST

@@ -34,6 +34,7 @@ from worker.host.temporal.first_look import FirstLook
 from worker.payloads.receiving import ReceivingConverter
 from worker.processes.before_polling import Phase
 from worker.stand_in.answers import Answers
+from worker.stand_in.away import ALONE_SECONDS, Limits
 from worker.stand_in.comparing.comparing import Compared, Comparing
 from worker.stand_in.comparing.fence import Fence
 from worker.stand_in.comparing.looking import Looking
@@ -124,7 +125,10 @@ class PodLeads:
                 is_replaying=lambda: deps.phase.is_replaying,
             ),
             worker_id=self._worker_id,
-            away_seconds=away_after(deps.config.tempolet.temporal.away_after, deps.task_timeout).total_seconds(),
+            limits=Limits(
+                away=away_after(deps.config.tempolet.temporal.away_after, deps.task_timeout).total_seconds(),
+                alone=away_after(timedelta(seconds=ALONE_SECONDS), deps.task_timeout).total_seconds(),
+            ),
         )
         self._comparing = Comparing(
             Compared(self._journal, self._leading.take_over, self._states.known_in, self._settle)

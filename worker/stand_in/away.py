@@ -22,6 +22,16 @@ LONGEST_STEP: Final = 1.0
 """Seconds of one step of `AttentiveClock`, at most."""
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """For how many seconds something is due before this node leads."""
+
+    away: float = AWAY_SECONDS
+    """Every pod."""
+    alone: float = ALONE_SECONDS
+    """One pod, while Temporal works for others."""
+
+
 class AttentiveClock:
     """A clock that stands still while this process is suspended, or its event loop is blocked.
 
@@ -76,15 +86,26 @@ class Verdict:
     """Pods whose own workflow does not work, and why; empty if Temporal is away for all."""
 
 
-def judge(due: Iterable[Due], committed: Committed, now: float, away_seconds: float = AWAY_SECONDS) -> Verdict:
-    """Judge whether Temporal is away, or the workflows of some pods alone do not work."""
+def judge(
+    due: Iterable[Due],
+    committed: Committed,
+    now: float,
+    limits: Limits = Limits(),
+    *,
+    polls_since: float = 0.0,
+) -> Verdict:
+    """Judge whether Temporal is away, or the workflows of some pods alone do not work.
+
+    `polls_since` is when this worker began to ask for work: what was due before waited for the worker, not for Temporal.
+    """
     failing = committed.failing()
     ordered = sorted((one for one in due if one.workflow_id not in failing), key=lambda one: one.since)
-    waiting = [one for one in ordered if now - max(one.since, committed.at) >= away_seconds]
+    waiting = [one for one in ordered if now - max(one.since, committed.at, polls_since) >= limits.away]
     if waiting:
         first = waiting[0]
         return Verdict(first.since, f"{first.what} of {first.workflow_id} is due for {now - first.since:.0f} s")
-    alone = {one.workflow_id: alone_words(one, now) for one in reversed(ordered) if now - one.since >= ALONE_SECONDS}
+    undelivered = [one for one in ordered if now - max(one.since, polls_since) >= limits.alone]
+    alone = {one.workflow_id: alone_words(one, now) for one in reversed(undelivered)}
     alone |= {workflow_id: f"its last {count} workflow tasks failed" for workflow_id, count in failing.items()}
     return Verdict(alone=tuple(sorted(alone.items())))
 

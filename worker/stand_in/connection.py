@@ -18,17 +18,24 @@ class Connection:
         self._away_seconds = away_seconds
         self.worked_at = 0.0
         """When the SDK's worker ran last."""
+        self.polls_since = 0.0
+        """When the SDK's worker that runs has started; without one, zero."""
         self._has_worked = False
         self._lost_at: datetime | None = None
         """Since when it does not run, once that has lasted."""
 
-    def look(self, is_hosted: bool, now: float) -> bool:  # noqa: FBT001 - a fact
-        """Take whether the SDK's worker runs now, and return it."""
-        if is_hosted:
+    def look(self, now: float, *, is_hosted: bool, is_replaying: bool) -> bool:
+        """Take whether the SDK's worker runs now, or is about to and replays what is open; returns whether Temporal is there."""
+        works = is_hosted or is_replaying
+        if is_replaying or not works:
+            self.polls_since = now if works else 0.0
+        elif not self.polls_since:
+            self.polls_since = now
+        if works:
             self.worked_at, self._has_worked, self._lost_at = now, True, None
         elif self._lost_at is None and now - self.worked_at >= self._away_seconds:
             self._lost_at = ago(now - self.worked_at)
-        return is_hosted
+        return works
 
     def engine(self, why: str, pods_led: int, pods_kept: int = 0) -> WorkflowEngine | None:
         """Return what to tell of Temporal; None: the connection has neither worked nor been missed for long enough."""

@@ -18,7 +18,7 @@ import structlog
 
 from proto.temporal.pod import PodOutcome
 from worker.delivery.lead import PodLead
-from worker.stand_in.away import AWAY_SECONDS, AttentiveClock, Due, Verdict, judge
+from worker.stand_in.away import AttentiveClock, Due, Limits, Verdict, judge
 from worker.stand_in.connection import Connection, ago
 from worker.stand_in.hand_back.returned import HandedOver, Returned, to_be_read_again
 from worker.stand_in.hand_back.returns import Trouble, returned
@@ -44,17 +44,17 @@ _log: Final = structlog.get_logger(__name__)
 class Leading(LedPods):
     """Who leads the pods of one node; use it from one event loop."""
 
-    def __init__(self, parts: Parts, *, worker_id: str, away_seconds: float = AWAY_SECONDS) -> None:
+    def __init__(self, parts: Parts, *, worker_id: str, limits: Limits = Limits()) -> None:  # noqa: B008 - it is frozen
         """Take `worker_id`, which no other worker process of this node has."""
         super().__init__(parts, worker_id=worker_id)
-        self._away_seconds = away_seconds
+        self._limits = limits
         self.away: Verdict | None = None
         """Why Temporal is away; None: it is not, as far as this node can tell."""
         self._away_at: datetime | None = None
         """Since when it is, or another machine has this node's name."""
         self._taken_by, self._unsure = "", False
         self._clock = AttentiveClock(monotonic())
-        self._connection = Connection(away_seconds)
+        self._connection = Connection(limits.away)
         self._pause, self._next_try = FIRST_PAUSE, 0.0
         self._last_first = ""
         """The pod that has shown alone whether Temporal works, the last time."""
@@ -109,9 +109,9 @@ class Leading(LedPods):
             return
         known = self.parts.journal.workflows()
         due, committed = self.parts.dues.look(self.parts.unsettled(), now, datetime.now(UTC))
-        if not self._connection.look(self.parts.is_hosted() or self.parts.is_replaying(), now):
+        if not self._connection.look(now, is_hosted=self.parts.is_hosted(), is_replaying=self.parts.is_replaying()):
             due += [Due(one, "the connection", self._connection.worked_at) for one in known]
-        verdict = judge(due, committed, now, self._away_seconds)
+        verdict = judge(due, committed, now, self._limits, polls_since=self._connection.polls_since)
         if verdict.away_since is not None and self.away is None:
             _log.warning("Temporal is away: this node leads its pods itself", reason=verdict.why)
             self.away, self._away_at = verdict, ago(now - verdict.away_since)

@@ -14,6 +14,7 @@ from tests.worker.stand_in.test_stand_in import plain_pod, quiet_world
 from tests.worker.stand_in.world import World, at_once
 from worker.delivery.lead import Message
 from worker.stand_in.answers import Answers
+from worker.stand_in.away import Limits
 from worker.stand_in.dues import Dues
 from worker.stand_in.hand_back.returned import HandedOver, Returned
 from worker.stand_in.in_process_driver import Targets
@@ -138,7 +139,7 @@ class Node:
         for one, world in self.worlds.items():
             self.states.newest_of[one] = world.start()
             self.dues.decided(one, DECIDED)
-        self.leading = Leading(parts, worker_id="w", away_seconds=AWAY_SECONDS)
+        self.leading = Leading(parts, worker_id="w", limits=Limits(away=AWAY_SECONDS))
         self.answers = Answers(self.leading)
 
     def monotonic(self) -> float:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.stand_in.away import AttentiveClock, Committed, Due, Verdict, judge
+from worker.stand_in.away import AttentiveClock, Committed, Due, Limits, Verdict, judge
 
 WEB, DB = "pod/n1/default/web/u1", "pod/n1/default/db/u2"
 ANSWER = "the answer of container/web"
@@ -59,8 +59,22 @@ def test_the_verdict_says_what_waits() -> None:
 
 def test_the_time_is_a_setting() -> None:
     """A site with slow failovers raises it."""
-    assert judge([due(100)], Committed(), 115, away_seconds=20) == Verdict()
-    assert judge([due(100)], Committed(), 120, away_seconds=20).away_since == 100
+    assert judge([due(100)], Committed(), 115, limits=Limits(away=20)) == Verdict()
+    assert judge([due(100)], Committed(), 120, limits=Limits(away=20)).away_since == 100
+
+
+def test_what_was_due_before_the_worker_polls_waited_for_the_worker() -> None:
+    """It counts from then on, for all and for one pod alone."""
+    assert judge([due(100)], Committed(), 140, polls_since=136) == Verdict()
+    assert judge([due(100)], Committed(), 141, polls_since=136).away_since == 100
+    assert judge([due(100)], Committed(at=165), 165, polls_since=136) == Verdict()
+    assert judge([due(100)], Committed(at=166), 166, polls_since=136).alone[0][0] == WEB
+
+
+def test_a_slow_machine_has_longer_for_one_pod_alone() -> None:
+    """There a workflow task takes longer, too."""
+    assert judge([due(100)], Committed(at=140), 140, limits=Limits(alone=57)) == Verdict()
+    assert judge([due(100)], Committed(at=157), 157, limits=Limits(alone=57)).alone[0][0] == WEB
 
 
 TIMES = st.floats(0, 1000)

@@ -20,6 +20,7 @@ from tests.worker.stand_in.leading_world import AWAY_SECONDS, Node, named_world,
 from worker.delivery.lead import Answer, LeadUnavailable, Message, Reply
 from worker.stand_in import leading, led_pods
 from worker.stand_in.answers import SWITCHED_WITHIN
+from worker.stand_in.away import Limits
 from worker.stand_in.connection import NOT_CONNECTED
 from worker.stand_in.hand_back.returned import HandedOver
 from worker.stand_in.hand_back.returns import FAILED_TASKS, WORKED
@@ -41,7 +42,7 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     made = Node(tmp_path, "a", "b", "c")
     for module in (leading, led_pods):
         monkeypatch.setattr(module, "monotonic", made.monotonic)
-    made.leading = leading.Leading(made.leading.parts, worker_id="w", away_seconds=AWAY_SECONDS)
+    made.leading = leading.Leading(made.leading.parts, worker_id="w", limits=Limits(away=AWAY_SECONDS))
     made.answers._leading = made.leading
     watch = asyncio.create_task(made.leading.watch(()))
     await asyncio.sleep(STEP)
@@ -420,7 +421,7 @@ async def test_another_worker_tries_at_once(node: Node) -> None:
     await fails_always(node, workflow_id("a"))
     tries = len(node.temporal.returned)
     state = node.leading.led[workflow_id("a")].stand_in.state()
-    another = leading.Leading(node.leading.parts, worker_id="w2", away_seconds=AWAY_SECONDS)
+    another = leading.Leading(node.leading.parts, worker_id="w2", limits=Limits(away=AWAY_SECONDS))
     await node.leading.interrupt()
     watch = asyncio.create_task(another.watch([Kept(workflow_id("a"), state)]))
     await asyncio.sleep(2 * LONGEST_PAUSE)
@@ -438,7 +439,7 @@ async def test_a_worker_that_died_as_it_took_a_pod_over(node: Node, raised: bool
     state = replace(named_world("a").start(), ticket=tickets.draw(name))
     if raised:
         tickets.raise_epoch(name)
-    another = leading.Leading(node.leading.parts, worker_id="w2", away_seconds=AWAY_SECONDS)
+    another = leading.Leading(node.leading.parts, worker_id="w2", limits=Limits(away=AWAY_SECONDS))
     watch = asyncio.create_task(another.watch([Kept(name, state, Place("namespace", "run", 7))]))
     await asyncio.sleep(STEP / 2)
     assert (name in another.led) is raised
