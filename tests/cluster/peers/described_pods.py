@@ -204,6 +204,10 @@ GIVEN_UP_EARLY: Final = (
 """
 TOKEN_ASKED_EARLY: Final = 'failed to fetch token: pod "'
 """In events of either: the API server looks up the pod of a token in its own cache, which may not have it yet. The mount is retried."""
+CLOSED_EARLY: Final = "ttrpc: closed"
+"""In events of either: containerd closes its connection to the shim of a container that has just ended, while it waits for the answer to
+its own Kill (containerd issue 12344). The stop is retried.
+"""
 RESIZE_TOLD_EARLY: Final = '"requests":{"cpu":"10m"}'
 """In the kubelet's ResizeCompleted: it was syncing the pod with the old sizes when it granted the new ones. Its SyncPod has a
 note on that race; the event with the new sizes follows.

@@ -20,6 +20,7 @@ from tests.cluster.kubectl import Kubectl
 from tests.cluster.peers.described import Described, alike, read_description
 from tests.cluster.peers.described_pods import (
     CASES,
+    CLOSED_EARLY,
     GIVEN_UP_EARLY,
     OBJECTS,
     RESIZE,
@@ -172,7 +173,7 @@ def test_a_pod_reads_as_under_the_kubelet(sides: tuple[Side, Side], case: Case) 
     def looks() -> tuple[Described, Described] | None:
         if not all(side.has_come(case) for side in sides):
             return None
-        ours, theirs = (untold(side.pod(case), TOKEN_ASKED_EARLY) for side in sides)
+        ours, theirs = (untold(side.pod(case), TOKEN_ASKED_EARLY, CLOSED_EARLY) for side in sides)
         theirs = untold(theirs, *GIVEN_UP_EARLY)
         return (ours, theirs) if case.reason in ours.reasons & theirs.reasons else None
 
