@@ -1,6 +1,7 @@
 """The real kubelet as a node of the session's control plane, beside a node of ours on the same machine."""
 
 import contextlib
+import fcntl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,13 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.peers.real_kubelet import RealKubelet
 from tests.free_ports import free_ports
 from tests.killed_sessions import remove_leftovers
+from tests.own_number import LOCKS
 from worker.standalone.given_configuration import GivenConfiguration
 from worker.standalone.pod_network.network import PodNetwork
 from worker.standalone.settings import Settings
 
 NAME: Final = "real-kubelet"
+LOCK: Final = LOCKS / "tempolet-kubelet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,18 @@ class KubeletNode:
     ) -> Iterator[str]:
         """Run it with these keys of its configuration, more variables and files of its root directory; yields its node's name.
 
-        Leaves nothing in the API.
-
-        Skips the test if another kubelet runs on this machine.
+        Leaves nothing in the API. Waits for the kubelets of other sessions; skips the test if one runs that is not of the tests.
         """
+        with alone():
+            yield from self._running(home, keys, environment, files)
+
+    def _running(
+        self,
+        home: Path,
+        keys: Mapping[str, Any],
+        environment: Mapping[str, str] | None,
+        files: Mapping[str, bytes] | None,
+    ) -> Iterator[str]:
         home.mkdir()
         settings = self._settings(home, keys)
         for name, content in (files or {}).items():
@@ -91,3 +102,12 @@ class KubeletNode:
             api.delete(pods_path(pod["metadata"]["namespace"], pod["metadata"]["name"]), gracePeriodSeconds=0)
         api.delete(f"/api/v1/nodes/{NAME}")
         api.delete(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NAME}")
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no other session has a kubelet, and keep them waiting: each serves `kubelet.sock` in one folder of the machine."""
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
