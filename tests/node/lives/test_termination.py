@@ -87,7 +87,8 @@ def test_a_pod_that_is_active_for_too_long_fails(node: TempoletNode) -> None:
     assert (snapshot.phase, snapshot.reason, snapshot.message) == ("Failed", "DeadlineExceeded", said)
     assert (snapshot.status["reason"], snapshot.status["message"]) == ("DeadlineExceeded", said)
     exceeded_at = datetime.fromisoformat(running.status["startTime"]) + timedelta(seconds=DEADLINE)
-    assert datetime.fromisoformat(ended(snapshot)["finishedAt"]) >= exceeded_at
+    ended_at = datetime.fromisoformat(ended(snapshot)["finishedAt"])
+    assert exceeded_at <= ended_at < exceeded_at + timedelta(seconds=30)  # a busy machine took 3.3 s, 1 s of it grace
     assert len(containers_of(node.containerd, snapshot.uid)) == 1
     told = history(node, snapshot)
     assert f"activeDeadlineSeconds: the pod is stopped at {exceeded_at:%H:%M:%S}" in told
@@ -112,7 +113,7 @@ def test_a_deadline_outlives_a_worker(node: TempoletNode) -> None:
 
 @pytest.mark.parametrize("grace", [pytest.param(1, id="grace-1"), pytest.param(0, id="by-force")])
 def test_a_second_deletion_with_a_shorter_grace(node: TempoletNode, grace: float) -> None:
-    """A container that ignores SIGTERM with a grace period of 30 s exits long before it is over."""
+    """A container that ignores SIGTERM with a grace period of 30 s exits within 3 s of it."""
     name = f"deaf-{grace:g}"
     node.apply(pod_manifest(name, DEAF, terminationGracePeriodSeconds=30))
     snapshot = node.until_running(name)
@@ -124,7 +125,7 @@ def test_a_second_deletion_with_a_shorter_grace(node: TempoletNode, grace: float
     gone(node, name, snapshot)
     # by the clocks of Temporal and the runtime: the removal of the rest on a loaded machine is not part of the grace period
     (taken,) = wait(ends_after_wish(node, snapshot))
-    assert timedelta(seconds=1) <= taken < timedelta(seconds=15)
+    assert timedelta(seconds=1) <= taken < timedelta(seconds=3)
     told = history(node, snapshot)
     assert "the stop of container main was shortened to 1.00 s of grace" in told
     # whichever stop returns first reports the exit
@@ -145,7 +146,7 @@ def test_a_sidecar_s_share_is_shortened_too(node: TempoletNode) -> None:
     ask(node, snapshot, 1)
     gone(node, "pair", snapshot)
     *_, last = wait(ends_after_wish(node, snapshot))
-    assert last < timedelta(seconds=15)
+    assert last < timedelta(seconds=5)
 
 
 def test_a_pod_with_a_sidecar_that_is_active_for_too_long_fails(node: TempoletNode) -> None:
