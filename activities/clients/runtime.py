@@ -25,12 +25,13 @@ from proto.cri.v1 import api_pb2_grpc
 
 _MIB: Final = 1024 * 1024
 _MOST_RECEIVED: Final = "grpc.max_receive_message_length"
-_OPTIONS: Final = (  # without min_reconnect_backoff_ms, which is how long one attempt to connect may take: 20 s
+_OPTIONS: Final = (
     ("grpc.max_send_message_length", 16 * _MIB),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.enable_http_proxy", 0),
 )
+"""`grpc.min_reconnect_backoff_ms` is not among them: despite its name it limits one attempt to connect, to 20 s by default."""
 CHANNEL_OPTIONS: Final = (
     *_OPTIONS,
     (_MOST_RECEIVED, 16 * _MIB),  # the kubelet's own (cri-client utils.go); gRPC's default is 4

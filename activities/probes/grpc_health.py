@@ -57,7 +57,7 @@ class GrpcHealth:
         """Create the channel with the first check: many probes of a node never get that far."""
         scheme = "ipv6" if self._where.startswith("[") else "ipv4"
         # Despite its name: how long one attempt to connect may take. The next check dials anew, as the kubelet's does.
-        attempt = ("grpc.min_reconnect_backoff_ms", max(1, round(self._timeout * 1000)))
+        attempt = ("grpc.min_reconnect_backoff_ms", round(self._timeout * 1000))
         self._channel = grpc.aio.insecure_channel(f"{scheme}:{self._where}", options=(*_OPTIONS, attempt))
         self._check = self._channel.unary_unary(_CHECK, None, health_status)
         return self._check(request, **how)

@@ -25,6 +25,6 @@ def taken_within(timeout: timedelta) -> timedelta:
     return timeout / 3
 
 
-def away_after(configured: timedelta, timeout: timedelta) -> timedelta:
-    """Return how long something is due before it counts as lost: `configured`, plus what tasks have beyond the shortest timeout."""
-    return configured + timeout - SHORTEST
+def may_be_due(usual: timedelta, timeout: timedelta) -> timedelta:
+    """Return how long something may be due where tasks have this timeout; `usual` is for the shortest one."""
+    return usual + timeout - SHORTEST

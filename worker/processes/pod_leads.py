@@ -29,7 +29,7 @@ from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.delivery.lead import Answer, LeadUnavailable, Message
 from worker.delivery.server import LeadServer, socket_path
-from worker.delivery.task_timeouts import away_after
+from worker.delivery.task_timeouts import may_be_due
 from worker.host.temporal.first_look import FirstLook
 from worker.payloads.receiving import ReceivingConverter
 from worker.processes.before_polling import Phase
@@ -126,8 +126,8 @@ class PodLeads:
             ),
             worker_id=self._worker_id,
             limits=Limits(
-                away=away_after(deps.config.tempolet.temporal.away_after, deps.task_timeout).total_seconds(),
-                alone=away_after(timedelta(seconds=ALONE_SECONDS), deps.task_timeout).total_seconds(),
+                away=may_be_due(deps.config.tempolet.temporal.away_after, deps.task_timeout).total_seconds(),
+                alone=may_be_due(timedelta(seconds=ALONE_SECONDS), deps.task_timeout).total_seconds(),
             ),
         )
         self._comparing = Comparing(

@@ -24,12 +24,12 @@ LONGEST_STEP: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """For how many seconds something is due before this node leads."""
+    """For how many seconds something may be due before this node leads."""
 
     away: float = AWAY_SECONDS
-    """Every pod."""
+    """All pods."""
     alone: float = ALONE_SECONDS
-    """One pod, while Temporal works for others."""
+    """One pod alone, while Temporal works for others."""
 
 
 class AttentiveClock:

@@ -19,16 +19,16 @@ class Connection:
         self.worked_at = 0.0
         """When the SDK's worker ran last."""
         self.polls_since = 0.0
-        """When the SDK's worker that runs has started; without one, zero."""
+        """When the SDK's worker began to ask Temporal for work. Now, while open histories are replayed before that; zero without a connection."""
         self._has_worked = False
         self._lost_at: datetime | None = None
         """Since when it does not run, once that has lasted."""
 
     def look(self, now: float, *, is_hosted: bool, is_replaying: bool) -> bool:
-        """Take whether the SDK's worker runs now, or is about to and replays what is open; returns whether Temporal is there."""
+        """Take whether the SDK's worker runs, or open histories are replayed before that; returns whether either is so."""
         works = is_hosted or is_replaying
-        if is_replaying or not works:
-            self.polls_since = now if works else 0.0
+        if not is_hosted:
+            self.polls_since = now if is_replaying else 0.0
         elif not self.polls_since:
             self.polls_since = now
         if works:

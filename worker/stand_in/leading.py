@@ -44,7 +44,7 @@ _log: Final = structlog.get_logger(__name__)
 class Leading(LedPods):
     """Who leads the pods of one node; use it from one event loop."""
 
-    def __init__(self, parts: Parts, *, worker_id: str, limits: Limits = Limits()) -> None:  # noqa: B008 - it is frozen
+    def __init__(self, parts: Parts, *, worker_id: str, limits: Limits) -> None:
         """Take `worker_id`, which no other worker process of this node has."""
         super().__init__(parts, worker_id=worker_id)
         self._limits = limits
