@@ -231,7 +231,7 @@ class TempoletNode:
         found = [one for one in self.snapshots() if one.name == f"{name}-{self.name}"]
         return max(found, key=lambda one: one.started_at, default=None)
 
-    def until(self, holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+    def until(self, holds: Callable[[], Any], what: str | Callable[[], str], patience: float = PATIENCE) -> Any:
         """Wait until something holds; raises TimeoutError with its name and the ends of the logs."""
 
         def told() -> str:
@@ -239,7 +239,7 @@ class TempoletNode:
             shown = "\n".join(
                 f"{one.name} {one.lifecycle} {one.phase} {one.reason} {one.message}" for one in self.snapshots()
             )
-            return f"{what}\n{shown}\n{logs}"
+            return f"{what if isinstance(what, str) else what()}\n{shown}\n{logs}"
 
         return wait_until(holds, told, patience)
 

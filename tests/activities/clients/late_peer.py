@@ -12,14 +12,14 @@ LATE: Final = 1.0
 
 @contextlib.asynccontextmanager
 async def late_peer(peer: Path) -> AsyncIterator[tuple[Path, int]]:
-    """Listen beside a server's socket; returns the relay's socket and its port on loopback."""
+    """Listen beside a server's socket; yields the relay's socket and its port on loopback."""
     connections: set[asyncio.Task[None]] = set()
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         connections.add(task)
-        await asyncio.sleep(LATE)
+        await asyncio.sleep(LATE)  # what the test is about: the client has nothing to wait for but time
         peer_reader, peer_writer = await asyncio.open_unix_connection(peer)
         with contextlib.suppress(ConnectionError):  # the client has given up
             await asyncio.gather(_copy(reader, peer_writer), _copy(peer_reader, writer))

@@ -16,7 +16,7 @@ from tests.chaos.node.scene import has_ended, start_again
 from tests.chaos.plugins.plugin_proxy import PluginProxy
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.cluster.dra.claims import CLAIMS, claim, device_class, reserve
-from tests.cluster.dra.official_driver import CDI_DIR, cdi_files, find_driver
+from tests.cluster.dra.official_driver import CDI_DIR, cdi_files, find_driver, remove_cdi_files
 from tests.node.away.stopped_temporal import server_pid
 from tests.node.containerd_view import container_pid, runtime_spec
 from tests.node.hardware.cpus import KEYS as CPU_KEYS
@@ -180,11 +180,6 @@ class PluginNode:
         files = [one.name for one in cdi_files(self.driver_name)]
         return [*cpus, *devices, *accounts, *files]
 
-    def remove_cdi_files(self) -> None:
-        """Do it for a driver that was killed: the official one keeps in memory which files are its own."""
-        for file in cdi_files(self.driver_name):
-            file.unlink()
-
     def forget_claim(self, name: str) -> None:
         """Delete a pod's claim."""
         self.node.api.delete(f"{CLAIMS}/{name}")
@@ -230,5 +225,4 @@ def plugin_node(node: ClusterNode, folder: Path, driver: str) -> Iterator[Plugin
                 plugin.kill()
                 if plugin.process is not None:
                     plugin.process.wait()
-            for file in cdi_files(driver):
-                file.unlink(missing_ok=True)
+            remove_cdi_files(driver)

@@ -42,8 +42,6 @@ class PluginProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes
         self._loses = False
         self._lock = threading.Lock()
         self.struck = threading.Event()
-        self.listed = threading.Event()
-        """Whoever opened it last has passed on a list of devices; anew with each socket."""
 
     @property
     def socket(self) -> Path:
@@ -55,6 +53,7 @@ class PluginProxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it takes
         self.close()
         self._opened += 1
         self.listed = threading.Event()
+        """The node has the plugin's first list from this socket."""
         self._registration = grpc.insecure_channel(f"unix:{self._registering()}", options=OPTIONS)
         self._upstream = grpc.insecure_channel(f"unix:{self._plugin}", options=OPTIONS)
         self._server = grpc.server(futures.ThreadPoolExecutor(THREADS), handlers=[self])

@@ -14,8 +14,8 @@ import pytest
 from tests.chaos.plugins.plugin_node import DEVICES, VICTIMS, Plugin, PluginNode
 from tests.chaos.plugins.plugin_proxy import Where
 from tests.chaos.plugins.registering import register
+from tests.cluster.dra.official_driver import remove_cdi_files
 from tests.node.hardware.cpus import OTHERS
-from tests.waiting import wait_until
 
 REGISTERING: Final = ("GetInfo", "NotifyRegistrationStatus")
 REGISTER: Final = "Register"
@@ -87,10 +87,10 @@ def test_nothing_is_given_twice_or_leaked(
     if call == "NodeUnprepareResources":
         struck(node, plugin, victim)
         if victim == "plugin":
-            node.remove_cdi_files()
+            remove_cdi_files(node.driver_name)  # the official one keeps in memory which files are its own
     for one in (name, f"{name}b"):
         node.node.until_pod_gone(one)
-    wait_until(lambda: not node.left(), lambda: f"nothing is left: {node.left()}")
+    node.node.until(lambda: not node.left(), lambda: f"nothing is left: {node.left()}")
     node.forget_claim(name)
 
 

@@ -84,8 +84,7 @@ def official_driver(node: DriverNode, name: str, *program: str) -> Iterator[subp
         process.wait()
         if process.stdin:
             process.stdin.close()
-        for one in cdi_files(name):
-            one.unlink(missing_ok=True)
+        remove_cdi_files(name)
         if not had_folder:
             with contextlib.suppress(OSError):
                 CDI_DIR.rmdir()
@@ -94,3 +93,9 @@ def official_driver(node: DriverNode, name: str, *program: str) -> Iterator[subp
 def cdi_files(name: str) -> list[Path]:
     """List the CDI files of a driver."""
     return [*CDI_DIR.glob(f"{name}-*")]
+
+
+def remove_cdi_files(name: str) -> None:
+    """Remove what a driver that was killed has left."""
+    for one in cdi_files(name):
+        one.unlink(missing_ok=True)
