@@ -33,6 +33,20 @@ from worker.standalone.containerd import Containerd
 from worker.standalone.machine import programs
 
 
+@pytest.fixture
+def graces(acting: Acting, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the grace periods that the runtime is asked for, in seconds."""
+    asked: list[int] = []
+    stop = acting.services.runtime.stop_container
+
+    async def noted(container_id: str, grace_seconds: int) -> None:
+        asked.append(grace_seconds)
+        await stop(container_id, grace_seconds)
+
+    monkeypatch.setattr(acting.services.runtime, "stop_container", noted)
+    return asked
+
+
 async def test_a_container_is_started_once(acting: Acting) -> None:
     """The second call returns the running container; it has the kubelet's labels, log and files."""
     pod = acting.pod()
@@ -179,7 +193,7 @@ async def test_a_container_without_a_sandbox_is_refused_with_the_reason(acting: 
     assert "s3cret" not in str(refused.value)
 
 
-async def test_a_stop_keeps_to_the_grace_that_is_left(acting: Acting) -> None:
+async def test_a_stop_keeps_to_the_grace_that_is_left(acting: Acting, graces: list[int]) -> None:
     """A container that ignores SIGTERM is killed when the grace period is over, counted from the request.
 
     If the request was made while the runtime was down, it still gets SIGTERM one second before.
@@ -193,13 +207,14 @@ async def test_a_stop_keeps_to_the_grace_that_is_left(acting: Acting) -> None:
     begun = datetime.now(UTC)
     ended = await acting.run(acting.containers.stop_container, stop_request(pod, web.container_id, 1, begun))
     assert (ended.state, ended.exit_code) == (ContainerState.EXITED, 137)
-    assert timedelta(seconds=0.9) < _took(begun, ended) < timedelta(seconds=1.9)
+    assert timedelta(seconds=0.9) < _took(begun, ended) < timedelta(seconds=30)
     other = await acting.start(pod, sandbox, attempt=1, command=deaf)
     await acting.said(pod, "up", attempt=1)
     begun = datetime.now(UTC)
     late = stop_request(pod, other.container_id, 30, begun - timedelta(seconds=31))
     ended = await acting.run(acting.containers.stop_container, late)
-    assert timedelta(seconds=0.9) < _took(begun, ended) < timedelta(seconds=1.9)
+    assert graces == [1, 1]
+    assert timedelta(seconds=0.9) < _took(begun, ended) < timedelta(seconds=30)
 
 
 async def test_a_stop_may_come_twice_and_late(acting: Acting) -> None:
@@ -217,7 +232,7 @@ async def test_a_stop_may_come_twice_and_late(acting: Acting) -> None:
     assert (late.state, late.exit_code, late.reason) == (ContainerState.EXITED, None, "ContainerStatusUnknown")
 
 
-async def test_a_stop_under_way_is_shortened(acting: Acting) -> None:
+async def test_a_stop_under_way_is_shortened(acting: Acting, graces: list[int]) -> None:
     """By a second one with a shorter grace period; both return the same exit, and it may be repeated and late."""
     pod = acting.pod()
     deaf = ["sh", "-c", "trap 'echo heard' TERM; echo up; while true; do sleep 1; done"]
@@ -231,7 +246,8 @@ async def test_a_stop_under_way_is_shortened(acting: Acting) -> None:
     shorter = ShortenStop(pod, "web", web.container_id, timedelta(seconds=1), asked, "Deleted")
     answers = await asyncio.gather(*[acting.run(acting.containers.shorten_stop, shorter) for _ in range(2)])
     ended = await first
-    assert timedelta(seconds=0.9) < _took(asked, ended) < timedelta(seconds=2.5)
+    assert timedelta(seconds=0.9) < _took(asked, ended) < timedelta(seconds=30)
+    assert graces[1:] == [1, 1]
     assert (ended.state, ended.exit_code) == (ContainerState.EXITED, 137)
     assert answers == [ended, ended]
     assert log.read_text().count("heard") == 1, "the stop signal is sent once"
