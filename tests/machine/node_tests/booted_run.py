@@ -20,17 +20,19 @@ from tests.machine.run_folders import run_folder
 from tests.worker.daemon.systemd_machine import CHECKOUT
 
 HARDWARE: Final = Hardware(memory_mib=8192, sockets=2, cores=2, threads=2, numa_nodes=2, reaches_host=True)
-"""Eight CPUs; the suites of PodResources and of the CPU manager want as many."""
+"""Eight CPUs, as the suites of PodResources and of the CPU manager want."""
 UNIT: Final = "official-node-tests"
 RESULT: Final = "/var/tmp/node-tests"
 LOOK_SECONDS: Final = 30.0
+LATEST: Final = f"cd {RESULT} && grep -a '^•\\|^Ran ' log; grep -a STEP: log | tail -n 1"
+"""Which tests have ended, and how, and what the current one does."""
 UNPACKED_WITHIN: Final = 1200.0
 KEPT: Final = ("summary", "junit_01.xml", "log", "kubelet.log", "runtime.log", "systemd.log", "run.log")
 
 
-def run_booted(arguments: Sequence[str], out: Path) -> int:
+def run_booted(arguments: Sequence[str], out: Path, hardware: Hardware = HARDWARE) -> int:
     """Boot a machine, run `python -m tests.cluster.node_tests` there with these arguments, and keep its logs; returns its exit code."""
-    with run_folder() as folder, parts_of_this_checkout() as parts, machine_of(parts, HARDWARE) as machine:
+    with run_folder() as folder, parts_of_this_checkout() as parts, machine_of(parts, hardware) as machine:
         write_archive(CHECKOUT, folder / "carried.tar", parts.guest.python)
         machine.boot()
         print("the machine is up", flush=True)
@@ -56,13 +58,13 @@ def _run(machine: Machine, arguments: Sequence[str], out: Path) -> int:
 
 
 def _wait(machine: Machine) -> dict[str, str]:
-    began, told = time.monotonic(), ""
+    began, told = time.monotonic(), list[str]()
     while (state := _state(machine))["SubState"] == "running":
         time.sleep(LOOK_SECONDS)  # another machine: there is no event to await
-        now = machine.run(f"grep -a '^•\\|STEP:\\|^Ran ' {RESULT}/log | tail -n 1", check=False).stdout.strip()
-        if now != told:
-            print(f"{(time.monotonic() - began) / 60:5.1f} min  {now}", flush=True)
-            told = now
+        now = machine.run(LATEST, check=False).stdout.splitlines()
+        for line in [one for one in now if one not in told]:
+            print(f"{(time.monotonic() - began) / 60:5.1f} min  {line.strip()}", flush=True)
+        told = now
     return state
 
 
